@@ -79,27 +79,34 @@ class _Rounds:
     def __init__(self, ask: AskJudges) -> None:
         self.votes: list[Vote] = []
         self.fought: list[Battle] = []
+        self.shortfalls: list[str] = []
         self._ask, self._found, self._n_unvoted = ask, list[Verdicts](), 0
 
     def fight(self, chosen: Sequence[Battle]) -> None:
         """Ask about some battles, in both orders."""
         if not chosen:
             return
-        verdicts = self._ask([pair for battle in chosen for pair in _both_orders(battle)], [pairwise()])
+        sides = [(battle.first.response, battle.second.response) for battle in chosen]
+        verdicts = self._ask(
+            [pair for one, other in sides for pair in (pair_of(one, other), pair_of(other, one))], [pairwise()]
+        )
         votes = [vote for place, battle in enumerate(chosen) for vote in _votes(battle, place, verdicts)]
         self._n_unvoted += len(chosen) * len(verdicts.judges) - len(votes)
         self.votes += votes
         self.fought += chosen
         self._found.append(verdicts)
+        try:
+            verdicts.require_coverage()
+        except JudgeError as error:
+            self.shortfalls.append(str(error))
 
     def result(self, n_battles: int) -> JudgedBattles:
         """Return everything, of so many battles that there are."""
         found = self._found
         judges = found[0].judges if found else ()
         usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in judges}
-        shortfalls = tuple(text for verdicts in found if (text := _shortfall(verdicts)))
         n = len(self.fought)
-        return JudgedBattles(tuple(self.votes), n, n_battles - n, self._n_unvoted, usage, shortfalls)
+        return JudgedBattles(tuple(self.votes), n, n_battles - n, self._n_unvoted, usage, tuple(self.shortfalls))
 
 
 # Battles until it can be told who wins: a system's score of a task is the share of its battles there that it wins, a
@@ -133,7 +140,7 @@ def race_battles(
     while (wave := race.next_wave()) is not None:
         chosen = {key: [one for one in battles[key] if {*one.systems} <= {*wave.systems}] for key in wave.items}
         rounds.fight([battle for found in chosen.values() for battle in found if not battle.is_equal])
-        if rounds.result(n_battles).shortfalls:
+        if rounds.shortfalls:
             break
         race.add(_win_rates(wave.systems, chosen, rounds.votes))
         after_wave(race)
@@ -186,47 +193,30 @@ def _win_rates(systems: Sequence[str], chosen: Mapping[str, Sequence[Battle]], v
     return rates
 
 
-def _both_orders(battle: Battle) -> tuple[Response, Response]:
-    first, second = battle.first.response, battle.second.response
-    return pair_of(first, second), pair_of(second, first)
-
-
-def _votes(battle: Battle, place: int, verdicts: Verdicts) -> list[Vote]:
-    """Return the vote of each judge that gave a verdict in both orders."""
-    votes = []
+def _votes(battle: Battle, place: int, verdicts: Verdicts) -> Iterator[Vote]:
+    """Yield the vote of each judge that gave a verdict in both orders."""
+    task = battle.first.response.task
     for judge in verdicts.judges:
         values = [verdicts.verdict(2 * place + turn, PAIRWISE, judge).value for turn in (0, 1)]
-        if None not in values:
-            straight, turned = (_PREFERRED[value] for value in values if value is not None)
-            votes.append(_vote(battle, judge, (straight, _TURNED[turned])))
-    return votes
-
-
-def _vote(battle: Battle, judge: str, orders: tuple[Preference, Preference]) -> Vote:
-    task = battle.first.response.task
-    return Vote(
-        vote_id=canonical_hash(["judge", judge, battle.battle_id])[:16],
-        battle_id=battle.battle_id,
-        benchmark=battle.first.benchmark,
-        setting=battle.first.setting,
-        task_id=task.task_id,
-        conversation_id=task.conversation_id,
-        answerability=task.answerability.value,
-        first=battle.first.side,
-        second=battle.second.side,
-        preference=orders[0] if orders[0] == orders[1] else "tie",
-        rater=judge,
-        kind="judge",
-        orders=orders,
-    )
-
-
-def _shortfall(verdicts: Verdicts) -> str:
-    try:
-        verdicts.require_coverage()
-    except JudgeError as error:
-        return str(error)
-    return ""
+        if None in values:
+            continue
+        straight, turned = (_PREFERRED[value] for value in values if value is not None)
+        orders = straight, _TURNED[turned]
+        yield Vote(
+            vote_id=canonical_hash(["judge", judge, battle.battle_id])[:16],
+            battle_id=battle.battle_id,
+            benchmark=battle.first.benchmark,
+            setting=battle.first.setting,
+            task_id=task.task_id,
+            conversation_id=task.conversation_id,
+            answerability=task.answerability.value,
+            first=battle.first.side,
+            second=battle.second.side,
+            preference=orders[0] if orders[0] == orders[1] else "tie",
+            rater=judge,
+            kind="judge",
+            orders=orders,
+        )
 
 
 # The answers that battles are fought with: every system's answer to a task in a setting, from logs or predictions.
@@ -446,7 +436,10 @@ Systems = tuple[str, str]
 def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> list[Battle]:
     """Return up to `n` battles that nobody voted on, least certain pairs first; fewer where none is left."""
     fought = {vote.battle_id for vote in votes}
-    waiting = {pair: _queue(battles_of, fought) for pair, battles_of in _by_pair(battles).items()}
+    by_pair: dict[Systems, list[Battle]] = {}
+    for battle in battles:
+        by_pair.setdefault(battle.systems, []).append(battle)
+    waiting = {pair: _queue(battles_of, fought) for pair, battles_of in by_pair.items()}
     shares = {pair: _share(pair, votes) for pair in waiting}
     heap = [(-_uncertainty(share, n_votes), pair) for pair, (share, n_votes) in shares.items()]
     heapq.heapify(heap)
@@ -454,32 +447,25 @@ def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> li
     n_more: Counter[Systems] = Counter()
     while heap and len(chosen) < n:
         _, pair = heapq.heappop(heap)
-        battle = next(waiting[pair], None)
-        if battle is not None:
-            chosen.append(battle)
+        following = next(waiting[pair], None)
+        if following is not None:
+            chosen.append(following)
             n_more[pair] += 1
             share, n_votes = shares[pair]
             heapq.heappush(heap, (-_uncertainty(share, n_votes + n_more[pair]), pair))
     return chosen
 
 
-def _by_pair(battles: Sequence[Battle]) -> dict[Systems, list[Battle]]:
-    pairs: dict[Systems, list[Battle]] = {}
-    for battle in battles:
-        pairs.setdefault(battle.systems, []).append(battle)
-    return pairs
-
-
 def _queue(battles: Sequence[Battle], fought: set[str]) -> Iterator[Battle]:
-    """Yield the battles of a pair that nobody voted on, the conversations with fewest battles so far first."""
+    """Return the battles of a pair that nobody voted on, the conversations with fewest battles so far first."""
     seen = Counter(battle.conversation_id for battle in battles if battle.battle_id in fought)
-    turns: list[tuple[int, int, Battle]] = []
     by_id = {battle.battle_id: battle for battle in battles if battle.battle_id not in fought}
-    for place, battle_id in enumerate(shuffled(by_id)):
+    turns: list[tuple[int, Battle]] = []
+    for battle_id in shuffled(by_id):
         battle = by_id[battle_id]
-        turns.append((seen[battle.conversation_id], place, battle))
+        turns.append((seen[battle.conversation_id], battle))
         seen[battle.conversation_id] += 1
-    return (battle for *_, battle in sorted(turns, key=lambda turn: turn[:2]))
+    return (battle for _, battle in sorted(turns, key=lambda turn: turn[0]))
 
 
 def _share(pair: Systems, votes: Sequence[Vote]) -> tuple[float, int]:

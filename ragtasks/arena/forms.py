@@ -131,20 +131,14 @@ def read_forms(pool: AnswerPool, rows: Sequence[tuple[str, str, str, float]]) ->
             form = Form.model_validate_json(content)
         except ValidationError:
             continue
-        if len(key) == 3 and _is_about(pool, (key[0], key[1], key[2]), form):
-            found.append(Rated(rater, (key[0], key[1], key[2]), form, time))
+        if len(key) == 3 and form.versions == {name: answer.version for name, answer in pool.answers_to(key).items()}:
+            found.append(Rated(rater, key, form, time))
     return found, len(rows) - len(found)
-
-
-def _is_about(pool: AnswerPool, item: ItemKey, form: Form) -> bool:
-    answers = pool.answers_to(item)
-    return {system: answer.version for system, answer in answers.items()} == form.versions
 
 
 # Results of forms: means of the four properties and the win rate by system, and how far raters agree.
 
 _NAMES = (*FANC, WIN_RATE)
-_STEPS = {WIN_RATE: 50.0}
 _Ratings = Mapping[tuple[str, str], Mapping[str, Sequence[float]]]
 
 
@@ -202,7 +196,7 @@ def _agreement(ratings: _Ratings) -> Table:
     for name in _NAMES:
         items = [found[name] for found in ratings.values()]
         alpha = krippendorff_alpha(items, Level.ORDINAL)
-        shares = rater_agreement(items, _STEPS.get(name, 1.0))
+        shares = rater_agreement(items, 50.0 if name == WIN_RATE else 1.0)
         found = (shares.absolute, shares.high, shares.majority) if shares else ()
         percents = [f"{100 * share:.1f} %" for share in found] or ["-"] * 3
         rows.append((name, dashed(alpha.value), *percents, shares.n if shares else 0))
@@ -271,7 +265,7 @@ def _content(pool: AnswerPool, items: Sequence[ItemKey], forms: Sequence[Rated])
         "name": f"Human evaluation ({items[0][0]}, {items[0][1]})",
         "filters": list(_FILTERS),
         "models": [{"model_id": name, "name": name, "owner": ""} for name in sorted({a.system for _, a in evaluated})],
-        "metrics": [*_human_metrics(), *_algorithmic_metrics(scored)],
+        "metrics": _metrics(scored),
         "documents": list(documents.values()),
         "tasks": [_task(pool, item) for item in items],
         "evaluations": [
@@ -280,7 +274,7 @@ def _content(pool: AnswerPool, items: Sequence[ItemKey], forms: Sequence[Rated])
     }
 
 
-def _human_metrics() -> list[dict[str, Any]]:
+def _metrics(scored: Sequence[str]) -> list[dict[str, Any]]:
     values = [{"value": str(number), "display_value": word, "numeric_value": number} for number, word in SCALE.items()]
     shared = {"author": "human", "aggregator": "median"}
     rated = [
@@ -296,13 +290,13 @@ def _human_metrics() -> list[dict[str, Any]]:
     ]
     text = "Share of the other answers to the task that are not preferred to this one"
     won = {"name": _WIN_RATE, "display_name": "Win rate", "description": text, **shared}
-    return [*rated, {**won, "type": "numerical", "range": [0, 100, 10]}]
-
-
-def _algorithmic_metrics(scored: Sequence[str]) -> list[dict[str, Any]]:
     names = ["conditional_idk", *(PUBLISHED_METRICS[name] for name in scored)]
-    shared = {"author": "algorithm", "type": "numerical", "aggregator": "average", "range": [0, 1, 0.1]}
-    return [{"name": name, "display_name": name, "description": name, **shared} for name in names]
+    computed = {"author": "algorithm", "type": "numerical", "aggregator": "average", "range": [0, 1, 0.1]}
+    return [
+        *rated,
+        {**won, "type": "numerical", "range": [0, 100, 10]},
+        *({"name": name, "display_name": name, "description": name, **computed} for name in names),
+    ]
 
 
 def _any(pool: AnswerPool, item: ItemKey) -> Answer:
@@ -337,8 +331,10 @@ def _evaluation(answer: Answer, forms: Sequence[Rated], scored: Sequence[str]) -
         for name in FANC:
             annotations[name][rated.rater] = {**note, "value": str(rated.form.ratings[answer.system][name])}
         annotations[_WIN_RATE][rated.rater] = {**note, "value": win_rates(rated)[answer.system]}
+    label = task.answerability
+    is_right = label is Answerability.CONVERSATIONAL or answer.refuses == (label is Answerability.UNANSWERABLE)
     scores: Mapping[str, float] = {PUBLISHED_METRICS[name]: answer.scores[name] for name in scored}
-    composite = {"conditional_idk": int(_refuses_where_it_should(answer)), **scores}
+    composite = {"conditional_idk": int(is_right), **scores}
     annotations |= {name: {"composite": {"value": value}} for name, value in composite.items()}
     return {
         "task_id": task.task_id,
@@ -346,9 +342,3 @@ def _evaluation(answer: Answer, forms: Sequence[Rated], scored: Sequence[str]) -
         "model_response": answer.response.text,
         "annotations": annotations,
     }
-
-
-def _refuses_where_it_should(answer: Answer) -> bool:
-    """Return whether an answer refuses exactly if the corpus has none; True for conversational tasks."""
-    label = answer.response.task.answerability
-    return label is Answerability.CONVERSATIONAL or answer.refuses == (label is Answerability.UNANSWERABLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragtasks.arena.agreement import vote_agreement
-from ragtasks.arena.ratings import LONGER, HeadToHead, Ratings, rate
+from ragtasks.arena.ratings import LONGER, Ratings, rate
 from ragtasks.arena.votes import RaterKind, Vote
 from ragtasks.statistics import MIN_CLUSTERS, Estimate
 from ragtasks.tables import Cell, Section, Table, dashed, fixed, p_text
@@ -64,8 +64,8 @@ def _systems(ratings: Ratings) -> Table:
     rows = tuple(
         (
             item.system,
-            _points(item.rating) if item.rating else "-",
-            _points(item.controlled) if item.controlled else "-",
+            _points(item.rating),
+            _points(item.controlled),
             f"{item.elo.rating:.0f} [{item.elo.low:.0f}, {item.elo.high:.0f}]" if item.elo else "-",
             _share(item.win_rate),
             item.n_battles,
@@ -77,19 +77,13 @@ def _systems(ratings: Ratings) -> Table:
         for item in ratings.systems
     )
     heads = ("system", "rating", "at equal length", "Elo", "win rate", "votes", "won", "lost", "tied", "both bad")
-    if caution := _caution(ratings):
+    n = len({vote.conversation_id for vote in ratings.votes})
+    if n < MIN_CLUSTERS:
+        noun = "conversation" if n == 1 else "conversations"
+        caution = f"{n} {noun}, fewer than {MIN_CLUSTERS}: no ratings and no intervals, the votes are counted."
         return Table("Ratings", heads, rows, caution, _LEGEND[-1:])
     reasons = (f"{item.system}: {item.reason}." for item in ratings.systems if item.reason)
     return Table("Ratings", heads, rows, _RATING_NOTE, (*_LEGEND, *reasons))
-
-
-def _caution(ratings: Ratings) -> str:
-    """Return that there are too few conversations for any conclusion; empty where there are enough."""
-    n = len({vote.conversation_id for vote in ratings.votes})
-    if n >= MIN_CLUSTERS:
-        return ""
-    noun = "conversation" if n == 1 else "conversations"
-    return f"{n} {noun}, fewer than {MIN_CLUSTERS}: no ratings and no intervals, the votes are counted."
 
 
 def _matrix(ratings: Ratings) -> Table:
@@ -112,7 +106,9 @@ def _matrix(ratings: Ratings) -> Table:
 def _pair_table(ratings: Ratings) -> Table:
     rows = tuple(
         (pair.first, pair.second, _share(pair.share), pair.share.n_clusters, p_text(pair.p), p_text(pair.adjusted_p))
-        for pair in sorted(ratings.pairs, key=_by_share)
+        for pair in sorted(
+            ratings.pairs, key=lambda pair: (-abs((pair.share.value or 0.5) - 0.5), pair.first, pair.second)
+        )
     )
     heads = ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
     note = (
@@ -120,10 +116,6 @@ def _pair_table(ratings: Ratings) -> Table:
         f"all pairs. {_COUNTS}"
     )
     return Table("Pairs", heads, rows, note)
-
-
-def _by_share(pair: HeadToHead) -> tuple[float, str, str]:
-    return -abs((pair.share.value or 0.5) - 0.5), pair.first, pair.second
 
 
 def _effects(ratings: Ratings) -> Table:
@@ -177,8 +169,8 @@ def _won(share: float, n: int) -> str:
     return f"{round(2 * share * n) / 2:g} of {n}"
 
 
-def _points(estimate: Estimate) -> str:
+def _points(estimate: Estimate | None) -> str:
     """Return a number of points, which is given with its interval only."""
-    if estimate.value is None or estimate.low is None or estimate.high is None:
+    if estimate is None or estimate.value is None or estimate.low is None or estimate.high is None:
         return "-"
     return f"{fixed(estimate.value, 0)} [{fixed(estimate.low, 0)}, {fixed(estimate.high, 0)}]"

@@ -21,99 +21,11 @@ from ragtasks.arena.votes import Vote
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import transaction, written_aside
 
-# What a server's database holds: votes, who is invited, live battles, forms, reviews, and everything that happened.
+# Names of raters, and rows of the database.
 
 LONGEST_NAME = 60
 """Characters of a rater's name."""
 _TOKEN_BYTES = 24
-
-
-class VoteStore:
-    """The database; may be used by several threads, and its file by several servers."""
-
-    def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
-        """Open a database, or make one."""
-        self.database = Database(path, is_read_only=is_read_only)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.database.close()
-
-    @property
-    def secret(self) -> bytes:
-        """What cookies are signed with; stays beside the file, so that a server that starts again knows its raters."""
-        return self.database.secret
-
-    def invite(self, name: str) -> tuple[str, str]:
-        """Return a rater's name in one line, and the token that lets this rater in; an earlier one does no longer."""
-        rater = clean_name(name)
-        if not rater:
-            raise ConfigurationError(f"a rater needs a name: {name!r} is none")
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-        with self.database.transaction() as connection:
-            row = (rater, _hash(token), time.time())
-            connection.execute("INSERT OR REPLACE INTO invitations VALUES (?, ?, ?)", row)
-        return rater, token
-
-    def invited(self, token: str) -> str | None:
-        """Return whose token it is; None for nobody's."""
-        rows = self.database.rows("SELECT rater FROM invitations WHERE hash = ?", _hash(token))
-        return str(rows[0][0]) if rows else None
-
-    def invitation(self, rater: str) -> str | None:
-        """Return the hash of the token that lets a rater in; None for nobody who is invited."""
-        rows = self.database.rows("SELECT hash FROM invitations WHERE rater = ?", rater)
-        return str(rows[0][0]) if rows else None
-
-    @property
-    def has_invitations(self) -> bool:
-        """Whether anybody is invited."""
-        return bool(self.database.rows("SELECT 1 FROM invitations LIMIT 1"))
-
-    def votes(self) -> list[Vote]:
-        """Return all votes that count, in the order in which they came."""
-        query = "SELECT vote FROM votes WHERE undone IS NULL ORDER BY place"
-        return self.database.parsed(query, lambda row: _vote(row[0]))
-
-    def events(self) -> list[dict[str, Any]]:
-        """Return everything that happened on pairs and forms, in order, a vote that was undone with what it said.
-
-        `given`: a rater got it, or got it again after its time was over; `names_shown`: the rater learnt which systems
-        they are; `voted`, `skipped`, and `undone` of either.
-        """
-        query = (
-            "SELECT e.time, e.event, e.rater, e.battle_id, e.assignment_id, a.view, e.vote_id, v.vote FROM events e "
-            "LEFT JOIN assignments a USING (assignment_id) "
-            "LEFT JOIN votes v ON v.vote_id = e.vote_id AND e.event = 'voted' "
-            "ORDER BY e.time, e.place"
-        )
-        return self.database.parsed(query, _event)
-
-    def keep_live(self, battle_id: str, content: str) -> None:
-        """Keep the answers of a live battle, which are in no file."""
-        with self.database.transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO live VALUES (?, ?)", (battle_id, content))
-
-    def live(self, battle_id: str) -> str | None:
-        """Return what was kept of a live battle; None for an unknown one."""
-        rows = self.database.rows("SELECT content FROM live WHERE battle_id = ?", battle_id)
-        return str(rows[0][0]) if rows else None
-
-    def forms(self) -> list[tuple[str, str, str, float]]:
-        """Return (rater, item, content, time) of all forms, oldest first."""
-        query = "SELECT rater, item, content, time FROM forms ORDER BY time, rater, item"
-        return self.database.parsed(query, _signed)
-
-    def keep_review(self, reviewer: str, pair: str, content: str, at: float) -> None:
-        """Keep one reviewer's decision on a pair; earlier ones stay in the file. On disk when this returns."""
-        with self.database.transaction() as connection:
-            query = "INSERT INTO reviews (reviewer, pair, content, time) VALUES (?, ?, ?, ?)"
-            connection.execute(query, (reviewer, pair, content, at))
-
-    def reviews(self) -> list[tuple[str, str, str, float]]:
-        """Return (reviewer, pair, content, time) of all decisions, in the order in which they came."""
-        query = "SELECT reviewer, pair, content, time FROM reviews ORDER BY place"
-        return self.database.parsed(query, _signed)
 
 
 def clean_name(name: str) -> str:
@@ -121,8 +33,8 @@ def clean_name(name: str) -> str:
     return re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in name)).strip()[:LONGEST_NAME]
 
 
-def _vote(text: object) -> Vote:
-    return Vote.model_validate_json(str(text))
+def _vote(row: tuple[Any, ...]) -> Vote:
+    return Vote.model_validate_json(str(row[-1]))
 
 
 def _event(row: tuple[Any, ...]) -> dict[str, Any]:
@@ -131,7 +43,7 @@ def _event(row: tuple[Any, ...]) -> dict[str, Any]:
     event: dict[str, Any] = {"time": float(at)}
     event |= {name: None if value is None else str(value) for name, value in zip(names, fields, strict=True)}
     if text is not None:
-        vote = _vote(text)
+        vote = _vote(row)
         event |= {"view": vote.view, "preference": vote.preference, "reason": vote.reason}
     return event
 
@@ -147,9 +59,10 @@ def _hash(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
-# The SQLite file behind a server: a write-ahead log, one transaction a change, on disk before it is acknowledged.
-# Several servers may use one file. What signs cookies stands in a file of its own beside it, so that who gets the
-# votes cannot sign in as a rater. Whoever only reads works on a copy in memory, and changes nothing.
+# The SQLite file behind a server: votes, invitations, live battles, forms, reviews and events. It has a write-ahead
+# log, one transaction a change, on disk before it is acknowledged. Several servers may use one file. The key that
+# signs cookies is in a file of its own next to it, so that nobody who gets the votes can sign in as a rater. Readers
+# work on a copy in memory, and change nothing.
 
 _APPLICATION = 0x41524E41  # "ARNA"
 _VERSION = 2
@@ -184,8 +97,8 @@ _SECRET_BYTES = 32
 _T = TypeVar("_T")
 
 
-class Database:
-    """One file that is open; may be used by several threads."""
+class VoteStore:
+    """The database; may be used by several threads, and its file by several servers."""
 
     def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
         """Open a file, or make one."""
@@ -239,9 +152,9 @@ class Database:
         with self._reading:
             yield self._reader
 
-    def rows(self, query: str, *values: object) -> list[tuple[object, ...]]:
-        """Return the rows of a query."""
-        return self.parsed(query, lambda row: row, *values)
+    def _text(self, query: str, *values: object) -> str | None:
+        """Return the text of a query's first row; None without one."""
+        return next(iter(self.parsed(query, lambda row: str(row[0]), *values)), None)
 
     def parsed(self, query: str, parse: Callable[[tuple[Any, ...]], _T], *values: object) -> list[_T]:
         """Return what `parse` makes of each row of a query."""
@@ -267,6 +180,74 @@ class Database:
             except OSError as error:
                 raise CacheError(f"cannot use {path}: {error.strerror or error}") from error
         return found
+
+    def invite(self, name: str) -> tuple[str, str]:
+        """Return a rater's name in one line, and the token that lets this rater in; an earlier one does no longer."""
+        rater = clean_name(name)
+        if not rater:
+            raise ConfigurationError(f"a rater needs a name: {name!r} is none")
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        with self.transaction() as connection:
+            row = (rater, _hash(token), time.time())
+            connection.execute("INSERT OR REPLACE INTO invitations VALUES (?, ?, ?)", row)
+        return rater, token
+
+    def invited(self, token: str) -> str | None:
+        """Return whose token it is; None for nobody's."""
+        return self._text("SELECT rater FROM invitations WHERE hash = ?", _hash(token))
+
+    def invitation(self, rater: str) -> str | None:
+        """Return the hash of the token that lets a rater in; None for nobody who is invited."""
+        return self._text("SELECT hash FROM invitations WHERE rater = ?", rater)
+
+    @property
+    def has_invitations(self) -> bool:
+        """Whether anybody is invited."""
+        return self._text("SELECT rater FROM invitations LIMIT 1") is not None
+
+    def votes(self) -> list[Vote]:
+        """Return all votes that count, in the order in which they came."""
+        query = "SELECT vote FROM votes WHERE undone IS NULL ORDER BY place"
+        return self.parsed(query, _vote)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return everything that happened on pairs and forms, in order, a vote that was undone with what it said.
+
+        `given`: a rater got it, or got it again after its time was over; `names_shown`: the rater learnt which systems
+        they are; `voted`, `skipped`, and `undone` of either.
+        """
+        query = (
+            "SELECT e.time, e.event, e.rater, e.battle_id, e.assignment_id, a.view, e.vote_id, v.vote FROM events e "
+            "LEFT JOIN assignments a USING (assignment_id) "
+            "LEFT JOIN votes v ON v.vote_id = e.vote_id AND e.event = 'voted' "
+            "ORDER BY e.time, e.place"
+        )
+        return self.parsed(query, _event)
+
+    def keep_live(self, battle_id: str, content: str) -> None:
+        """Keep the answers of a live battle, which are in no file."""
+        with self.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO live VALUES (?, ?)", (battle_id, content))
+
+    def live(self, battle_id: str) -> str | None:
+        """Return what was kept of a live battle; None for an unknown one."""
+        return self._text("SELECT content FROM live WHERE battle_id = ?", battle_id)
+
+    def forms(self) -> list[tuple[str, str, str, float]]:
+        """Return (rater, item, content, time) of all forms, oldest first."""
+        query = "SELECT rater, item, content, time FROM forms ORDER BY time, rater, item"
+        return self.parsed(query, _signed)
+
+    def keep_review(self, reviewer: str, pair: str, content: str, at: float) -> None:
+        """Keep one reviewer's decision on a pair; earlier ones stay in the file. On disk when this returns."""
+        with self.transaction() as connection:
+            query = "INSERT INTO reviews (reviewer, pair, content, time) VALUES (?, ?, ?, ?)"
+            connection.execute(query, (reviewer, pair, content, at))
+
+    def reviews(self) -> list[tuple[str, str, str, float]]:
+        """Return (reviewer, pair, content, time) of all decisions, in the order in which they came."""
+        query = "SELECT reviewer, pair, content, time FROM reviews ORDER BY place"
+        return self.parsed(query, _signed)
 
 
 class Log:
@@ -416,14 +397,14 @@ class Queue:
         related: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
         """Take what there is to hand out."""
-        self._database, self._view, self._related = store.database, view, related
+        self._store, self._view, self._related = store, view, related
         self._items = {item: place for place, item in enumerate(dict.fromkeys(items))}
         self._wanted, self._lease = raters_per_item, lease_seconds
         self._takers = Takers(self._items, raters_per_item)
 
     def next_for(self, rater: str) -> Assignment | None:
         """Return a rater's open assignment, or the next one; None where nothing is left for this rater."""
-        with self._database.transaction(is_on_disk=False) as connection:
+        with self._store.transaction(is_on_disk=False) as connection:
             now, views = time.time(), self._views_of(connection, rater)
             waiting = self._waiting(connection, views, now)
             in_turn = _in_turn(waiting, _named(connection, rater))
@@ -458,7 +439,7 @@ class Queue:
 
     def standing(self, rater: str) -> Standing:
         """Return how far a rater has come."""
-        with self._database.reading() as connection:
+        with self._store.reading() as connection:
             now, views = time.time(), self._views_of(connection, rater)
             n_left = len(self._begun(connection, rater, views, now)) + len(self._waiting(connection, views, now))
         states = [{state for _, state in found} for one, found in views.items() if one in self._items]
@@ -467,7 +448,7 @@ class Queue:
 
     def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
         """Return a rater's assignment of a pair that was chosen or asked for; names are noted as shown side by side."""
-        with self._database.transaction(is_on_disk=False) as connection:
+        with self._store.transaction(is_on_disk=False) as connection:
             return self._assign(connection, rater, battle_id, view, is_turned=is_turned)
 
     def _assign(
@@ -515,7 +496,7 @@ class Queue:
 
     def look(self, assignment_id: str, rater: str) -> Assignment | None:
         """Return a rater's assignment, its time from now on where it is open; None for another rater's."""
-        with self._database.transaction(is_on_disk=False) as connection:
+        with self._store.transaction(is_on_disk=False) as connection:
             found = _first(connection, "assignment_id = ? AND rater = ?", assignment_id, rater)
             if found and found.state == "open":
                 self._require_time(connection, found)
@@ -529,7 +510,7 @@ class Queue:
 
     def vote(self, assignment: Assignment, vote: Vote) -> Vote:
         """Keep the vote of an assignment, and return it with what the rater knew; on disk when this returns."""
-        with self._database.transaction() as connection:
+        with self._store.transaction() as connection:
             found = self._close(connection, assignment, "voted")
             knew = "side_by_side" if found.view == "side_by_side" else "revealed" if _knows(connection, found) else None
             stored = vote.model_copy(update={"view": knew or "blinded"})
@@ -549,12 +530,12 @@ class Queue:
 
     def skip(self, assignment: Assignment) -> None:
         """Close an assignment without a vote."""
-        with self._database.transaction() as connection:
+        with self._store.transaction() as connection:
             _note(connection, "skipped", self._close(connection, assignment, "skipped"), time.time())
 
     def keep_form(self, rater: str, item: str, content: str) -> None:
         """Keep one rater's form on an item; a second one takes the place of the first. On disk when this returns."""
-        with self._database.transaction() as connection:
+        with self._store.transaction() as connection:
             found = self._assign(connection, rater, item, self._view)
             if found.state == "open":
                 self._close(connection, found, "voted")
@@ -574,7 +555,7 @@ class Queue:
 
     def undo(self, rater: str) -> Assignment:
         """Undo a rater's last vote or skip, and return its assignment, open again."""
-        with self._database.transaction() as connection:
+        with self._store.transaction() as connection:
             query = (
                 "SELECT a.assignment_id, e.vote_id FROM events e JOIN assignments a USING (assignment_id) "
                 "WHERE e.rater = ? AND a.rater = e.rater AND e.event = a.state AND a.view != 'form' "
@@ -594,20 +575,19 @@ class Queue:
 
     def note_names(self, rater: str, battle_ids: Sequence[str]) -> None:
         """Note that a rater learnt the names of pairs in another way than by voting on them."""
-        with self._database.transaction() as connection:
+        with self._store.transaction() as connection:
             for battle_id in battle_ids:
                 _note(connection, "names_shown", _assignment_on(connection, rater, battle_id), time.time())
 
     def knows_names(self, assignment: Assignment) -> bool:
         """Return whether a rater was shown the names of a pair before."""
-        with self._database.reading() as connection:
+        with self._store.reading() as connection:
             return _knows(connection, assignment)
 
     def vote_of(self, assignment: Assignment) -> Vote | None:
         """Return the vote that counts for an assignment; None without one."""
         query = "SELECT vote FROM votes WHERE assignment_id = ? AND undone IS NULL"
-        rows = self._database.parsed(query, lambda row: Vote.model_validate_json(str(row[0])), assignment.assignment_id)
-        return rows[0] if rows else None
+        return next(iter(self._store.parsed(query, _vote, assignment.assignment_id)), None)
 
 
 def _in_turn(waiting: Mapping[str, int], named: Collection[str]) -> Iterator[str]:

@@ -305,4 +305,4 @@ def test_an_invitation_lets_in_one_rater_until_the_next_one(store: VoteStore) ->
     _, newer = store.invite("Ann Lee")
     assert store.invited(token) is None
     assert store.invited(newer) == "Ann Lee"
-    assert token.encode() not in store.database.path.read_bytes()
+    assert token.encode() not in store.path.read_bytes()

@@ -69,7 +69,7 @@ def kill_while_voting(folder: Path, n_kills: int) -> tuple[Counter[str], Counter
         rater.ends = True
         rater.join(30)
     store = VoteStore(folder / "arena.sqlite")
-    kept = Counter(str(row[0]) for row in store.database.rows("SELECT assignment_id FROM votes WHERE undone IS NULL"))
+    kept = Counter(store.parsed("SELECT assignment_id FROM votes WHERE undone IS NULL", lambda row: str(row[0])))
     assert len(store.votes()) == kept.total()
     store.close()
     return Counter(assignment for rater in raters for assignment in rater.acknowledged), kept
