@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
+from typing import Any
 
 from ragtasks.arena.votes import Preference, Side, Vote
 from ragtasks.benchmarks import Benchmark
@@ -195,32 +196,20 @@ def _win_rates(systems: Sequence[str], chosen: Mapping[str, Sequence[Battle]], v
 
 def _votes(battle: Battle, place: int, verdicts: Verdicts) -> Iterator[Vote]:
     """Yield the vote of each judge that gave a verdict in both orders."""
-    task = battle.first.response.task
     for judge in verdicts.judges:
         values = [verdicts.verdict(2 * place + turn, PAIRWISE, judge).value for turn in (0, 1)]
-        if None in values:
-            continue
-        straight, turned = (_PREFERRED[value] for value in values if value is not None)
-        orders = straight, _TURNED[turned]
-        yield Vote(
-            vote_id=canonical_hash(["judge", judge, battle.battle_id])[:16],
-            battle_id=battle.battle_id,
-            benchmark=battle.first.benchmark,
-            setting=battle.first.setting,
-            task_id=task.task_id,
-            conversation_id=task.conversation_id,
-            answerability=task.answerability.value,
-            first=battle.first.side,
-            second=battle.second.side,
-            preference=orders[0] if orders[0] == orders[1] else "tie",
-            rater=judge,
-            kind="judge",
-            orders=orders,
-        )
+        if None not in values:
+            straight, turned = (_PREFERRED[value] for value in values if value is not None)
+            orders = straight, _TURNED[turned]
+            vote_id = canonical_hash(["judge", judge, battle.battle_id])[:16]
+            preference = straight if orders[0] == orders[1] else "tie"
+            yield battle.vote(vote_id, preference, rater=judge, kind="judge", orders=orders)
 
 
 # The answers that battles are fought with: every system's answer to a task in a setting, from logs or predictions.
 
+LIVE = "live"
+"""The setting of answers that systems gave while a rater waited; they carry no label of answerability."""
 REFERENCE = "reference"
 """The system that gives the benchmark's own answers."""
 
@@ -289,6 +278,24 @@ class Battle:
     def conversation_id(self) -> str:
         """The conversation of the task."""
         return self.first.response.task.conversation_id
+
+    def vote(self, vote_id: str, preference: Preference, *, is_turned: bool = False, **known: Any) -> Vote:
+        """Return a vote on the battle; `is_turned`: its second answer was shown first."""
+        task = self.first.response.task
+        first, second = (self.second, self.first) if is_turned else (self.first, self.second)
+        return Vote(
+            vote_id=vote_id,
+            battle_id=self.battle_id,
+            benchmark=self.first.benchmark,
+            setting=self.first.setting,
+            task_id=task.task_id,
+            conversation_id=task.conversation_id,
+            answerability="" if self.first.setting == LIVE else task.answerability.value,
+            first=first.side,
+            second=second.side,
+            preference=preference,
+            **known,
+        )
 
 
 class AnswerPool:

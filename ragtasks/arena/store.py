@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import os
 import re
 import secrets
 import sqlite3
@@ -103,48 +102,38 @@ class VoteStore:
     def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
         """Open a file, or make one."""
         self.path = path
-        self._log: Log | None = None
         self._writing, self._reading = threading.Lock(), threading.Lock()
         try:
             _check_closed_file(path)
             if is_read_only:
                 self._writer = self._reader = _in_memory(path)
-                has_log = False
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._writer, self._reader = _opened(str(path)), _opened(str(path))
-                has_log = self._prepared()
-            self._log = Log(path) if has_log else None
+                self._prepare()
         except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: bytes of a damaged file that are no text
             raise _unusable(path, str(error)) from error
 
-    def _prepared(self) -> bool:
-        """Check the file, create its tables, and return whether the file system supports a write-ahead log."""
+    def _prepare(self) -> None:
+        """Check the file and create its tables."""
         _require_ours(self._writer)
         self._writer.execute("PRAGMA secure_delete = ON")
-        has_log = self._writer.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
-        self._writer.execute(f"PRAGMA synchronous = {'NORMAL' if has_log else 'FULL'}")
+        self._writer.execute("PRAGMA journal_mode = WAL")
+        self._writer.execute("PRAGMA synchronous = FULL")  # a transaction is on disk before it is acknowledged
         with self.transaction() as connection:
             _make_tables(connection)
-        return bool(has_log)
 
     def close(self) -> None:
         """Close the file."""
         with self._writing, self._reading:
             self._reader.close()
             self._writer.close()
-            if self._log:
-                self._log.close()
 
     @contextmanager
-    def transaction(self, *, is_on_disk: bool = True) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """Hold the database against everybody else for one transaction, which no later kill undoes."""
-        with self._writing:
-            with transaction(self._writer) as connection:
-                yield connection
-            number = self._log.committed() if self._log else 0
-        if self._log and is_on_disk:
-            self._log.put_on_disk(number)
+        with self._writing, transaction(self._writer) as connection:
+            yield connection
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -169,7 +158,7 @@ class VoteStore:
     def secret(self) -> bytes:
         """What cookies are signed with: of the file beside this one, which is made where there is none."""
         path = self.path.with_name(f"{self.path.name}.secret")
-        with self.transaction(is_on_disk=False):  # so that two servers make one
+        with self.transaction():  # so that two servers make one
             try:
                 found = path.read_bytes() if path.exists() else b""
                 if len(found) < _SECRET_BYTES:
@@ -248,34 +237,6 @@ class VoteStore:
         """Return (reviewer, pair, content, time) of all decisions, in the order in which they came."""
         query = "SELECT reviewer, pair, content, time FROM reviews ORDER BY place"
         return self.parsed(query, _signed)
-
-
-class Log:
-    """The write-ahead log of a file; may be used by several threads."""
-
-    def __init__(self, database: Path) -> None:
-        """Open the log of a database, which has one while it is open."""
-        self._file = os.open(f"{database}-wal", os.O_RDWR)
-        self._lock = threading.Lock()
-        self._n_committed = self._n_on_disk = 0
-
-    def committed(self) -> int:
-        """Count a transaction, once it is committed and before another one is, and return its number."""
-        self._n_committed += 1
-        return self._n_committed
-
-    def put_on_disk(self, number: int) -> None:
-        """Return once a transaction is on disk, with all that were committed before it."""
-        with self._lock:
-            if self._n_on_disk < number:
-                n_committed = self._n_committed
-                os.fsync(self._file)
-                self._n_on_disk = n_committed
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            os.close(self._file)
 
 
 def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
@@ -404,7 +365,7 @@ class Queue:
 
     def next_for(self, rater: str) -> Assignment | None:
         """Return a rater's open assignment, or the next one; None where nothing is left for this rater."""
-        with self._store.transaction(is_on_disk=False) as connection:
+        with self._store.transaction() as connection:
             now, views = time.time(), self._views_of(connection, rater)
             waiting = self._waiting(connection, views, now)
             in_turn = _in_turn(waiting, _named(connection, rater))
@@ -448,7 +409,7 @@ class Queue:
 
     def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
         """Return a rater's assignment of a pair that was chosen or asked for; names are noted as shown side by side."""
-        with self._store.transaction(is_on_disk=False) as connection:
+        with self._store.transaction() as connection:
             return self._assign(connection, rater, battle_id, view, is_turned=is_turned)
 
     def _assign(
@@ -496,7 +457,7 @@ class Queue:
 
     def look(self, assignment_id: str, rater: str) -> Assignment | None:
         """Return a rater's assignment, its time from now on where it is open; None for another rater's."""
-        with self._store.transaction(is_on_disk=False) as connection:
+        with self._store.transaction() as connection:
             found = _first(connection, "assignment_id = ? AND rater = ?", assignment_id, rater)
             if found and found.state == "open":
                 self._require_time(connection, found)

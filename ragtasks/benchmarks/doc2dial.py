@@ -25,7 +25,7 @@ from ragtasks.benchmarks._definition import (
     derived_file,
     reference_contexts,
 )
-from ragtasks.benchmarks._fields import Fields, Text, Whole, checked, once, typed_lines
+from ragtasks.benchmarks._fields import Fields, Text, Whole, checked, once, rows_by_id
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, parse_json, sample_statistics
@@ -400,7 +400,7 @@ class Collection:
     def _ranked(self, root: Path, ranking: Path) -> dict[str, tuple[Passage, ...]]:
         units = {passage.passage_id: passage for passage in self._units(files_root(root))}
         problems = Problems(ranking, "ranking", "restore the sample")
-        rows = once(problems, ((line, row.task_id, row) for line, row in typed_lines(problems, _Ranking)), "task")
+        rows = rows_by_id(problems, _Ranking, lambda row: row.task_id, "task")
         for row in rows.values():
             for name in set(row.passages) - units.keys():
                 problems.add(0, "ids of units as `passages`", name, row.task_id)
@@ -465,10 +465,8 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     if not path.is_file():
         raise ConfigurationError(f"no rewritten questions at {path}; use the query form 'llm_rewrite' with a model")
     problems = Problems(path, "rewritten questions", "correct the file")
-    rows = ((line, row.query_id, row.text) for line, row in typed_lines(problems, _Rewrite))
-    rewrites = once(problems, rows, "question")
-    problems.raise_if_any()
-    return rewrites
+    rows = rows_by_id(problems, _Rewrite, lambda row: row.query_id, "question")
+    return {query_id: row.text for query_id, row in rows.items()}
 
 
 def _no_gold(what: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ragtasks.arena.battles import Answer, AnswerPool, Battle, shuffled
+from ragtasks.arena.battles import LIVE, Answer, AnswerPool, Battle, shuffled
 from ragtasks.arena.store import LEASE_SECONDS, Assignment, Queue, VoteStore
 from ragtasks.arena.votes import LONGEST_REASON, Preference, Vote
 from ragtasks.benchmarks import passage_rows, response_of
@@ -79,27 +79,10 @@ class Arena:
 
     def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Vote:
         """Keep a vote, and return it with what the rater knew."""
-        first, second = battle.first.side, battle.second.side
-        if assignment.is_turned:
-            first, second = second, first
-        task = battle.first.response.task
         at = time.time()
-        vote = Vote(
-            vote_id=canonical_hash([assignment.assignment_id, at])[:16],
-            battle_id=battle.battle_id,
-            benchmark=battle.first.benchmark,
-            setting=battle.first.setting,
-            task_id=task.task_id,
-            conversation_id=task.conversation_id,
-            answerability="" if battle.first.setting == "live" else task.answerability.value,
-            first=first,
-            second=second,
-            preference=preference,
-            rater=assignment.rater,
-            kind="human",
-            reason=reason.strip()[:LONGEST_REASON],
-            time=at,
-        )
+        vote_id = canonical_hash([assignment.assignment_id, at])[:16]
+        known = {"rater": assignment.rater, "kind": "human", "reason": reason.strip()[:LONGEST_REASON], "time": at}
+        vote = battle.vote(vote_id, preference, is_turned=assignment.is_turned, **known)
         return self.queue.vote(assignment, vote)
 
     @staticmethod
@@ -225,7 +208,7 @@ def _answer(fields: Mapping[str, object]) -> Answer:
     return Answer(
         system=str(fields["system"]),
         benchmark=str(fields["benchmark"]),
-        setting="live",
+        setting=LIVE,
         response=response_of(doc, str(fields["text"])),
         refuses=bool(fields["refuses"]),
         scores={},

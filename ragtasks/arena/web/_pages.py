@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ragtasks.arena.battles import AnswerPool, Battle, ItemKey, shuffled
+from ragtasks.arena.battles import LIVE, AnswerPool, Battle, ItemKey, shuffled
 from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, compared, form_sections, order_for, read_form, read_forms
 from ragtasks.arena.rating_tables import rating_sections
 from ragtasks.arena.store import Assignment, Queue, VoteRefusedError
@@ -51,7 +51,7 @@ def pages(site: Site, arena: Arena) -> APIRouter:
             knows_names=not is_named and arena.queue.knows_names(assignment),
             revealed=arena.queue.vote_of(assignment),
             is_json=form == "json",
-            is_live=battle.first.setting == "live",
+            is_live=battle.first.setting == LIVE,
             here=_tab_of(assignment, battle),
         )
 
@@ -89,7 +89,7 @@ def pages(site: Site, arena: Arena) -> APIRouter:
 
 
 def _tab_of(assignment: Assignment, battle: Battle) -> str:
-    if battle.first.setting == "live":
+    if battle.first.setting == LIVE:
         return "/live"
     return "/battles" if assignment.view == "blinded" else "/side-by-side"
 

@@ -22,7 +22,7 @@ from ragtasks.benchmarks._definition import (
     check_domain,
     official_file,
 )
-from ragtasks.benchmarks._fields import Fields, TaskId, Text, once, typed_file, typed_lines
+from ragtasks.benchmarks._fields import Fields, TaskId, Text, rows_by_id, typed_file
 from ragtasks.benchmarks._registry import retrieval_side
 from ragtasks.benchmarks._rewrite_replies import Contract
 from ragtasks.benchmarks.mtrag._rows import (
@@ -33,7 +33,6 @@ from ragtasks.benchmarks.mtrag._rows import (
     edition_of,
     official_problems,
     read_tasks,
-    rows_by_id,
 )
 from ragtasks.benchmarks.sources import Source, source_files
 from ragtasks.errors import ConfigurationError
@@ -62,8 +61,7 @@ class _Query(Fields):
 def read_queries(path: Path) -> dict[str, str]:
     """Return query id -> text of an official file of queries, speaker marks removed, in the order of the file."""
     problems = official_problems(path, "mtrag", "queries")
-    rows = once(problems, ((line, row.query_id, row) for line, row in typed_lines(problems, _Query)), "query")
-    problems.raise_if_any()
+    rows = rows_by_id(problems, _Query, lambda row: row.query_id, "query")
     return {
         query_id: "\n".join(part.removeprefix(_SPEAKER_MARK) for part in row.text.split("\n"))
         for query_id, row in rows.items()
@@ -216,7 +214,7 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
     problems = official_problems(root / _TASK_FILES[setting], "mtrag")
-    rows = rows_by_id(problems, ContextRow)
+    rows = rows_by_id(problems, ContextRow, lambda row: row.task_id, "task", "task_id")
     expected = {task.task_id for task in tasks if _belongs(task, setting)}
     for task_id in sorted(expected - rows.keys()):
         problems.add(0, "a line for this task", "no line", task_id)

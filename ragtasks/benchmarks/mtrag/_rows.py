@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragtasks.benchmarks._definition import official_file, read_edition
-from ragtasks.benchmarks._fields import Fields, TaskId, Text, TitledText, once, typed_lines
+from ragtasks.benchmarks._fields import Fields, TaskId, Text, TitledText, rows_by_id
 from ragtasks.files import Problems, labels_of
 from ragtasks.records import Answerability, Message, Passage, Role, Task, split_task_id
 
@@ -137,18 +137,11 @@ class TaskRow(TaskFields, ContextRow):
     """A line of a task file; its passages are the references."""
 
 
-AnyRow = TypeVar("AnyRow", bound=ContextRow)
-
-
-def rows_by_id(problems: Problems, kind: type[AnyRow]) -> dict[str, AnyRow]:
-    """Return task id -> line of a task file, in its order."""
-    return once(problems, ((line, row.task_id, row) for line, row in typed_lines(problems, kind, "task_id")), "task")
-
-
 def read_tasks(path: Path, benchmark: str, counts: Counts, kind: type[TaskRow] = TaskRow) -> tuple[Task, ...]:
     """Return the tasks of a file, in its order; their passages become the references."""
     problems = official_problems(path, benchmark)
-    tasks = tuple(row.task(row.passages()) for row in rows_by_id(problems, kind).values())
+    rows = rows_by_id(problems, kind, lambda row: row.task_id, "task", "task_id")
+    tasks = tuple(row.task(row.passages()) for row in rows.values())
     check_counts(tasks, counts, problems)
     problems.raise_if_any()
     return tasks

@@ -10,7 +10,7 @@ from ragtasks.benchmarks.trec_rag._files import (
     read_topics,
 )
 from ragtasks.benchmarks.trec_rag._judgements import (
-    Assignment,
+    GradedNuggets,
     SupportJudgement,
     TopicNuggets,
     nugget_rows,
@@ -42,7 +42,7 @@ __all__ = [
     "TRACK_2025",
     "TREC_RAG24",
     "TREC_RAG25",
-    "Assignment",
+    "GradedNuggets",
     "SupportJudgement",
     "TopicNuggets",
     "has_segments",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from ragtasks.benchmarks._fields import Fields, Label, Text, Whole, checked, matching, once, text_lines, typed_lines
+from ragtasks.benchmarks._fields import Fields, Label, Text, Whole, checked, matching, once, rows_by_id, text_lines
 from ragtasks.files import (
     Misfit,
     Problems,
@@ -57,10 +57,8 @@ class _Narrative(Fields):
 def read_narratives(path: Path) -> dict[str, str]:
     """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order."""
     problems = Problems(path, "TREC RAG narratives", _NEXT_STEP)
-    rows = ((line, row.topic_id, row.text) for line, row in typed_lines(problems, _Narrative, "id"))
-    found = once(problems, rows, "narrative")
-    problems.raise_if_any()
-    return found
+    rows = rows_by_id(problems, _Narrative, lambda row: row.topic_id, "narrative", "id")
+    return {topic_id: row.text for topic_id, row in rows.items()}
 
 
 def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ...]]:

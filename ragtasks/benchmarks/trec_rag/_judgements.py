@@ -16,7 +16,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ragtasks.benchmarks._fields import Fields, Label, Text, once, typed_lines
+from ragtasks.benchmarks._fields import Fields, Label, Text, rows_by_id
 from ragtasks.files import (
     Problems,
 )
@@ -42,7 +42,7 @@ class TopicNuggets:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class GradedNuggets:
     """The nuggets of one topic with the grades of one answer to it."""
 
     nuggets: TopicNuggets
@@ -102,21 +102,19 @@ class _AssignmentRow(_NuggetRow):
 def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
     """Return topic id -> nuggets, in the order of the file."""
     problems = Problems(path, "nuggets", _NUGGETS_NEXT_STEP)
-    rows = ((line, row.topic_id, row.of_topic()) for line, row in typed_lines(problems, _NuggetRow, "qid"))
-    found = once(problems, rows, "topic")
-    problems.raise_if_any()
-    return found
+    rows = rows_by_id(problems, _NuggetRow, lambda row: row.topic_id, "topic", "qid")
+    return {topic_id: row.of_topic() for topic_id, row in rows.items()}
 
 
-def read_assignments(path: Path) -> list[Assignment]:
+def read_assignments(path: Path) -> list[GradedNuggets]:
     """Return the assignments of a file, in its order; a run and a topic come once together."""
     problems = Problems(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
-    rows = (
-        (line, f"{row.topic_id} of run {row.run_id}", row) for line, row in typed_lines(problems, _AssignmentRow, "qid")
-    )
-    found = once(problems, rows, "topic of a run").values()
-    problems.raise_if_any()
-    return [Assignment(row.of_topic(), row.run_id, tuple(item.grade for item in row.nuggets)) for row in found]
+    rows = rows_by_id(problems, _AssignmentRow, _of_run, "topic of a run", "qid").values()
+    return [GradedNuggets(row.of_topic(), row.run_id, tuple(item.grade for item in row.nuggets)) for row in rows]
+
+
+def _of_run(row: _AssignmentRow | _SupportRow) -> str:
+    return f"{row.topic_id} of run {row.run_id}"
 
 
 def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
@@ -174,12 +172,7 @@ def read_support(path: Path) -> list[SupportJudgement]:
     problems = Problems(
         path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"
     )
-    rows = (
-        (line, f"{row.topic_id} of run {row.run_id}", row)
-        for line, row in typed_lines(problems, _SupportRow, "topic_id")
-    )
-    found = once(problems, rows, "topic of a run").values()
-    problems.raise_if_any()
+    rows = rows_by_id(problems, _SupportRow, _of_run, "topic of a run", "topic_id").values()
     return [
         SupportJudgement(
             row.topic_id,
@@ -188,5 +181,5 @@ def read_support(path: Path) -> list[SupportJudgement]:
             levels=tuple(sentence.citations[0].level if sentence.citations else None for sentence in row.sentences),
             n_not_judged=sum(item.level is None for sentence in row.sentences for item in sentence.citations),
         )
-        for row in found
+        for row in rows
     ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ragtasks.benchmarks.trec_rag import Assignment, SupportJudgement
+from ragtasks.benchmarks.trec_rag import GradedNuggets, SupportJudgement
 from ragtasks.metrics import (
     NUGGET_SCORES,
     SUPPORT_SCORES,
@@ -61,7 +61,7 @@ class LabelledRuns:
         ]
 
 
-def assigned_runs(assignments: Sequence[Assignment]) -> LabelledRuns:
+def assigned_runs(assignments: Sequence[GradedNuggets]) -> LabelledRuns:
     """Return the six nugget scores of every run."""
     values: dict[str, dict[str, dict[str, float | None]]] = {}
     for one in assignments:
@@ -71,7 +71,7 @@ def assigned_runs(assignments: Sequence[Assignment]) -> LabelledRuns:
     return LabelledRuns(NUGGET_SCORES, values)
 
 
-def assigned_runs_official(assignments: Sequence[Assignment]) -> LabelledRuns:
+def assigned_runs_official(assignments: Sequence[GradedNuggets]) -> LabelledRuns:
     """Return the four scores of the track's own tool: a nugget without a grade and a score over no nuggets count 0."""
     values: dict[str, dict[str, dict[str, float | None]]] = {}
     for one in assignments:
