@@ -160,7 +160,5 @@ def once(problems: Problems, rows: Iterable[tuple[int, str, Checked]], what: str
 def rows_by_id(
     problems: Problems, kind: type[Row], id_of: Callable[[Row], str], what: str, id_key: str = ""
 ) -> dict[str, Row]:
-    """Return id -> object of a file of JSON lines, or raise its errors; an id that comes again is one of them."""
-    found = once(problems, ((line, id_of(row), row) for line, row in typed_lines(problems, kind, id_key)), what)
-    problems.raise_if_any()
-    return found
+    """Return id -> object of a file of JSON lines, after noting the ids that come again."""
+    return once(problems, ((line, id_of(row), row) for line, row in typed_lines(problems, kind, id_key)), what)

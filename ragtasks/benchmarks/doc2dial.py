@@ -466,6 +466,7 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
         raise ConfigurationError(f"no rewritten questions at {path}; use the query form 'llm_rewrite' with a model")
     problems = Problems(path, "rewritten questions", "correct the file")
     rows = rows_by_id(problems, _Rewrite, lambda row: row.query_id, "question")
+    problems.raise_if_any()
     return {query_id: row.text for query_id, row in rows.items()}
 
 

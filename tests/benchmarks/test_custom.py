@@ -504,9 +504,10 @@ def test_the_command_prints_counts_and_what_to_run_next(
     assert lines == [
         f"{root}: no error",
         "2 conversations, 2 tasks (one for each question), 3 passages",
-        "  domain  passages  tasks  ANSWERABLE",
-        "  a              1      1           1",
-        "  b              2      1           1",
+        "  | domain | passages | tasks | ANSWERABLE |",
+        "  |--------|---------:|------:|-----------:|",
+        "  | a      |        1 |     1 |          1 |",
+        "  | b      |        2 |     1 |          1 |",
         "judgements: 1 in qrels.tsv",
         "retrieved passages: retrieved.trec, for 1 of 2 tasks",
         "left out of custom_reference: 1 task with an answer but without references",

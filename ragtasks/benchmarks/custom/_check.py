@@ -13,6 +13,7 @@ from ragtasks.benchmarks.custom._folder import FILES, QRELS, RETRIEVED, Folder, 
 from ragtasks.errors import close_matches
 from ragtasks.files import SAMPLE_STATISTICS
 from ragtasks.records import Answerability
+from ragtasks.tables import markdown_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,8 @@ def _table(folder: Folder) -> Iterator[str]:
     for domain in dict.fromkeys((*folder.domains, *n_passages)):
         counts = Counter(task.answerability.value for task in folder.tasks if task.domain == domain)
         rows.append([domain, str(n_passages[domain]), str(counts.total()), *(str(counts[label]) for label in labels)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for name, *cells in rows:
-        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        yield "  ".join(["", name.ljust(widths[0]), *padded])
+    heads, *others = rows
+    yield from (f"  {line}" for line in markdown_table(heads, others, right=[False, *[True] * (len(heads) - 1)]))
 
 
 def _unread(root: Path) -> Iterator[str]:

@@ -62,6 +62,7 @@ def read_queries(path: Path) -> dict[str, str]:
     """Return query id -> text of an official file of queries, speaker marks removed, in the order of the file."""
     problems = official_problems(path, "mtrag", "queries")
     rows = rows_by_id(problems, _Query, lambda row: row.query_id, "query")
+    problems.raise_if_any()
     return {
         query_id: "\n".join(part.removeprefix(_SPEAKER_MARK) for part in row.text.split("\n"))
         for query_id, row in rows.items()

@@ -58,6 +58,7 @@ def read_narratives(path: Path) -> dict[str, str]:
     """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order."""
     problems = Problems(path, "TREC RAG narratives", _NEXT_STEP)
     rows = rows_by_id(problems, _Narrative, lambda row: row.topic_id, "narrative", "id")
+    problems.raise_if_any()
     return {topic_id: row.text for topic_id, row in rows.items()}
 
 

@@ -103,6 +103,7 @@ def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
     """Return topic id -> nuggets, in the order of the file."""
     problems = Problems(path, "nuggets", _NUGGETS_NEXT_STEP)
     rows = rows_by_id(problems, _NuggetRow, lambda row: row.topic_id, "topic", "qid")
+    problems.raise_if_any()
     return {topic_id: row.of_topic() for topic_id, row in rows.items()}
 
 
@@ -110,6 +111,7 @@ def read_assignments(path: Path) -> list[GradedNuggets]:
     """Return the assignments of a file, in its order; a run and a topic come once together."""
     problems = Problems(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
     rows = rows_by_id(problems, _AssignmentRow, _of_run, "topic of a run", "qid").values()
+    problems.raise_if_any()
     return [GradedNuggets(row.of_topic(), row.run_id, tuple(item.grade for item in row.nuggets)) for row in rows]
 
 
@@ -173,6 +175,7 @@ def read_support(path: Path) -> list[SupportJudgement]:
         path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"
     )
     rows = rows_by_id(problems, _SupportRow, _of_run, "topic of a run", "topic_id").values()
+    problems.raise_if_any()
     return [
         SupportJudgement(
             row.topic_id,

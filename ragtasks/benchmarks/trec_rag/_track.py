@@ -14,7 +14,7 @@ segments' shards.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -50,7 +50,7 @@ SHARDS = "msmarco_v2.1_doc_segmented"
 
 
 @dataclass(frozen=True)
-class Track:
+class TrackYear:
     """One year: its sets of topics, each a domain, and how many there are."""
 
     source: Source
@@ -76,7 +76,6 @@ class Track:
             for nuggets in (self._read_nuggets(root, domain, of_set),)
             for topic_id, text in of_set.items()
         )
-        named = {domain: (self.sets[domain], of_set) for domain, of_set in topics.items()}
         return Benchmark(
             self.source.name,
             root,
@@ -84,7 +83,7 @@ class Track:
             revision,
             "answerability",
             tasks,
-            functools.partial(read_contexts, self.source.name, self.title, root, named),
+            functools.partial(self._contexts, root, topics),
             suite=self.source.name,
             n_passages=N_PASSAGES,
             has_own_domains=True,
@@ -99,7 +98,11 @@ class Track:
         if shards.is_dir():
             return shards
         if self._edition(root)[0]:
-            return derived_file(root, "segments.jsonl", lambda: _rows(root))
+            rows = (
+                {"_id": item.passage_id, "title": item.title, "text": item.text, "url": item.url}
+                for item in load_segments(root).values()
+            )
+            return derived_file(root, "segments.jsonl", lambda: rows)
         raise BenchmarkFileError(
             f"corpus of {self.title}",
             where=f"{shards} (set {domain})",
@@ -113,13 +116,10 @@ class Track:
         path = root / "qrels" / f"qrels.{self.sets[domain]}.txt"
         return read_qrels(path, self._read_topics(root, domain)) if path.is_file() else ()
 
-    def retrieval(self) -> RetrievalSide:
-        """Return the retrieval side."""
-        return RetrievalSide(tuple(self.sets), self.corpus_file, self.load_qrels)
-
     def definition(self) -> BenchmarkDefinition:
         """Return what the registry lists."""
-        return BenchmarkDefinition(self.source, self.load, self.retrieval())
+        side = RetrievalSide(tuple(self.sets), self.corpus_file, self.load_qrels)
+        return BenchmarkDefinition(self.source, self.load, side)
 
     def _edition(self, root: Path) -> tuple[bool, str, Mapping[str, int]]:
         """Return (is sample, revision, counts) of the copy under `root`."""
@@ -127,6 +127,45 @@ class Track:
 
     def _topics_file(self, root: Path, domain: str) -> Path:
         return root / "topics" / f"topics.{self.sets[domain]}.{'jsonl' if self.has_narratives else 'txt'}"
+
+    def _contexts(self, root: Path, topics: Mapping[str, Collection[str]], setting: Setting) -> Contexts:
+        """Return the first 20 segments of each topic of the sets that have a run under `root`."""
+        name = self.source.name
+        if setting is not Setting.FULL_RAG:
+            expected = f"setting {Setting.FULL_RAG.value}, the track's only one"
+            raise self._no_contexts(f"setting {setting.value}", expected, f"setting {setting.value}", f"take {name}")
+        found = {domain: self._of_set(root, domain, of_set) for domain, of_set in topics.items()}
+        if not any(found.values()):
+            next_step = (
+                "put one there, retrieval results with their texts (retrieve_results_*.jsonl) or a TREC run with its "
+                f"segments in {_segments_file(root)}; or make a stored run with "
+                f"`ragtasks retrieve --benchmark {name} --retriever run:FILE --corpus {next(iter(topics))}=SHARDS` and "
+                "name it by --run (lm_eval: --metadata run=NAME)"
+            )
+            raise self._no_contexts(str(root / "runs"), "a run of the topics", "none", next_step)
+        passages = {topic_id: shown for of_set in found.values() for topic_id, shown in of_set.items()}
+        return Contexts("official", setting, passages)
+
+    def _of_set(self, root: Path, domain: str, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
+        """Return topic id -> its first 20 segments, for every topic of a set; {} where there is neither file for it."""
+        run = root / "runs" / f"run.{self.sets[domain]}.txt"
+        results = sorted((root / "runs").glob(f"retrieve_results_*{self.sets[domain]}*.jsonl"))
+        files = [*([run] if run.is_file() else []), *results]
+        if len(files) > 1:
+            found = ", ".join(file.name for file in files)
+            expected = f"one run of the set {domain}"
+            raise self._no_contexts(str(root / "runs"), expected, found, "leave one of them there")
+        if not files:
+            return {}
+        if results:
+            return _complete(results[0], read_retrieved(results[0], topics), topics)
+        ranked = _complete(run, read_ranking(run, topics), topics)
+        segments = load_segments(root, {segment_id for ids in ranked.values() for segment_id in ids})
+        return {topic_id: tuple(segments[item] for item in ids) for topic_id, ids in ranked.items()}
+
+    def _no_contexts(self, where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
+        what = f"passages of {self.title}"
+        return ConfigurationError(what, where=where, expected=expected, found=found, next_step=next_step)
 
     def _read_topics(self, root: Path, domain: str) -> dict[str, str]:
         path = self._topics_file(root, domain)
@@ -182,11 +221,6 @@ def topic_task(domain: str, topic_id: str, text: str, known: TopicNuggets | None
     )
 
 
-def _rows(root: Path) -> Iterator[dict[str, str]]:
-    for passage in load_segments(root).values():
-        yield {"_id": passage.passage_id, "title": passage.title, "text": passage.text, "url": passage.url}
-
-
 _COMMIT = "5b819c1a45c8a0a3ec9426f476694f44a29dfaf3"
 
 MAX_WORDS = 400
@@ -212,7 +246,7 @@ def _source(name: str, *files: SourceFile) -> Source:
     )
 
 
-TRACK_2024 = Track(
+TRACK_2024 = TrackYear(
     _source(
         "trec_rag24",
         SourceFile("topics/topics.rag24.test.txt", None, None, "tasks"),
@@ -226,7 +260,7 @@ TRACK_2024 = Track(
 )
 """Counts: paper, section 5, and the track's pages."""
 
-TRACK_2025 = Track(
+TRACK_2025 = TrackYear(
     _source(
         "trec_rag25",
         SourceFile("topics/topics.rag25.test.jsonl", None, None, "tasks"),
@@ -247,45 +281,6 @@ _T = TypeVar("_T")
 
 N_PASSAGES = 20
 """Segments that a topic is given (paper, section 3)."""
-
-
-def read_contexts(
-    name: str, title: str, root: Path, topics: Mapping[str, tuple[str, Collection[str]]], setting: Setting
-) -> Contexts:
-    """Return the first 20 segments of each topic of the sets that have a run under `root`."""
-    if setting is not Setting.FULL_RAG:
-        expected = f"setting {Setting.FULL_RAG.value}, the track's only one"
-        raise _no_contexts(title, f"setting {setting.value}", expected, f"setting {setting.value}", f"take {name}")
-    found = {domain: _of_set(title, root, domain, *of_set) for domain, of_set in topics.items()}
-    if not any(found.values()):
-        next_step = (
-            "put one there, retrieval results with their texts (retrieve_results_*.jsonl) or a TREC run with its "
-            f"segments in {_segments_file(root)}; or make a stored run with "
-            f"`ragtasks retrieve --benchmark {name} --retriever run:FILE --corpus {next(iter(topics))}=SHARDS` and "
-            "name it by --run (lm_eval: --metadata run=NAME)"
-        )
-        raise _no_contexts(title, str(root / "runs"), "a run of the topics", "none", next_step)
-    passages = {topic_id: shown for of_set in found.values() for topic_id, shown in of_set.items()}
-    return Contexts("official", setting, passages)
-
-
-def _of_set(
-    title: str, root: Path, domain: str, file_name: str, topics: Collection[str]
-) -> dict[str, tuple[Passage, ...]]:
-    """Return topic id -> its first 20 segments, for every topic of a set; {} where there is neither file for it."""
-    run = root / "runs" / f"run.{file_name}.txt"
-    results = sorted((root / "runs").glob(f"retrieve_results_*{file_name}*.jsonl"))
-    files = [*([run] if run.is_file() else []), *results]
-    if len(files) > 1:
-        found = ", ".join(file.name for file in files)
-        raise _no_contexts(title, str(root / "runs"), f"one run of the set {domain}", found, "leave one of them there")
-    if not files:
-        return {}
-    if not results:
-        ranked = _complete(run, read_ranking(run, topics), topics)
-        segments = load_segments(root, {segment_id for ids in ranked.values() for segment_id in ids})
-        return {topic_id: tuple(segments[item] for item in ids) for topic_id, ids in ranked.items()}
-    return _complete(results[0], read_retrieved(results[0], topics), topics)
 
 
 def has_segments(root: Path) -> bool:
@@ -309,7 +304,3 @@ def _complete(path: Path, ranking: Mapping[str, tuple[_T, ...]], topics: Collect
         problems.add(0, "a line for every topic", "no line", topic_id)
     problems.raise_if_any()
     return {topic_id: ranking[topic_id][:N_PASSAGES] for topic_id in topics}
-
-
-def _no_contexts(title: str, where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
-    return ConfigurationError(f"passages of {title}", where=where, expected=expected, found=found, next_step=next_step)
