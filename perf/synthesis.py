@@ -32,7 +32,7 @@ from ragtasks.metrics import retrieval_metric, score_run
 from ragtasks.records import Passage, Qrel
 from ragtasks.synthesis.encoder_training import train_retriever
 from ragtasks.synthesis.rewriter_training import train_rewriter
-from ragtasks.synthesis.training import Fitting
+from ragtasks.synthesis.training import Hyperparameters
 from ragtasks.tables import markdown_table
 from retrieval_cache import parse
 from retrieval_cache.retrievers.fusion import FUSION_DEPTH, reciprocal_rank_fusion
@@ -147,19 +147,19 @@ def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
         found: dict[str, list[tuple[float, float]]] = {}
         seconds: dict[str, list[float]] = {}
         for seed in seeds:
-            fitting = Fitting(epochs=40, batch_size=8, learning_rate=5e-3, patience=10, seed=seed)
+            fitting = Hyperparameters(epochs=40, batch_size=8, learning_rate=5e-3, patience=10, seed=seed)
             for name, is_conditional in (("rewriter, conditional", True), ("rewriter, plain", False)):
                 made = train_rewriter(
                     benchmark, str(t5), work / f"{name}-{seed}", fitting, is_conditional=is_conditional
                 ).scores
                 untrained = train_rewriter(
                     benchmark, str(t5), work / f"{name}-{seed}-0",
-                    Fitting(epochs=1, learning_rate=0.0, seed=seed), is_conditional=is_conditional,
+                    Hyperparameters(epochs=1, learning_rate=0.0, seed=seed), is_conditional=is_conditional,
                 ).scores  # fmt: skip
                 found.setdefault(f"{name}: token F1", []).append((untrained.f1, made.f1))
                 found.setdefault(f"{name}: right decision", []).append((untrained.right_decision, made.right_decision))
                 seconds.setdefault(name, []).append(made.seconds_a_question)
-            encoding = Fitting(epochs=10, batch_size=16, learning_rate=2e-3, seed=seed)
+            encoding = Hyperparameters(epochs=10, batch_size=16, learning_rate=2e-3, seed=seed)
             trained = train_retriever(benchmark, str(encoder), work / f"retriever-{seed}", encoding)
             for measure in ("AP", "R@5"):
                 pair = (trained.scores_before[measure], trained.scores[measure])
@@ -191,7 +191,7 @@ def measure_encoder(base: str, seeds: Sequence[int], n_dialogues: int, epochs: i
         work = Path(folder)
         benchmark = open_benchmark("custom", write_dialogues(work / "b", n_dialogues))
         for seed in seeds:
-            fitting = Fitting(epochs=epochs, batch_size=16, learning_rate=1e-4, seed=seed)
+            fitting = Hyperparameters(epochs=epochs, batch_size=16, learning_rate=1e-4, seed=seed)
             trained = train_retriever(benchmark, base, work / f"retriever-{seed}", fitting)
             for measure in trained.scores:
                 pair = (trained.scores_before[measure], trained.scores[measure])

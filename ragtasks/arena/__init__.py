@@ -4,6 +4,6 @@ After Ragnarök's arena and the win rate of MTRAG's human evaluation. `battles` 
 judges, `votes` keeps votes, `ratings` says what they mean, `web` serves pages and an interface for raters.
 """
 
-from ragtasks.arena.votes import Preference, RaterKind, Side, Vote
+from ragtasks.arena.votes import Preference, RaterKind, Vote, VotedAnswer
 
-__all__ = ["Preference", "RaterKind", "Side", "Vote"]
+__all__ = ["Preference", "RaterKind", "Vote", "VotedAnswer"]

@@ -13,7 +13,7 @@ from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
-from ragtasks.arena.votes import Preference, Side, Vote
+from ragtasks.arena.votes import Preference, Vote, VotedAnswer
 from ragtasks.benchmarks import Benchmark
 from ragtasks.clients import Usage
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
@@ -244,9 +244,9 @@ class Answer:
         return canonical_hash([self.response.text, passages])[:16]
 
     @property
-    def side(self) -> Side:
+    def side(self) -> VotedAnswer:
         """What a vote keeps of it."""
-        return Side(
+        return VotedAnswer(
             system=self.system, version=self.version, n_words=n_words([self.response.text]), refuses=self.refuses
         )
 

@@ -335,7 +335,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RaterProgress:
     """How far a rater has come."""
 
     n_done: int
@@ -398,14 +398,14 @@ class Queue:
             found.setdefault(battle_id, set()).add((view, state))
         return found
 
-    def standing(self, rater: str) -> Standing:
+    def standing(self, rater: str) -> RaterProgress:
         """Return how far a rater has come."""
         with self._store.reading() as connection:
             now, views = time.time(), self._views_of(connection, rater)
             n_left = len(self._begun(connection, rater, views, now)) + len(self._waiting(connection, views, now))
         states = [{state for _, state in found} for one, found in views.items() if one in self._items]
         n_done = sum("voted" in found for found in states)
-        return Standing(n_done, n_left, sum(found == {"skipped"} for found in states))
+        return RaterProgress(n_done, n_left, sum(found == {"skipped"} for found in states))
 
     def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
         """Return a rater's assignment of a pair that was chosen or asked for; names are noted as shown side by side."""

@@ -28,7 +28,7 @@ LONGEST_REASON = 2_000
 """Characters of a reason."""
 
 
-class Side(BaseModel):
+class VotedAnswer(BaseModel):
     """One answer of a vote."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,9 +59,9 @@ class Vote(BaseModel):
     """Conversation of the task: intervals draw these again."""
     answerability: str = ""
     """Label of the task, empty where there is none."""
-    first: Side
+    first: VotedAnswer
     """The answer that was shown first."""
-    second: Side
+    second: VotedAnswer
     preference: Preference
     rater: str = Field(min_length=1)
     """Who voted: a person's name, or a judge's."""

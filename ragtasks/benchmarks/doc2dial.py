@@ -75,7 +75,7 @@ class _Title(Fields):
     text: str
 
 
-class Span(Fields):
+class GroundingSpan(Fields):
     """A marked part of a document; dialogues are grounded in these."""
 
     start: Whole = Field(alias="start_sp", ge=0)
@@ -90,17 +90,17 @@ class Span(Fields):
     """Titles above it, outermost first; empty if the file names none."""
 
 
-class Document(Fields):
+class WebPage(Fields):
     """One page of a public service."""
 
     title: str
     text: Text = Field(alias="doc_text")
     """Complete text; spans point into it."""
-    spans: Mapping[str, Span]
+    spans: Mapping[str, GroundingSpan]
     """Span id -> span, in the order of the file."""
 
     @model_validator(mode="after")
-    def _offsets(self) -> Document:
+    def _offsets(self) -> WebPage:
         for span_id, span in self.spans.items():
             if not span.start <= span.end <= len(self.text):
                 raise ValueError(f"spans with offsets into `doc_text`, unlike span {span_id}")
@@ -108,10 +108,10 @@ class Document(Fields):
 
 
 class _Documents(Fields):
-    by_domain: dict[_Domain, dict[str, Document]] = Field(alias="doc_data", min_length=1)
+    by_domain: dict[_Domain, dict[str, WebPage]] = Field(alias="doc_data", min_length=1)
 
 
-def read_documents(root: Path, name: str) -> dict[str, Document]:
+def read_documents(root: Path, name: str) -> dict[str, WebPage]:
     """Return document id -> document, in the order of the file.
 
     An id may contain `#`, blanks and digits: it is a text that is never taken apart.
@@ -135,7 +135,7 @@ class _Reference(Fields):
     document_id: str = Field("", alias="doc_id")
 
 
-class Turn(Fields):
+class DialogueAct(Fields):
     """One utterance of a dialogue."""
 
     turn_id: Whole
@@ -148,37 +148,37 @@ class Turn(Fields):
     """The spans that it is based on; may be empty."""
 
 
-class Dialogue(Fields):
+class GroundedDialogue(Fields):
     """One dialogue."""
 
     dialogue_id: Text = Field(alias="dial_id")
     domain: str = ""
     document_id: str = ""
     """The one document of a Doc2Dial dialogue, whose references do not name it."""
-    turns: list[Turn] = Field(min_length=1)
+    turns: list[DialogueAct] = Field(min_length=1)
     """Utterances in their order; a speaker may have several in a row."""
 
-    def spans_of(self, turn: Turn) -> list[tuple[str, str]]:
+    def spans_of(self, turn: DialogueAct) -> list[tuple[str, str]]:
         """Return (document id, span id) of what a turn is based on."""
         return [(item.document_id or self.document_id, item.span_id) for item in turn.references]
 
 
 class _Dialogues(Fields):
-    by_domain: Mapping[_Domain, list[Dialogue]] = Field(alias="dial_data", min_length=1)
+    by_domain: Mapping[_Domain, list[GroundedDialogue]] = Field(alias="dial_data", min_length=1)
 
 
 class _DialoguesByDocument(Fields):
-    by_domain: Mapping[_Domain, dict[str, list[Dialogue]]] = Field(alias="dial_data", min_length=1)
+    by_domain: Mapping[_Domain, dict[str, list[GroundedDialogue]]] = Field(alias="dial_data", min_length=1)
 
 
-def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> tuple[Dialogue, ...]:
+def read_dialogues(root: Path, name: str, documents: Mapping[str, WebPage]) -> tuple[GroundedDialogue, ...]:
     """Return the dialogues of a split, in the order of the file.
 
     A blank utterance is left out, as is a dialogue of `EXTRA_DOMAINS` over missing documents; a warning counts them.
     """
     content, path = read_json(root, name)
     problems = Problems(path, "Doc2Dial dialogues", NEXT_STEP)
-    kept: list[Dialogue] = []
+    kept: list[GroundedDialogue] = []
     n_left_out: Counter[str] = Counter()
     for dialogue in _all_dialogues(content, name.startswith("doc2dial"), problems):
         spans = [span for turn in dialogue.turns for span in dialogue.spans_of(turn)]
@@ -201,7 +201,7 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> 
     return tuple(dialogues.values())
 
 
-def _all_dialogues(content: Any, is_by_document: bool, problems: Problems) -> Iterator[Dialogue]:
+def _all_dialogues(content: Any, is_by_document: bool, problems: Problems) -> Iterator[GroundedDialogue]:
     file = checked(TypeAdapter(_DialoguesByDocument if is_by_document else _Dialogues), content, problems)
     for domain, found in file.by_domain.items() if file else ():
         by_document = found if isinstance(found, dict) else {"": found}
@@ -226,7 +226,7 @@ _BLANKS = str.maketrans("", "", " \n\t\r")
 _TO_BLANK = str.maketrans(dict.fromkeys("\n\r\t", " "))
 
 
-def cut(documents: Mapping[str, Document], unit: str) -> dict[str, tuple[Passage, ...]]:
+def cut(documents: Mapping[str, WebPage], unit: str) -> dict[str, tuple[Passage, ...]]:
     """Return document id -> its passages, in order."""
     numbers = itertools.count()
     texts_of = _token_texts if unit == TOKEN else _structure_texts
@@ -236,15 +236,15 @@ def cut(documents: Mapping[str, Document], unit: str) -> dict[str, tuple[Passage
     }
 
 
-def _token_texts(document: Document) -> list[str]:
+def _token_texts(document: WebPage) -> list[str]:
     words = document.text.split(" ")
     pieces = [" ".join(words[start : start + _N_WORDS]) for start in range(0, len(words), _N_WORDS)]
     return [_one_line(piece) for piece in pieces if piece.strip()]
 
 
-def _structure_texts(document: Document) -> list[str]:
+def _structure_texts(document: WebPage) -> list[str]:
     """Return the texts of runs of neighbouring spans of one section or one title."""
-    sections: list[list[Span]] = []
+    sections: list[list[GroundingSpan]] = []
     for span in document.spans.values():
         before = sections[-1][-1] if sections else None
         if before and (before.section_id == span.section_id or before.title.strip() == span.title.strip()):
@@ -254,7 +254,7 @@ def _structure_texts(document: Document) -> list[str]:
     return [_section_text(document, spans) for spans in sections]
 
 
-def _section_text(document: Document, spans: Sequence[Span]) -> str:
+def _section_text(document: WebPage, spans: Sequence[GroundingSpan]) -> str:
     """Return the titles above a section's last span (the document's where there is one at most), then its spans."""
     above = [title.text for title in spans[-1].parent_titles]
     titles = above if len(above) > 1 else [document.title]
@@ -312,7 +312,7 @@ class _Ranking(Fields):
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class Segmentation:
     """One data set, cut into one kind of unit."""
 
     name: str
@@ -409,7 +409,7 @@ class Collection:
 
 
 @functools.lru_cache(maxsize=4)
-def _tasks(collection: Collection, root: Path) -> tuple[Task, ...]:
+def _tasks(collection: Segmentation, root: Path) -> tuple[Task, ...]:
     """Return the tasks, read once: judgements ask for them again by domain."""
     documents = read_documents(root, collection.documents)
     passages = None if collection.unit == PROPOSITIONS else cut(documents, collection.unit)
@@ -525,7 +525,7 @@ _PROPOSITIONS_SOURCE = replace(
     files=(SourceFile("data/propositions.json", None, 3049634, "tasks"),),
 )
 
-COLLECTION = Collection(
+COLLECTION = Segmentation(
     "multidoc2dial",
     "multidoc2dial_doc.json",
     "multidoc2dial_dial_test.json",
@@ -535,10 +535,10 @@ COLLECTION = Collection(
     n_documents=sum(OFFICIAL_DOCUMENTS.values()),
 )
 """The test split of MultiDoc2Dial, by sections."""
-_OLD = Collection("doc2dial", "doc2dial_doc.json", "doc2dial_dial_validation.json", STRUCTURE, _OLD_SOURCE.commit)
+_OLD = Segmentation("doc2dial", "doc2dial_doc.json", "doc2dial_dial_validation.json", STRUCTURE, _OLD_SOURCE.commit)
 
 
-def _row(source: Source, collection: Collection) -> BenchmarkDefinition:
+def _row(source: Source, collection: Segmentation) -> BenchmarkDefinition:
     named = replace(collection, name=source.name)
     return BenchmarkDefinition(source, named.load, named.retrieval())
 
@@ -562,8 +562,8 @@ _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 
 
 def tasks_of(
-    dialogues: Sequence[Dialogue],
-    documents: Mapping[str, Document],
+    dialogues: Sequence[GroundedDialogue],
+    documents: Mapping[str, WebPage],
     passages: Mapping[str, tuple[Passage, ...]] | None,
 ) -> tuple[Task, ...]:
     """Return the tasks of all dialogues, in the order of the file.
@@ -574,7 +574,7 @@ def tasks_of(
 
 
 def _tasks_in(
-    dialogue: Dialogue, documents: Mapping[str, Document], passages: Mapping[str, tuple[Passage, ...]] | None
+    dialogue: GroundedDialogue, documents: Mapping[str, WebPage], passages: Mapping[str, tuple[Passage, ...]] | None
 ) -> Iterator[Task]:
     messages: list[Message] = []
     for turn, reply in pairwise(dialogue.turns):
@@ -609,7 +609,7 @@ def _tasks_in(
         )
 
 
-def _grounding(references: Sequence[tuple[str, str]], documents: Mapping[str, Document]) -> tuple[str, str]:
+def _grounding(references: Sequence[tuple[str, str]], documents: Mapping[str, WebPage]) -> tuple[str, str]:
     """Return (document id, text from the first referenced span's start to the last one's end); ("", "") for none.
 
     If a reply refers to several documents, the first one's spans count: the official script, too, looks into one.

@@ -1,11 +1,11 @@
 """Files for MTRAGEval, TREC RAG and TREC iKAT: built of runs and results, checked by more than the official rules."""
 
-from ragtasks.submissions._findings import Finding, Report, Severity, SubmissionTask, render_json, render_text
+from ragtasks.submissions._findings import Diagnostic, Report, Severity, SubmissionTask, render_json, render_text
 from ragtasks.submissions._forms import FileForm, first_object, form_of_file
 
 __all__ = [
+    "Diagnostic",
     "FileForm",
-    "Finding",
     "Report",
     "Severity",
     "SubmissionTask",

@@ -52,7 +52,7 @@ class Severity(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnostic:
     """One problem in a submission."""
 
     line: int
@@ -83,7 +83,7 @@ class Report:
     """What it was checked as, such as `task B` or `TREC RAG 2024`."""
     n_rows: int
     """Lines that hold an object, or what else `unit` names."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnostic, ...]
     """Every problem, in the order of the lines; those of the whole file first."""
     unchecked: tuple[str, ...] = ()
     warnings_fail: bool = True
@@ -134,19 +134,19 @@ def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
     yield from (f"  not checked: {text}" for text in report.unchecked)
 
 
-def _alike(findings: Iterable[Finding]) -> list[list[Finding]]:
+def _alike(findings: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
     """Return equal findings together, in the order of the first ones; notes are equal if of one rule.
 
     Whether a field is of the first context or of the tenth makes no difference.
     """
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    groups: dict[tuple[str, str, str], list[Diagnostic]] = {}
     for finding in findings:
         expected = "" if finding.severity is Severity.NOTE else _PLACES.sub("[]", finding.expected)
         groups.setdefault((finding.rule, finding.severity.value, expected), []).append(finding)
     return list(groups.values())
 
 
-def _together(same: Sequence[Finding]) -> str:
+def _together(same: Sequence[Diagnostic]) -> str:
     """Return one line on equal findings: how many, their first lines, and the first of them."""
     first = same[0]
     numbers = list(dict.fromkeys(str(finding.line) for finding in same if finding.line))
@@ -180,13 +180,13 @@ class Rule:
     noted_for: str = ""
     """Letters of the tasks for which it is a note only."""
 
-    def finding(self, line: int, task_id: str, expected: str, found: object, letter: str = "") -> Finding:
+    def finding(self, line: int, task_id: str, expected: str, found: object, letter: str = "") -> Diagnostic:
         """Return a problem against this rule; the letter is that of MTRAGEval's task."""
         severity = Severity.NOTE if letter and letter in self.noted_for else self.severity
-        return Finding(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
+        return Diagnostic(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
 
 
-def refuse_problems(what: str, path: Path, findings: Iterable[Finding], next_step: str) -> None:
+def refuse_problems(what: str, path: Path, findings: Iterable[Diagnostic], next_step: str) -> None:
     """Raise one error for what the official side rejects or stops at; warnings and notes pass."""
     problems = [str(finding) for finding in findings if finding.severity is Severity.PROBLEM]
     if problems:

@@ -28,7 +28,7 @@ from ragtasks.files import parse_json, write_atomically, written_lines
 from ragtasks.metrics import n_words, parse_cited
 from ragtasks.records import Response
 from ragtasks.results import evaluation_files, read_results
-from ragtasks.submissions._findings import Finding, Report, Severity, Words, reading, refuse_problems, rules
+from ragtasks.submissions._findings import Diagnostic, Report, Severity, Words, reading, refuse_problems, rules
 from ragtasks.submissions._forms import FileForm
 
 BENCHMARKS: Mapping[FileForm, str] = {
@@ -131,7 +131,7 @@ class _Check:
     form: FileForm
     facts: Mapping[str, Sequence[str]] | None
     """Turn -> what is known of its user; None where the topics are not here."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Diagnostic] = field(default_factory=list)
     n_turns: int = 0
 
     def add(self, rule: str, turn: str, expected: str, found: object, line: int = 0) -> None:

@@ -33,7 +33,7 @@ class UnusableReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
+class Inquiry(Generic[T]):
     """One prompt and how its reply is read."""
 
     text: str
@@ -48,12 +48,12 @@ def template_of(kind: str) -> PromptTemplate:
     return shipped_template(f"prompts/{kind}", "ragtasks.synthesis")
 
 
-def question_of(kind: str, read: Callable[[str], T], shown: Mapping[str, Any], **fields: Any) -> Question[T]:
+def question_of(kind: str, read: Callable[[str], T], shown: Mapping[str, Any], **fields: Any) -> Inquiry[T]:
     """Return the question that a shipped template makes of texts."""
     texts = [text for value in shown.values() for text in _texts(value)]
     code = code_of(*(texts or [""]))
     text = template_of(kind).render(code=code, **shown, **fields)
-    return Question(text, read, f"synthesis {kind}")
+    return Inquiry(text, read, f"synthesis {kind}")
 
 
 def _texts(value: Any) -> list[str]:
@@ -74,7 +74,7 @@ class Asker:
         """What was asked and paid so far."""
         self._price, self._progress = price, progress
 
-    def ask(self, what: str, questions: Sequence[Question[T]]) -> list[T | UnusableReply]:
+    def ask(self, what: str, questions: Sequence[Inquiry[T]]) -> list[T | UnusableReply]:
         """Return what each reply says, or why it cannot be used, in the order of the questions."""
         states: list[_State[T]] = [_State(question) for question in questions]
         for _ in range(_ATTEMPTS):
@@ -100,7 +100,7 @@ class Asker:
 class _State(Generic[T]):
     """One question: its attempts so far, and what came of them."""
 
-    def __init__(self, question: Question[T]) -> None:
+    def __init__(self, question: Inquiry[T]) -> None:
         self._question = question
         self._earlier: tuple[tuple[Prompt, Reply], ...] = ()
         self.result: tuple[T] | None = None

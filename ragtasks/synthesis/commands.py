@@ -29,7 +29,7 @@ from ragtasks.progress import progress_bars
 from ragtasks.requirements import require
 
 if TYPE_CHECKING:
-    from ragtasks.synthesis.training import Fitting
+    from ragtasks.synthesis.training import Hyperparameters
 
 
 _METADATA = Annotated[
@@ -148,23 +148,23 @@ def train(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Train an encoder for retrieval, or a model that rewrites questions."""
     from ragtasks.synthesis.encoder_training import FORM, RETRIEVER_FITTING
-    from ragtasks.synthesis.training import Fitting
+    from ragtasks.synthesis.training import Hyperparameters
 
     is_rewriter = what == "rewriter"
     if is_rewriter and (base is None or queries):
         raise ConfigurationError("train rewriter: give --base, such as google-t5/t5-base, and leave --queries out")
     if plain and not is_rewriter:
         raise ConfigurationError("train retriever: only rewriters have a first word. Next step: leave --plain out")
-    usual = asdict(Fitting() if is_rewriter else RETRIEVER_FITTING)
+    usual = asdict(Hyperparameters() if is_rewriter else RETRIEVER_FITTING)
     for seed, folder in _places(out, _numbers(seeds)):
-        fitting = validated(Fitting, usual | given_options(metadata) | {"seed": seed})
+        fitting = validated(Hyperparameters, usual | given_options(metadata) | {"seed": seed})
         if is_rewriter:
             _train_rewriter(data, str(base), folder, fitting, is_conditional=not plain)
         else:
             _train_retriever(data, base or "minilm", folder, fitting, queries or FORM)
 
 
-def _train_rewriter(data: Path, base: str, folder: Path, fitting: Fitting, *, is_conditional: bool) -> None:
+def _train_rewriter(data: Path, base: str, folder: Path, fitting: Hyperparameters, *, is_conditional: bool) -> None:
     from ragtasks.synthesis.qrecc import read_qrecc
     from ragtasks.synthesis.rewriter_training import train_rewriter
 
@@ -182,7 +182,7 @@ def _train_rewriter(data: Path, base: str, folder: Path, fitting: Fitting, *, is
     echo(f"next: ragtasks retrieve --benchmark {place} --retriever bm25 --queries llm_rewrite:{folder}")
 
 
-def _train_retriever(data: Path, base: str, folder: Path, fitting: Fitting, queries: str) -> None:
+def _train_retriever(data: Path, base: str, folder: Path, fitting: Hyperparameters, queries: str) -> None:
     from ragtasks.synthesis.encoder_training import train_retriever
 
     benchmark = named_benchmark("custom", str(data))

@@ -16,7 +16,7 @@ from ragtasks.benchmarks import bm25_rankings
 from ragtasks.records import Passage
 from ragtasks.synthesis.asking import (
     Asker,
-    Question,
+    Inquiry,
     UnreadableReplyError,
     UnusableReply,
     covered_share,
@@ -76,7 +76,7 @@ class _Step:
         self,
         what: str,
         dialogues: Sequence[Dialogue],
-        question: Callable[[Dialogue], Question[T]],
+        question: Callable[[Dialogue], Inquiry[T]],
         follow: Callable[[Dialogue, T], Dialogue],
     ) -> list[Dialogue]:
         found = self._asker.ask(what, [question(dialogue) for dialogue in dialogues])
@@ -89,7 +89,7 @@ class _Step:
         return accepted
 
 
-def _dialogue_question(n_turns: int, types: Sequence[str], dialogue: Dialogue) -> Question[tuple[Turn, ...]]:
+def _dialogue_question(n_turns: int, types: Sequence[str], dialogue: Dialogue) -> Inquiry[tuple[Turn, ...]]:
     statements = [unit.text for unit in dialogue.units]
     read = partial(_read_dialogue, n_turns, types)
     return question_of("dialogue", read, {"statements": statements}, turns=n_turns, types=list(types))
@@ -114,7 +114,7 @@ def _turn_fields(dialogue: Dialogue) -> list[dict[str, str]]:
     return [{"question": turn.decontextualized, "answer": turn.answer} for turn in dialogue.turns]
 
 
-def _context_question(dialogue: Dialogue) -> Question[list[str]]:
+def _context_question(dialogue: Dialogue) -> Inquiry[list[str]]:
     read = partial(_read_contexts, len(dialogue.turns))
     return question_of("contextualize", read, {"turns": _turn_fields(dialogue)})
 
@@ -146,7 +146,7 @@ class _Judgement:
     is_accepted: bool
 
 
-def _ground_question(dialogue: Dialogue) -> Question[list[_Judgement]]:
+def _ground_question(dialogue: Dialogue) -> Inquiry[list[_Judgement]]:
     statements = [unit.text for unit in dialogue.units]
     read = partial(_read_judgements, len(dialogue.turns))
     return question_of("ground", read, {"statements": statements, "turns": _turn_fields(dialogue)})

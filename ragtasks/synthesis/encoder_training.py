@@ -21,7 +21,7 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage, Qrel, Task
 from ragtasks.requirements import importing
 from ragtasks.synthesis.splits import split_by_dialogue
-from ragtasks.synthesis.training import Fitting, fit, needs_new_folder, publish_model
+from ragtasks.synthesis.training import Hyperparameters, fit, needs_new_folder, publish_model
 from retrieval_cache import (
     DenseRetriever,
     Retriever,
@@ -35,7 +35,7 @@ FORM = "context"
 """The query form of the paper's retriever."""
 MEASURES = ("AP", "R@5", "R@10", "R@20")
 """Those of the paper, in the notation of ir-measures."""
-RETRIEVER_FITTING = Fitting(batch_size=16, learning_rate=1e-5)
+RETRIEVER_FITTING = Hyperparameters(batch_size=16, learning_rate=1e-5)
 """The paper's settings for the retriever."""
 
 
@@ -56,7 +56,7 @@ def train_retriever(
     benchmark: Benchmark,
     base: str,
     folder: Path,
-    fitting: Fitting = RETRIEVER_FITTING,
+    fitting: Hyperparameters = RETRIEVER_FITTING,
     *,
     form: str = FORM,
     progress: Progress = no_progress,
@@ -131,7 +131,7 @@ def _pairs(
     ]
 
 
-def _retriever_trainer(base: str, fitting: Fitting, work: Path, pairs: Sequence[list[dict[str, str]]]) -> Any:
+def _retriever_trainer(base: str, fitting: Hyperparameters, work: Path, pairs: Sequence[list[dict[str, str]]]) -> Any:
     with importing("sentence-transformers with accelerate", "train", "training a retriever"):
         import accelerate  # noqa: F401  the trainer's own error names no extra of ours
         from datasets import Dataset

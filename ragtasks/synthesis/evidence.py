@@ -14,7 +14,7 @@ from ragtasks.benchmarks.multihop_rag import Article
 from ragtasks.records import Passage, compact
 from ragtasks.synthesis.asking import (
     Asker,
-    Question,
+    Inquiry,
     UnreadableReplyError,
     UnusableReply,
     covered_share,
@@ -68,7 +68,7 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
         for article in articles
         for piece in segment(Passage("p", article.body), _PIECE_TOKENS, 0, title_in_text=False)
     ]
-    questions: list[Question[_Found]] = [
+    questions: list[Inquiry[_Found]] = [
         question_of(
             "claims", partial(_claims_read, article), {"title": article.title, "piece": piece.text}, most=MOST_CLAIMS
         )

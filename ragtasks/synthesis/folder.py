@@ -51,7 +51,7 @@ class Synthesis:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SynthesisReport:
     """What a synthesis came to."""
 
     lines: tuple[str, ...]
@@ -94,12 +94,12 @@ def make_once(
     made_by: Mapping[str, Any],
     asker: Callable[[], Asker],
     make: Callable[[Asker], Iterable[str]],
-) -> Outcome:
+) -> SynthesisReport:
     """Return what was made by asking a model, unless the folder holds what the same input, settings and model made."""
     if is_made(folder, made_by):
-        return Outcome((f"{folder} is there already: the same input, settings and model made it",), Usage())
+        return SynthesisReport((f"{folder} is there already: the same input, settings and model made it",), Usage())
     asking = asker()
-    return Outcome(tuple(make(asking)), asking.usage)
+    return SynthesisReport(tuple(make(asking)), asking.usage)
 
 
 def outcome_lines(folder: Path, counts: Mapping[str, int], left_out: Sequence[LeftOut]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.synthesis.articles import read_articles
 from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.evidence import find_bridges, find_claims
-from ragtasks.synthesis.folder import Outcome, make_once, outcome_lines, prompt_hashes, publish_folder
+from ragtasks.synthesis.folder import SynthesisReport, make_once, outcome_lines, prompt_hashes, publish_folder
 from ragtasks.synthesis.multihop_questions import MultihopQuery, write_null_queries, write_queries
 
 _VERSION = 1
@@ -50,7 +50,7 @@ def synthesize_multihop(
     *,
     price: Price | None = None,
     progress: Progress = no_progress,
-) -> Outcome:
+) -> SynthesisReport:
     """Make a benchmark in MultiHop-RAG's format out of articles; otherwise as `synthesize`."""
     articles, unread = read_articles(location, progress)
     made_by = {

@@ -15,7 +15,7 @@ from functools import partial
 from ragtasks.benchmarks.multihop_rag import Article
 from ragtasks.synthesis.asking import (
     Asker,
-    Question,
+    Inquiry,
     UnreadableReplyError,
     UnusableReply,
     listed_texts,
@@ -88,7 +88,7 @@ def _kinds(bridge: Bridge) -> list[str]:
     return [*([INFERENCE] if bridge.is_entity else []), COMPARISON, *([TEMPORAL] if n_days > 1 else [])]
 
 
-def _question(bridge: Bridge, kind: str) -> Question[tuple[str, str]]:
+def _question(bridge: Bridge, kind: str) -> Inquiry[tuple[str, str]]:
     claims = [
         {"source": claim.article.source, "date": claim.article.published_at[:10], "text": claim.text}
         for claim in bridge.claims
@@ -111,7 +111,7 @@ def _read(bridge: Bridge, kind: str, reply: str) -> tuple[str, str]:
     return query, answer.capitalize() if answer.casefold() in ("yes", "no") else answer.lower()
 
 
-def _check(query: MultihopQuery) -> Question[list[str]]:
+def _check(query: MultihopQuery) -> Inquiry[list[str]]:
     fields = {"question": query.query, "answer": query.answer, "claims": [claim.text for claim in query.claims]}
     return question_of("multihop_check", _read_check, fields, query_type=query.question_type)
 

@@ -19,8 +19,8 @@ from ragtasks.synthesis.cutting import DocumentPassage, cut_documents
 from ragtasks.synthesis.dialogues import write_dialogues
 from ragtasks.synthesis.documents import Document, Documents, LeftOut, read_documents
 from ragtasks.synthesis.folder import (
-    Outcome,
     Synthesis,
+    SynthesisReport,
     make_once,
     outcome_lines,
     prompt_hashes,
@@ -45,7 +45,7 @@ def synthesize(
     *,
     price: Price | None = None,
     progress: Progress = no_progress,
-) -> Outcome:
+) -> SynthesisReport:
     """Make a benchmark of dialogues out of documents.
 
     Give it a client that keeps replies (`CachedClient`): then a killed call goes on where it was, and the same replies

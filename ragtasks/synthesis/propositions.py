@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ragtasks.synthesis.asking import (
     Asker,
-    Question,
+    Inquiry,
     UnreadableReplyError,
     UnusableReply,
     covered_share,
@@ -71,7 +71,7 @@ def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> E
     return Extraction(tuple(units), tuple(left_out), counts)
 
 
-def _question(item: DocumentPassage) -> Question[list[str]]:
+def _question(item: DocumentPassage) -> Inquiry[list[str]]:
     fields = {"title": item.passage.title, "passage": item.passage.text}
     return question_of(_KEY, _read, fields)
 

@@ -17,7 +17,7 @@ from ragtasks.files import canonical_hash
 from ragtasks.records import Answerability, Passage
 from ragtasks.synthesis.asking import (
     Asker,
-    Question,
+    Inquiry,
     UnreadableReplyError,
     covered_share,
     object_with,
@@ -150,7 +150,7 @@ class _Removal:
         units = self._turns[place].units
         return any(covered_share(unit.text, item.text) >= _REPEATS for unit in units for item in found)
 
-    def question(self, place: _Place, found: Sequence[Passage]) -> Question[str]:
+    def question(self, place: _Place, found: Sequence[Passage]) -> Inquiry[str]:
         """Return what a model is asked about a question and what is still found."""
         fields = {"question": self._turns[place].decontextualized, "passages": [item.text for item in found]}
         return question_of("answerable", _read, fields)

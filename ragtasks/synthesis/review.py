@@ -39,7 +39,7 @@ class DecisionError(RagtasksError):
     """A decision that cannot be taken: no choice, or a text that is empty or too long."""
 
 
-class Decision(BaseModel):
+class Ruling(BaseModel):
     """What becomes of a pair."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,7 +59,7 @@ class Review:
 
     reviewer: str
     pair_id: str
-    decision: Decision
+    decision: Ruling
     time: float
 
     @property
@@ -68,7 +68,7 @@ class Review:
         return self.decision.choice != "reject"
 
 
-def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") -> Decision:
+def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") -> Ruling:
     """Return the decision of what a page sent; an edit that changes nothing accepts the pair."""
     if choice not in CHOICES:
         raise DecisionError(f"A decision is one of: {', '.join(CHOICES)}.")
@@ -81,7 +81,7 @@ def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") ->
                 raise DecisionError(f"Not saved: {_NAMES[name]} {problem}.")
         if edited == pair.texts:
             choice, edited = "accept", {}
-    return Decision(choice=cast(Choice, choice), texts=edited, note=note.strip()[:LONGEST_NOTE], version=pair.version)
+    return Ruling(choice=cast(Choice, choice), texts=edited, note=note.strip()[:LONGEST_NOTE], version=pair.version)
 
 
 def read_reviews(pairs: Sequence[Pair], rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Review], int]:
@@ -91,7 +91,7 @@ def read_reviews(pairs: Sequence[Pair], rows: Sequence[tuple[str, str, str, floa
     n_others = 0
     for reviewer, pair_id, content, time in rows:
         try:
-            decision = Decision.model_validate_json(content)
+            decision = Ruling.model_validate_json(content)
         except ValidationError:
             n_others += 1
             continue

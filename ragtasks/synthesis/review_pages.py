@@ -12,7 +12,7 @@ from pathlib import Path
 from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ragtasks.arena.store import Standing, VoteStore
+from ragtasks.arena.store import RaterProgress, VoteStore
 from ragtasks.arena.web import (
     Application,
     FormText,
@@ -65,10 +65,10 @@ class ReviewDesk:
             copies = [dict(reviews_of) for reviews_of in self._of.values()]
         return [reviews_of[pair.pair_id] for pair in self.pairs for reviews_of in copies if pair.pair_id in reviews_of]
 
-    def standing(self, reviewer: str) -> Standing:
+    def standing(self, reviewer: str) -> RaterProgress:
         """Return how far a reviewer has come."""
         n_done = len(self.decisions_of(reviewer))
-        return Standing(n_done, len(self.pairs) - n_done)
+        return RaterProgress(n_done, len(self.pairs) - n_done)
 
     def next_for(self, reviewer: str, after: int = 0) -> Pair | None:
         """Return the next pair that a reviewer has not decided on, after a place first; None where none is left."""

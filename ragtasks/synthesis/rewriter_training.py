@@ -22,7 +22,7 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Task
 from ragtasks.requirements import importing
 from ragtasks.synthesis.splits import split_by_dialogue
-from ragtasks.synthesis.training import Fitting, fit, needs_new_folder, publish_model
+from ragtasks.synthesis.training import Hyperparameters, fit, needs_new_folder, publish_model
 from retrieval_cache import (
     REWRITE,
     Recipe,
@@ -68,7 +68,7 @@ def train_rewriter(
     benchmark: Benchmark,
     base: str,
     folder: Path,
-    fitting: Fitting,
+    fitting: Hyperparameters,
     *,
     is_conditional: bool = True,
     progress: Progress = no_progress,
@@ -132,7 +132,7 @@ def _kind(base: str) -> Any:
 
 
 def _trainer(
-    base: str, recipe: Recipe, fitting: Fitting, work: Path, sets: Sequence[Sequence[tuple[Task, str]]]
+    base: str, recipe: Recipe, fitting: Hyperparameters, work: Path, sets: Sequence[Sequence[tuple[Task, str]]]
 ) -> Any:
     with importing("transformers with accelerate", "train", "training a rewriter"):
         import accelerate  # noqa: F401  the trainer's own error names no extra of ours

@@ -22,7 +22,7 @@ _Scores = TypeVar("_Scores")
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class Hyperparameters:
     """How long and how fast weights are fitted; the defaults are the rewriter's of the OR-CONVQA paper, appendix D."""
 
     epochs: Annotated[int, Field(ge=1)] = 100

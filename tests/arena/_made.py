@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ragtasks.arena import Side, Vote
+from ragtasks.arena import Vote, VotedAnswer
 from ragtasks.arena.battles import Answer
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
 
 Tournament = tuple[list[tuple[str, str, float]], list[str]]
 
 
-def side(system: str, n_words: int = 10, *, refuses: bool = False) -> Side:
-    return Side(system=system, version="v", n_words=n_words, refuses=refuses)
+def side(system: str, n_words: int = 10, *, refuses: bool = False) -> VotedAnswer:
+    return VotedAnswer(system=system, version="v", n_words=n_words, refuses=refuses)
 
 
 def vote(first: str, second: str, preference: Any = "first", /, **changed: Any) -> Vote:

@@ -19,8 +19,8 @@ from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide, b
 from ragtasks.benchmarks import doc2dial as definitions
 from ragtasks.benchmarks.doc2dial import (
     DOMAINS,
-    Document,
-    Span,
+    GroundingSpan,
+    WebPage,
     cut,
     gold_passages,
     load_rewrites,
@@ -300,10 +300,10 @@ def test_the_real_unseen_dialogues_are_read_but_for_a_blank_utterance(caplog: py
     """Their documents are not released with them, so here each has the spans that are referred to."""
     content = json.loads(UNSEEN.read_bytes())
     rows = [turn for dialogue in content["dial_data"]["cdccovid"] for turn in dialogue["turns"]]
-    spans: dict[str, dict[str, Span]] = {}
+    spans: dict[str, dict[str, GroundingSpan]] = {}
     for reference in (reference for turn in rows for reference in turn["references"]):
         spans.setdefault(reference["doc_id"], {})[reference["id_sp"]] = span("text", "1", "title")
-    documents = {name: Document(title=name, text="text", spans=own) for name, own in spans.items()}
+    documents = {name: WebPage(title=name, text="text", spans=own) for name, own in spans.items()}
     dialogues = read_dialogues(UNSEEN.parent, UNSEEN.name, documents)
     assert len(dialogues) == 20
     assert sum(len(dialogue.turns) for dialogue in dialogues) == len(rows) - 1
@@ -315,13 +315,13 @@ def test_the_real_unseen_dialogues_are_read_but_for_a_blank_utterance(caplog: py
 WORDS = st.lists(st.sampled_from(["ab", "Cd", "e\nf", "g", ""]), min_size=0, max_size=9).map(" ".join)
 
 
-def span(text: str, section: str, title: str, parents: tuple[str, ...] = ()) -> Span:
+def span(text: str, section: str, title: str, parents: tuple[str, ...] = ()) -> GroundingSpan:
     titles = [{"text": parent} for parent in parents]
-    return Span(start=0, end=0, text=text, section_id=section, title=title, parent_titles=titles)
+    return GroundingSpan(start=0, end=0, text=text, section_id=section, title=title, parent_titles=titles)
 
 
-def document(text: str, *spans: Span) -> Document:
-    return Document(title="A/B title#9", text=text, spans={str(place): item for place, item in enumerate(spans)})
+def document(text: str, *spans: GroundingSpan) -> WebPage:
+    return WebPage(title="A/B title#9", text=text, spans={str(place): item for place, item in enumerate(spans)})
 
 
 def test_structure_passages_by_hand() -> None:

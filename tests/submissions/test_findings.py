@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from ragtasks.submissions import Finding, Report, Severity, render_json, render_text
+from ragtasks.submissions import Diagnostic, Report, Severity, render_json, render_text
 from tests._messages import same_message
 
 
-def finding(line: int, rule: str, severity: Severity, expected: str, task: str = "") -> Finding:
-    return Finding(line, task, rule, severity, expected, "9", "it stops")
+def finding(line: int, rule: str, severity: Severity, expected: str, task: str = "") -> Diagnostic:
+    return Diagnostic(line, task, rule, severity, expected, "9", "it stops")
 
 
 PROBLEM, WARNING, NOTE = Severity

@@ -12,12 +12,12 @@ from typing import Any
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.synthesis.encoder_training import train_retriever
 from ragtasks.synthesis.rewriter_training import train_rewriter
-from ragtasks.synthesis.training import Fitting
+from ragtasks.synthesis.training import Hyperparameters
 
 _CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree"}
 FITTINGS = {
-    "rewriter": Fitting(epochs=8, learning_rate=0.3, patience=1),  # so fast that it gets worse and stops early
-    "retriever": Fitting(epochs=3, batch_size=16, learning_rate=5e-3),
+    "rewriter": Hyperparameters(epochs=8, learning_rate=0.3, patience=1),  # so fast that it gets worse and stops early
+    "retriever": Hyperparameters(epochs=3, batch_size=16, learning_rate=5e-3),
 }
 
 

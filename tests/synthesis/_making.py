@@ -8,7 +8,7 @@ from typing import Any
 
 from ragtasks.clients import CachedClient, OpenAIClient, endpoint_of
 from ragtasks.synthesis.cutting import Cut
-from ragtasks.synthesis.folder import Outcome
+from ragtasks.synthesis.folder import SynthesisReport
 from ragtasks.synthesis.pipeline import synthesize
 from ragtasks.synthesis.settings import Settings
 
@@ -21,7 +21,7 @@ def writer(base_url: str, cache: Path) -> CachedClient:
     return CachedClient(OpenAIClient(endpoint_of({"model": "writer", "base_url": base_url, **ENDPOINT}), "key"), cache)
 
 
-def make(base_url: str, folder: Path, out: str = "out", **settings: Any) -> Outcome:
+def make(base_url: str, folder: Path, out: str = "out", **settings: Any) -> SynthesisReport:
     """Return what a synthesis over `folder/docs` comes to, with replies kept in `folder/replies.sqlite`."""
     client = writer(base_url, folder / "replies.sqlite")
     return synthesize(folder / "docs", folder / out, client, Settings(**{**SETTINGS, **settings}))

@@ -13,7 +13,7 @@ from ragtasks.errors import JudgeError
 from ragtasks.progress import Progress, no_progress
 from ragtasks.synthesis.asking import (
     Asker,
-    Question,
+    Inquiry,
     UnreadableReplyError,
     UnusableReply,
     covered_share,
@@ -52,8 +52,8 @@ def read(reply: str) -> str:
     return reply.upper()
 
 
-def questions(n: int) -> list[Question[str]]:
-    return [Question(f"question {number}", read, "a kind") for number in range(n)]
+def questions(n: int) -> list[Inquiry[str]]:
+    return [Inquiry(f"question {number}", read, "a kind") for number in range(n)]
 
 
 def said(text: str) -> Reply:
@@ -121,7 +121,7 @@ def test_nothing_to_ask_asks_nobody_and_usage_adds_up_over_stages() -> None:
 
 
 def test_a_question_holds_its_texts_between_lines_with_a_code_of_its_own() -> None:
-    def asked(answer: str) -> Question[str]:
+    def asked(answer: str) -> Inquiry[str]:
         return question_of("contextualize", read, {"turns": [{"question": "What?", "answer": answer}]})
 
     first = asked("This.")

@@ -24,7 +24,7 @@ from ragtasks.synthesis.qrecc import read_qrecc
 from ragtasks.synthesis.rewriter_training import _example, _trainer, train_rewriter
 from ragtasks.synthesis.splits import split_by_dialogue
 from ragtasks.synthesis.training import (
-    Fitting,
+    Hyperparameters,
     _end_where_it_ended,
     _last_checkpoint,
     needs_new_folder,
@@ -44,7 +44,7 @@ from tests.synthesis._tiny import (
 )
 
 __all__ = ["benchmark", "one_thread"]
-SHORT = Fitting(epochs=2, learning_rate=5e-3)
+SHORT = Hyperparameters(epochs=2, learning_rate=5e-3)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +58,12 @@ def encoder(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> s
 
 
 def test_without_settings_it_is_fitted_as_in_the_paper() -> None:
-    assert Fitting() == Fitting(epochs=100, batch_size=8, learning_rate=1e-4, patience=15, seed=0)
-    assert Fitting(batch_size=16, learning_rate=1e-5) == RETRIEVER_FITTING
+    assert Hyperparameters() == Hyperparameters(epochs=100, batch_size=8, learning_rate=1e-4, patience=15, seed=0)
+    assert Hyperparameters(batch_size=16, learning_rate=1e-5) == RETRIEVER_FITTING
 
 
 def test_trainers_are_told_to_keep_the_best_epoch_and_to_report_to_nobody() -> None:
-    told = Fitting(3, 4, 0.5, 6, 7).arguments(Path("work"))
+    told = Hyperparameters(3, 4, 0.5, 6, 7).arguments(Path("work"))
     assert (told["output_dir"], told["num_train_epochs"], told["learning_rate"]) == ("work", 3, 0.5)
     assert told["per_device_train_batch_size"] == told["per_device_eval_batch_size"] == 4
     assert told["seed"] == told["data_seed"] == 7
@@ -135,7 +135,7 @@ def test_a_killed_training_goes_on_from_its_last_epoch(benchmark: Benchmark, t5:
 
 
 def test_one_killed_after_it_had_ended_is_only_scored(benchmark: Benchmark, encoder: str, tmp_path: Path) -> None:
-    fitting = Fitting(epochs=6, learning_rate=0.0, patience=1)
+    fitting = Hyperparameters(epochs=6, learning_rate=0.0, patience=1)
     epochs: list[int] = []
 
     def kill(what: str, done: int, total: int | None) -> None:
@@ -283,7 +283,7 @@ def test_a_retriever_trains_on_the_pairs_of_the_training_dialogues_and_stops_by_
     encoder: str, tmp_path: Path
 ) -> None:
     pairs = [[{"anchor": "a", "positive": "b"}, {"anchor": "c", "positive": "d"}], [{"anchor": "e", "positive": "f"}]]
-    trainer = _retriever_trainer(encoder, Fitting(batch_size=2, patience=4), tmp_path, pairs)
+    trainer = _retriever_trainer(encoder, Hyperparameters(batch_size=2, patience=4), tmp_path, pairs)
     assert list(trainer.train_dataset) == pairs[0]
     assert list(trainer.eval_dataset) == pairs[1]
     assert type(trainer.loss).__name__ == "MultipleNegativesRankingLoss"

@@ -13,7 +13,7 @@ import pytest
 
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.synthesis.folder import Outcome
+from ragtasks.synthesis.folder import SynthesisReport
 from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
 from tests._messages import raises
 from tests.clients._server import Action, chat_server, completion
@@ -40,7 +40,7 @@ def articles(path: Path, n: int = 3) -> Path:
     return path
 
 
-def make(base_url: str, folder: Path, location: Path, out: str = "out") -> Outcome:
+def make(base_url: str, folder: Path, location: Path, out: str = "out") -> SynthesisReport:
     client = writer(base_url, folder / "replies.sqlite")
     return synthesize_multihop(location, folder / out, client, MultihopSettings())
 
@@ -152,7 +152,7 @@ def claim(fact: str, entity: str = "Arden", topic: str = "mill", text: str | Non
 class Made:
     """What came of a synthesis."""
 
-    outcome: Outcome
+    outcome: SynthesisReport
     questions: list[dict[str, Any]]
     asked: list[str]
 

@@ -15,7 +15,7 @@ from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis.cutting import Cut
 from ragtasks.synthesis.documents import Document
-from ragtasks.synthesis.folder import Outcome
+from ragtasks.synthesis.folder import SynthesisReport
 from ragtasks.synthesis.pipeline import _made_by, synthesize
 from ragtasks.synthesis.settings import UNITS, Settings
 from tests._messages import raises, same_message
@@ -25,7 +25,7 @@ from tests.synthesis._making import SETTINGS, rows
 from tests.synthesis._scripted import good_reply
 
 
-def made(folder: Path, out: str = "out", *, model: str = "writer", **settings: Any) -> Outcome:
+def made(folder: Path, out: str = "out", *, model: str = "writer", **settings: Any) -> SynthesisReport:
     """Return what comes of `folder/docs`, cut into sentences unless something else is said."""
     client = ScriptedClient(lambda prompt, n_before: good_reply(prompt), model)
     chosen = Settings(**{**SETTINGS, "unit": "sentences", **settings})

@@ -17,7 +17,7 @@ from ragtasks.synthesis.encoder_training import train_retriever
 from ragtasks.synthesis.qrecc import read_qrecc
 from ragtasks.synthesis.rewriter_training import TrainedOne, train_rewriter
 from ragtasks.synthesis.splits import split_by_dialogue
-from ragtasks.synthesis.training import Fitting, _keep_only
+from ragtasks.synthesis.training import Hyperparameters, _keep_only
 from retrieval_cache import (
     Recipe,
     Rewriter,
@@ -41,7 +41,7 @@ from tests.synthesis._tiny import (
 )
 
 __all__ = ["benchmark", "one_thread"]
-SHORT = Fitting(epochs=2, learning_rate=5e-3)
+SHORT = Hyperparameters(epochs=2, learning_rate=5e-3)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Pa
 def test_a_retriever_is_trained_and_used_by_name(benchmark: Benchmark, tmp_path: Path) -> None:
     base = write_encoder(tmp_path / "base", words_of(benchmark.root))
     made = train_retriever(
-        benchmark, str(base), tmp_path / "made", Fitting(epochs=3, batch_size=16, learning_rate=5e-3)
+        benchmark, str(base), tmp_path / "made", Hyperparameters(epochs=3, batch_size=16, learning_rate=5e-3)
     )
     assert made.scores.keys() == made.scores_before.keys() == {"AP", "R@5", "R@10", "R@20"}
     assert made.scores["AP"] > made.scores_before["AP"]
@@ -175,7 +175,7 @@ def test_a_retriever_is_trained_and_used_by_name(benchmark: Benchmark, tmp_path:
 
 def test_training_ends_when_it_gets_no_better(benchmark: Benchmark, tmp_path: Path) -> None:
     base = write_encoder(tmp_path / "base", words_of(benchmark.root))
-    patient = Fitting(epochs=6, learning_rate=0.0, patience=1)
+    patient = Hyperparameters(epochs=6, learning_rate=0.0, patience=1)
     assert train_retriever(benchmark, str(base), tmp_path / "made", patient).statistics["epochs"] == 2
 
 
@@ -190,7 +190,7 @@ def test_training_goes_on_from_its_last_whole_checkpoint(benchmark: Benchmark, t
         if done == 3:
             raise Killed
 
-    fitting = Fitting(epochs=4, learning_rate=5e-3)
+    fitting = Hyperparameters(epochs=4, learning_rate=5e-3)
     whole = train_rewriter(benchmark, base, tmp_path / "whole", fitting)
     with pytest.raises(Killed):
         train_rewriter(benchmark, base, tmp_path / "made", fitting, progress=kill)

@@ -18,7 +18,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from ragtasks.arena.store import LONGEST_NAME, Standing, VoteStore, clean_name
+from ragtasks.arena.store import LONGEST_NAME, RaterProgress, VoteStore, clean_name
 from ragtasks.arena.web._guard import Application, Guard, Scope
 from ragtasks.tables import Value, fixed
 
@@ -54,7 +54,7 @@ class Site:
         tabs: tuple[tuple[str, str], ...],
         title: str,
         wording: Wording,
-        standing: Callable[[str], Standing | None],
+        standing: Callable[[str], RaterProgress | None],
     ) -> None:
         """Put a site together."""
         self.identity, self.tabs, self.title = identity, tabs, title

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragtasks.files import bounded_lines
 from ragtasks.records import normalise_task_id
-from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, SubmissionTask, Words, reading
+from ragtasks.submissions._findings import Diagnostic, Problem, Report, Rule, Severity, SubmissionTask, Words, reading
 from ragtasks.submissions.mtrageval._documents import Documents
 from ragtasks.submissions.mtrageval._inputs import Inputs
 from ragtasks.submissions.mtrageval._line_rules import LINE_RULES, RECOMMENDED_CONTEXTS, Line
@@ -124,7 +124,7 @@ class _Checker:
         self._against = against
         self._line_of: dict[str, int] = {}
 
-    def file(self, name: str, n_bytes: int) -> Iterator[Finding]:
+    def file(self, name: str, n_bytes: int) -> Iterator[Diagnostic]:
         """Yield what is wrong with the file as such."""
         if not name.endswith(_SUFFIX):
             yield self._found(0, "", ("file_name", f"a name that ends with {_SUFFIX}", name))
@@ -136,7 +136,7 @@ class _Checker:
             found = Words(f"only a carriage return {n} times")
             yield self._found(0, "", ("carriage_returns", "a line feed between lines", found))
 
-    def missing(self) -> Iterator[Finding]:
+    def missing(self) -> Iterator[Diagnostic]:
         """Yield the tasks that no line answers."""
         for key, given in (self._against.inputs or {}).items():
             if key not in self._line_of:
@@ -155,7 +155,7 @@ class _Checker:
         self._n_carriage_returns += max(0, sum(bool(line.strip()) for line in lines) - 1)
         return lines
 
-    def line(self, number: int, raw: bytes) -> Iterator[Finding]:
+    def line(self, number: int, raw: bytes) -> Iterator[Diagnostic]:
         """Yield what is wrong with a line; blank ones are passed over, as they are officially."""
         row, problems = _parse(raw)
         task_id = row.get("task_id") if row is not None else None
@@ -184,7 +184,7 @@ class _Checker:
         elif name != inputs[key].task_id:
             yield "task_spelling", f"the id as the input writes it, {inputs[key].task_id!r}", name
 
-    def _found(self, number: int, task_id: str, problem: Problem) -> Finding:
+    def _found(self, number: int, task_id: str, problem: Problem) -> Diagnostic:
         rule, expected, found = problem
         return RULES[rule].finding(number, task_id, expected, found, self._task.value)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtasks.submissions._findings import Finding, Problem, Report, Rule
+from ragtasks.submissions._findings import Diagnostic, Problem, Report, Rule
 from ragtasks.submissions.trec_rag._answer import CitedAnswer
 
 REFUSES = "the track refuses the file"
@@ -21,7 +21,7 @@ class CheckedFile:
     rules: Mapping[str, Rule]
     answers: list[CitedAnswer] = field(default_factory=list)
     """The answers without problems, in the order of the file."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Diagnostic] = field(default_factory=list)
     repaired: list[dict[str, Any]] = field(default_factory=list)
     """The same answers as the track of 2024 repairs them, as the objects of their lines; empty for 2025."""
     n_rows: int = 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.arena.store import Standing, VoteStore
+from ragtasks.arena.store import RaterProgress, VoteStore
 from ragtasks.arena.web import Identity
 from ragtasks.synthesis.review import DecisionError, read_pairs
 from ragtasks.synthesis.review_pages import ReviewDesk, review_application
@@ -228,8 +228,8 @@ def test_a_reviewer_is_given_what_is_left_in_the_order_of_the_benchmark(tmp_path
     for pair in pairs[3:]:
         desk.decide("ann", pair, "reject", {}, "")
     assert desk.next_for("ann", after=2) == pairs[0], "what was passed over comes again at the end"
-    assert desk.standing("ann") == Standing(len(pairs) - 2, 2)
-    assert desk.standing("bob") == Standing(0, len(pairs))
+    assert desk.standing("ann") == RaterProgress(len(pairs) - 2, 2)
+    assert desk.standing("bob") == RaterProgress(0, len(pairs))
     for pair in pairs[:2]:
         desk.decide("ann", pair, "accept", {}, "")
     assert desk.next_for("ann") is None
