@@ -7,27 +7,26 @@ turns a doc and an answer back into records for scoring.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from ragtasks.benchmarks._definition import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import CLOSED_BOOK, MANIFEST, OFFICIAL, canonical_hash, read_contexts, read_manifest, run_folder
 from ragtasks.records import (
     Answerability,
-    CallProblem,
     Contexts,
-    Ending,
     Message,
     Passage,
     Response,
     Role,
     Setting,
     Task,
-    ToolStep,
     Trajectory,
 )
 
@@ -104,44 +103,23 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
         bare,
         str(doc.get("no_answer") or ""),
         verbatim=None if bare == text else text,
-        trajectory=_trajectory_in(doc.get("trajectory")),
+        trajectory=_trajectories().validate_python(doc["trajectory"]) if doc.get("trajectory") else None,
     )
 
 
 _ROLES = {role.value: role for role in Role}
 
 
+@functools.cache
+def _trajectories() -> TypeAdapter[Trajectory]:
+    return TypeAdapter(Trajectory)
+
+
 def trajectory_row(trajectory: Trajectory) -> dict[str, Any]:
-    """Return a trajectory as it stands in a doc; what is as usual is left out of its steps."""
-    steps = [
-        {key: _plain(value) for key, value in asdict(step).items() if value not in _USUAL} for step in trajectory.steps
-    ]
-    return {**asdict(trajectory), "ending": trajectory.ending.value, "steps": steps}
-
-
-def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, CallProblem) else list(value) if isinstance(value, tuple) else value
-
-
-_USUAL: tuple[Any, ...] = (None, False, ())
-
-
-def _trajectory_in(row: Mapping[str, Any] | None) -> Trajectory | None:
-    """Return the trajectory of a doc."""
-    if row is None:
-        return None
-    steps = [
-        ToolStep(
-            **{
-                **step,
-                "passages": tuple(step.get("passages", ())),
-                "scores": tuple(step.get("scores", ())),
-                "problem": CallProblem(step["problem"]) if "problem" in step else None,
-            }
-        )
-        for step in row["steps"]
-    ]
-    return Trajectory(tuple(steps), Ending(row["ending"]), row["n_rounds"], row["n_shortened"])
+    """Return a trajectory as it stands in a doc; steps leave out the values that most of them have."""
+    row = _trajectories().dump_python(trajectory, mode="json")
+    short = _trajectories().dump_python(trajectory, mode="json", exclude_defaults=True)
+    return {**row, "steps": short.get("steps", [])}
 
 
 # The passages that the tasks of a setting are given: published ones, those of a stored run, or none.

@@ -67,7 +67,7 @@ def test_ratings_for_programs_count_blinded_votes_people_and_judges_apart(tmp_pa
         for rater, kind, view in (*made, ("dan", "human", "revealed"), ("j", "judge", "blinded"))
     ]
     with serving(tmp_path) as served:
-        with served.arena.store.database.transaction() as connection:
+        with served.arena.store.transaction() as connection:
             rows = [(one.vote_id, one.rater, one.model_dump_json()) for one in votes]
             connection.executemany("INSERT INTO votes (vote_id, rater, vote) VALUES (?, ?, ?)", rows)
         rated = json.loads(Visitor(served.port).get("/api/ratings").text)
