@@ -121,7 +121,6 @@ def race_battles(
     ask: AskJudges,
     *,
     margin: float | None = None,
-    seed: int = 0,
     after_wave: Callable[[Race], None] = lambda _: None,
 ) -> tuple[Race, JudgedBattles]:
     """Return which system wins more than each other, and the battles that it took.
@@ -135,7 +134,7 @@ def race_battles(
     battles = {key: _battles_of(answers) for key, answers in shared.items()}
     _require_battles(pool, battles, conversations)
     margin = _EQUAL_WIN_RATES if margin is None else margin
-    race = Race(pool.systems, conversations, margin=margin, seed=seed, bounds=(0.0, 1.0))
+    race = Race(pool.systems, conversations, margin=margin, bounds=(0.0, 1.0))
     rounds = _Rounds(ask)
     n_battles = sum(not battle.is_equal for found in battles.values() for battle in found)
     while (wave := race.next_wave()) is not None:

@@ -188,11 +188,19 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     with_reference: _REFERENCE = False,
 ) -> None:
     """Serve pages on which people compare answers, saved ones or live, blinded or side by side, until Ctrl-C."""
+    from ragtasks.arena.web import live_systems
     from ragtasks.arena.web import serve as serve_arena
+    from retrieval_cache import searcher
 
     if not results and not system:
         raise ConfigurationError("nothing to compare: name results with logged samples, or two systems with --system")
-    pipelines, conversations = _live(system, benchmark, data, domain) if system else ([], {})
+    pipelines, conversations = [], {}
+    if system:
+        if benchmark is None:
+            raise ConfigurationError("--system: give --benchmark, whose corpus is searched")
+        opened = named_benchmark(benchmark, data)
+        pipelines = live_systems(system, lambda line: searcher(opened, domain, line, run_store(), secret), secret)
+        conversations = {task.task_id: task.messages for task in opened.tasks if domain in {None, task.domain}}
     serve_arena(
         _answers(results, benchmark, data, setting, with_reference) if results else None,
         database,
@@ -207,22 +215,6 @@ def serve(  # noqa: PLR0917 (one parameter an option)
         patience_seconds=patience,
         echo=echo,
     )
-
-
-def _live(systems: list[str], benchmark: str | None, data: str | None, domain: str | None) -> Any:
-    """Return the pipelines of `--system`, and the conversations of their benchmark that may be continued."""
-    from ragtasks.arena.web import live_systems
-    from retrieval_cache import searcher
-
-    if benchmark is None:
-        raise ConfigurationError("--system: give --benchmark, whose corpus is searched")
-    opened = named_benchmark(benchmark, data)
-
-    def search(line: str) -> Any:
-        return searcher(opened, domain, line, run_store(), secret)
-
-    conversations = {task.task_id: task.messages for task in opened.tasks if domain in {None, task.domain}}
-    return live_systems(systems, search, secret), conversations
 
 
 @commands.command(epilog="Example: ragtasks arena invite Ann Bob")

@@ -18,7 +18,7 @@ from ragtasks.cli.options import (
     named_folder,
 )
 from ragtasks.cli.submissions import form_of, named_or_own
-from ragtasks.clients import Choice, ReplyCache, describe_cache, prune
+from ragtasks.clients import ReplyCache, describe_cache, prune
 from ragtasks.config.environment import (
     data_folder,
     embedding_cache_bytes,
@@ -175,42 +175,23 @@ def cache(
     remove: Annotated[bool, typer.Option("--remove", help="Remove what fits.")] = False,
 ) -> None:
     """List cached replies and embeddings; with options, count or --remove those that fit all of them."""
-    if embeddings:
-        _prune_embeddings(older_than, model, outcome, dry_run=not remove)
-    elif remove or any(one is not None for one in (older_than, model, outcome)):
-        _prune_replies(Choice(older_than, model, outcome), dry_run=not remove)
-    else:
-        from ragtasks.metrics import describe_embeddings
+    from ragtasks.metrics import EmbeddingCache, describe_embeddings
 
+    if not (embeddings or remove or model or outcome) and older_than is None:
         echo(*describe_cache(reply_cache_file()))
         echo(*describe_embeddings(embedding_cache_file(), embedding_cache_bytes()))
-
-
-def _prune_replies(choice: Choice, *, dry_run: bool) -> None:
-    """Remove replies that fit all of a choice."""
-    file = reply_cache_file()
-    choice.condition()
-    if not file.exists():
-        echo(f"{file}: no cached replies yet")
         return
-    with ReplyCache(file) as replies:
-        n_chosen = prune(replies, choice, dry_run=dry_run)
-        n_left = len(replies)
-    done = "would be removed" if dry_run else "removed"
-    echo(f"{n_chosen:,} replies {done}, {n_left - (n_chosen if dry_run else 0):,} stay in {file}")
-
-
-def _prune_embeddings(older_than: float | None, model: str | None, outcome: str | None, *, dry_run: bool) -> None:
-    """Remove embeddings that fit all that is given."""
-    from ragtasks.metrics import EmbeddingCache
-
-    if outcome is not None:
+    if embeddings and outcome is not None:
         raise ConfigurationError("embeddings have no outcome: leave --outcome out, or --embeddings")
-    file = embedding_cache_file()
+    file, dry_run = embedding_cache_file() if embeddings else reply_cache_file(), not remove
     if not file.exists():
-        echo(f"{file}: no cached embeddings yet")
+        echo(f"{file}: no cached {'embeddings' if embeddings else 'replies'} yet")
         return
-    with EmbeddingCache(file, embedding_cache_bytes()) as kept:
-        n_chosen, n_left = kept.prune(older_than_days=older_than, encoder=model, dry_run=dry_run)
-    done = "would be removed" if dry_run else "removed"
-    echo(f"embeddings of {n_chosen:,} texts {done}, {n_left:,} stay in {file}")
+    if embeddings:
+        with EmbeddingCache(file, embedding_cache_bytes()) as vectors:
+            n_chosen, n_left = vectors.prune(older_than_days=older_than, encoder=model, dry_run=dry_run)
+    else:
+        with ReplyCache(file) as replies:
+            n_chosen, n_left = prune(replies, older_than_days=older_than, model=model, outcome=outcome, dry_run=dry_run)
+    what = f"embeddings of {n_chosen:,} texts" if embeddings else f"{n_chosen:,} replies"
+    echo(f"{what} {'would be removed' if dry_run else 'removed'}, {n_left:,} stay in {file}")

@@ -61,7 +61,9 @@ _EXTRAS = {
 def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:
     """Return the findings, a line each; the last one names the one thing to do next."""
     steps: list[str] = []
-    found = [*_software(model, steps), *_tasks(), *_data(data_folder(), steps), *_endpoints(endpoints)]
+    found = [*_software(model, steps), *_tasks(), *_data(data_folder(), steps), *_states(map(_endpoint, endpoints))]
+    if not endpoints:
+        found.append("endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)")
     return [*found, f"next: {[*steps, _first_run(model)][0]}"]
 
 
@@ -166,12 +168,6 @@ def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[s
     wrong = [f"  {state.status.value}: {state.path}" for state in states if state.status is FileStatus.WRONG]
     step = "" if is_whole else f" ({fetch})"
     return [f"{source.name}, {group}: {found} of {len(states)} files in {locate(source, folder)}{step}", *wrong]
-
-
-def _endpoints(endpoints: Sequence[str]) -> list[str]:
-    if not endpoints:
-        return ["endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)"]
-    return _states(map(_endpoint, endpoints))
 
 
 def _endpoint(endpoint: str) -> Requirement:

@@ -26,7 +26,7 @@ from ragtasks.cli.options import (
     retrieval_place,
 )
 from ragtasks.cli.reporting import conclude, conclude_runs
-from ragtasks.cli.score import Piece, Scoring, is_of_own_rows, piece_of_file, piece_of_traces
+from ragtasks.cli.score import Scoring, SystemInput, input_of_file, input_of_traces, is_of_own_rows
 from ragtasks.clients import Endpoint, endpoint_requirements
 from ragtasks.config import (
     FILE_NAME,
@@ -78,7 +78,7 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
     estimate = found.evaluation.estimate
     look = LookAhead(dry_run, probe, *((estimate.tokenizer, estimate.prompts_per_minute) if estimate else ()))
-    place = _Place(found, folder, look, force=force, full=full)
+    place = _Session(found, folder, look, force=force, full=full)
     _require_others(found.evaluation)
     {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(place)
 
@@ -126,7 +126,7 @@ def results_folder(model: str, what: str) -> Path:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Session:
     """One evaluation and where it goes."""
 
     found: ReadEvaluation
@@ -209,7 +209,7 @@ def next_step(folder: Path, evaluation: EvaluationFile | None = None) -> str:
 # What is evaluated: a model by the harness, answers and endpoints by scoring, rankings by relevance judgements.
 
 
-def _run_model(place: _Place) -> None:
+def _run_model(place: _Session) -> None:
     evaluation, notes = place.evaluation, place.notes()
     arguments = [*_harness_arguments(evaluation), "--output_path", str(place.folder)]
     refuse_unknown_names(arguments)
@@ -270,15 +270,15 @@ def _key(evaluation: EvaluationFile) -> list[Requirement]:
     return [Requirement("key", part, check)]
 
 
-def _score_system(place: _Place) -> None:
+def _score_system(place: _Session) -> None:
     from ragtasks.reports.outcome import score_notes
 
     scoring = Scoring(place.evaluation.given_options, place.folder, place.look, place.force, place.notes())
-    pieces = _pieces(place)
-    if not scoring.goes_on(pieces, place.requirements()):
+    inputs = _inputs(place)
+    if not scoring.goes_on(inputs, place.requirements()):
         return
     place.keep_file()
-    done = [scoring.score(piece) for piece in pieces]
+    done = [scoring.score(one) for one in inputs]
     place.end([item.file for item in done], [line for item in done for line in score_notes(item)])
     problems = [problem for item in done for problem in item.problems]
     if problems:
@@ -287,25 +287,25 @@ def _score_system(place: _Place) -> None:
         item.require_plausible()
 
 
-def _pieces(place: _Place) -> list[Piece]:
+def _inputs(place: _Session) -> list[SystemInput]:
     """Return one's own system in each setting."""
     evaluation = place.evaluation
     options, settings = evaluation.given_options, evaluation.settings
     if evaluation.traces is not None:
-        return [piece_of_traces(options, evaluation.traces.file, evaluation.traces.name)]
+        return [input_of_traces(options, evaluation.traces.file, evaluation.traces.name)]
     if evaluation.answers is not None:
         if len(settings) > 1:
             raise ConfigurationError("settings: a file of answers is of one setting; name the one that they are of")
         file, name = evaluation.answers.file, evaluation.answers.name
-        return [piece_of_file(options, file, name, evaluation.named_benchmark, *(settings or (None,)))]
+        return [input_of_file(options, file, name, evaluation.named_benchmark, *(settings or (None,)))]
     system = named_system(evaluation.endpoint or {})
     return [
-        Piece(system[0].model, place.folder, None, evaluation.benchmark, setting, system)
+        SystemInput(system[0].model, place.folder, None, evaluation.benchmark, setting, system)
         for setting in settings or (Setting.FULL_RAG,)
     ]
 
 
-def _run_retriever(place: _Place) -> None:
+def _run_retriever(place: _Session) -> None:
     from ragtasks.reports.comparison import concluded_runs
     from retrieval_cache import (
         Rewriter,
@@ -320,29 +320,13 @@ def _run_retriever(place: _Place) -> None:
     retriever = evaluation.retriever
     assert retriever is not None
     where = retrieval_place(evaluation.benchmark, evaluation.data)
-    requirements = retrieval_requirements(
-        where,
-        retriever.line,
-        retriever.queries,
-        rewriter=Rewriter(retriever.rewriter),
-        corpora=retriever.corpora,
-        encode_with=retriever.encode_with,
-    )
+    how: dict[str, Any] = {"rewriter": Rewriter(retriever.rewriter)}
+    how |= {"corpora": retriever.corpora, "encode_with": retriever.encode_with}
+    requirements = retrieval_requirements(where, retriever.line, retriever.queries, **how)
     if not place.look.begin([*place.requirements(), *requirements], EvaluationConfig()):
         return
     place.keep_file()
-    made = [
-        retrieve(
-            where,
-            retriever.line,
-            queries,
-            depth=retriever.depth,
-            rewriter=Rewriter(retriever.rewriter),
-            corpora=retriever.corpora,
-            encode_with=retriever.encode_with,
-        )
-        for queries in retriever.queries
-    ]
+    made = [retrieve(where, retriever.line, form, depth=retriever.depth, **how) for form in retriever.queries]
     names = [run.folder.name for run in made]
     echo(*(f"run {run.folder.name} in {run.folder}" for run in made))
     if has_judgements(where):

@@ -189,7 +189,13 @@ def _text(asked: dict[str, Any]) -> str:
         line = f"judges: {_yaml(judges)}" if judges else "# judges: [openai/gpt-4o-mini]"
         lines += ["", f"{line}  # LLM judges; the key comes from the environment (OPENAI_API_KEY)"]
         unscored = "BERTScore" if _is_of_own_rows(asked) else "BERTScore, and rb_alg with it,"
-        lines += ["", "options:  # every other option of an evaluation", *_option_lines(data, unscored)]
+        no_encoder = "  encoder: none" if data == "sample" and not _has_sample_encoder() else "  # encoder: none"
+        lines += [
+            "",
+            "options:  # every other option of an evaluation",
+            f"{no_encoder}  # leaves {unscored} unscored",
+            "  max_implausible: 0.2  # share of answers that cannot be answers above which the status is 3",
+        ]
     lines += [
         "",
         "# output: results/mine  # default: a folder below results/ named by model, benchmark and time",
@@ -235,14 +241,6 @@ def _hints_for(subject: str, section: dict[str, Any]) -> str:
     if section.get("server") or str(section["name"]).startswith("openai/"):
         return "server"
     return "baseline" if str(section["name"]).startswith("ragtasks-") else "weights"
-
-
-def _option_lines(data: str | None, unscored: str) -> list[str]:
-    return [
-        ("  encoder: none" if data == "sample" and not _has_sample_encoder() else "  # encoder: none")
-        + f"  # leaves {unscored} unscored",
-        "  max_implausible: 0.2  # share of answers that cannot be answers above which the status is 3",
-    ]
 
 
 def _has_sample_encoder() -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.cli.app import app, echo, put
-from ragtasks.cli.options import DATA, FORCE, FORMAT, JUDGES, NAME_OR_FOLDER, asking
+from ragtasks.cli.options import DATA, FORCE, FORMAT, JUDGES, NAME_OR_FOLDER, asking, named_judges
 from ragtasks.cli.submissions import named_or_own
 from ragtasks.cli.trec_rag import TOPICS, make_nuggets
 from ragtasks.config.environment import card_folder, data_folder, reply_cache_file, run_store, secret
@@ -55,6 +55,7 @@ def calibrate(
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
     from ragtasks.reports.calibration import calibrate_judges
 
+    named_judges(judge or [])
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
     text, verdicts = calibrate_judges(
         root,

@@ -11,7 +11,7 @@ import typer
 
 from ragtasks.benchmarks import added_benchmark_names, benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.cli.app import echo, may_be_replaced
-from ragtasks.clients import endpoint_of, endpoint_requirements
+from ragtasks.clients import Endpoint, endpoint_of, endpoint_requirements
 from ragtasks.config import EvaluationConfig, json_or_text, parsed_metadata, validated
 from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, missing_path
@@ -142,13 +142,19 @@ def names_results(name: str) -> bool:
     return path.is_dir() or path.suffix == ".json" or (len(path.parts) > 1 and not path.exists())
 
 
+def named_judges(judges: Sequence[Any]) -> list[Endpoint]:
+    """Return the judges of some names, whose libraries and keys are here; no request is sent."""
+    endpoints = [endpoint_of(text) for text in judges]
+    require([one for judge in endpoints for one in endpoint_requirements(judge, "judge", secret)], with_requests=False)
+    return endpoints
+
+
 @contextmanager
 def asking(judges: Sequence[Any]) -> Iterator[Any]:
     """Yield the function that asks the named judges: (responses, rubrics) -> verdicts; one bar shows all its calls."""
     from ragtasks.judges import judge_responses
 
-    endpoints = [endpoint_of(text) for text in judges]
-    require([one for judge in endpoints for one in endpoint_requirements(judge, "judge", secret)], with_requests=False)
+    endpoints = named_judges(judges)
     with progress_bars() as progress:
         shown = in_rounds(progress)
 

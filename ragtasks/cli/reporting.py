@@ -95,7 +95,6 @@ def report(  # noqa: PLR0917 (one parameter an option)
         echo(*(f"wrote {path}" for path in plot_sections(sections, plots)))
     if html is not None:
         _write_page(evaluations, sections, html, options.metrics)
-        echo(f"wrote {html}")
 
 
 def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = ()) -> None:
@@ -114,7 +113,6 @@ def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = 
     echo(*notes)
     if page is not None:
         _write_page(evaluations, sections, page, ())
-        echo(f"wrote {page}")
 
 
 def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
@@ -122,7 +120,6 @@ def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
     echo(render([section if full else replace(section, tables=())], Format.MARKDOWN))
     if page is not None:
         _write_page([], [section], page, ())
-        echo(f"wrote {page}")
 
 
 def _opening(section: Section, n_added: int) -> Section:
@@ -177,21 +174,15 @@ def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResp
 
 
 def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path, metrics: tuple[str, ...]) -> None:
-    from ragtasks.reports.page import write_page
+    from ragtasks.reports.page import files_folder, write_page
 
     with step("writing the page"):
         write_page(evaluations, sections, path, metrics=metrics)
-    _tell_of_files(path)
-
-
-def _tell_of_files(path: Path) -> None:
-    """Say where the answers of a large page are."""
-    from ragtasks.reports.page import files_folder
-
     folder = files_folder(path)
-    if folder.is_dir():
+    if folder.is_dir():  # answers of a large page
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
         echo(f"the page is large, so its answers are files beside it: keep {folder} ({size:,.0f} MB) with it")
+    echo(f"wrote {path}")
 
 
 # `ragtasks compare`: evaluations, or runs, in pairs.

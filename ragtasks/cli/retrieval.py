@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,11 +15,12 @@ from ragtasks.cli.look_ahead import PROBE
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, TABLES, retrieval_place
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically, written_lines
-from ragtasks.harness.tasks import task_folder
+from ragtasks.harness.tasks import parts_of
+from ragtasks.records import Setting
 from ragtasks.requirements import require
 from ragtasks.tables import Format, render
 
-_RETRIEVED = ("reference_rag", "full_rag")
+_RETRIEVED = (Setting.REFERENCE_RAG, Setting.FULL_RAG)
 
 
 @app.command()
@@ -56,22 +57,11 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements, retrieval_requirements
     from retrieval_cache import retrieve as make
 
-    model, place = Rewriter(rewriter, min_rewritten), retrieval_place(benchmark, data)
-    corpora = _pairs(corpus)
-    requirements = retrieval_requirements(
-        place, retriever, [queries], rewriter=model, corpora=corpora, encode_with=encode_with
-    )
-    require(requirements, with_requests=probe)
-    run = make(
-        place,
-        retriever,
-        queries,
-        name=name,
-        depth=depth,
-        rewriter=model,
-        corpora=corpora,
-        encode_with=encode_with,
-    )
+    place = retrieval_place(benchmark, data)
+    how: dict[str, Any] = {"rewriter": Rewriter(rewriter, min_rewritten), "encode_with": encode_with}
+    how["corpora"] = _pairs(corpus)
+    require(retrieval_requirements(place, retriever, [queries], **how), with_requests=probe)
+    run = make(place, retriever, queries, name=name, depth=depth, **how)
     made = run.folder.name
     echo(f"run {made} in {run.folder}")
     if same_as := run.manifest.metadata.get(SAME_AS):
@@ -94,19 +84,9 @@ def _next_steps(run: str, benchmark: str, data: str | None, is_judged: bool) -> 
     if is_judged:
         place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
         yield f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *place])}"
-    if _has_tasks_on_runs(benchmark):
+    if any(part.benchmark == benchmark and part.setting in _RETRIEVED for part in parts_of(["*"])):
         options = shlex.join([*(["--data", data] if data else []), "--run", run])
         yield f"use it in tasks of {benchmark} with ragtasks run {options}"
-
-
-def _has_tasks_on_runs(benchmark: str) -> bool:
-    """Return whether a harness task of the benchmark is given retrieved passages."""
-    import yaml
-
-    # The base loader leaves the harness's `!function` tags alone.
-    files = (yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in task_folder().rglob("*.yaml"))
-    options = (file.get("dataset_kwargs", {}) for file in files)
-    return any(one.get("benchmark") == benchmark and one.get("setting") in _RETRIEVED for one in options)
 
 
 # `ragtasks evaluate-run`: rankings scored by relevance judgements.
@@ -140,7 +120,9 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
     from retrieval_cache import evaluate_runs, judge_files, judge_runs, query_rows, retrieval_section
 
-    metrics = [retrieval_metric(name) for name in _measure_names(measures or ())] or RETRIEVAL_METRICS
+    # A comma inside of brackets is the measure's own.
+    given = (name.strip() for option in measures or () for name in re.split(r",(?![^(]*\))", option))
+    metrics = [retrieval_metric(name) for name in dict.fromkeys(given) if name] or RETRIEVAL_METRICS
     place = retrieval_place(benchmark, data)
     if not (qrels or measures or per_query):
         put(render([evaluate_runs(place, names, domain or ())], form), output)
@@ -153,9 +135,3 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     if per_query:
         write_atomically(per_query, written_lines(query_rows(judged, metrics)))
         typer.echo(f"wrote {per_query}", err=True)  # standard output may be JSON or CSV
-
-
-def _measure_names(options: Iterable[str]) -> list[str]:
-    """Return the measures of some options, each once; a comma inside of brackets is the measure's own."""
-    names = (name.strip() for option in options for name in re.split(r",(?![^(]*\))", option))
-    return list(dict.fromkeys(name for name in names if name))

@@ -79,10 +79,12 @@ def score(  # noqa: PLR0917 (one parameter an option)
     config_from_options(options)  # its errors come before those of files
     if name is not None and len(answers) > 1:
         raise ConfigurationError("--name is for one file; several have the names of their files")
-    if any(map(_is_address, answers)):
+    if any(text.startswith(("http://", "https://", "{")) for text in answers):
         if len(answers) > 1:
             raise ConfigurationError("score: an address is scored alone. Next step: leave the others out")
-        _score_endpoint(scoring, answers[0], name, protocol, benchmark, setting)
+        system, where = system_endpoint(answers[0], name or "rag-system", protocol), setting or Setting.FULL_RAG
+        one = SystemInput(name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, where, system)
+        _score_inputs(scoring, [one])
     elif any(map(_is_saved, _required(paths))):
         if output is None or name is not None:
             raise ConfigurationError(
@@ -91,11 +93,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
             )
         _score_again(scoring, paths, benchmark, setting)
     else:
-        _score_pieces(scoring, [piece_of_file(options, file, name, benchmark, setting) for file in paths])
-
-
-def _is_address(text: str) -> bool:
-    return text.startswith(("http://", "https://", "{"))
+        _score_inputs(scoring, [input_of_file(options, file, name, benchmark, setting) for file in paths])
 
 
 def _required(paths: Sequence[Path]) -> Sequence[Path]:
@@ -112,29 +110,15 @@ def _required(paths: Sequence[Path]) -> Sequence[Path]:
     return paths
 
 
-def _score_endpoint(  # noqa: PLR0917 (as the options)
-    scoring: Scoring,
-    address: str,
-    name: str | None,
-    protocol: str,
-    benchmark: str | None,
-    setting: Setting | None,
-) -> None:
-    """Request the answers of a running system and score them."""
-    found = system_endpoint(address, name or "rag-system", protocol)
-    chosen, where = benchmark or DEFAULT_BENCHMARK, setting or Setting.FULL_RAG
-    _score_pieces(scoring, [Piece(name or found[0].model, scoring.output, None, chosen, where, found)])
-
-
-def _score_pieces(scoring: Scoring, pieces: Sequence[Piece]) -> None:
-    if scoring.goes_on(pieces):
-        for piece in pieces:
-            _show(scoring.score(piece), scoring.output)
+def _score_inputs(scoring: Scoring, inputs: Sequence[SystemInput]) -> None:
+    if scoring.goes_on(inputs):
+        for one in inputs:
+            _show(scoring.score(one), scoring.output)
 
 
 @dataclass(frozen=True)
-class Piece:
-    """What is scored as one: rows of one's own, answers to a benchmark, or those that a running system will give."""
+class SystemInput:
+    """The source of a system's answers: rows of its own, answers to a benchmark, or a running system."""
 
     name: str
     source: Path
@@ -159,14 +143,14 @@ class Scoring:
     force: bool = False
     notes: Mapping[str, Any] = field(default_factory=dict)
 
-    def goes_on(self, pieces: Sequence[Piece], further: Sequence[Requirement] = ()) -> bool:
+    def goes_on(self, inputs: Sequence[SystemInput], further: Sequence[Requirement] = ()) -> bool:
         """Return whether to score, after a check of all requirements."""
         from ragtasks.scoring import evaluation_requirements
 
-        own = [piece.rows.benchmark for piece in pieces if piece.rows is not None]
-        parts = [(piece.benchmark, piece.setting or Setting.FULL_RAG) for piece in pieces if piece.rows is None]
-        systems = [piece.endpoint for piece in pieces if piece.endpoint is not None]
-        files = [piece.source for piece in pieces if piece.endpoint is None and piece.rows is None]
+        own = [one.rows.benchmark for one in inputs if one.rows is not None]
+        parts = [(one.benchmark, one.setting or Setting.FULL_RAG) for one in inputs if one.rows is None]
+        systems = [one.endpoint for one in inputs if one.endpoint is not None]
+        files = [one.source for one in inputs if one.endpoint is None and one.rows is None]
         config = config_from_options(self.options)
         requirements = [
             *further,
@@ -175,15 +159,15 @@ class Scoring:
             *evaluation_requirements(parts, config, self.output, own_place(), opened=own, needs_passages=False),
             *(system_requirements(*systems[0], secret) if systems else ()),
         ]
-        if all(piece.endpoint is None and piece.source.is_file() for piece in pieces):
-            return self.look.begin_answers(requirements, config, partial(self._tasks_of, pieces))
+        if all(one.endpoint is None and one.source.is_file() for one in inputs):
+            return self.look.begin_answers(requirements, config, partial(self._tasks_of, inputs))
         return self.look.begin_system(requirements, parts, self.options, has_endpoint=bool(systems))
 
-    def _tasks_of(self, pieces: Sequence[Piece]) -> dict[str, list[SavedTask]]:
+    def _tasks_of(self, inputs: Sequence[SystemInput]) -> dict[str, list[SavedTask]]:
         """Return system -> its answers, of files."""
         tasks: dict[str, list[SavedTask]] = {}
-        for piece in pieces:
-            tasks.setdefault(piece.name, []).extend(self._read(piece).evaluation.tasks)
+        for one in inputs:
+            tasks.setdefault(one.name, []).extend(self._read(one).evaluation.tasks)
         return tasks
 
     def look_at_saved(self, evaluations: Sequence[SavedEvaluation]) -> bool:
@@ -212,27 +196,27 @@ class Scoring:
             goes_on = self.look.begin_answers(requirements, config, partial(dict, systems)) and goes_on
         return goes_on
 
-    def score(self, piece: Piece) -> SystemScores:
-        """Score one and save it, and the rows of spans next to its results."""
+    def score(self, given: SystemInput) -> SystemScores:
+        """Score a system and save it, and the rows of spans next to its results."""
         from ragtasks.scoring import score_answers
 
-        done = score_answers(self._read(piece), own_place(), _local_judge, self.notes)
-        if piece.lines:
+        done = score_answers(self._read(given), own_place(), _local_judge, self.notes)
+        if given.lines:
             rows = done.file.with_name("rows.jsonl")
-            write_atomically(rows, piece.lines)
-            echo(f"wrote {rows} ({len(piece.lines.splitlines())} rows)")
+            write_atomically(rows, given.lines)
+            echo(f"wrote {rows} ({len(given.lines.splitlines())} rows)")
         return done
 
-    def _read(self, piece: Piece) -> SystemAnswers:
-        """Return the answers that one will be scored by: those of its file, or what its system replies."""
+    def _read(self, given: SystemInput) -> SystemAnswers:
+        """Return the answers of a system: those of its file, or its replies."""
         from ragtasks.scoring import ScoredSystem, rows_to_score, system_to_score
 
         replaces = partial(may_be_replaced, force=self.force)
-        if piece.rows is not None:
-            name, source = piece.name, piece.source
-            return rows_to_score(piece.rows, self.options, self.output, name=name, source=source, may_replace=replaces)
-        system = ScoredSystem(piece.name, piece.benchmark, piece.setting, piece.source)
-        return system_to_score(system, _answering(piece), self.options, self.output, own_place(), may_replace=replaces)
+        if given.rows is not None:
+            name, source = given.name, given.source
+            return rows_to_score(given.rows, self.options, self.output, name=name, source=source, may_replace=replaces)
+        system = ScoredSystem(given.name, given.benchmark, given.setting, given.source)
+        return system_to_score(system, _answering(given), self.options, self.output, own_place(), may_replace=replaces)
 
 
 def _answers_file(file: Path, *, may_be_missing: bool) -> Requirement:
@@ -253,14 +237,14 @@ def _answers_file(file: Path, *, may_be_missing: bool) -> Requirement:
     return Requirement("answers", f"answers {file}", check)
 
 
-def _answering(piece: Piece) -> Callable[..., Any]:
+def _answering(given: SystemInput) -> Callable[..., Any]:
     """Return what gives the answers to a benchmark."""
     from ragtasks.results import read_answers
     from ragtasks.scoring import System, ask_endpoint
 
-    if piece.endpoint is None:
-        return lambda benchmark, _config, _results: read_answers(piece.source, benchmark, data_folder())
-    return ask_endpoint(System(*piece.endpoint, secret), piece.setting or Setting.FULL_RAG, run_store())
+    if given.endpoint is None:
+        return lambda benchmark, _config, _results: read_answers(given.source, benchmark, data_folder())
+    return ask_endpoint(System(*given.endpoint, secret), given.setting or Setting.FULL_RAG, run_store())
 
 
 def _is_saved(path: Path) -> bool:
@@ -277,26 +261,26 @@ def is_of_own_rows(file: Path, benchmark: str | None) -> bool:
     return benchmark == ROWS or (benchmark is None and file.is_file() and holds_own_rows(file))
 
 
-def piece_of_file(
+def input_of_file(
     options: Mapping[str, Any], file: Path, name: str | None, benchmark: str | None, setting: Setting | None
-) -> Piece:
+) -> SystemInput:
     """Return what a file contains: spans, rows of one's own where no benchmark is named, else answers."""
     from ragtasks.results import is_own_row, is_span, read_own_rows
 
     first = first_object(file)
     if benchmark is None and is_span(first) and not is_own_row(first):
-        return piece_of_traces(options, file, name)
+        return input_of_traces(options, file, name)
     name = name or file.stem
     if is_of_own_rows(file, benchmark):
         _refuse_setting(options, file, setting)
         rows = read_own_rows(file)
         if rows.unread_note:
             typer.echo(f"ragtasks: {file}: {rows.unread_note}", err=True)
-        return Piece(name, file, rows)
-    return Piece(name, file, benchmark=benchmark or DEFAULT_BENCHMARK, setting=setting)
+        return SystemInput(name, file, rows)
+    return SystemInput(name, file, benchmark=benchmark or DEFAULT_BENCHMARK, setting=setting)
 
 
-def piece_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) -> Piece:
+def input_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) -> SystemInput:
     """Return the answers that a file of spans holds, as rows."""
     from ragtasks.results import own_rows, read_traces
 
@@ -307,7 +291,7 @@ def piece_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) 
     problems: list[str] = []
     rows = own_rows(enumerate(found.rows, start=1), lambda *problem: problems.append(str(problem)))
     assert not problems, problems
-    return Piece(name or traces.stem, traces, rows, lines=written_lines(found.rows))
+    return SystemInput(name or traces.stem, traces, rows, lines=written_lines(found.rows))
 
 
 def _refuse_setting(options: Mapping[str, Any], file: Path, setting: Setting | None) -> None:

@@ -170,7 +170,10 @@ def check(  # noqa: PLR0917 (one parameter an option)
     elif form is FileForm.ANSWERS:
         passes = _answers_pass(place, benchmark or "mtrag", data)
     elif form is FileForm.CORPUS:
-        passes = _corpus_passes(path)
+        from retrieval_cache import describe_corpus
+
+        echo(*describe_corpus(path))
+        passes = True
     else:
         passes = _OTHERS[str(form)](place)
     raise typer.Exit(int(not passes))
@@ -255,22 +258,12 @@ def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
     opened = named_benchmark(benchmark, data)
     given = read_answers(file, opened, data_folder())
     n_passages = sum(answer.passages is not None for answer in given.values())
+    place = ["--data", data] if data else []
     echo(
         f"{file}: no error",
         f"answers to {len(given)} of the {len(opened.tasks)} tasks of {opened.label}, {n_passages} with contexts",
-        f"next: {shlex.join(['ragtasks', 'score', str(file), '--benchmark', benchmark, *_of(data)])}",
+        f"next: {shlex.join(['ragtasks', 'score', str(file), '--benchmark', benchmark, *place])}",
     )
-    return True
-
-
-def _of(data: str | None) -> list[str]:
-    return ["--data", data] if data else []
-
-
-def _corpus_passes(location: str) -> bool:
-    from retrieval_cache import describe_corpus
-
-    echo(*describe_corpus(location))
     return True
 
 
@@ -316,13 +309,16 @@ def _run_passes(path: Path) -> bool:
 
 
 def _folder_passes(folder: Path) -> bool:
-    from ragtasks.benchmarks.custom import check_folder
+    from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 
     form = form_of(folder)
     if form in _PUBLISHED_FORMS:
         return _published_form_passes(folder, form)
     report = check_folder(folder)
-    echo(*report.lines, *([] if form else [f"looked for: {'; or '.join(_looked_for())}"]))
+    files = {name: ", ".join(file.path for file in source_of(name).files) for name in _PUBLISHED_FORMS}
+    looked_for = {"your own": f"{CONVERSATIONS}, {PASSAGES}"} | files
+    said = "; or ".join(f"{names} ({kind})" for kind, names in looked_for.items())
+    echo(*report.lines, *([] if form else [f"looked for: {said}"]))
     return report.passes
 
 
@@ -352,13 +348,6 @@ def named_or_own(name: str, data: str | None) -> Benchmark:
         named_benchmark(name, data) if folder is None else named_benchmark(form_of(folder) or "custom", str(folder))
     )
     return opened
-
-
-def _looked_for() -> Iterator[str]:
-    from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES
-
-    yield f"{CONVERSATIONS}, {PASSAGES} (your own)"
-    yield from (f"{', '.join(file.path for file in source_of(name).files)} ({name})" for name in _PUBLISHED_FORMS)
 
 
 def _published_form_passes(folder: Path, name: str) -> bool:

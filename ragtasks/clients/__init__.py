@@ -37,7 +37,7 @@ from ragtasks.clients._protocol import (
     Reply,
     Spent,
 )
-from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check_reply_cache, describe_cache, prune
+from ragtasks.clients._reply_cache import CachedReply, ReplyCache, check_reply_cache, describe_cache, prune
 from ragtasks.clients._requirements import (
     PROBE_QUESTION,
     encoder_endpoint_requirements,
@@ -77,7 +77,6 @@ __all__ = [
     "CachedReply",
     "CallUsage",
     "ChatMessage",
-    "Choice",
     "Client",
     "Credentials",
     "Decoding",

@@ -280,42 +280,32 @@ def check_reply_cache(path: Path) -> None:
 _DAY_SECONDS = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which replies are meant: those that fit everything that is given."""
-
-    older_than_days: float | None = None
-    """Stored more days ago than this."""
-    model: str | None = None
-    outcome: str | None = None
-
-    def condition(self) -> tuple[str, tuple[str | float, ...]]:
-        """Return the choice as SQL with its values."""
-        outcomes = [outcome.value for outcome in Outcome]
-        if self.outcome is not None and self.outcome not in outcomes:
-            raise ConfigurationError(f"unknown outcome {self.outcome!r}: {close_matches(self.outcome, outcomes)}")
-        parts: dict[str, str | float] = {}
-        if self.older_than_days is not None:
-            parts["stored < ?"] = time.time() - self.older_than_days * _DAY_SECONDS
-        if self.model is not None:
-            parts["model = ?"] = self.model
-        if self.outcome is not None:
-            parts["outcome = ?"] = self.outcome
-        if not parts:
-            raise ConfigurationError("nothing is chosen: give --older-than, --model or --outcome")
-        return " AND ".join(parts), tuple(parts.values())
-
-
-def prune(cache: ReplyCache, choice: Choice, *, dry_run: bool = False) -> int:
-    """Remove the chosen replies, which are then asked again, and return how many."""
-    condition, values = choice.condition()
+def prune(
+    cache: ReplyCache,
+    *,
+    older_than_days: float | None = None,
+    model: str | None = None,
+    outcome: str | None = None,
+    dry_run: bool = False,
+) -> tuple[int, int]:
+    """Remove the replies that fit everything given, which are then asked again; return how many, and how many stay."""
+    outcomes = [one.value for one in Outcome]
+    if outcome is not None and outcome not in outcomes:
+        raise ConfigurationError(f"unknown outcome {outcome!r}: {close_matches(outcome, outcomes)}")
+    latest = None if older_than_days is None else time.time() - older_than_days * _DAY_SECONDS
+    given = {"stored < ?": latest, "model = ?": model, "outcome = ?": outcome}
+    chosen = {part: value for part, value in given.items() if value is not None}
+    if not chosen:
+        raise ConfigurationError("nothing is chosen: give --older-than, --model or --outcome")
+    condition, values = " AND ".join(chosen), tuple(chosen.values())
     ((n_chosen,),) = cache.execute(f"SELECT count(*) FROM replies WHERE {condition}", values)
+    n_left = len(cache) - n_chosen
     if n_chosen and not dry_run:
         cache.execute(f"DELETE FROM replies WHERE {condition}", values)
         with suppress(CacheError):  # another process reads now: its room is used again for the next replies
             cache.execute("VACUUM")
             cache.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return int(n_chosen)
+    return n_chosen, n_left
 
 
 def describe_cache(path: Path) -> list[str]:

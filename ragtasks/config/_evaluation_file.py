@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import (
     BaseModel,
@@ -172,24 +172,15 @@ class ModelSection(BaseModel):
         return {**named, **self.arguments}
 
 
-class AnswersSection(BaseModel):
-    """A file with the answers of one's own system."""
+class FileSection(BaseModel):
+    """A file with the answers or traces of one's own system."""
 
     model_config = _STRICT
 
     file: Path = Field(
-        description="JSON lines: id, answer, and contexts where the system retrieved any; or your rows: question, "
-        "answer, contexts"
+        description="answers: JSON lines of id, answer, and contexts where the system retrieved any; or your rows: "
+        "question, answer, contexts; traces: spans of OpenTelemetry or OpenInference, JSON lines"
     )
-    name: str | None = Field(None, min_length=1, description="the system's name in tables; default: the file's")
-
-
-class TracesSection(BaseModel):
-    """A file with the traces of one's own system: each is a row."""
-
-    model_config = _STRICT
-
-    file: Path = Field(description="spans of OpenTelemetry or OpenInference, JSON lines")
     name: str | None = Field(None, min_length=1, description="the system's name in tables; default: the file's")
 
 
@@ -274,8 +265,8 @@ class EvaluationFile(BaseModel):
     tasks: tuple[str, ...] = Field((), description="harness tasks of a model, in the place of benchmark and settings")
     data: str | None = Field(None, description=EvaluationConfig.model_fields["data"].description)
     model: ModelSection | None = Field(None, description="a model, by its name alone or with these keys")
-    answers: AnswersSection | None = Field(None, description="answers of your own system, by the file alone or so")
-    traces: TracesSection | None = Field(
+    answers: FileSection | None = Field(None, description="answers of your own system, by the file alone or so")
+    traces: FileSection | None = Field(
         None, description="traces of your own system, without any benchmark, by the file alone or so"
     )
     endpoint: dict[str, Any] | None = Field(
@@ -566,19 +557,11 @@ def _reported(loc: tuple[str | int, ...], kind: str, message: str) -> str:
     name = ".".join(map(str, loc))
     if kind != "extra_forbidden":
         return f"{name}: {message}" if name else message
-    sections: dict[str, type[BaseModel]] = {
-        "model": ModelSection,
-        "answers": AnswersSection,
-        "traces": TracesSection,
-        "retriever": RetrieverSection,
-        "report": ReportSection,
-        "estimate": EstimateSection,
-        "gate": GateConfig,
-        "until_decided": UntilDecidedSection,
-    }
     if len(loc) == 1 and loc[0] in EvaluationConfig.model_fields:
         return f"{name}: no such key; it is an option and stands under `options`"
-    known = sections[str(loc[0])].model_fields if len(loc) > 1 else FILE_KEYS
+    known: Iterable[str] = FILE_KEYS
+    if len(loc) > 1:  # a section's model, beside None
+        known = get_args(EvaluationFile.model_fields[str(loc[0])].annotation)[0].model_fields
     return f"{name}: no such key; {close_matches(str(loc[-1]), known)}"
 
 

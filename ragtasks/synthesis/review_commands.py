@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,8 +23,8 @@ commands = typer.Typer(
 )
 
 _FOLDER = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or your own conversations.")]
-_DATABASE = Annotated[Path | None, typer.Option(help="File of decisions (SQLite). Default: reviews.sqlite in FOLDER.")]
-_REVIEWER = Annotated[str | None, typer.Option(help="Take one reviewer's decisions. Default: everybody's.")]
+_FILE = "reviews.sqlite"
+_DATABASE = Annotated[Path | None, typer.Option(help=f"File of decisions (SQLite). Default: {_FILE} in FOLDER.")]
 
 
 @commands.command(epilog="Example: ragtasks review serve benchmark")
@@ -37,11 +37,12 @@ def serve(
     typed_names: TYPED_NAMES = False,
 ) -> None:
     """Serve pages on which people review pairs, saved as they go, until Ctrl-C."""
+    from ragtasks.synthesis.review import read_pairs
     from ragtasks.synthesis.review_pages import serve_review
 
     serve_review(
-        _pairs(folder),
-        _file(folder, database),
+        read_pairs(folder),
+        database or folder / _FILE,
         host=host,
         port=port,
         token=secret(TOKEN_VARIABLE),
@@ -57,18 +58,21 @@ def review_results(  # noqa: PLR0917 (one parameter an option)
     accepted: Annotated[Path | None, typer.Option(help="Folder for the accepted pairs, as a benchmark.")] = None,
     output: Annotated[Path | None, typer.Option(help="File for the decisions, .jsonl.")] = None,
     database: _DATABASE = None,
-    reviewer: _REVIEWER = None,
+    reviewer: Annotated[str | None, typer.Option(help="Take one reviewer's decisions. Default: everybody's.")] = None,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
     """Print each reviewer's decisions and their agreement: kappa of two, alpha of all; write what was kept."""
-    from ragtasks.synthesis.review import export_reviewed, review_section, write_reviews
+    from ragtasks.synthesis.review import export_reviewed, read_pairs, read_reviews, review_section, write_reviews
 
-    every = _reviews(folder, database)
+    pairs = read_pairs(folder)
+    every, n_others = read_reviews(pairs, served_votes(database or folder / _FILE).reviews())
+    if n_others:
+        typer.echo(f"{n_others} decisions are on other texts than these", err=True)
     names = sorted({review.reviewer for review in every})
     if reviewer is not None and reviewer not in names:
         raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
     found = [review for review in every if reviewer in {None, review.reviewer}]
-    put(render([review_section(folder.resolve().name, _pairs(folder), every)], form), None)
+    put(render([review_section(folder.resolve().name, pairs, every)], form), None)
     lines = []
     if output is not None:
         write_reviews(output, found)
@@ -77,27 +81,6 @@ def review_results(  # noqa: PLR0917 (one parameter an option)
         lines += [*export_reviewed(folder, accepted, found), f"next: ragtasks check {accepted}"]
     for line in lines:
         typer.echo(line, err=True)  # standard output may be JSON or CSV
-
-
-def _pairs(folder: Path) -> Any:
-    from ragtasks.synthesis.review import read_pairs
-
-    return read_pairs(folder)
-
-
-def _file(folder: Path, database: Path | None) -> Path:
-    return database or folder / "reviews.sqlite"
-
-
-def _reviews(folder: Path, database: Path | None) -> Any:
-    """Return the decisions of a database on the pairs of a folder, and print the number of those on other texts."""
-    from ragtasks.synthesis.review import read_reviews
-
-    file, pairs = _file(folder, database), _pairs(folder)
-    found, n_others = read_reviews(pairs, served_votes(file).reviews())
-    if n_others:
-        typer.echo(f"{n_others} decisions are on other texts than these", err=True)
-    return found
 
 
 @commands.command(epilog="Example: ragtasks review quality benchmark --retriever bm25 --queries context")

@@ -154,3 +154,14 @@ def test_what_cannot_be_served_or_exported_says_why(tmp_path: Path, results: Pat
     (tmp_path / "other").write_text("no database", encoding="utf-8")
     assert "a database of votes" in command("serve", results, "--database", tmp_path / "other", "--port", 0)[2]
     assert "give --benchmark" in command("serve", "--system", "{}")[2]
+
+
+def test_a_live_system_without_its_key_is_named_before_its_corpus_is_read(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    line = '{{"name": "{}", "retriever": "bm25", "generator": {{"model": "openai/m"}}}}'
+    systems = [part for name in ("one", "two") for part in ("--system", line.format(name))]
+    status, _, err = command("serve", "--benchmark", "mtrag", "--data", "sample", *systems)
+    assert status == 1
+    assert "two openai/m: OPENAI_API_KEY is not set" in err

@@ -22,7 +22,7 @@ from ragtasks.config import (
     read_evaluation_file,
     written,
 )
-from ragtasks.config._evaluation_file import AnswersSection, ModelSection, RetrieverSection
+from ragtasks.config._evaluation_file import FileSection, ModelSection, RetrieverSection
 from ragtasks.errors import ConfigurationError
 from tests._commands import run_command
 from tests._messages import raises, same_message
@@ -218,7 +218,7 @@ def test_the_page_of_models_lists_every_key() -> None:
     assert not [key for key in FILE_KEYS if f"`{key}`" not in table]
     sections = {
         "model": ModelSection,
-        "answers": AnswersSection,
+        "answers": FileSection,
         "retriever": RetrieverSection,
         "until_decided": UntilDecidedSection,
     }

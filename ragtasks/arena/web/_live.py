@@ -20,12 +20,22 @@ from ragtasks.arena.battles import Answer, Battle
 from ragtasks.arena.store import Assignment
 from ragtasks.arena.web._comparing import Arena
 from ragtasks.arena.web._site import FormText, Site
-from ragtasks.clients import ChatMessage, Credentials, Endpoint, Secrets, credentials_for, endpoint_of, stream_reply
+from ragtasks.clients import (
+    ChatMessage,
+    Credentials,
+    Endpoint,
+    Secrets,
+    credentials_for,
+    endpoint_of,
+    endpoint_requirements,
+    stream_reply,
+)
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, misfits
 from ragtasks.files import canonical_hash, parse_json
 from ragtasks.metrics import NgramIdk, answer_text
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Task
+from ragtasks.requirements import require
 
 # Battles between systems that are asked now: both at once, their answers shown once both are there.
 # How an answer comes says who gives it: its speed, its thinking, the words of a server that fails. So nothing is
@@ -301,13 +311,14 @@ def live_systems(texts: Sequence[str], search: Callable[[str], Search], secrets:
     names = [system.name for system in systems]
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigurationError(f"--system: two systems at least, under different names; given: {', '.join(names)}")
+    endpoints = {system.name: endpoint_of(system.generator) for system in systems}
+    keys = [one for name, endpoint in endpoints.items() for one in endpoint_requirements(endpoint, name, secrets)]
+    require(keys, with_requests=False)
     searches = {line: search(line) for line in dict.fromkeys(system.retriever for system in systems)}
-    pipelines = []
-    for system in systems:
-        endpoint = endpoint_of(system.generator)
-        credentials = credentials_for(endpoint, secrets)
-        pipelines.append(pipeline_of(system.name, searches[system.retriever], endpoint, credentials))
-    return pipelines
+    return [
+        pipeline_of(system.name, searches[system.retriever], endpoint, credentials_for(endpoint, secrets))
+        for system, endpoint in zip(systems, endpoints.values(), strict=True)
+    ]
 
 
 def _system(text: str) -> _PipelineSpec:
