@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import echo, put
-from ragtasks.cli.options import DATA, FORMAT, JUDGES, TABLES, asking, named_benchmark
+from ragtasks.cli.options import DATA, FORMAT, JUDGES, asking, named_benchmark
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.progress import step
@@ -134,7 +134,6 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
 )
 def ratings(
     votes: Annotated[list[Path], typer.Argument(help="Votes: files of `arena battle` (.jsonl), databases of `serve`.")],
-    output: TABLES = None,
     save: Annotated[Path | None, typer.Option(help="File for the votes, .jsonl.")] = None,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
@@ -147,7 +146,7 @@ def ratings(
     files = [path for path in votes if path.suffix == ".jsonl"]
     stores = [served_votes(path) for path in votes if path.suffix != ".jsonl"]
     every = [*read_votes(files), *(vote for store in stores for vote in store.votes())]
-    put(_tables(every, form), output)
+    put(_tables(every, form))
     if save is not None:
         events = save.with_suffix(".events.jsonl")
         write_votes(save, every)

@@ -176,7 +176,7 @@ def leave_out(reason: str) -> None:
     typer.echo(f"ragtasks: left out: {_printable(reason)}", err=True)
 
 
-def put(text: str, output: Path | None) -> None:
+def put(text: str, output: Path | None = None) -> None:
     """Print a text, or write it to a file and say so."""
     if output is None:
         echo(text.removesuffix("\n"))
@@ -216,10 +216,11 @@ def main(arguments: list[str] | None = None) -> Any:
         _fail(str(error), error.exit_status)
     except OSError as error:  # a full disk, a read-only folder, a file that vanished
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}. Next step: check the disk, the path and its permissions")
+        problem = f"{where}{error.strerror or error}. Next step: check the disk, the path and its permissions"
+        _fail(problem, getattr(error, "exit_status", RagtasksError.exit_status))
 
 
-def _fail(text: str, status: int = RagtasksError.exit_status) -> NoReturn:
+def _fail(text: str, status: int) -> NoReturn:
     typer.echo(f"ragtasks: {_printable(text)}", err=True)
     try:
         sys.stdout.flush()

@@ -13,7 +13,6 @@ from ragtasks.cli.options import (
     DATA,
     FORMAT,
     NAME_OR_FOLDER,
-    TABLES,
     named_benchmark,
     named_folder,
 )
@@ -71,7 +70,6 @@ def describe(
     data: DATA = None,
     form: FORMAT = Format.MARKDOWN,
     corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
-    output: TABLES = None,
 ) -> None:
     """Print the contents of a benchmark: conversations, turns, words, question types, answerability, corpora."""
     from ragtasks.reports.tables import benchmark_section
@@ -80,7 +78,7 @@ def describe(
     folder = named_folder(name, data)
     named, place = (name, data) if folder is None else (form_of(folder) or "custom", str(folder))
     opened = named_benchmark(named, place)
-    put(render([benchmark_section(opened, corpora_tables(opened) if corpora else ())], form), output)
+    put(render([benchmark_section(opened, corpora_tables(opened) if corpora else ())], form))
 
 
 # `ragtasks data serve`: the tools over a benchmark's corpora, for agents of any make.

@@ -131,14 +131,9 @@ def _input_errors() -> Iterator[None]:
     """Have errors end with a status of their own: 1 would say that the system is worse."""
     try:
         yield
-    except RagtasksError as error:
-        error.exit_status = INPUT_ERROR
+    except (RagtasksError, OSError) as error:
+        error.exit_status = INPUT_ERROR  # type: ignore[union-attr]
         raise
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        problem = ConfigurationError(f"gate: {where}{error.strerror or error}. Next step: check the path and the disk")
-        problem.exit_status = INPUT_ERROR
-        raise problem from error
     except Exception:  # noqa: BLE001 (a bug is shown whole, and must not end with 1 either)
         traceback.print_exc()
         raise typer.Exit(INPUT_ERROR) from None

@@ -171,7 +171,6 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
         Path | None,
         typer.Option(help="Of a folder: its conversations with question types; else the labels, .jsonl."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Questions to label, the first ones; default: all.")] = None,
     form: FORMAT = Format.MARKDOWN,
     data: DATA = None,
 ) -> None:
@@ -181,7 +180,7 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.reports.tables import question_labels_table
 
     benchmark, labelling = named_or_own(name, data), LABELLINGS[kinds]
-    tasks = benchmark.tasks[:limit]
+    tasks = benchmark.tasks
     with asking(judge) as ask:
         found = label(tasks, labelling, ask)
     if not found.labels:
@@ -190,7 +189,7 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
     is_compared = any(set(task.question_types) & set(labelling.labels) for task in tasks)
     table = question_labels_table(tasks, found.labels, tuple(labelling.labels), compared=is_compared)
     provenance = {"judges": ", ".join(found.judges), "questions": str(len(tasks))}
-    put(render([Section(benchmark.label, provenance, (table,))], form), None)
+    put(render([Section(benchmark.label, provenance, (table,))], form))
     if found.unlabelled:
         task_id, reason = found.unlabelled[0]
         typer.echo(

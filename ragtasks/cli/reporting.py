@@ -293,7 +293,7 @@ def _compare_results(
         found = compare_evaluations(evaluations, metrics=metrics, by=by, baseline=baseline)
         doubts = doubts_of(evaluations)
     group = "setting" if by == "model" else "model"
-    put(comparisons_text(found, form, group=group, name=by, items="tasks", doubts=doubts), None)
+    put(comparisons_text(found, form, group=group, name=by, items="tasks", doubts=doubts))
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)
@@ -304,4 +304,4 @@ def _compare_runs(  # noqa: PLR0917 (as the options)
 
     found = compare_runs(place, names, metrics=metrics, by=by, baseline=baseline)
     group = "domain" if by == "domain" else "queries"
-    put(comparisons_text(found, form, group=group, name="run", items="queries"), None)
+    put(comparisons_text(found, form, group=group, name="run", items="queries"))

@@ -144,53 +144,49 @@ def check(  # noqa: PLR0917 (one parameter an option)
     """
     place = Path(path).expanduser()
     form = _form(place, path, task, benchmark)
-    submission = next((one for known, one in _TASKS.items() if known == form), None)
-    track = form if isinstance(form, FileForm) and form in FORMS else None
-    ikat = form if isinstance(form, FileForm) and form.value.startswith("TREC iKAT") else None
+    submission, is_track, is_answers = _TASKS.get(form), form in FORMS, form == FileForm.ANSWERS
+    has_report = submission is not None or is_track or form.startswith("TREC iKAT")
     given = {
-        "--json": as_json and not (submission or track or ikat),
+        "--json": as_json and not has_report,
         "--input, --no-documents": (input_file or not documents) and not submission,
-        "--set, --narratives, --fixed": (topics or narratives or fixed) and not track,
-        "--benchmark": benchmark and not (submission or form is FileForm.ANSWERS),
-        "--data": data and not (submission or track or ikat or form is FileForm.ANSWERS),
+        "--set, --narratives, --fixed": (topics or narratives or fixed) and not is_track,
+        "--benchmark": benchmark and not (submission or is_answers),
+        "--data": data and not (has_report or is_answers),
     }
     if unread := [option for option, is_unread in given.items() if is_unread]:
-        raise ConfigurationError(f"{', '.join(unread)}: {path} is checked as {_form_name(form)}, without")
-    if submission:
-        from ragtasks.submissions import mtrageval
+        raise ConfigurationError(f"{', '.join(unread)}: {path} is checked as {form}, without")
+    if has_report:
+        if submission:
+            from ragtasks.submissions import mtrageval
 
-        source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
-        passes = _put_report(
-            mtrageval.check(place, submission, source, input_file, documents=documents), as_json=as_json, every=every
-        )
-    elif track:
-        passes = _put_report(check_track(place, track, topics, narratives, data, fixed), as_json=as_json, every=every)
-    elif ikat:
-        passes = _put_report(_ikat_report(place, ikat, data), as_json=as_json, every=every)
-    elif form is FileForm.ANSWERS:
+            source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
+            report = mtrageval.check(place, submission, source, input_file, documents=documents)
+        elif is_track:
+            report = check_track(place, FileForm(form), topics, narratives, data, fixed)
+        else:
+            report = _ikat_report(place, FileForm(form), data)
+        echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
+        passes = report.passes
+    elif is_answers:
         passes = _answers_pass(place, benchmark or "mtrag", data)
-    elif form is FileForm.CORPUS:
+    elif form == FileForm.CORPUS:
         from retrieval_cache import describe_corpus
 
         echo(*describe_corpus(path))
         passes = True
     else:
-        passes = _OTHERS[str(form)](place)
+        passes = _OTHERS[form](place)
     raise typer.Exit(int(not passes))
 
 
 _RUN, _FOLDER, _ROWS = "a stored run", "a folder of your own", "rows of your own"
 _RESULTS, _EVALUATION = "results", "an evaluation file"
-_TASKS = {
-    FileForm.TASK_A: SubmissionTask.A,
-    FileForm.TASK_B: SubmissionTask.B,
-    FileForm.TASK_C: SubmissionTask.C,
-}
+_TASKS: dict[str, SubmissionTask] = {f"MTRAGEval, task {task.value}": task for task in SubmissionTask}
 _CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
 _FILE_ENDINGS = (*_CORPUS_ENDINGS, ".jsonl", ".json", ".yaml", ".yml", ".txt", ".tsv", ".csv", ".trec")
 
 
-def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> FileForm | str:
+def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> str:
     """Return what a path or name is; an error where it is nothing that can be checked."""
     if task is not None:
         return next(form for form, one in _TASKS.items() if one is task)
@@ -199,24 +195,24 @@ def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | 
     if place.is_file():
         return _form_of_file(place, benchmark)
     if name.startswith("hf:"):
-        return FileForm.CORPUS
+        return FileForm.CORPUS.value
     if is_path(name) or place.suffix in _FILE_ENDINGS:  # a run's name has dots too
         found, next_step = missing_path(place)
         raise ConfigurationError(f"{place}: {found}. Next step: {next_step}")
     return _RUN
 
 
-def _form_of_folder(folder: Path) -> FileForm | str:
+def _form_of_folder(folder: Path) -> str:
     if form_of(folder) is not None:
         return _FOLDER
     if (folder / "corpus.jsonl").is_file():
-        return FileForm.CORPUS
+        return FileForm.CORPUS.value
     if next(folder.rglob("results_*.json"), None):
         return _RESULTS
-    return FileForm.CORPUS if any(file.name.endswith(_CORPUS_ENDINGS) for file in folder.iterdir()) else _FOLDER
+    return FileForm.CORPUS.value if any(file.name.endswith(_CORPUS_ENDINGS) for file in folder.iterdir()) else _FOLDER
 
 
-def _form_of_file(file: Path, benchmark: str | None) -> FileForm | str:
+def _form_of_file(file: Path, benchmark: str | None) -> str:
     from ragtasks.results import is_own_row
 
     if file.suffix in {".yaml", ".yml"}:
@@ -228,11 +224,7 @@ def _form_of_file(file: Path, benchmark: str | None) -> FileForm | str:
         return _ROWS
     if form is None:
         raise _unknown(file)
-    return form
-
-
-def _form_name(form: FileForm | str) -> str:
-    return form.value if isinstance(form, FileForm) else form
+    return form.value
 
 
 def _unknown(file: Path) -> BenchmarkFileError:
@@ -244,11 +236,6 @@ def _unknown(file: Path) -> BenchmarkFileError:
         found=f"an object with {keys}" if keys else "no object",
         next_step="for a submission, name its --task; for other tables, see docs/bring-your-own.md",
     )
-
-
-def _put_report(report: Report, *, as_json: bool, every: bool) -> bool:
-    echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
-    return report.passes
 
 
 def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:

@@ -277,6 +277,6 @@ def _score_labels(assignments: Path | None, support: Path | None, output: Path |
         files["support.jsonl"] = supported_runs(read_support(support))
         tables += labelled_tables("Support", files["support.jsonl"])
     labels = {"labels": ", ".join(path.name for path in (assignments, support) if path)}
-    put(render([Section("TREC RAG", labels, tuple(tables))], Format.MARKDOWN), None)
+    put(render([Section("TREC RAG", labels, tuple(tables))], Format.MARKDOWN))
     for path in write_labelled(output, files) if output else ():
         echo(f"wrote {path}")

@@ -92,7 +92,7 @@ class Endpoint(BaseModel):
             return value
         raise ValueError("expected a number of 0 or more, or `server`")
 
-    @field_validator("extra_body", mode="before")
+    @field_validator("extra_body", mode="before", json_schema_input_type=dict[str, Any])
     @classmethod
     def _canonical(cls, value: Any) -> str:
         fields = _object_in(value) if isinstance(value, str) else value

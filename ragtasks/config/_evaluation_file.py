@@ -24,10 +24,10 @@ from pydantic import (
 
 from ragtasks.clients import Endpoint, SystemProtocol, endpoint_of, system_endpoint
 from ragtasks.config._options import (
+    NAMED_JUDGES,
     ONE_OR_SEVERAL,
     EvaluationConfig,
     GateConfig,
-    HarnessModel,
     config_from_options,
     problems_of_options,
 )
@@ -58,6 +58,16 @@ _CONCURRENT = 32
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
 _BATCH_SIZE = re.compile(r"[1-9][0-9]*|auto(:[1-9][0-9]*)?")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+def _or_name(schema: dict[str, Any]) -> None:
+    """Let a section be named by its name alone in the schema."""
+    schema["anyOf"].insert(0, {"type": "string"})
+
+
+def _several(value: Any) -> Any:
+    """Take one value for a list of one, and tasks behind commas as lm_eval does."""
+    return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
 
 
 def _filled(value: Any) -> Any:
@@ -248,6 +258,15 @@ class UntilDecidedSection(BaseModel):
     seed: int = Field(0, description="another one asks in another order")
 
 
+class SystemSection(Endpoint):
+    """Your own system behind HTTP: the schema of `endpoint`, which `named_system` reads."""
+
+    model: str = "rag-system"
+    base_url: str
+    name: str = Field("rag-system", description="the system's name in tables")
+    protocol: SystemProtocol = Field(SystemProtocol.OPENAI, description="how it is asked; default: openai")
+
+
 class EvaluationFile(BaseModel):
     """All of an evaluation."""
 
@@ -259,22 +278,39 @@ class EvaluationFile(BaseModel):
         description="such as mtrag, mtrag_un, multihop_rag, custom; `rows`: answers to questions of your own, as is a "
         "file of answers with questions where no benchmark is named",
     )
-    settings: tuple[Setting, ...] = Field(
+    settings: Annotated[
+        tuple[Setting, ...], BeforeValidator(_several, json_schema_input_type=Setting | tuple[Setting, ...])
+    ] = Field(
         (), description="where passages come from; default: all that the benchmark has, full_rag for your own system"
     )
-    tasks: tuple[str, ...] = Field((), description="harness tasks of a model, in the place of benchmark and settings")
+    tasks: Annotated[tuple[str, ...], BeforeValidator(_several, json_schema_input_type=str | tuple[str, ...])] = Field(
+        (), description="harness tasks of a model, in the place of benchmark and settings"
+    )
     data: str | None = Field(None, description=EvaluationConfig.model_fields["data"].description)
-    model: ModelSection | None = Field(None, description="a model, by its name alone or with these keys")
-    answers: FileSection | None = Field(None, description="answers of your own system, by the file alone or so")
+    model: ModelSection | None = Field(
+        None, description="a model, by its name alone or with these keys", json_schema_extra=_or_name
+    )
+    answers: FileSection | None = Field(
+        None, description="answers of your own system, by the file alone or so", json_schema_extra=_or_name
+    )
     traces: FileSection | None = Field(
-        None, description="traces of your own system, without any benchmark, by the file alone or so"
+        None,
+        description="traces of your own system, without any benchmark, by the file alone or so",
+        json_schema_extra=_or_name,
     )
-    endpoint: dict[str, Any] | None = Field(
-        None, description="your own system behind HTTP, by its address alone or with the keys of an endpoint"
+    endpoint: Annotated[
+        dict[str, Any] | None,
+        BeforeValidator(lambda given: given, json_schema_input_type=str | SystemSection | None),
+    ] = Field(None, description="your own system behind HTTP, by its address alone or with the keys of an endpoint")
+    retriever: RetrieverSection | None = Field(
+        None, description="a retriever, by its line alone or with these keys", json_schema_extra=_or_name
     )
-    retriever: RetrieverSection | None = Field(None, description="a retriever, by its line alone or with these keys")
-    judges: tuple[Any, ...] = Field((), description=EvaluationConfig.model_fields["judges"].description)
-    options: dict[str, Any] = Field(default_factory=dict, description="further options of the evaluation")
+    judges: Annotated[tuple[Any, ...], BeforeValidator(_several, json_schema_input_type=NAMED_JUDGES)] = Field(
+        (), description=EvaluationConfig.model_fields["judges"].description
+    )
+    options: Annotated[
+        dict[str, Any], BeforeValidator(lambda given: given, json_schema_input_type=EvaluationConfig)
+    ] = Field(default_factory=dict, description="further options of the evaluation")
     output: Annotated[Path, BeforeValidator(_filled)] | None = Field(
         None, description="folder for the results; default: one below results/ named by model, benchmark and time"
     )
@@ -282,14 +318,10 @@ class EvaluationFile(BaseModel):
     estimate: EstimateSection | None = Field(None, description="how tokens and hours are estimated beforehand")
     gate: GateConfig | None = Field(None, description="margins and baseline of `ragtasks gate`")
     until_decided: UntilDecidedSection | None = Field(
-        None, description="results to judge this system beside, by their path alone or with these keys, until decided"
+        None,
+        description="results to judge this system beside, by their path alone or with these keys, until decided",
+        json_schema_extra=_or_name,
     )
-
-    @field_validator("settings", "tasks", "judges", mode="before")
-    @classmethod
-    def _several(cls, value: Any) -> Any:
-        """Take one value for a list of one, and tasks behind commas as lm_eval does."""
-        return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
 
     @field_validator("endpoint")
     @classmethod
@@ -592,44 +624,4 @@ def written(content: Mapping[str, Any]) -> str:
 def json_schema() -> dict[str, Any]:
     """Return the JSON schema of the file."""
     schema = EvaluationFile.model_json_schema()
-    definitions = schema.setdefault("$defs", {})
-    for key, kind in (("options", EvaluationConfig), ("endpoint", Endpoint)):
-        inner = kind.model_json_schema(ref_template="#/$defs/{model}")
-        definitions.update(inner.pop("$defs", {}))
-        definitions[kind.__name__] = inner
-        schema["properties"][key] = {
-            "$ref": f"#/$defs/{kind.__name__}",
-            "description": EvaluationFile.model_fields[key].description,
-        }
-    judge = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Endpoint"}, {"$ref": "#/$defs/HarnessModel"}]}
-    definitions["HarnessModel"] = HarnessModel.model_json_schema()
-    _as_objects(definitions)
-    options = definitions["EvaluationConfig"]["properties"]
-    options["rewriter"] = {**judge, "description": options["rewriter"]["description"]}
-    for place in (options, schema["properties"]):
-        some = [{"type": "array", "items": judge}, *judge["anyOf"]]
-        place["judges"] = {"anyOf": some, "description": place["judges"]["description"]}
-    system = {**definitions["Endpoint"], "required": ["base_url"]}
-    protocols = [item.value for item in SystemProtocol]
-    system["properties"] = {
-        **system["properties"],
-        "name": {"type": "string", "description": "the system's name in tables"},
-        "protocol": {"enum": protocols, "description": "how it is asked; default: openai"},
-    }
-    definitions["SystemEndpoint"] = system
-    schema["properties"]["endpoint"]["$ref"] = "#/$defs/SystemEndpoint"
-    for key in _BY_NAME_ALONE:
-        section = schema["properties"][key]
-        schema["properties"][key] = {"anyOf": [{"type": "string"}, section], "description": section["description"]}
-    for key in ("settings", "tasks"):
-        of_list = schema["properties"][key]
-        alone = {name: of_list.pop(name) for name in ("description", "default") if name in of_list}
-        schema["properties"][key] = {"anyOf": [of_list, of_list["items"]], **alone}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": FILE_NAME}
-
-
-def _as_objects(definitions: dict[str, Any]) -> None:
-    """Describe what is kept as canonical JSON as the object that a file has there."""
-    for kind, name in (("Endpoint", "extra_body"), ("HarnessModel", "model_args")):
-        given = definitions[kind]["properties"][name]
-        definitions[kind]["properties"][name] = {"type": "object", "description": given["description"]}

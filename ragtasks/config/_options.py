@@ -32,7 +32,9 @@ from ragtasks.files import checked_run_name, parse_json
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-ONE_OR_SEVERAL = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+ONE_OR_SEVERAL = BeforeValidator(
+    lambda value: (value,) if isinstance(value, str) else value, json_schema_input_type=str | tuple[str, ...]
+)
 """Of a tuple of texts: a text alone is a tuple of it."""
 
 # Judges as a configuration names them: a model behind a server, or one that the harness loads.
@@ -49,7 +51,7 @@ class HarnessModel(BaseModel):
     lm_eval: str = Field(min_length=1, description="the harness's name of the kind of model, such as `hf` or `vllm`")
     model_args: str = Field(default="{}", description="its arguments, as after `--model_args`; kept as canonical JSON")
 
-    @field_validator("model_args", mode="before")
+    @field_validator("model_args", mode="before", json_schema_input_type=dict[str, Any])
     @classmethod
     def _canonical(cls, value: Any) -> str:
         if not isinstance(value, Mapping):
@@ -80,6 +82,8 @@ class HarnessModel(BaseModel):
 
 Judge = Endpoint | HarnessModel
 """A judge as the configuration names it."""
+NAMED_JUDGES = str | Judge | tuple[str | Judge, ...]
+"""The same as a file names one or several."""
 
 
 def judge_of(named: Any) -> Judge:
@@ -275,7 +279,7 @@ class EvaluationConfig(BaseModel):
             return value
         raise ValueError(f"must be a number from {FEWEST_ANCHORS}, such as 40, or a file")
 
-    @field_validator("judges", mode="before")
+    @field_validator("judges", mode="before", json_schema_input_type=NAMED_JUDGES)
     @classmethod
     def _name_judges(cls, value: Any) -> tuple[Judge, ...]:
         given = [value] if isinstance(value, (str, Mapping)) else [] if value is None else value
@@ -285,7 +289,7 @@ class EvaluationConfig(BaseModel):
         refuse_namesakes([judge.model for judge in judges])
         return judges
 
-    @field_validator("rewriter", mode="before")
+    @field_validator("rewriter", mode="before", json_schema_input_type=str | Judge | None)
     @classmethod
     def _name_rewriter(cls, value: Any) -> Endpoint | None:
         return None if value is None else endpoint_of(value, "rewriter")

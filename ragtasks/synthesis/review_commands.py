@@ -9,7 +9,7 @@ import typer
 
 from ragtasks.arena.commands import HOST, PORT, TOKEN_VARIABLE, TYPED_NAMES, served_votes
 from ragtasks.cli.app import echo, put
-from ragtasks.cli.options import FORMAT, REWRITER, TABLES
+from ragtasks.cli.options import FORMAT, REWRITER
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.progress import progress_bars
@@ -72,7 +72,7 @@ def review_results(  # noqa: PLR0917 (one parameter an option)
     if reviewer is not None and reviewer not in names:
         raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
     found = [review for review in every if reviewer in {None, review.reviewer}]
-    put(render([review_section(folder.resolve().name, pairs, every)], form), None)
+    put(render([review_section(folder.resolve().name, pairs, every)], form))
     lines = []
     if output is not None:
         write_reviews(output, found)
@@ -105,7 +105,6 @@ def quality(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     rewriter: REWRITER = None,
     form: FORMAT = Format.MARKDOWN,
-    output: TABLES = None,
 ) -> None:
     """Print the quality of made dialogues: lengths, rewriting and repetition, next to published dialogues."""
     from ragtasks.synthesis.qrelscore import QRelScore
@@ -129,4 +128,4 @@ def quality(  # noqa: PLR0917 (one parameter an option)
             rewriter=Rewriter(rewriter),
             secrets=secret,
         )
-    put(render([section], form), output)
+    put(render([section], form))
