@@ -32,7 +32,7 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.clients import Client, Outcome, Price, Prompt, Spending, joined_spending, spent_on
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
-from ragtasks.files import NO_CODE, loading
+from ragtasks.files import NO_CODE, file_hash, loading
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import shipped_template
@@ -373,7 +373,7 @@ class TrainedRewriter:
         files = sorted(path for path in self.folder.iterdir() if path.suffix in _DECISIVE)
         digest = hashlib.sha256()
         for path in files:
-            digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+            digest.update(f"{path.name} {file_hash(path)}\n".encode())
         return {"form": LLM_REWRITE, "client": {"model": self.folder.name, "sha256": digest.hexdigest()}}
 
     def rewrite(self, tasks: Sequence[Task], progress: Progress = no_progress) -> Queries:

@@ -7,7 +7,6 @@ domains and the work folder are found again by their hashes.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from ragtasks.files import (
     Manifest,
     Run,
     canonical_hash,
+    file_hash,
     new_run_name,
     read_trec,
     run_folder,
@@ -159,7 +159,7 @@ class _RunBuild:
         """Return the sha256 of a domain's TREC file, written now or found finished."""
         path = folder / f"{domain}.trec"
         if path.is_file():
-            return hashlib.sha256(path.read_bytes()).hexdigest()
+            return file_hash(path)
         progress = self._stage_progress(domain)
         retriever = indexed(self._request.make_retriever(), self._sources[domain], self._store, progress)
         begin = time.monotonic()

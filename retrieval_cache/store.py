@@ -15,7 +15,6 @@ A run is published by one rename of its folder, after everything in it was writt
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from typing import Any
 from filelock import FileLock
 
 from ragtasks.errors import CacheError, close_matches
-from ragtasks.files import MANIFEST, Manifest, new_run_name, read_manifest, run_folder, write_manifest
+from ragtasks.files import MANIFEST, Manifest, file_hash, new_run_name, read_manifest, run_folder, write_manifest
 
 _SHORT = 12
 SAME_AS = "same_as"
@@ -216,8 +215,7 @@ def file_error(file: Path, sha256: str) -> str:
     """Return what is wrong with one file of a stored run; "" where it has the bytes that were written."""
     if not file.is_file():
         return f"{file}: missing"
-    is_same = hashlib.sha256(file.read_bytes()).hexdigest() == sha256
-    return "" if is_same else f"{file}: other bytes than were written"
+    return "" if file_hash(file) == sha256 else f"{file}: other bytes than were written"
 
 
 def diff_runs(first: Manifest, second: Manifest) -> list[str]:

@@ -1,6 +1,14 @@
 """Files as every part reads and writes them: JSON lines, runs and qrels, whole files, hashes."""
 
-from ragtasks.files._atomic import canonical_hash, lock_holders, publish, transaction, write_atomically, written_aside
+from ragtasks.files._atomic import (
+    canonical_hash,
+    file_hash,
+    lock_holders,
+    publish,
+    transaction,
+    write_atomically,
+    written_aside,
+)
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
     UNNAMED,
@@ -89,6 +97,7 @@ __all__ = [
     "checked_run_name",
     "contexts_in",
     "disk_space",
+    "file_hash",
     "from_cache",
     "has_candidates",
     "in_rank_order",

@@ -113,6 +113,15 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 # Hashes that name what something was made of.
 
 
+def file_hash(path: Path) -> str:
+    """Return the sha256 of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def canonical_hash(value: Any) -> str:
     """Return the sha256 of a JSON value, the same for every order of its keys."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -25,7 +25,7 @@ import orjson
 
 from ragtasks.benchmarks import Benchmark, RetrievalSide, retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, FetchError
-from ragtasks.files import canonical_hash, write_atomically, written_aside
+from ragtasks.files import canonical_hash, file_hash, write_atomically, written_aside
 from ragtasks.progress import Progress, no_progress, progress_bars
 from ragtasks.records import Passage
 from ragtasks.tables import Cell, Table, Value
@@ -285,7 +285,7 @@ class SegmentSource:
 
     @cached_property
     def _sums(self) -> Mapping[Path, str]:
-        return self._by_shard("checksum", _sha256)
+        return self._by_shard("checksum", file_hash)
 
     def __iter__(self) -> Iterator[Passage]:
         """Yield the named segments, in the order of the source; a second call reads what the first one kept."""
@@ -337,11 +337,6 @@ class SegmentSource:
                 found="\n    ".join(problems),
                 next_step="fetch broken shards anew; for missing segments name the source that the run was made over",
             )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _look_up(shard: Path, wanted: frozenset[bytes], target: Path) -> list[str]:

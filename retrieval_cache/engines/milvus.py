@@ -18,7 +18,7 @@ from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
@@ -35,7 +35,7 @@ from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_tex
 from retrieval_cache.retrievers.dense import DenseRetriever
 from retrieval_cache.retrievers.fusion import HybridRetriever
 from retrieval_cache.retrievers.protocol import canonical, not_indexed, statistics_of
-from retrieval_cache.retrievers.vectors import Encoded, Filled, ShardFolder
+from retrieval_cache.retrievers.vectors import Filled, ShardFolder, seal_path
 from retrieval_cache.spec import parse
 
 MODES = ("dense", "bm25", "hybrid")
@@ -70,7 +70,7 @@ class MilvusRetriever:
         self._uri, self._mode, self._prefix, self._analyzer = uri, mode, collection, analyzer
         self._encoder = _encoder(encoder, mode)
         self._server = Server(uri, token, timeout_seconds)
-        self._vectors: Vectors = TermWeights(analyzer) if self._encoder is None else DenseVectors(self._encoder)
+        self._vectors = TermWeights(analyzer) if self._encoder is None else DenseVectors(self._encoder)
         self._parts: tuple[MilvusRetriever, ...] = ()
         if mode == "hybrid":
             shared = {"collection": collection, "token": token, "timeout_seconds": timeout_seconds}
@@ -162,7 +162,10 @@ class MilvusRetriever:
             answers = collection.search([vectors[text] for text in open_texts], limit)
             for text, hits in zip(open_texts, answers, strict=True):
                 rankings[text] = self._ranking(vectors[text], hits)
-                if len(hits) == limit < MOST_HITS and self._may_miss(rankings[text], hits, k):
+                # A passage that is no hit scores at most as much as the last hit.
+                if len(hits) == limit < MOST_HITS and (
+                    rankings[text][k - 1].score - hits[-1][1] <= _ROUNDING * abs(hits[0][1])
+                ):
                     tied.append(text)
                 rankings[text] = rankings[text][:k]
                 progress("search milvus", len(rankings), len(vectors))
@@ -170,15 +173,9 @@ class MilvusRetriever:
         return rankings
 
     def _ranking(self, vector: Vector, hits: Sequence[tuple[int, float]]) -> tuple[Ranked, ...]:
-        if not hits:
-            return ()
         rows = [row for row, _ in hits]
         scores = self._vectors.scores(vector, rows, [score for _, score in hits])
         return in_rank_order(Ranked(self._ids[row], score) for row, score in zip(rows, scores, strict=True))
-
-    def _may_miss(self, ranking: Sequence[Ranked], hits: Sequence[tuple[int, float]], k: int) -> bool:
-        """Return whether a passage that is no hit may be as good as the k-th: it scores at most the last hit."""
-        return ranking[k - 1].score - hits[-1][1] <= _ROUNDING * abs(hits[0][1])
 
     def close(self) -> None:
         """Let go of the server; an embedded file may then be opened by another process."""
@@ -221,16 +218,10 @@ class Server:
         self._uri, self._token, self._timeout = uri, token, timeout_seconds
         self.place = without_secrets(uri)
         """The address as it may be shown."""
-        self._client: Any = None
 
-    @property
+    @cached_property
     def client(self) -> Any:
         """The open client."""
-        if self._client is None:
-            self._client = self._connected()
-        return self._client
-
-    def _connected(self) -> Any:
         with importing("pymilvus", "scale", "the milvus engine"):
             from pymilvus import MilvusClient
         if self._uri.endswith(_EMBEDDED):
@@ -262,10 +253,10 @@ class Server:
 
     def close(self) -> None:
         """Close the connection, and the embedded engine behind it, so that another process may open the file."""
-        if self._client is None:
+        client = self.__dict__.pop("client", None)
+        if client is None:
             return
-        self._client.close()
-        self._client = None
+        client.close()
         if self._uri.endswith(_EMBEDDED):
             from milvus_lite.server_manager import server_manager_instance
 
@@ -384,35 +375,6 @@ Vector = NDArray[np.float32] | dict[int, float]
 """A dense vector, or dimension -> weight."""
 
 
-class Vectors(Protocol):
-    """Makes the vectors of one corpus and of the queries to it."""
-
-    @property
-    def dimension(self) -> int | None:
-        """Width of the vectors; None where they are sparse. Loads an encoder."""
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings."""
-
-    def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the shards of a corpus, made where they are not in `folder` yet."""
-
-    def key(self) -> str:
-        """Return the hash of everything that is stored in an engine; after `prepare`."""
-
-    def rows(self) -> Sequence[int]:
-        """Return the places in the corpus of the passages that are stored, ascending."""
-
-    def stored(self, first: int) -> Iterator[tuple[int, Vector]]:
-        """Yield (place in the corpus, vector) of what is stored, from the `first`-th of `rows` on."""
-
-    def queries(self, texts: Sequence[str], progress: Progress) -> list[Vector]:
-        """Return the vectors of queries; an empty dict for one that can match nothing."""
-
-    def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:
-        """Return the scores of a query's candidates, by one fixed arithmetic where the engine's is not."""
-
-
 class DenseVectors:
     """The vectors of a dense retriever, in its own shards."""
 
@@ -469,7 +431,7 @@ class DenseVectors:
 
 def seals(paths: Sequence[Path]) -> list[list[str]]:
     """Return, for each shard, the hashes of the passages that went in and of the bytes that came out."""
-    contents = (orjson.loads(path.with_suffix(".json").read_bytes()) for path in paths)
+    contents = (orjson.loads(seal_path(path).read_bytes()) for path in paths)
     return [[content["passages"], content["sha256"]] for content in contents]
 
 
@@ -504,10 +466,7 @@ class TermWeights:
         self._filled = Filled((), (), 0)
         self._rows: NDArray[np.int64] = np.empty(0, np.int64)
         self._average = 0.0
-        self._n_passages: tuple[NDArray[np.uint32], NDArray[np.int64]] = (
-            np.empty(0, np.uint32),
-            np.empty(0, np.int64),
-        )
+        self._n_passages = (np.empty(0, np.uint32), np.empty(0, np.int64))
 
     @property
     def dimension(self) -> None:
@@ -526,7 +485,7 @@ class TermWeights:
         counted_as = canonical_hash({"analyser": ANALYSERS[self._analyser], "tantivy": version("tantivy")})
         shards = ShardFolder(folder, "npz", counted_as, 0, _SHARD_SIZE)
         self._filled = shards.fill(map(_with_text, passages), self._count_shard, progress)
-        dimensions, n_passages = self._n_passages[0][:0], self._n_passages[1][:0]
+        dimensions, n_passages = np.empty(0, np.uint32), np.empty(0, np.int64)
         all_lengths = [np.empty(0, np.int64)]
         for path in self._filled.paths:
             lengths, _, in_shard, _ = _read(path)
@@ -538,7 +497,7 @@ class TermWeights:
         self._rows = np.flatnonzero(lengths)
         return self._filled
 
-    def _count_shard(self, passages: Sequence[Passage], done: Callable[[int], None]) -> Encoded:
+    def _count_shard(self, passages: Sequence[Passage]) -> bytes:
         """Return the terms of a shard's passages: their number, and how often each stands there."""
         counts = [self._counts(indexed_text(passage)) for passage in passages]
         file = io.BytesIO()
@@ -549,8 +508,7 @@ class TermWeights:
             dimensions=np.array([dimension for terms in counts for dimension in sorted(terms)], np.uint32),
             frequencies=np.array([terms[dimension] for terms in counts for dimension in sorted(terms)], np.uint32),
         )
-        done(len(passages))
-        return Encoded(file.getvalue())
+        return file.getvalue()
 
     def _counts(self, text: str) -> Counter[int]:
         return Counter(zlib.crc32(term.encode()) % _DIMENSIONS for term in self._terms(text))

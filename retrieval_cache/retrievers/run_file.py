@@ -6,14 +6,13 @@ under any spelling of their task id; queries that the file leaves out get an emp
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import CacheError, ConfigurationError
-from ragtasks.files import FileRun, Ranked, Run, query_key, read_run
+from ragtasks.files import FileRun, Ranked, Run, file_hash, query_key, read_run
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import not_indexed, written
@@ -56,7 +55,7 @@ class RunFileRetriever:
 
     def describe(self) -> Mapping[str, Any]:
         """Return the checksum of the file; where it lies decides nothing."""
-        return {"retriever": "run", "sha256": hashlib.sha256(self._path.read_bytes()).hexdigest()}
+        return {"retriever": "run", "sha256": file_hash(self._path)}
 
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str]:
         """Return the ids of all passages that the file ranks for these queries."""

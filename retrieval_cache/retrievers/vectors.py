@@ -26,7 +26,7 @@ import numpy as np
 import orjson
 
 from ragtasks.errors import BenchmarkFileError, CacheError
-from ragtasks.files import write_atomically
+from ragtasks.files import file_hash, write_atomically
 from ragtasks.progress import Progress
 from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import parts_of
@@ -34,16 +34,6 @@ from retrieval_cache.retrievers.protocol import parts_of
 _LOGGER = logging.getLogger(__name__)
 _SAVE_SECONDS = 5.0
 """Work that a killed call loses at most, and one batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """What an encoder returns for one shard."""
-
-    content: bytes
-    """The numeric file, whole."""
-    n_truncated: int = 0
-    """Passages that were longer than the encoder reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +59,8 @@ class _Seal:
     """Of a part: the places in the shard of its rows; () for a whole shard."""
 
 
-Encode = Callable[[Sequence[Passage], Callable[[int], None]], Encoded]
-"""Called with the passages of a shard and a function that is told how many of them are done."""
+Encode = Callable[[Sequence[Passage]], bytes]
+"""Returns the numeric file of a shard."""
 
 
 class RowFormat(Protocol):
@@ -119,28 +109,22 @@ class ShardFolder:
         ids: list[str] = []
         for number, shard in enumerate(chunks(passages, self.size)):
             if not self.is_finished(number, shard):
-                self.make(number, shard, encode, _from(len(ids), progress))
+                if callable(encode):
+                    seal_path(self._path(number)).unlink(missing_ok=True)
+                    self._write(self._path(number), encode(shard), _passages_hash(shard))
+                else:
+                    self.save_batches(number, shard, encode, _from(len(ids), progress))
+                    self.join(number, shard, encode)
             ids.extend(passage.passage_id for passage in shard)
             progress("encode passages", len(ids), None)
         return self.filled(ids)
 
     def is_finished(self, number: int, shard: Sequence[Passage]) -> bool:
         """Return whether a shard is on disk, whole, and of these passages and this encoder."""
-        seal = self._read_seal(number)
+        seal = _seal_of(self._path(number))
         if seal is None or (seal.passages, seal.encoder) != (_passages_hash(shard), self.encoder):
             return False
         return _whole(seal, self._path(number))
-
-    def make(
-        self, number: int, shard: Sequence[Passage], encode: Encode | BatchEncoder, told: Callable[[int], None]
-    ) -> None:
-        """Encode a shard and write it."""
-        if callable(encode):
-            self._seal_path(number).unlink(missing_ok=True)
-            self._write(self._path(number), encode(shard, told), _passages_hash(shard))
-        else:
-            self.save_batches(number, shard, encode, told)
-            self.join(number, shard, encode)
 
     def save_batches(
         self,
@@ -164,9 +148,9 @@ class ShardFolder:
             rows.append(encoder.encode([shard[position] for position in batch]))
             positions += batch
             if time.monotonic() - last >= _SAVE_SECONDS or done == len(waiting):
-                part = Encoded(encoder.written(encoder.stacked(rows)), len(cut.intersection(positions)))
+                part = encoder.written(encoder.stacked(rows))
                 path = self.folder / f"part-{number:06d}-{positions[0]:06d}.{self.suffix}"
-                self._write(path, part, sealed_with, tuple(positions))
+                self._write(path, part, sealed_with, len(cut.intersection(positions)), tuple(positions))
                 saved.update(positions)
                 rows, positions, last = [], [], time.monotonic()
             told(len(saved.union(positions)))
@@ -185,23 +169,24 @@ class ShardFolder:
                 next_step="call again: what is missing is encoded",
             )
         joined = rows.stacked([rows.read(path) for path, _ in parts])[order]
-        self._seal_path(number).unlink(missing_ok=True)
+        seal_path(self._path(number)).unlink(missing_ok=True)
         n_truncated = sum(seal.n_truncated for _, seal in parts)
-        self._write(self._path(number), Encoded(rows.written(joined), n_truncated), _passages_hash(shard))
+        self._write(self._path(number), rows.written(joined), _passages_hash(shard), n_truncated)
         for path in self.folder.glob(f"part-{number:06d}-*"):
             path.unlink(missing_ok=True)
 
-    def _write(self, path: Path, encoded: Encoded, passages: str, positions: tuple[int, ...] = ()) -> None:
-        sha256 = write_atomically(path, encoded.content)
-        seal = _Seal(passages, self.encoder, self.dimension, encoded.n_truncated, sha256, positions)
-        content = {name: value for name, value in asdict(seal).items() if value != ()}
-        write_atomically(path.with_suffix(".json"), orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
+    def _write(
+        self, path: Path, content: bytes, passages: str, n_truncated: int = 0, positions: tuple[int, ...] = ()
+    ) -> None:
+        seal = _Seal(passages, self.encoder, self.dimension, n_truncated, write_atomically(path, content), positions)
+        sealed = {name: value for name, value in asdict(seal).items() if value != ()}
+        write_atomically(seal_path(path), orjson.dumps(sealed, option=orjson.OPT_SORT_KEYS))
 
     def _parts(self, number: int, passages: str) -> list[tuple[Path, _Seal]]:
         """Return the parts of a shard, without those that are corrupt or of other passages or another encoder."""
         found = []
         for path in sorted(self.folder.glob(f"part-{number:06d}-*.{self.suffix}")):
-            seal = _parse_seal(path.with_suffix(".json"))
+            seal = _seal_of(path)
             if seal is not None and (seal.passages, seal.encoder) == (passages, self.encoder) and _whole(seal, path):
                 found.append((path, seal))
         return found
@@ -209,10 +194,13 @@ class ShardFolder:
     def filled(self, ids: Sequence[str]) -> Filled:
         """Return the shards, all of them finished, of a corpus with these ids; what is behind them goes."""
         n_shards = math.ceil(len(ids) / self.size)
-        self._remove_after(n_shards)
-        seals = (self._read_seal(number) for number in range(n_shards))
-        n_truncated = sum(seal.n_truncated for seal in seals if seal is not None)
-        return Filled(tuple(ids), tuple(self._path(number) for number in range(n_shards)), n_truncated)
+        for path in self.folder.glob("shard-*"):
+            if int(path.stem.removeprefix("shard-")) >= n_shards:
+                path.unlink(missing_ok=True)
+        for path in self.folder.glob("part-*"):
+            path.unlink(missing_ok=True)
+        paths = tuple(map(self._path, range(n_shards)))
+        return Filled(tuple(ids), paths, sum(seal.n_truncated for seal in map(_seal_of, paths) if seal is not None))
 
     def clean(self) -> None:
         """Make the folder, and remove what killed calls left half written."""
@@ -220,7 +208,7 @@ class ShardFolder:
         for part in self.folder.glob("*.part"):
             part.unlink(missing_ok=True)
         for path in sorted(self.folder.glob("shard-*.json")):
-            seal = _parse_seal(path)
+            seal = _seal_of(path)
             if seal is not None and seal.dimension != self.dimension:
                 raise CacheError(
                     "vectors on disk",
@@ -230,22 +218,8 @@ class ShardFolder:
                     next_step="name that encoder, or remove the folder and index again",
                 )
 
-    def _remove_after(self, n_shards: int) -> None:
-        """Remove shards that a longer corpus left behind, and parts of finished ones."""
-        for path in self.folder.glob("shard-*"):
-            if int(path.stem.removeprefix("shard-")) >= n_shards:
-                path.unlink(missing_ok=True)
-        for path in self.folder.glob("part-*"):
-            path.unlink(missing_ok=True)
-
-    def _read_seal(self, number: int) -> _Seal | None:
-        return _parse_seal(self._seal_path(number))
-
     def _path(self, number: int) -> Path:
         return self.folder / f"shard-{number:06d}.{self.suffix}"
-
-    def _seal_path(self, number: int) -> Path:
-        return self.folder / f"shard-{number:06d}.json"
 
 
 Fill = Callable[[Mapping[str, Any], ShardFolder, Iterable[Passage], Progress], Filled]
@@ -285,33 +259,27 @@ def encode_with(retriever: object, fill: Fill | None = None, place: Place | None
     return any(taken)
 
 
-def _parse_seal(path: Path) -> _Seal | None:
+def seal_path(path: Path) -> Path:
+    """Return the path of the seal of a numeric file."""
+    return path.with_suffix(".json")
+
+
+def _seal_of(path: Path) -> _Seal | None:
     try:
-        return _Seal(**orjson.loads(path.read_bytes()))
+        return _Seal(**orjson.loads(seal_path(path).read_bytes()))
     except FileNotFoundError:
         return None
     except (orjson.JSONDecodeError, TypeError):
-        _LOGGER.warning("%s: not the seal that was written; its vectors are made again", path)
+        _LOGGER.warning("%s: not the seal that was written; its vectors are made again", seal_path(path))
         return None
 
 
 def _whole(seal: _Seal, path: Path) -> bool:
-    """Return whether a numeric file has the bytes that were sealed; one that has not is named in a warning."""
-    try:
-        with path.open("rb") as file:
-            is_whole = _file_hash(file.read) == seal.sha256
-    except FileNotFoundError:
-        is_whole = False
+    """Return whether a numeric file has the bytes that were sealed; a warning names one that does not."""
+    is_whole = path.is_file() and file_hash(path) == seal.sha256
     if not is_whole:
         _LOGGER.warning("%s: missing, or other bytes than were written; its vectors are made again", path)
     return is_whole
-
-
-def _file_hash(read: Callable[[int], bytes]) -> str:
-    digest = hashlib.sha256()
-    while block := read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
 
 
 def _from(done: int, progress: Progress) -> Callable[[int], None]:

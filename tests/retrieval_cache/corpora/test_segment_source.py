@@ -332,7 +332,7 @@ def test_a_broken_run_is_told_before_a_shard_is_read(
     def unread(path: Path) -> str:
         raise AssertionError(f"{path} was read")
 
-    monkeypatch.setattr(segment_source, "_sha256", unread)
+    monkeypatch.setattr(segment_source, "file_hash", unread)
     request = RunRequest(sample, build_queries(sample, "last_turn"), lambda: parse(f"run:{broken}"), 5, corpora=corpora)
     with pytest.raises(CacheError, match=r"line 3 .*appears twice"):
         build_run(request, RunStore(tmp_path / "store"))
