@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ragtasks.benchmarks.mtrag import NO_LABELS, StandaloneLabels
@@ -88,13 +89,15 @@ def judge(
     ibm: Mapping[str, Score] = {}
     if tasks is not None and set(IBM_METRICS) <= set(metrics):
         ibm = score_run_ibm(ranking.run, judgements, {task_id: task.domain for task_id, task in task_of.items()})
+    results = []
+    for query_id, values in scores.values.items():
+        task, label = task_of.get(query_id), standalone.labels.get(query_id)
+        of_task = ("", query_id, 0, None) if task is None else (task.domain, task.conversation_id, task.turn, label)
+        results.append(QueryResult(query_id, *of_task, dict.fromkeys(values) if unscored else values))
     return JudgedRun(
         ranking=ranking,
         data=data,
-        results=tuple(
-            _result(query_id, task_of.get(query_id), standalone, dict.fromkeys(values) if unscored else values)
-            for query_id, values in scores.values.items()
-        ),
+        results=tuple(results),
         coverage=scores,
         standalone_source=standalone.source,
         ibm=dict.fromkeys(ibm, Score(None, unscored)) if unscored else ibm,
@@ -110,15 +113,6 @@ def judge_files(
     judgements = [qrel for path in qrels for qrel in read_qrels(path)]
     data = ", ".join(path.name for path in qrels)
     return [judge(Ranking(path.name, read_run(path)), judgements, None, data=data, metrics=metrics) for path in files]
-
-
-def _result(
-    query_id: str, task: Task | None, standalone: StandaloneLabels, values: Mapping[str, float | None]
-) -> QueryResult:
-    if task is None:
-        return QueryResult(query_id, "", query_id, 0, None, values)
-    label = standalone.labels.get(query_id)
-    return QueryResult(query_id, task.domain, task.conversation_id, task.turn, label, values)
 
 
 def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
@@ -295,16 +289,12 @@ def _names_paper(run: JudgedRun) -> bool:
 
 def _scores(metrics: Sequence[RetrievalMetric]) -> dict[str, Callable[[Sequence[QueryResult]], Cell]]:
     """Return the columns of a table: the number of queries, and the mean of each metric."""
-
-    def mean_of(metric: RetrievalMetric) -> Callable[[Sequence[QueryResult]], Cell]:
-        return lambda results: mean(results, metric.name)
-
-    return {"n": len, **{metric.title: mean_of(metric) for metric in metrics}}
+    return {"n": len, **{metric.title: partial(mean, metric=metric.name) for metric in metrics}}
 
 
 def _all_queries(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Table:
     heads = _run_heads(runs)
-    groups = [(_run_cells(run)[: len(heads)], run.results) for run in runs]
+    groups = [((run.name, run.ranking.query_form or "-")[: len(heads)], run.results) for run in runs]
     table = table_of("All queries", heads, groups, _scores(metrics), _as_in_paper(3, runs))
     if not _names_paper(runs[0]) or len(runs[0].results) < sum(OFFICIAL_QUERIES.values()):
         return table
@@ -314,10 +304,6 @@ def _all_queries(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) 
 def _run_heads(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
     """Return the heads of what a row is of: the run, and on a benchmark the query form."""
     return ("run", "query form") if any(result.turn for run in runs for result in run.results) else ("run",)
-
-
-def _run_cells(run: JudgedRun) -> tuple[str, str]:
-    return run.name, run.ranking.query_form or "-"
 
 
 def _paper_cells(row: PaperRow, metrics: Sequence[RetrievalMetric]) -> tuple[Cell, ...]:
@@ -364,7 +350,7 @@ def _by_domain(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) ->
     rows: list[tuple[Cell, ...]] = []
     for part in slices_of(runs[0].results, {"domain": DIMENSIONS["domain"]}, n_least=1):
         if part.dimension == "domain":
-            groups = [((part.value, *_run_cells(run)), part.of(run.results)) for run in runs]
+            groups = [((part.value, run.name, run.ranking.query_form or "-"), part.of(run.results)) for run in runs]
             rows += table_of("", heads, groups, columns).rows
             if _names_paper(runs[0]):
                 rows += [(part.value, *_paper_cells(row, metrics)) for row in PAPER_ROWS if row.domain == part.value]
@@ -484,9 +470,11 @@ def _cutoff(metric: RetrievalMetric) -> int:
 def _coverage_notes(scores: RunScores, domain_of: Mapping[str, str]) -> Iterator[str]:
     """Yield a note for each kind of query that counts 0 for another reason than a bad ranking."""
     judged, omitted, empty = list(domain_of), scores.omitted, scores.empty
-    if missing := _missing_domains(omitted, domain_of):
+    left_out = set(omitted)
+    others = sorted({domain for query_id, domain in domain_of.items() if query_id not in left_out})
+    missing = [domain for domain in dict.fromkeys(domain_of.values()) if domain not in others]
+    if others and missing:
         n = sum(domain in missing for domain in domain_of.values())
-        others = sorted(set(domain_of.values()) - set(missing))
         chosen = " ".join(f"--domain {domain}" for domain in others)
         yield f" has no query of {', '.join(missing)} ({n} judged queries, counted 0); the others alone: {chosen}"
     if omitted:
@@ -513,13 +501,6 @@ def _ranking_notes(run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
     tied = [item for item in rankings.values() if len(item) > 1 and len({one.score for one in item}) == 1]
     if 2 * len(tied) > len(rankings):
         yield f": one score for all passages in {len(tied)} of {len(rankings)} queries, so ids rank them"
-
-
-def _missing_domains(omitted: Sequence[str], domain_of: Mapping[str, str]) -> list[str]:
-    """Return the domains of which a run has no judged query at all, if it has some of another."""
-    left_out = set(omitted)
-    present = {domain for query_id, domain in domain_of.items() if query_id not in left_out}
-    return [domain for domain in dict.fromkeys(domain_of.values()) if domain not in present] if present else []
 
 
 def _some(names: Sequence[str]) -> str:

@@ -19,9 +19,8 @@ Each retriever's `name` is its line in canonical form, and reads back as itself.
 from __future__ import annotations
 
 import inspect
-import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,8 +79,14 @@ def _parsed(line: str, servers: _Servers) -> Retriever:
         return (_hybrid if composed[1] == "hybrid" else _rerank)(composed[2], line, servers)
     head, *parts = split(text, ",", line)
     kind, colon, argument = head.partition(":")
-    if kind == "dense" and _is_served(argument, parts):
-        return _dense_at_server(_argument(argument, line), _options(parts, line), line, servers)
+    if kind == "dense" and (
+        argument.startswith(_OPENAI) or any(part.strip().startswith("base_url=") for part in parts)
+    ):
+        options = _options(parts, line)
+        if isinstance(options.get("price"), int | float):  # vectors have no tokens of replies
+            options["price"] = (options["price"], 0.0)
+        endpoint = _endpoint(_argument(argument, line), options)
+        return _built(EndpointDenseRetriever, line, [endpoint, servers.encoder], options)
     if kind in _NAMED:
         return _built(RETRIEVERS.get(kind), line, [_argument(argument, line)], _options(parts, line))
     if kind in _PLAIN:
@@ -92,37 +97,27 @@ def _parsed(line: str, servers: _Servers) -> Retriever:
 def _added(head: str, parts: list[str], line: str, servers: _Servers) -> Retriever:
     """Return a retriever of another package: `NAME`, `NAME:ARGUMENT`, `NAME:option=value` or `module:CLASS`."""
     kind, colon, argument = head.partition(":")
-    if kind in RETRIEVERS.plugin_names():
-        options = [argument, *parts] if _OPTION.fullmatch(argument) else parts
-        given = [_argument(argument, line)] if colon and options is parts else []
-        factory = RETRIEVERS.get(kind)
-        made = _built(factory, line, given, _completed(_options(options, line), factory, servers))
-    else:
-        make = RETRIEVERS.find(head)
-        if make is None:
-            expected = close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"])
-            raise refused(line, expected, f"retriever {kind!r}")
-        made = _built(make, line, [], _options(parts, line))
-    if not _is_retriever(made):
-        parts_of_it = "a retriever with `name`, `describe`, `index` and `search` (docs/extending.md)"
-        raise refused(line, parts_of_it, f"{type(made).__name__} of {head}")
-    return made
-
-
-def _is_retriever(made: object) -> bool:
-    """Return whether what another package's code made is one, whatever its types promise."""
-    return isinstance(made, Retriever)
-
-
-def _completed(options: dict[str, Any], make: RetrieverFactory, servers: _Servers) -> dict[str, Any]:
-    """Return options with the keys of servers, from the caller and never from the line, and retrievers for lines."""
-    if isinstance(make, TakesKeys):
+    make = RETRIEVERS.find(kind if kind in RETRIEVERS.plugin_names() else head)
+    if make is None:
+        raise refused(line, close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"]), f"retriever {kind!r}")
+    arguments: list[Any] = []
+    if kind in RETRIEVERS.plugin_names() and colon:
+        if _OPTION.fullmatch(argument):
+            parts = [argument, *parts]
+        else:
+            arguments = [_argument(argument, line)]
+    options = _options(parts, line)
+    if isinstance(make, TakesKeys):  # from the caller and never from the line
         found = {option: servers.secrets(variable) for option, variable in make.key_variables.items()}
         options |= {option: key for option, key in found.items() if key}
     if isinstance(make, TakesRetrievers):
         inner = {option: begin for option, begin in make.inner_retrievers.items() if option in options}
         options |= {option: _parsed(f"{begin}{options[option]}", servers) for option, begin in inner.items()}
-    return options
+    made: Any = _built(make, line, arguments, options)
+    if isinstance(made, Retriever):
+        return made
+    expected = "a retriever with `name`, `describe`, `index` and `search` (docs/extending.md)"
+    raise refused(line, expected, f"{type(made).__name__} of {head}")
 
 
 def _refuse_keys(line: str) -> None:
@@ -131,19 +126,14 @@ def _refuse_keys(line: str) -> None:
     if named is None:
         return
     kinds = [kind for kind in (*_SERVED, *RETRIEVERS.plugin_names()) if re.search(rf"\b{kind}\b", line)]
-    variables = " or ".join(dict.fromkeys(itertools.chain(*map(_key_variables, kinds or _SERVED))))
+    names = [] if kinds and kinds[0] not in _SERVED else [_SERVED_KEY]
+    makers = [RETRIEVERS.get(kind) for kind in kinds if kind not in _SERVED]
+    names += [name for make in makers if isinstance(make, TakesKeys) for name in make.key_variables.values()]
+    variables = " or ".join(dict.fromkeys(names))
     raise ConfigurationError(
         f"retriever {' '.join(kinds) or 'with a key'}: {named} is a key, and the key may not stand in the line, which "
         f"is printed and stored. Next step: leave it out, and set {variables} in the environment instead"
     )
-
-
-def _key_variables(kind: str) -> list[str]:
-    """Return the environment variables with the keys of a kind of retriever."""
-    if kind in _SERVED:
-        return [_SERVED_KEY]
-    make = RETRIEVERS.get(kind)
-    return list(make.key_variables.values()) if isinstance(make, TakesKeys) else []
 
 
 @dataclass(frozen=True)
@@ -166,17 +156,6 @@ class _Servers:
         return client if self.replies is None else CachedClient(client, self.replies)
 
 
-def _is_served(model: str, parts: list[str]) -> bool:
-    """Return whether a server makes the vectors: OpenAI's, or one whose address is given."""
-    return model.startswith(_OPENAI) or any(part.strip().startswith("base_url=") for part in parts)
-
-
-def _dense_at_server(model: str, options: dict[str, Any], line: str, servers: _Servers) -> Retriever:
-    if isinstance(options.get("price"), int | float):  # vectors have no tokens of replies
-        options["price"] = (options["price"], 0.0)
-    return _built(EndpointDenseRetriever, line, [_endpoint(model, options), servers.encoder], options)
-
-
 def _endpoint(model: str, options: dict[str, Any]) -> Endpoint:
     """Return the endpoint that a model and some of the options name; these go."""
     return endpoint_of({"model": model, **{name: options.pop(name) for name in options.keys() & Endpoint.model_fields}})
@@ -188,15 +167,11 @@ def _hybrid(inside: str, line: str, servers: _Servers) -> Retriever:
         raise refused(line, "one semicolon, before the options of the hybrid", f"{len(rest)}")
     options = _options(split(rest[0], ",", line), line) if rest else {}
     if "weights" in options:
-        options["weights"] = _weights(str(options["weights"]), line)
+        try:
+            options["weights"] = tuple(float(part) for part in str(options["weights"]).split("/"))
+        except ValueError:
+            raise refused(line, "weights such as 2/1", str(options["weights"])) from None
     return _built(HybridRetriever, line, [[_parsed(part, servers) for part in _members(listed, line)]], options)
-
-
-def _weights(text: str, line: str) -> Any:
-    try:
-        return tuple(float(part) for part in text.split("/"))
-    except ValueError:
-        raise refused(line, "weights such as 2/1", text) from None
 
 
 def _rerank(inside: str, line: str, servers: _Servers) -> Retriever:
@@ -235,26 +210,20 @@ def _members(listed: str, line: str) -> list[str]:
 def split(text: str, separator: str, line: str) -> list[str]:
     """Return the parts between separators that stand outside of brackets and quotes."""
     parts, depth, quoted, start = [], 0, False, 0
-    for place, sign in _signs(text):
+    for match in re.finditer(r"\\.|(.)", text, re.DOTALL):
+        sign = match[1]  # None for an escaped character
         if sign == '"':
             quoted = not quoted
-        elif not quoted and sign in "()":
+        elif not quoted and sign in {"(", ")"}:
             depth += 1 if sign == "(" else -1
             if depth < 0:
                 raise refused(line, "an opening bracket for each closing one", text)
         elif not quoted and sign == separator and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
+            parts.append(text[start : match.start()])
+            start = match.end()
     if quoted or depth:
         raise refused(line, "every bracket and quote closed", text)
     return [*parts, text[start:]]
-
-
-def _signs(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (place, character), escaped characters left out."""
-    for match in re.finditer(r"\\.|(.)", text, re.DOTALL):
-        if match[1]:
-            yield match.start(), match[1]
 
 
 def _options(parts: list[str], line: str) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def file_hash(path: Path) -> str:
     """Return the sha256 of a file's bytes."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(1 << 16):
             digest.update(block)
     return digest.hexdigest()
 

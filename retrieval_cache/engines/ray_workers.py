@@ -85,12 +85,14 @@ class RayWorkers:
         # Progress goes through callbacks only.
         context.enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
+        fewest, most = self._room(ray)
         made = (
             ray.data.from_items(rows, override_num_blocks=len(rows))
             .map(
                 worker,
                 fn_constructor_args=arguments,
-                compute=self._pool(ray),
+                # One row at a time: what waits at a worker is lost with it.
+                compute=ray.data.ActorPoolStrategy(min_size=fewest, max_size=most, max_tasks_in_flight_per_actor=1),
                 num_cpus=self.cpus,
                 num_gpus=self.gpus,
             )
@@ -110,11 +112,6 @@ class RayWorkers:
             )
         return fewest, most
 
-    def _pool(self, ray: Any) -> Any:
-        fewest, most = self._room(ray)
-        # One row at a time: what waits at a worker is lost with it.
-        return ray.data.ActorPoolStrategy(min_size=fewest, max_size=most, max_tasks_in_flight_per_actor=1)
-
 
 def _connected(address: str | None) -> Any:
     """Return Ray, connected and without reports of its use; a connected process stays with its cluster."""
@@ -123,7 +120,9 @@ def _connected(address: str | None) -> Any:
         import ray
         import ray.data
     try:
-        _reach(address)
+        host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+        if host and port.isdecimal():  # Ray itself tries for minutes where no process listens
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
         if not ray.is_initialized():
             ray.init(address=address, log_to_driver=False, logging_level="error")
     except (OSError, ValueError, RuntimeError) as error:
@@ -135,13 +134,6 @@ def _connected(address: str | None) -> Any:
             next_step="give the address that `ray start --head` printed, or `ray` alone for this machine",
         ) from error
     return ray
-
-
-def _reach(address: str | None) -> None:
-    """Open a connection to `HOST:PORT` and close it: Ray itself tries for minutes where nobody answers."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
 
 
 def _spooled(
@@ -169,20 +161,18 @@ class _Worker:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         import ray
 
+        path = Path(row["spool"])
         try:
-            self._encode(row["number"], Path(row["spool"]), tuple(row["share"]))
+            if self._retriever.shards_in(self._shards.folder).encoder != self._shards.encoder:
+                found = f"another, or other versions: {self._retriever.describe()}"
+                raise _refused("encoder", "that of the driver", found)
+            if not path.is_file():
+                raise _refused(str(path), "the driver's file", "nothing at that path")
+            self._shards.save_batches(row["number"], _read_spool(path), self._retriever, share=tuple(row["share"]))
         except RagtasksError as error:
             # As a value, because Ray keeps of what is raised only the text of a traceback.
             return {**row, "problem": f"machine {ray.util.get_node_ip_address()}: {error}"}
         return {**row, "problem": ""}
-
-    def _encode(self, number: int, path: Path, share: tuple[int, int]) -> None:
-        if self._retriever.shards_in(self._shards.folder).encoder != self._shards.encoder:
-            found = f"another, or other versions: {self._retriever.describe()}"
-            raise _refused("encoder", "that of the driver", found)
-        if not path.is_file():
-            raise _refused(str(path), "the driver's file", "nothing at that path")
-        self._shards.save_batches(number, _read_spool(path), self._retriever, share=share)
 
 
 def _read_spool(path: Path) -> list[Passage]:
