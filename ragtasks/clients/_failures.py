@@ -52,7 +52,7 @@ _NOT_TAKEN = re.compile(
 )
 
 
-class Verdict(Enum):
+class Handling(Enum):
     """What follows from an error."""
 
     RETRY = auto()
@@ -72,7 +72,7 @@ class Verdict(Enum):
 class Failure:
     """One request that brought no completion."""
 
-    verdict: Verdict
+    handling: Handling
     reason: str
     hints: RateHints = NO_HINTS
     """What the server says about its limits."""
@@ -97,9 +97,9 @@ def failure_of(error: Exception, credentials: Credentials) -> Failure:
         try:
             return _status_failure(error, credentials)
         except RecursionError:
-            return Failure(Verdict.RETRY, f"HTTP {error.status_code}, with a body that is nested too deeply")
+            return Failure(Handling.RETRY, f"HTTP {error.status_code}, with a body that is nested too deeply")
     if type(error) is openai.APIError:  # in an event of a stream
-        return Failure(Verdict.GIVE_UP, f"an error in place of a reply: {redacted(error.message, credentials)}")
+        return Failure(Handling.GIVE_UP, f"an error in place of a reply: {redacted(error.message, credentials)}")
     return _connection_failure(error)
 
 
@@ -108,7 +108,7 @@ def unreadable(body: bytes, credentials: Credentials) -> Failure:
     begins = redacted(
         body[: 4 * _MAX_FAILURE_CHARACTERS].decode("utf-8", errors="replace"), credentials, _MAX_BODY_CHARACTERS
     )
-    return Failure(Verdict.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
+    return Failure(Handling.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
 
 
 def _connection_failure(error: Exception) -> Failure:
@@ -117,13 +117,13 @@ def _connection_failure(error: Exception) -> Failure:
     causes = _causes(error)
     kind = type(causes[-1]).__name__
     if any(isinstance(cause, aiohttp.ClientSSLError) for cause in causes):
-        return Failure(Verdict.RETRY, f"no secure connection to the address ({kind})", nobody_there=True)
+        return Failure(Handling.RETRY, f"no secure connection to the address ({kind})", nobody_there=True)
     if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
-        return Failure(Verdict.RETRY, "no connection: no server answers at the address", nobody_there=True)
+        return Failure(Handling.RETRY, "no connection: no server answers at the address", nobody_there=True)
     timeouts = (asyncio.TimeoutError, TimeoutError, aiohttp.ServerTimeoutError)
     if any(isinstance(cause, timeouts) for cause in causes):
-        return Failure(Verdict.RETRY, SLOW)
-    return Failure(Verdict.RETRY, f"the connection broke ({kind})")
+        return Failure(Handling.RETRY, SLOW)
+    return Failure(Handling.RETRY, f"the connection broke ({kind})")
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -142,24 +142,24 @@ def _status_failure(error: Any, credentials: Credentials) -> Failure:
     reason = f"HTTP {status}: {redacted(message.removeprefix(f'Error code: {status} - '), credentials)}"
     headers: Mapping[str, str] = error.response.headers
     if 300 <= status < 400:
-        return Failure(Verdict.FATAL, _redirected(status, headers.get("location", "")))
+        return Failure(Handling.FATAL, _redirected(status, headers.get("location", "")))
     if status in _FATAL or error.code == _NO_CREDIT:
-        return Failure(Verdict.FATAL, f"{_FATAL.get(status, _FATAL[402])} ({reason})")
+        return Failure(Handling.FATAL, f"{_FATAL.get(status, _FATAL[402])} ({reason})")
     if failure := _slow_down(status, message, reason, headers):
         return failure
     if status in (400, 422, 500) and _NO_SYSTEM_ROLE.search(message):
-        return Failure(Verdict.SETTING, reason, setting=SYSTEM_ROLE)
+        return Failure(Handling.SETTING, reason, setting=SYSTEM_ROLE)
     if status in _TRANSIENT or status >= 500:
-        return Failure(Verdict.RETRY, reason)
+        return Failure(Handling.RETRY, reason)
     return _decided(error, status, message, reason)
 
 
 def _decided(error: Any, status: int, message: str, reason: str) -> Failure:
     """Return what a server's word about one prompt means."""
     if error.code == _FILTER:
-        return Failure(Verdict.FILTERED, reason)
+        return Failure(Handling.FILTERED, reason)
     setting = _refused_setting(str(error.param or ""), message) if status in (400, 422) else ""
-    return Failure(Verdict.SETTING if setting else Verdict.GIVE_UP, reason, setting=setting)
+    return Failure(Handling.SETTING if setting else Handling.GIVE_UP, reason, setting=setting)
 
 
 def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str]) -> Failure | None:
@@ -170,8 +170,8 @@ def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str
     if status == _UNAVAILABLE and hints.wait_seconds is None:
         return None
     if _NEVER_FITS.search(message):
-        return Failure(Verdict.GIVE_UP, reason)
-    return Failure(Verdict.SLOW_DOWN, reason, hints)
+        return Failure(Handling.GIVE_UP, reason)
+    return Failure(Handling.SLOW_DOWN, reason, hints)
 
 
 def _redirected(status: int, location: str) -> str:
@@ -210,5 +210,5 @@ def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Creden
     named = (error.get("code") or error.get("status")) if isinstance(error, dict) else None
     status = int(named) if isinstance(named, str | int) and re.fullmatch("[0-9]{3}", str(named)) else 0
     if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(message):
-        return Failure(Verdict.SLOW_DOWN, reason, rate_hints(headers, message))
-    return Failure(Verdict.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None
+        return Failure(Handling.SLOW_DOWN, reason, rate_hints(headers, message))
+    return Failure(Handling.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragtasks.clients._credentials import Credentials, is_open_to_others
 from ragtasks.clients._endpoint import Dialect, Endpoint, GivenBodies, endpoint_of
-from ragtasks.clients._failures import Failure, Verdict
+from ragtasks.clients._failures import Failure, Handling
 from ragtasks.clients._limits import Limiter, rate_hints
 from ragtasks.clients._protocol import CallUsage, Chain, Continuation, Decoding, Journal, Outcome, Prompt, Reply
 from ragtasks.clients._transport import Transport, require_libraries
@@ -297,7 +297,7 @@ class Call:
             if isinstance(outcome, Reply):
                 self._n_collected += 1
                 is_first_failure = outcome.outcome is Outcome.FAILED and not used.n_attempts
-                if is_first_failure and await self._back_off(used, Failure(Verdict.RETRY, outcome.reason)):
+                if is_first_failure and await self._back_off(used, Failure(Handling.RETRY, outcome.reason)):
                     used.unused += calls_of(outcome, is_used=False)
                     continue
                 if cut_off is None and self._dialect.make_room(outcome, sent):
@@ -308,28 +308,28 @@ class Call:
             if self._goes_on(outcome, sent, used):
                 continue
             is_lost = outcome.nobody_there and not self.has_answered and used.n_attempts >= _WAITS_FOR_A_START
-            if outcome.verdict is Verdict.RETRY and not is_lost and await self._back_off(used, outcome):
+            if outcome.handling is Handling.RETRY and not is_lost and await self._back_off(used, outcome):
                 continue
-            if cut_off is not None and outcome.verdict is not Verdict.FATAL:
+            if cut_off is not None and outcome.handling is not Handling.FATAL:
                 self._dialect.shrink()
                 return cut_off
             found = self._end_of_call(outcome, n_collected_before)
             if found:
                 raise self._fatal(found)
-            if outcome.verdict is Verdict.FILTERED:
+            if outcome.handling is Handling.FILTERED:
                 reason = f"a content filter stopped the prompt ({outcome.reason})"
                 return Reply(Outcome.FILTERED, reason=reason, unused=tuple(used.unused))
-            gave_up = "; no attempt left" if outcome.verdict is Verdict.RETRY and used.n_attempts > 1 else ""
+            gave_up = "; no attempt left" if outcome.handling is Handling.RETRY and used.n_attempts > 1 else ""
             return Reply(Outcome.FAILED, reason=outcome.reason + gave_up, unused=tuple(used.unused))
 
     def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
         """Return whether the same prompt is sent again without that being an attempt."""
-        if failure.verdict is Verdict.SETTING:
+        if failure.handling is Handling.SETTING:
             note = self._dialect.adapt(failure.setting, sent)
             if note:
                 _LOGGER.warning("endpoint %s: %s (%s)", self._endpoint.model, note, failure.reason)
             return note is not None
-        if failure.verdict is not Verdict.SLOW_DOWN:
+        if failure.handling is not Handling.SLOW_DOWN:
             return False
         if found := self._hold_ups.too_long(failure, failure.hints.wait_seconds or self._limiter.pause_seconds()):
             if self._n_begun < self._n_prompts:
@@ -340,10 +340,10 @@ class Call:
 
     def _end_of_call(self, failure: Failure, n_collected_before: int) -> str:
         """Return why the last failure of a prompt ends the whole call, empty where it does not; counts the prompt."""
-        if failure.verdict is Verdict.FATAL:
+        if failure.handling is Handling.FATAL:
             return failure.reason
-        if failure.verdict is not Verdict.RETRY:
-            self._n_collected += failure.verdict is not Verdict.SLOW_DOWN
+        if failure.handling is not Handling.RETRY:
+            self._n_collected += failure.handling is not Handling.SLOW_DOWN
             return ""
         self._n_failed += 1
         # Replies to others since this prompt was first sent say that the endpoint lives.
@@ -357,7 +357,7 @@ class Call:
     async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Failure, Mapping[str, Any]]:
         """Return what became of one request, and its body."""
         if self._ended_by:
-            return Failure(Verdict.FATAL, self._ended_by), {}
+            return Failure(Handling.FATAL, self._ended_by), {}
         n_characters = sum(len(message.content) for message in prompt.messages)
         ticket = await self._limiter.admit(n_characters // _CHARACTERS_PER_TOKEN + self._dialect.longest_reply)
         sent = self._dialect.request(prompt)
@@ -373,7 +373,7 @@ class Call:
         elif outcome.usage.json_values:
             used.unused.append(replace(outcome.usage, seconds=seconds, is_used=False))
         self.has_answered |= isinstance(outcome, Reply) or not outcome.nobody_there
-        if isinstance(outcome, Failure) and outcome.verdict is Verdict.SLOW_DOWN:
+        if isinstance(outcome, Failure) and outcome.handling is Handling.SLOW_DOWN:
             self._limiter.refused(ticket, outcome.hints)
         else:
             used.seconds += seconds
@@ -431,7 +431,7 @@ class HoldUps:
         self._n_open -= 1
         if isinstance(outcome, Reply):
             self._last_word, self._last_failure = time.monotonic(), ""
-        elif outcome.verdict in (Verdict.GIVE_UP, Verdict.FILTERED):
+        elif outcome.handling in (Handling.GIVE_UP, Handling.FILTERED):
             self._last_word = time.monotonic()
 
     def failed(self, failure: Failure) -> None:
