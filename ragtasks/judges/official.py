@@ -166,6 +166,7 @@ FOLDER = "scripts/evaluation"
 """Where the official scripts are, below the folder of the checkout."""
 
 Fields = Mapping[str, str]
+Fill = Callable[[Fields], str]
 
 # The scripts' own environment is Jinja's default one; this is the same, and lets a template reach nothing else.
 _JINJA = ImmutableSandboxedEnvironment()
@@ -213,40 +214,23 @@ _WORDINGS: Mapping[str, _Wording] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OfficialPrompt:
-    """One prompt as it stands in an official file."""
-
-    source: str
-    """Its words, with the names of its places in braces."""
-    fill: Callable[[Fields], str]
-    """What goes in -> the prompt."""
-
-
 def official_rubrics(root: Path, names: Sequence[str]) -> list[Rubric]:
     """Return two rubrics with the official prompt for each name, in the order of `names`.
 
     The one of that name reads the final verdict, or none. The other, called `NAME_ibm`, reads the same reply as the
     official scripts do, which nearly always gives a value. Both ask the same, so that it is paid for once.
     """
-    return [rubric for name in names for rubric in _pair(name, official_prompt(root, name))]
+    found: list[Rubric] = []
+    for name in names:
+        source, fill = official_prompt(root, name)
+        for suffix, read in zip(("", IBM), _READERS[name], strict=True):
+            description = f"{name} by the official prompt" + (", read as the official scripts do" if suffix else "")
+            found.append(Rubric(name + suffix, description, partial(_open, name, fill, read), (source,)))
+    return found
 
 
-def _pair(name: str, prompt: OfficialPrompt) -> list[Rubric]:
-    read, read_ibm = _READERS[name]
-    return [
-        Rubric(name, f"{name} by the official prompt", partial(_open, name, prompt, read), (prompt.source,)),
-        Rubric(
-            name + IBM,
-            f"{name} by the official prompt, read as the official scripts do",
-            partial(_open, name, prompt, read_ibm),
-            (prompt.source,),
-        ),
-    ]
-
-
-def official_prompt(root: Path, name: str) -> OfficialPrompt:
-    """Return the official prompt of a rubric out of a checkout."""
+def official_prompt(root: Path, name: str) -> tuple[str, Fill]:
+    """Return the words of the official prompt of a rubric in a checkout, with names in braces, and what fills them."""
     wording = _WORDINGS[name]
     path = root / FOLDER / wording.file
     try:
@@ -260,8 +244,8 @@ def official_prompt(root: Path, name: str) -> OfficialPrompt:
     if hashlib.sha256(source.encode()).hexdigest() != wording.sha256:
         raise _refused(name, path, f"another text under the name {wording.holder}")
     if len(parts) == 1:
-        return OfficialPrompt(source, partial(_render, name, path, source))
-    return OfficialPrompt(source, partial(_join, parts))
+        return source, partial(_render, name, path, source)
+    return source, lambda fields: "".join(text if is_text else fields[text] for is_text, text in parts)
 
 
 def _refused(name: str, path: Path, found: str) -> ConfigurationError:
@@ -306,10 +290,6 @@ def _constant_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
     return None
 
 
-def _join(parts: Sequence[Part], fields: Fields) -> str:
-    return "".join(text if is_text else fields[text] for is_text, text in parts)
-
-
 def _render(name: str, path: Path, source: str, fields: Fields) -> str:
     try:
         values = {place: fields[field] for place, field in _JINJA_PLACES.items()}
@@ -318,7 +298,7 @@ def _render(name: str, path: Path, source: str, fields: Fields) -> str:
         raise _refused(name, path, f"{type(error).__name__}: {error}") from error
 
 
-def _open(name: str, prompt: OfficialPrompt, read: Callable[[str], Finding], response: Response) -> Question | Finding:
+def _open(name: str, fill: Fill, read: Callable[[str], Finding], response: Response) -> Question | Finding:
     if name == CLARIFICATION and response.task.answerability is not Answerability.UNDERSPECIFIED:
         return NOT_UNDERSPECIFIED
     conversation = ibm_conversation(response.task.messages)
@@ -331,7 +311,7 @@ def _open(name: str, prompt: OfficialPrompt, read: Callable[[str], Finding], res
         "passages": "\n\n".join(passage.text for passage in response.passages),
         "answer": response.as_given,
     }
-    return Question(prompt.fill(fields), read)
+    return Question(fill(fields), read)
 
 
 _READERS: Mapping[str, tuple[Callable[[str], Finding], Callable[[str], Finding]]] = {
