@@ -39,12 +39,11 @@ def write_atomically(path: Path, content: bytes) -> str:
 
 
 @contextmanager
-def written_aside(path: Path, part: Path | None = None) -> Iterator[IO[bytes]]:
+def written_aside(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file beside `path` to write to; once the block has ended well, it is `path`."""
-    if part is None:
-        _remove_parts(path.parent.absolute())
-        name = path.name if len(os.fsencode(path.name)) < _LONGEST_NAME else canonical_hash(path.name)
-        part = path.with_name(f"{name}{_PART}{os.getpid()}.part")
+    _remove_parts(path.parent.absolute())
+    name = path.name if len(os.fsencode(path.name)) < _LONGEST_NAME else canonical_hash(path.name)
+    part = path.with_name(f"{name}{_PART}{os.getpid()}.part")
     try:
         with part.open("wb") as file:
             yield file

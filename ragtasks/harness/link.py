@@ -6,7 +6,6 @@ import csv
 import io
 import logging
 import os
-import secrets
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,7 +94,7 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
     folder = harness / STUB_FOLDER
     with _explained_refusal(folder, "run `ragtasks tasks link --remove` as the user who may write there"):
         stubs = sorted(present_stubs(folder))
-        remove(folder, [*stubs, *interrupted_writes(folder)])
+        remove(folder, [*stubs, *(path for path in _files(folder) if path.suffix == ".part")])  # of killed writes
         enter_in_record(harness, ())
     return LinkReport(folder, removed=tuple(stubs))
 
@@ -219,7 +218,6 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
 
 MARK = "# Written by `ragtasks tasks link`"
 STUB_FOLDER = "ragtasks"
-_PART_SUFFIX = ".ragtasks-part"
 
 
 def stub_text(target: Path) -> str:
@@ -243,11 +241,6 @@ def _files(folder: Path) -> Iterator[Path]:
         return
     for parent, _, names in os.walk(folder):
         yield from (path for name in names if not (path := Path(parent, name)).is_symlink())
-
-
-def interrupted_writes(folder: Path) -> list[Path]:
-    """Return the temporary files below `folder` that a killed `write_whole` left."""
-    return [path for path in _files(folder) if path.name.endswith(_PART_SUFFIX)]
 
 
 def present_stubs(folder: Path) -> dict[Path, str]:
@@ -291,10 +284,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
     A temporary file from `tempfile` would be readable by its owner only, and lm_eval skips what it cannot read.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PART_SUFFIX}")
-    with written_aside(path, part) as file:
+    with written_aside(path) as file:
         if path.exists():
-            part.chmod(path.stat().st_mode & 0o7777)
+            Path(file.name).chmod(path.stat().st_mode & 0o7777)
         file.write(content)
 
 

@@ -153,7 +153,7 @@ def test_unlink_leaves_no_trace(harness: Path, tasks: Path) -> None:
     before = snapshot(site)
     written = link(harness_folder=harness, tasks=tasks).written
     assert snapshot(site) != before
-    (harness / "ragtasks" / "bench" / ".x.yaml.0.ragtasks-part").write_text("what a killed link leaves")
+    (harness / "ragtasks" / "bench" / "x.yaml.ragtasks-0-1.part").write_text("what a killed link leaves")
     report = unlink(harness_folder=harness)
     assert (report.removed, report.written, report.kept) == (written, (), ())
     assert snapshot(site) == before
