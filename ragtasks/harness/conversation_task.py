@@ -35,7 +35,7 @@ from ragtasks.errors import ConfigurationError, masked
 from ragtasks.files import run_key, seconds_a_query, spending_of_run
 from ragtasks.harness.answering import model_in_use, served_model_in_use
 from ragtasks.harness.judge_model import JudgeModel
-from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_chat_endpoint, room_of
+from ragtasks.harness.prompts import YAML_KEYS, PromptBudget, TaskPrompts, refuse_chat_endpoint
 from ragtasks.harness.scores import TaskAnswers, TaskScores, score_together
 from ragtasks.metrics import Metric
 from ragtasks.records import Passage, Setting
@@ -75,7 +75,7 @@ class ConversationTask(ConfigurableTask):
         settings = {key: value for key, value in settings.items() if key not in YAML_KEYS}
         self._is_distributed = False
         self._read_rows: tuple[Dataset, list[Doc]] | None = None
-        self._fitting = Fitting()
+        self._fitting = PromptBudget()
         _require_one_reply(settings)
         self._answers = TaskAnswers(self.evaluation.end_of_thinking)
         self._run_key = run_key(run_store(), self.evaluation.run)
@@ -180,7 +180,7 @@ class ConversationTask(ConfigurableTask):
             refuse_chat_endpoint(self._foreign_metadata)
         self._is_distributed = options.get("world_size", 1) > 1
         self._prompts.forget_model()
-        self._fitting = Fitting()  # the key is of whole prompts, and of what they are fitted to
+        self._fitting = PromptBudget()  # the key is of whole prompts, and of what they are fitted to
         fitting = self._fitting_to(options.get("chat_template"))
         key = self._requests_key(options, fitting)
         options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{key}"
@@ -190,13 +190,13 @@ class ConversationTask(ConfigurableTask):
         super().build_all_requests(**options)
         self._fitting.check(self.task_name, len(self._instances))
 
-    def _fitting_to(self, chat_template: Any) -> Fitting:
+    def _fitting_to(self, chat_template: Any) -> PromptBudget:
         """Return what makes prompts fit the model that is about to be asked, as far as anybody knows it."""
-        room = room_of(getattr(chat_template, "__self__", None) or model_in_use(), self.evaluation.context_tokens)
+        model = getattr(chat_template, "__self__", None) or model_in_use()
         n_reply = int((self.config.generation_kwargs or {}).get("max_gen_toks", 0))
-        return Fitting(room, self.evaluation.too_long, n_reply)
+        return PromptBudget.of(model, self.evaluation.context_tokens, self.evaluation.too_long, n_reply)
 
-    def _requests_key(self, options: Mapping[str, Any], fitting: Fitting) -> str:
+    def _requests_key(self, options: Mapping[str, Any], fitting: PromptBudget) -> str:
         """Return a hash of what the harness's own key leaves out: our fingerprint, `--samples`, and how it renders.
 
         A tokeniser's name tells nothing of its chat template or of the options to it; one rendered prompt does.

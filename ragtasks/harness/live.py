@@ -19,7 +19,7 @@ from ragtasks.files import CLOSED_BOOK, OFFICIAL, canonical_hash
 from ragtasks.harness.answering import SavedAnswers
 from ragtasks.harness.answers import NoAnswer
 from ragtasks.harness.conversation_task import ConversationTask, task_dataset
-from ragtasks.harness.prompts import Fitting
+from ragtasks.harness.prompts import PromptBudget
 from ragtasks.harness.scores import writable
 from ragtasks.metrics import answer_text
 from ragtasks.records import Role, Setting
@@ -78,9 +78,9 @@ class RoundsTask(ConversationTask):
         self._replies, self._request_docs = {}, {}
         self._begin_conversations()
 
-    def _fitting_to(self, chat_template: Any) -> Fitting:
+    def _fitting_to(self, chat_template: Any) -> PromptBudget:
         """Return what makes prompts fit; while requests are built there are no prompts yet that could."""
-        return Fitting() if self._is_building else super()._fitting_to(chat_template)
+        return PromptBudget() if self._is_building else super()._fitting_to(chat_template)
 
     def _begin_conversations(self) -> None:
         """Have the requests answered in rounds."""

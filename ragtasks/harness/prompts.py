@@ -44,14 +44,11 @@ class TaskPrompts:
         self.fields: dict[str, Any] = {}
         """What the system text is filled in with beside a doc's own."""
         self._folds = evaluation.system_role == "user"
-        self.renderer = self._fresh_renderer()
+        self.forget_model()
 
     def forget_model(self) -> None:
         """Begin anew with what is known of a chat template: another model may be asked."""
-        self.renderer = self._fresh_renderer()
-
-    def _fresh_renderer(self) -> ChatRenderer:
-        return ChatRenderer(folds=self._folds)
+        self.renderer = ChatRenderer(folds=self._folds)
 
     def messages(self, doc: Doc, instruction: str | None) -> ChatMessages:
         """Return what a chat model is sent."""
@@ -238,38 +235,6 @@ _SERVERS_KEYS = ("max_model_len", "context_length", "context_window", "max_conte
 _SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a model reads and writes together, and how the tokens of a prompt are counted."""
-
-    n_tokens: int
-    count: Callable[[Any], int]
-    counted_by: str
-    """`tokenizer` or `estimate`."""
-
-
-def room_of(model: Any, context_tokens: int | None = None) -> Room | None:
-    """Return the room that a model has for a prompt and its answer; None where nobody says."""
-    n_tokens = context_tokens or _context_of(model)
-    if not n_tokens:
-        return None
-    if getattr(model, "tokenizer", None) is not None and hasattr(model, "tok_encode"):
-        return Room(n_tokens, lambda prompt: len(model.tok_encode(_text_of(prompt))), "tokenizer")
-    return Room(n_tokens, _estimated, "estimate")
-
-
-def _context_of(model: Any) -> int | None:
-    """Return the context that a model in this process has, or that a server says: the harness makes up the latter."""
-    if getattr(model, "model_call", None) is None or getattr(model, "tokenized_requests", False):
-        found = getattr(model, "max_length", None)
-        return found if isinstance(found, int) else None
-    return _context_of_server(model)
-
-
-def _context_of_server(model: Any) -> int | None:
-    return context_of_server(str(model.base_url), getattr(model, "model", None), model.header)
-
-
 def context_of_server(address: str, name: Any, headers: Mapping[str, str]) -> int | None:
     """Return the context that an OpenAI-compatible server says a model has; None where it says nothing of it."""
     above = address.partition("/chat/completions")[0].removesuffix("/completions")
@@ -283,12 +248,8 @@ def context_of_server(address: str, name: Any, headers: Mapping[str, str]) -> in
     return lengths[0] if lengths and lengths[0] > 0 else None
 
 
-def _text_of(prompt: Any) -> str:
-    """Return a prompt's text, that of all messages where it is a chat."""
-    return "\n".join(_texts_of(prompt))
-
-
 def _texts_of(prompt: Any) -> list[str]:
+    """Return a prompt's text, or those of its messages if it is a chat."""
     chat = getattr(prompt, "prompt", prompt)
     if chat is prompt:
         return [str(prompt)]
@@ -302,15 +263,17 @@ def _estimated(prompt: Any) -> int:
 
 
 @dataclass(slots=True)
-class Fitting:
-    """Makes the prompts of one harness task fit, and counts those that did not."""
+class PromptBudget:
+    """Makes the prompts of one harness task fit the model, and counts those that did not."""
 
-    room: Room | None = None
-    """None: nobody knows, and nothing is cut."""
+    n_context: int | None = None
+    """Tokens that the model reads and writes together; None if unknown: then nothing is cut."""
     policy: str = REFUSE
     """`refuse`, or `drop_passages`: the lowest-ranked first."""
     n_reply: int = 0
     """Tokens that the answer may have."""
+    tokens_of: Callable[[Any], int] = _estimated
+    """Counts the tokens of a prompt."""
     kept: dict[str, int] = field(default_factory=dict)
     """Task id -> passages that are left, for prompts that did not fit."""
     n_dropped: int = 0
@@ -320,43 +283,67 @@ class Fitting:
     longest: int = 0
     """Tokens of the longest prompt as it was built."""
 
+    @classmethod
+    def of(cls, model: Any, n_context: int | None, policy: str, n_reply: int) -> PromptBudget:
+        """Return the budget of a model; without `n_context` that of a model in this process, or of its server."""
+        if n_context is None and getattr(model, "model_call", None) and not getattr(model, "tokenized_requests", False):
+            # The harness makes up the context of a model behind a server.
+            n_context = context_of_server(str(model.base_url), getattr(model, "model", None), model.header)
+        elif n_context is None:
+            found = getattr(model, "max_length", None)
+            n_context = found if isinstance(found, int) else None
+        if not n_context:
+            return cls(None, policy, n_reply)
+        # Some models load their tokenizer when it is looked at.
+        has_tokenizer = getattr(model, "tokenizer", None) is not None and hasattr(model, "tok_encode")
+
+        def n_tokens(prompt: Any) -> int:
+            return len(model.tok_encode("\n".join(_texts_of(prompt))))
+
+        return cls(n_context, policy, n_reply, n_tokens if has_tokenizer else _estimated)
+
+    @property
+    def counted_by(self) -> str:
+        """`tokenizer` or `estimate`."""
+        return "estimate" if self.tokens_of is _estimated else "tokenizer"
+
     def prompt(self, doc: Doc, render: Callable[[Doc], Any]) -> Any:
         """Return a doc's prompt, with as many of its passages as fit."""
         whole = render(doc)
-        if self.room is None:
+        if self.n_context is None:
             return whole
-        n_tokens = self.room.count(whole)
+        n_tokens = self.tokens_of(whole)
         self.longest = max(self.longest, n_tokens)
         if self._fits(n_tokens):
             return whole
         passages = list(doc["passages"])
         n_kept, prompt = len(passages), whole
-        while self.policy == DROP and n_kept and not self._fits(self.room.count(prompt)):
+        while self.policy == DROP and n_kept and not self.has_room(prompt):
             n_kept -= 1
             prompt = render({**doc, "passages": passages[:n_kept]})
         if doc["task_id"] not in self.kept:
             self.n_prompts += 1
             self.n_dropped += len(passages) - n_kept
-        self.kept[doc["task_id"]] = n_kept if self._fits(self.room.count(prompt)) else -1
+        self.kept[doc["task_id"]] = n_kept if self.has_room(prompt) else -1
         return prompt
 
     def has_room(self, prompt: Any) -> bool:
         """Return whether a prompt fits as it is; where nobody knows the room it does."""
-        return self.room is None or self._fits(self.room.count(prompt))
+        return self.n_context is None or self._fits(self.tokens_of(prompt))
 
     def _fits(self, n_tokens: int) -> bool:
-        return self.room is None or n_tokens + self.n_reply <= self.room.n_tokens
+        return self.n_context is None or n_tokens + self.n_reply <= self.n_context
 
     def check(self, task: str, n_docs: int) -> None:
         """Refuse prompts that do not fit, before the model is asked."""
         n_left = sum(kept < 0 for kept in self.kept.values())
-        if self.room is None or not n_left:
+        if self.n_context is None or not n_left:
             return
-        about = "about " if self.room.counted_by == "estimate" else ""
+        about = "about " if self.counted_by == "estimate" else ""
         raise ConfigurationError(
             f"prompts of {task}",
             where=f"{n_left} of {n_docs}, the longest of {about}{self.longest} tokens",
-            expected=f"at most {self.room.n_tokens - self.n_reply} tokens: a context of {self.room.n_tokens} less "
+            expected=f"at most {self.n_context - self.n_reply} tokens: a context of {self.n_context} less "
             f"{self.n_reply} for the answer",
             found="longer ones, which would be truncated",
             next_step='a model or server with a larger context; --metadata \'{"too_long": "drop_passages"}\' leaves '
@@ -365,15 +352,15 @@ class Fitting:
 
     def decides(self) -> list[Any]:
         """Return what prompts depend on beside their docs; [] where none is cut."""
-        return [self.policy, self.room.n_tokens, self.n_reply] if self.room and self.policy == DROP else []
+        return [self.policy, self.n_context, self.n_reply] if self.n_context and self.policy == DROP else []
 
     def counts(self) -> dict[str, Any]:
         """Return what results say of it; {} where nothing is known."""
-        if self.room is None:
+        if self.n_context is None:
             return {}
         return {
-            "context_tokens": self.room.n_tokens,
-            "counted_by": self.room.counted_by,
+            "context_tokens": self.n_context,
+            "counted_by": self.counted_by,
             "longest": self.longest,
             "prompts": self.n_prompts,
             "passages_dropped": self.n_dropped,
