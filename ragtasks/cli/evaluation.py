@@ -214,7 +214,7 @@ def _run_model(place: _Session) -> None:
     arguments = [*_harness_arguments(evaluation), "--output_path", str(place.folder)]
     refuse_unknown_names(arguments)
     with step("loading lm_eval"):
-        from ragtasks.harness.run import Ending, run_harness
+        from ragtasks.harness.run import Callbacks, run_harness
 
     def begin(request: Request) -> bool:
         goes_on = place.look.begin_run(request, [*place.requirements(), *_key(evaluation)])
@@ -222,7 +222,7 @@ def _run_model(place: _Session) -> None:
             place.keep_file()
         return goes_on
 
-    ending = Ending(
+    ending = Callbacks(
         begin=begin,
         default_output=lambda *_: place.folder,
         finished=lambda _, files: place.end(files),
@@ -381,13 +381,13 @@ def run(  # noqa: PLR0917 (one parameter an option)
             return
     refuse_unknown_names(context.args)
     with step("loading lm_eval"):
-        from ragtasks.harness.run import Ending, run_harness
+        from ragtasks.harness.run import Callbacks, run_harness
 
     if wanted:
         run_harness(["--help"])
         return
     look = LookAhead(dry_run, probe)
-    ending = Ending(
+    ending = Callbacks(
         begin=look.begin_run,
         default_output=lambda model, tasks: results_folder(Path(model).name, label_of(tasks)),
         finished=_end_of_run,

@@ -12,6 +12,8 @@ import json
 import logging
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from lm_eval.api.model import LM
@@ -91,16 +93,20 @@ def _broken_json(arguments: Sequence[str]) -> str:
     return ""
 
 
-class ClearConfig:
-    """Stands for the harness's `EvaluatorConfig` where its command line looks that up, and keeps the model's secrets.
+Loaded = Callable[[str, LM, dict[str, Any]], Any]
+"""(kind, loaded model, its arguments) -> what the harness is handed in its place."""
+
+
+class ClearLoading:
+    """Stands for the harness's `EvaluatorConfig` and `get_model`: what they refuse is one line, and secrets are kept.
 
     The harness logs, prints and saves a model's arguments. It is handed `***` for every key in them; the model alone is
     given them as they are.
     """
 
-    def __init__(self) -> None:
-        self.model_args: dict[str, Any] = {}
-        """The model's arguments as they were given."""
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._model_args: dict[str, Any] = {}
 
     def from_cli(self, namespace: Namespace) -> EvaluatorConfig:
         """Return the harness's own."""
@@ -109,9 +115,32 @@ class ClearConfig:
         config.use_cache = None  # our own keeping of answers takes its place
         if not config.tasks:
             raise ConfigurationError("no task is named. Next step: add --tasks, such as --tasks mtrag_full_rag")
-        self.model_args = dict(config.model_args or {})
-        config.model_args, config.metadata = masked(self.model_args), masked(config.metadata)
+        self._model_args = dict(config.model_args or {})
+        config.model_args, config.metadata = masked(self._model_args), masked(config.metadata)
         return config
+
+    def get_model(self, name: str) -> SimpleNamespace:
+        """Return the loader of the models of a kind, as the harness calls it."""
+        refuse_unknown_kind(name, list(MODEL_REGISTRY))
+        with _library_named(name):
+            return SimpleNamespace(create_from_arg_obj=partial(self._create, name, harness_model(name)))
+
+    def _create(
+        self, name: str, kind: type[LM], arguments: dict[str, Any], additional: dict[str, Any] | None = None
+    ) -> Any:
+        if missing := _missing(kind, {**arguments, **(additional or {})}):
+            listed = ",".join(f"{argument}=..." for argument in missing)
+            raise ConfigurationError(f"--model {name} needs more. Next step: add --model_args {listed}")
+        what = f"--model {name} cannot be loaded (check --model_args)"
+        given = {key: self._model_args.get(key, value) for key, value in arguments.items()}
+        with _library_named(name), in_one_line(what, OSError):
+            try:
+                model: LM = kind.create_from_arg_obj(given, additional)
+            except TypeError as error:  # any other may be a bug
+                if "unexpected keyword argument" not in str(error):
+                    raise
+                raise ConfigurationError(f"{what}: {error}") from error
+        return self._loaded(name, model, arguments)
 
 
 def refuse_misspelt_arguments(name: str, arguments: Mapping[str, Any]) -> None:
@@ -127,73 +156,34 @@ def refuse_misspelt_arguments(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 _NUMBERS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
-_SAMPLING: dict[str, Any] = {
-    **dict.fromkeys(_NUMBERS, (int, float)),
-    "do_sample": bool,
-    "until": (str, list),
-    "seed": int,
+_SAMPLING: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys(_NUMBERS, ((int, float), "a number")),
+    "do_sample": (bool, "true or false"),
+    "until": ((str, list), "a text or a list of texts"),
+    "seed": (int, "a whole number"),
+    "max_gen_toks": (int, "a whole number from 1"),
 }
+_OTHER_NAMES = ("max_new_tokens", "max_tokens", "max_completion_tokens")  # of max_gen_toks, which lm_eval knows too
 
 
 def refuse_wrong_sampling(given: Mapping[str, Any]) -> None:
-    """Refuse sampling whose name is nearly a known one, or whose value is of another type: servers may say nothing."""
+    """Refuse sampling whose name is nearly a known one, or whose value is of another type: servers may say nothing.
+
+    Other names of `max_gen_toks` are refused too, as the tasks' own would win.
+    """
     for key, value in given.items():
-        near = difflib.get_close_matches(key, [*_SAMPLING, "max_gen_toks"], n=1, cutoff=_NEAR)
+        if key in _OTHER_NAMES and "max_gen_toks" not in given:
+            raise ConfigurationError(
+                f"--gen_kwargs {key}: the tasks name the longest reply max_gen_toks, and that wins. Next step: write "
+                f"max_gen_toks={value}"
+            )
+        near = difflib.get_close_matches(key, _SAMPLING, n=1, cutoff=_NEAR)
         if near and near[0] != key:
             raise ConfigurationError(f"--gen_kwargs {key}: did you mean {near[0]!r}?")
-        kind = _SAMPLING.get(key)
-        is_number = key in _NUMBERS and isinstance(value, bool)
-        if kind is not None and (is_number or not isinstance(value, kind)):
-            expected = "a number" if key in _NUMBERS else _EXPECTED[key]
+        kind, expected = _SAMPLING.get(key, (object, ""))
+        is_unlike = not isinstance(value, kind) or (isinstance(value, bool) and kind in {int, (int, float)})
+        if is_unlike or (key == "max_gen_toks" and value < 1):
             raise ConfigurationError(f"--gen_kwargs {key}: expected {expected}, found {value!r}")
-
-
-_EXPECTED = {"do_sample": "true or false", "until": "a text or a list of texts", "seed": "a whole number"}
-
-
-Loaded = Callable[[str, LM, dict[str, Any]], Any]
-"""(kind, loaded model, its arguments) -> what the harness is handed in its place."""
-
-
-def clear_model(name: str, loaded: Loaded, config: ClearConfig) -> _ClearModel:
-    """Return what loads the models of a kind; means the harness's `get_model`."""
-    refuse_unknown_kind(name, list(MODEL_REGISTRY))
-    with _library_named(name):
-        return _ClearModel(name, harness_model(name), loaded, config)
-
-
-class _ClearModel:
-    """The class of a model, whose loading fails in one line."""
-
-    def __init__(self, name: str, kind: type[LM], loaded: Loaded, config: ClearConfig) -> None:
-        self._name, self._kind, self._loaded, self._config = name, kind, loaded, config
-
-    def create_from_arg_obj(self, arguments: dict[str, Any], additional: dict[str, Any] | None = None) -> Any:
-        """Return what is made of the loaded model."""
-        missing = _missing(self._kind, {**arguments, **(additional or {})})
-        if missing:
-            listed = ",".join(f"{argument}=..." for argument in missing)
-            raise ConfigurationError(f"--model {self._name} needs more. Next step: add --model_args {listed}")
-        what = f"--model {self._name} cannot be loaded (check --model_args)"
-        with _library_named(self._name), in_one_line(what, OSError, _UnknownArgumentError), _argument_named():
-            given = {key: self._config.model_args.get(key, value) for key, value in arguments.items()}
-            model: LM = self._kind.create_from_arg_obj(given, additional)
-        return self._loaded(self._name, model, arguments)
-
-
-class _UnknownArgumentError(Exception):
-    """A model's library knows no argument of that name."""
-
-
-@contextlib.contextmanager
-def _argument_named() -> Iterator[None]:
-    """Tell an argument that nobody knows from every other TypeError, which may be a bug."""
-    try:
-        yield
-    except TypeError as error:
-        if "unexpected keyword argument" in str(error):
-            raise _UnknownArgumentError(str(error)) from error
-        raise
 
 
 @contextlib.contextmanager

@@ -77,9 +77,9 @@ def report_stages(*, verbose: bool, with_tables: bool = True) -> Iterator[None]:
             yield
             return
         stack.enter_context(_log_lines())
-        stack.enter_context(_filtered(_INDEX_LOGGER, _is_news))
+        stack.enter_context(filtered(_INDEX_LOGGER, _is_news))
         for name, starts in _NO_NEWS.items():
-            stack.enter_context(_filtered(logging.getLogger(name), partial(_begins_otherwise, starts)))
+            stack.enter_context(filtered(logging.getLogger(name), partial(_begins_otherwise, starts)))
         stack.enter_context(replaced(lm_eval.api.task, "tqdm", partial(lm_eval.api.task.tqdm, disable=True)))
         if with_tables:
             stack.enter_context(replaced(lm_eval.utils, "make_table", _table_of_values))
@@ -119,7 +119,7 @@ def _log_lines() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _filtered(logger: logging.Logger, passes: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
+def filtered(logger: logging.Logger, passes: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
     logger.addFilter(passes)
     try:
         yield

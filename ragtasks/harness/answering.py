@@ -43,12 +43,10 @@ def served_model_in_use() -> ServedModel | None:
 class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
     """Keeps the answers of the models of one evaluation, until it is saved or, where a file is named, for good."""
 
-    def __init__(self, output_path: str | None, use_cache: str | None, end_of_thinking: str = END_OF_THOUGHT) -> None:
+    def __init__(self, folder: Path | None, use_cache: str | None, end_of_thinking: str = END_OF_THOUGHT) -> None:
         """Choose the file; `end_of_thinking` is the mark after which an answer begins."""
         self._lasting = f"{use_cache}_rank{{rank}}.sqlite" if use_cache else ""
-        folder = Path(output_path or "")
-        folder = folder.parent if folder.suffix == ".json" else folder
-        self._unsaved = str(folder / "unfinished_rank{rank}.sqlite") if output_path else ""
+        self._unsaved = str(folder / "unfinished_rank{rank}.sqlite") if folder is not None else ""
         self._end_of_thinking = end_of_thinking
         self._logs: list[AnswerLog] = []
         _IN_USE.clear()
@@ -93,7 +91,7 @@ class SavedAnswers:
         """Put a log before a model."""
         self._model, self._log, self._served = model, log, served
         self._reported: set[str] = set()
-        model.set_cache_hook(_Hook(self))
+        model.set_cache_hook(self)
 
     def __getattr__(self, name: str) -> Any:
         """Return what the model has under this name."""
@@ -196,8 +194,9 @@ class SavedAnswers:
             return list(answers)
         return [with_calls(answer, self._log.take_unused(asked)) for asked, answer in zip(keys, answers, strict=True)]
 
-    def tell(self, asked: LoggedRequest, answer: Any) -> None:
-        """Keep an answer that the model has just given."""
+    def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
+        """Keep an answer that the model has just given: SavedAnswers is the model's cache hook."""
+        asked = method, tuple(arguments)
         self._reported.add(self._identity(asked))
         self._keep(asked, self._counted(asked[0], asked, answer))
 
@@ -220,16 +219,6 @@ class SavedAnswers:
 
 def _logged(request: Instance) -> LoggedRequest:
     return "generate_until", request.args
-
-
-class _Hook:
-    """Receives each answer of a model of the harness as it comes."""
-
-    def __init__(self, kept: SavedAnswers) -> None:
-        self._answers = kept
-
-    def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
-        self._answers.tell((method, tuple(arguments)), answer)
 
 
 class _Asking:

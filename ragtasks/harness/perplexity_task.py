@@ -10,7 +10,7 @@ as papers report, depends on the tokeniser and cannot be had from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -60,13 +60,9 @@ class ReferencePerplexityTask(ConversationTask):
         if self.OUTPUT_TYPE == "loglikelihood" and isinstance(ctx, str):
             has_chat_template = bool(options.get("apply_chat_template"))
             blank = "" if has_chat_template or ctx[-1:].isspace() else " "
-            return self._instance(doc, (ctx, f"{blank}{doc['target']}"), options)
+            arguments = ctx, f"{blank}{doc['target']}"
+            return Instance("loglikelihood", doc, arguments, 0, metadata=options.get("metadata"))
         return ConfigurableTask.construct_requests(self, doc, ctx, **options)
-
-    def _instance(self, doc: Doc, arguments: tuple[str, str], options: Mapping[str, Any]) -> Instance:
-        return Instance(
-            request_type="loglikelihood", doc=doc, arguments=arguments, idx=0, metadata=options.get("metadata")
-        )
 
     def apply_filters(self) -> None:
         """Take the likelihoods as they are: there is no answer to score."""

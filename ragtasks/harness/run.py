@@ -28,16 +28,15 @@ from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.files import read_yaml, yaml_text
 from ragtasks.harness import endpoint_model, models
 from ragtasks.harness._argument_errors import (
-    ClearConfig,
+    ClearLoading,
     Loaded,
-    clear_model,
     in_one_line,
     parse_in_one_line,
     refuse_misspelt_arguments,
     refuse_unknown_options,
     refuse_wrong_sampling,
 )
-from ragtasks.harness._run_output import add_environment, git_commit, replaced, report_stages, take_verbose
+from ragtasks.harness._run_output import add_environment, filtered, git_commit, replaced, report_stages, take_verbose
 from ragtasks.harness.answering import AnswerKeeper, served_model_in_use
 from ragtasks.harness.names import refuse_unknown_kind, refuse_unknown_tasks, unknown_task
 from ragtasks.harness.served_model import ServedModel
@@ -91,23 +90,23 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """What a caller has in the place of the harness's own ending, which is a table of every value of every task."""
+class Callbacks:
+    """What a caller does in place of the harness's last step, which prints a table of every value of every task."""
 
-    begin: Callable[[Request], bool]
-    """Is told what is asked for before anything is loaded, and returns whether it shall be evaluated."""
-    default_output: Callable[[str, Sequence[str]], Path]
+    begin: Callable[[Request], bool] = lambda _: True
+    """Called before anything is loaded; returns whether to evaluate."""
+    default_output: Callable[[str, Sequence[str]], Path] | None = None
     """(name of the model, harness tasks) -> folder for the results where the arguments name none."""
-    finished: Callable[[Path, Sequence[Path]], None]
-    """Is told the folder and the results files once everything is saved, also where the evaluation failed then."""
-    with_tables: bool = False
+    finished: Callable[[Path, Sequence[Path]], None] = lambda _, __: None
+    """Called with the output path and the results files once everything is saved, also if the evaluation failed."""
+    with_tables: bool = True
     """Whether the harness prints its table all the same."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """What the results hold beside the harness's own, by key."""
 
 
 def run_harness(
-    arguments: Sequence[str], options: Mapping[str, Any] | None = None, ending: Ending | None = None
+    arguments: Sequence[str], options: Mapping[str, Any] | None = None, callbacks: Callbacks = Callbacks()
 ) -> None:
     """Run the harness with its own arguments, as after `lm_eval run`, and `--for-submission`, and with keys of ours.
 
@@ -120,64 +119,76 @@ def run_harness(
     arguments, verbose = take_verbose(submission_arguments(arguments))
     if not arguments:
         raise ConfigurationError(_WHAT_TO_TYPE)
-    with report_stages(verbose=verbose, with_tables=ending is None or ending.with_tables):
-        _run(arguments, options or {}, ending)
+    with report_stages(verbose=verbose, with_tables=callbacks.with_tables):
+        _run(arguments, options or {}, callbacks)
 
 
-def _run(arguments: Sequence[str], options: Mapping[str, Any], ending: Ending | None) -> None:
+def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callbacks) -> None:
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
-    settings = _settings(parsed)
-    if options:
-        metadata = settings.get("metadata")
-        parsed.metadata = settings["metadata"] = {**(metadata if isinstance(metadata, Mapping) else {}), **options}
-    refuse_unknown_kind(str(settings.get("model", "hf")), list(lm_eval.api.registry.MODEL_REGISTRY))
-    refuse_misspelt_arguments(str(settings.get("model", "hf")), settings.get("model_args") or {})
-    _refuse_plain_text_for_chat(settings)
-    _warn_of_unread_metadata(settings)
-    name = _model_name(settings)
-    if ending is not None and not settings.get("output_path"):
-        settings["output_path"] = parsed.output_path = str(ending.default_output(name, _tasks(settings)))
-    if ending is not None and not ending.begin(_request(settings)):
+    settings = _settings(parsed, options)
+    model, metadata, model_args = settings["model"], settings["metadata"], settings["model_args"]
+    # The harness makes a name up for models without weights; it names the folder.
+    name = GeneralConfigTracker._get_model_name(model_args) or model
+    if callbacks.default_output is not None and not settings.get("output_path"):
+        settings["output_path"] = parsed.output_path = str(callbacks.default_output(name, settings["tasks"]))
+    output = Path(settings["output_path"]) if settings.get("output_path") else None
+    folder = output.parent if output is not None and output.suffix == ".json" else output
+    if not callbacks.begin(_request(settings, folder)):
         return
-    _check_output(settings)
-    there_before = set(_results_files(settings))
-    if str(settings.get("model", "")).startswith("vllm") and not _has_batch_size(settings):
-        parsed.batch_size = _VLLM_BATCH
-    if settings.get("output_path"):
+    there_before: set[Path] = set()
+    if output is not None and folder is not None:
+        with in_one_line(f"--output_path {output}", OSError):  # the harness would find out once the model has run
+            folder.mkdir(parents=True, exist_ok=True)
+        there_before = set(_results_files(output))
         # Reports, comparisons and submissions read samples, and a model that ran is dear.
-        vars(parsed).update(log_samples=True)
-        settings["log_samples"] = True
-    config = ClearConfig()
+        parsed.log_samples = settings["log_samples"] = True
+    if model.startswith("vllm") and "batch_size" not in settings and "batch_size" not in model_args:
+        parsed.batch_size = _VLLM_BATCH
     with contextlib.ExitStack() as during:
-        during.callback(_remove_if_empty, settings.get("output_path"))
+        during.callback(_remove_if_empty, output)
         unsaved = during.enter_context(_what_is_not_saved())
-        during.enter_context(replaced(lm_eval.tasks, "TaskManager", _RagtasksFirst))
-        during.enter_context(replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
-        add = functools.partial(add_environment, notes=ending.notes if ending is not None else {})
-        during.enter_context(replaced(lm_eval.evaluator, "add_env_info", add))
-        during.enter_context(replaced(lm_eval.evaluator, "get_git_commit_hash", git_commit))
-        during.enter_context(replaced(GeneralConfigTracker, "_get_model_name", staticmethod(lambda _: name)))
-        keeper = during.enter_context(_keeper(settings))
-        loading = functools.partial(clear_model, loaded=_tested(keeper.keep, settings), config=config)
-        during.enter_context(replaced(lm_eval.api.registry, "get_model", loading))
-        if _is_free_of_torch(str(settings.get("model", ""))):
-            # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
-            during.enter_context(replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
-        elif settings.get("model") in lm_eval.api.registry.MODEL_REGISTRY:
-            _LOGGER.info("loading %s: %s", settings.get("model"), masked_text(name))
+        end_of_thinking = str(metadata.get("end_of_thinking") or END_OF_THOUGHT)
+        keeper = during.enter_context(AnswerKeeper(folder, settings.get("use_cache"), end_of_thinking))
+        tests_system_role = settings.get("apply_chat_template") and metadata.get("system_role") != "user"
+        loaded = _tested(keeper.keep) if tests_system_role else keeper.keep
+        during.enter_context(_replacements(model, name, loaded, callbacks.notes))
         parsed.func(parsed)
         problems = take_failures()
         if not problems and not unsaved:
             keeper.finish()
-    written = sorted(set(_results_files(settings)) - there_before)
-    if unsaved:
-        raise RagtasksError("\n".join([_unsaved_note(Path(settings["output_path"]), unsaved, written), *problems]))
-    if ending is not None and written:
-        ending.finished(Path(settings["output_path"]), written)
+    written = sorted(set(_results_files(output)) - there_before) if output is not None else []
+    if unsaved and folder is not None:
+        raise RagtasksError("\n".join([_unsaved_note(output, folder, unsaved, written), *problems]))
+    if output is not None and written:
+        callbacks.finished(output, written)
+    saved = f"everything is saved in {output}" if output is not None else "nothing is saved (no --output_path)"
     if problems:
-        raise RagtasksError(f"{_saved_note(settings)}, and the evaluation failed:\n" + "\n".join(problems))
+        raise RagtasksError(f"{saved}, and the evaluation failed:\n" + "\n".join(problems))
     for checked, limit in take_checked():
-        require_plausible([checked], limit, _saved_note(settings))
+        require_plausible([checked], limit, saved)
+
+
+@contextlib.contextmanager
+def _replacements(model: str, name: str, loaded: Loaded, notes: Mapping[str, Any]) -> Iterator[None]:
+    """Put our parts in place of the harness's while it runs."""
+    loading = ClearLoading(loaded)
+    with contextlib.ExitStack() as during:
+        for module, replaced_name, value in (
+            (lm_eval.tasks, "TaskManager", _RagtasksFirst),
+            (lm_eval.config.evaluate_config, "EvaluatorConfig", loading),
+            (lm_eval.evaluator, "add_env_info", functools.partial(add_environment, notes=notes)),
+            (lm_eval.evaluator, "get_git_commit_hash", git_commit),
+            (GeneralConfigTracker, "_get_model_name", staticmethod(lambda _: name)),
+            (lm_eval.api.registry, "get_model", loading.get_model),
+        ):
+            during.enter_context(replaced(module, replaced_name, value))
+        # A model that answers from the doc or over HTTP draws nothing from torch.
+        if model == "dummy" or model.startswith("ragtasks-") or model.endswith("completions"):
+            # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
+            during.enter_context(replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
+        else:
+            _LOGGER.info("loading %s: %s", model, masked_text(name))
+        yield
 
 
 def load_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
@@ -187,12 +198,8 @@ def load_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
     return list(manager.load(matches)["tasks"].values())
 
 
-def _tested(keep: Loaded, settings: Mapping[str, Any]) -> Loaded:
-    """Return what is done with a loaded model, after a test of its system role where that is what it is sent."""
-    metadata = settings.get("metadata")
-    role = metadata.get("system_role") if isinstance(metadata, Mapping) else None
-    if not settings.get("apply_chat_template") or role == "user":
-        return keep
+def _tested(keep: Loaded) -> Loaded:
+    """Return what is done with a loaded model, after a test of its system role if it is a chat server."""
 
     def tested(kind: str, model: Any, arguments: dict[str, Any]) -> Any:
         kept = keep(kind, model, arguments)
@@ -203,134 +210,80 @@ def _tested(keep: Loaded, settings: Mapping[str, Any]) -> Loaded:
     return tested
 
 
-def _keeper(settings: Mapping[str, Any]) -> AnswerKeeper:
-    metadata = settings.get("metadata")
-    given = metadata.get("end_of_thinking") if isinstance(metadata, Mapping) else None
-    return AnswerKeeper(settings.get("output_path"), settings.get("use_cache"), str(given or END_OF_THOUGHT))
-
-
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the harness's view of its arguments; it reads them from `sys.argv` only."""
     before = sys.argv
     sys.argv = ["ragtasks", "run", *arguments]
     try:
         harness = HarnessCLI()
-        refuse_unknown_options(arguments, _run_parser(harness))
+        (commands,) = (one for one in harness._parser._actions if isinstance(one, argparse._SubParsersAction))
+        refuse_unknown_options(arguments, commands.choices["run"])
         parsed: argparse.Namespace = harness.parse_args()
         return parsed
     finally:
         sys.argv = before
 
 
-def _run_parser(harness: HarnessCLI) -> argparse.ArgumentParser:
-    """Return the parser of `lm_eval run`."""
-    (commands,) = (one for one in harness._parser._actions if isinstance(one, argparse._SubParsersAction))
-    found: argparse.ArgumentParser = commands.choices["run"]
-    return found
+def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the command line, over those of a configuration file; `options` are our own keys.
 
-
-def _refuse_plain_text_for_chat(settings: Mapping[str, Any]) -> None:
-    """Refuse a chat model without the flag that makes the harness send it messages, wherever both were given."""
-    model = str(settings.get("model", ""))
+    Raises:
+        ConfigurationError: the model is of no known kind, or its arguments cannot be right.
+    """
+    settings = {key: value for key, value in vars(parsed).items() if value}
+    if "config" in settings:
+        with in_one_line("--config", ValueError, TypeError, OSError, RecursionError):
+            with contextlib.suppress(yaml.YAMLError):  # lm_eval names the line
+                read_yaml(yaml_text(Path(settings["config"])))  # limits size and aliases, which lm_eval's does not
+            settings = EvaluatorConfig.load_yaml_config(settings["config"]) | settings
+    model = str(settings.get("model") or "hf")
+    metadata, model_args = (
+        dict(given) if isinstance(given := settings.get(key), Mapping) else {} for key in ("metadata", "model_args")
+    )
+    if options:
+        metadata |= options
+        parsed.metadata = metadata
+    refuse_unknown_kind(model, list(lm_eval.api.registry.MODEL_REGISTRY))
+    refuse_misspelt_arguments(model, model_args)
     if "chat" in model and not settings.get("apply_chat_template"):
         raise ConfigurationError(f"--model {model} takes chat messages; next step: add --apply_chat_template")
+    # The keys among the model's arguments are the model's.
+    if unread := [repr(key) for key in foreign_keys(metadata) if key not in model_args]:
+        _LOGGER.warning("--metadata: our tasks do not read %s, only %s", ", ".join(unread), ", ".join(sorted(KEYS)))
+    named = settings.get("tasks") or []
+    texts = [named] if isinstance(named, str) else named
+    tasks = [name for text in texts for name in str(text).split(",") if name]
+    return {**settings, "model": model, "metadata": metadata, "model_args": model_args, "tasks": tasks}
 
 
-def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Return what was given on the command line, over what a configuration file gives."""
-    given = {key: value for key, value in vars(parsed).items() if value}
-    if "config" not in given:
-        return given
-    with in_one_line("--config", ValueError, TypeError, OSError, RecursionError):
-        with contextlib.suppress(yaml.YAMLError):  # lm_eval names the line
-            read_yaml(yaml_text(Path(given["config"])))  # limits size and aliases, which lm_eval's reader does not
-        in_file: dict[str, Any] = EvaluatorConfig.load_yaml_config(given["config"])
-    return in_file | given
-
-
-def _request(settings: Mapping[str, Any]) -> Request:
-    arguments, metadata = settings.get("model_args"), settings.get("metadata")
+def _request(settings: Mapping[str, Any], folder: Path | None) -> Request:
     if not settings.get("include_path"):
-        refuse_unknown_tasks(_tasks(settings))
-    output = Path(settings["output_path"]) if settings.get("output_path") else None
+        refuse_unknown_tasks(settings["tasks"])
+    sampling = given if isinstance(given := settings.get("gen_kwargs"), Mapping) else {}
+    refuse_wrong_sampling(sampling)
     return Request(
-        model=str(settings.get("model", "hf")),
-        model_args=dict(arguments) if isinstance(arguments, Mapping) else {},
-        tasks=_tasks(settings),
-        metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
-        output=output.parent if output is not None and output.suffix == ".json" else output,
+        model=settings["model"],
+        model_args=settings["model_args"],
+        tasks=settings["tasks"],
+        metadata=settings["metadata"],
+        output=folder,
         limit=settings.get("limit"),
-        reply_tokens=_reply_tokens(settings.get("gen_kwargs")),
+        reply_tokens=sampling.get("max_gen_toks"),
     )
 
 
-_OTHER_NAMES = ("max_new_tokens", "max_tokens", "max_completion_tokens")  # of max_gen_toks, which lm_eval knows too
-
-
-def _reply_tokens(sampling: Any) -> int | None:
-    """Return the longest reply that --gen_kwargs sets; another name for it is refused, as the tasks' own would win."""
-    given = sampling if isinstance(sampling, Mapping) else {}
-    refuse_wrong_sampling(given)
-    if "max_gen_toks" not in given and (other := next((name for name in _OTHER_NAMES if name in given), None)):
-        raise ConfigurationError(
-            f"--gen_kwargs {other}: the tasks name the longest reply max_gen_toks, and that wins. Next step: write "
-            f"max_gen_toks={given[other]}"
-        )
-    found = given.get("max_gen_toks")
-    if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 1):
-        raise ConfigurationError(f"--gen_kwargs max_gen_toks: expected a whole number from 1, found {found!r}")
-    return found
-
-
-def _model_name(settings: Mapping[str, Any]) -> str:
-    """Return the model's name, by which the harness calls its folder: it makes one up for those without weights."""
-    arguments = settings.get("model_args")
-    return str(GeneralConfigTracker._get_model_name(arguments) or settings.get("model") or "model")
-
-
-def _tasks(settings: Mapping[str, Any]) -> list[str]:
-    named = settings.get("tasks") or []
-    return [name for text in ([named] if isinstance(named, str) else named) for name in str(text).split(",") if name]
-
-
-def _results_files(settings: Mapping[str, Any]) -> list[Path]:
+def _results_files(output: Path) -> list[Path]:
     """Return the results files that are where the harness writes."""
-    if not settings.get("output_path"):
-        return []
-    output = Path(settings["output_path"])
-    pattern = f"{output.stem}_*.json" if output.suffix == ".json" else "*/results_*.json"
-    return list((output.parent if output.suffix == ".json" else output).glob(pattern))
+    if output.suffix == ".json":
+        return list(output.parent.glob(f"{output.stem}_*.json"))
+    return list(output.glob("*/results_*.json"))
 
 
-def _has_batch_size(settings: Mapping[str, Any]) -> bool:
-    arguments = settings.get("model_args")
-    return "batch_size" in settings or (isinstance(arguments, Mapping) and "batch_size" in arguments)
-
-
-def _warn_of_unread_metadata(settings: Mapping[str, Any]) -> None:
-    """Say which keys of the metadata are not ours; those among the model's arguments are the model's."""
-    metadata, arguments = settings.get("metadata"), settings.get("model_args")
-    if not isinstance(metadata, Mapping):
-        return
-    theirs = arguments if isinstance(arguments, Mapping) else {}
-    unread = [repr(key) for key in foreign_keys(metadata) if key not in theirs]
-    if unread:
-        _LOGGER.warning("--metadata: our tasks do not read %s, only %s", ", ".join(unread), ", ".join(sorted(KEYS)))
-
-
-def _check_output(settings: Mapping[str, Any]) -> None:
-    """Make the folder that the harness will write to: it would find out that it cannot once the model has run."""
-    if settings.get("output_path"):
-        output = Path(settings["output_path"])
-        with in_one_line(f"--output_path {output}", OSError):
-            (output.parent if output.suffix == ".json" else output).mkdir(parents=True, exist_ok=True)
-
-
-def _remove_if_empty(output: str | None) -> None:
-    """Remove a folder for results that holds nothing: the evaluation ended before it began."""
-    if output and Path(output).is_dir():
+def _remove_if_empty(output: Path | None) -> None:
+    """Remove a folder for results that contains nothing: the evaluation ended before it began."""
+    if output is not None and output.is_dir():
         with contextlib.suppress(OSError):
-            Path(output).rmdir()
+            output.rmdir()
 
 
 @contextlib.contextmanager
@@ -345,17 +298,12 @@ def _what_is_not_saved() -> Iterator[list[str]]:
         unsaved.append(masked_text(getattr(error, "strerror", None) or repr(error)))
         return False
 
-    logger = logging.getLogger(lm_eval.loggers.evaluation_tracker.__name__)
-    logger.addFilter(note)
-    try:
+    with filtered(logging.getLogger(lm_eval.loggers.evaluation_tracker.__name__), note):
         yield unsaved
-    finally:
-        logger.removeFilter(note)
 
 
-def _unsaved_note(output: Path, reasons: Sequence[str], written: Sequence[Path]) -> str:
+def _unsaved_note(output: Path | None, folder: Path, reasons: Sequence[str], written: Sequence[Path]) -> str:
     """Return that files could not be written, and what to do; empty ones are removed, as no reader takes them."""
-    folder = output.parent if output.suffix == ".json" else output
     for results in written:
         for file in results.parent.glob(f"*_{results.stem.removeprefix('results_')}.json*"):
             if not file.stat().st_size:
@@ -365,21 +313,6 @@ def _unsaved_note(output: Path, reasons: Sequence[str], written: Sequence[Path])
         f"not everything could be saved in {output}: {', '.join(dict.fromkeys(reasons))}. Next step: make room, or "
         f"name another folder, and give the same command again{are_kept}"
     )
-
-
-def _saved_note(settings: Mapping[str, Any]) -> str:
-    """Return what the harness has written by the end, as far as its arguments say."""
-    if not settings.get("output_path"):
-        return "nothing is saved (no --output_path)"
-    logged = settings.get("log_samples") or settings.get("predict_only")
-    return f"everything is saved in {settings['output_path']}" + (
-        "" if logged else " but the answers (no --log_samples)"
-    )
-
-
-def _is_free_of_torch(model: str) -> bool:
-    """Return whether a model answers from the doc or over HTTP, so that it draws nothing from torch."""
-    return model == "dummy" or model.startswith("ragtasks-") or model.endswith("completions")
 
 
 class _RagtasksFirst(TaskManager):
