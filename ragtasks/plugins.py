@@ -67,7 +67,7 @@ class ExtensionPoint(Generic[_Kind]):
             return self._loaded(EntryPoint(name, self.built_in[name], self.group))
         entries = entry_points(group=self.group, name=name)
         if len({entry.value for entry in entries}) > 1:
-            raise self._error(name, "one package that adds it", ", ".join(sorted(map(_origin, entries))), "")
+            raise self.refused(name, "one package that adds it", f"{len(entries)} packages")
         if entries:
             return self._loaded(next(iter(entries)))
         named = self.by_import_path and is_import_path(name)
@@ -84,51 +84,45 @@ class ExtensionPoint(Generic[_Kind]):
         Raises:
             ConfigurationError: as `get`; or it raises an error, or makes something else.
         """
-        maker = self.get(name)
+        maker, expected = self.get(name), f"an object of the kind {kind.__name__}"
         try:
             found = make(maker)
         except Exception as error:  # code of others may raise anything
             message = str(error) if isinstance(error, RagtasksError) else f"{type(error).__name__}: {error}"
-            raise self._error(name, f"an object of the kind {kind.__name__}", message, self._origin(name)) from error
+            raise self.refused(name, expected, message) from error
         if not isinstance(found, kind):
-            expected = f"an object of the kind {kind.__name__}"
-            raise self._error(name, expected, type(found).__name__, self._origin(name))
+            raise self.refused(name, expected, type(found).__name__)
         return found
 
     def refused(self, name: str, expected: str, found: str) -> ConfigurationError:
         """Return the error for an object that makes something that cannot be used."""
-        return self._error(name, expected, found, self._origin(name))
-
-    def _origin(self, name: str) -> str:
-        if name in self.built_in:
-            return self.built_in[name]
-        return ", ".join(_origin(entry) for entry in entry_points(group=self.group, name=name)) or name
+        added = ", ".join(
+            sorted(
+                f"package {entry.dist.name} ({entry.value})" if entry.dist else entry.value
+                for entry in entry_points(group=self.group, name=name)
+            )
+        )
+        next_step = "fix or uninstall that package, or name another; docs/extending.md has the contracts"
+        return ConfigurationError(
+            f"{self.what} {name!r}",
+            where=f"{self.built_in.get(name) or added or name}, group {self.group}",
+            expected=expected,
+            found=found,
+            next_step=next_step,
+        )
 
     def _loaded(self, entry: EntryPoint) -> _Kind:
         try:
             found = entry.load()
         except (Exception, SystemExit) as error:  # a module of others may raise anything, and may exit
             message = str(error) if isinstance(error, RagtasksError) else f"{type(error).__name__}: {error}"
-            raise self._error(entry.name, "a module that can be imported", message, _origin(entry)) from error
+            raise self.refused(entry.name, "a module that can be imported", message) from error
         if not isinstance(found, self.contract):
-            expected, kind = self.contract.__name__, type(found).__name__
-            raise self._error(entry.name, f"an object of the kind {expected}", f"{kind}", _origin(entry))
+            raise self.refused(entry.name, f"an object of the kind {self.contract.__name__}", type(found).__name__)
         return found
-
-    def _error(self, name: str, expected: str, found: str, origin: str) -> ConfigurationError:
-        where = f"{origin}, group {self.group}" if origin else f"group {self.group}"
-        next_step = "fix or uninstall that package, or name another; docs/extending.md has the contracts"
-        return ConfigurationError(
-            f"{self.what} {name!r}", where=where, expected=expected, found=found, next_step=next_step
-        )
 
 
 def is_import_path(text: str) -> bool:
     """Return whether a text is `module:object` with a module that is there; nothing is imported to find out."""
     match = _IMPORT_PATH.fullmatch(text)
     return match is not None and find_spec(match[1].partition(".")[0]) is not None
-
-
-def _origin(entry: EntryPoint) -> str:
-    """Return the package that adds an entry point, else the import path."""
-    return f"package {entry.dist.name} ({entry.value})" if entry.dist else entry.value

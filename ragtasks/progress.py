@@ -159,10 +159,9 @@ class _Line:
         return "  ".join(filter(None, (self.name, *self._counts(), self._note(), str(took))))
 
     def _note(self) -> str:
-        return self.note or self._rate()
-
-    def _rate(self) -> str:
-        """Return what is done a second; what was there at the first word took no time that is known."""
+        """Return the note, else what is done a second; what was there at the first word took no time that is known."""
+        if self.note:
+            return self.note
         seconds, count = time.monotonic() - self.begun, self.done - self.n_before
         return f"{count / seconds:,.0f}/s" if count and seconds else ""
 

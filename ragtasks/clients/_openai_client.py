@@ -51,7 +51,8 @@ class OpenAIClient:
         self._credentials = given
         self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
         self._dialect = dialect(self._endpoint, self._decoding)
-        self._has_answered = False
+        self.has_answered = False
+        """Whether a server was ever there: one that was not is given a few seconds to start, no more."""
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self.name!r})"
@@ -115,19 +116,7 @@ class OpenAIClient:
         if is_open_to_others(self._endpoint.address):
             _warn_of_plain_http(self._endpoint.address)
         async with Transport(self._endpoint, self._credentials, self._dialect) as transport:
-            tally = Tally(self.name, len(prompts), progress)
-            call = Call(
-                transport,
-                self._endpoint,
-                self._dialect,
-                journal=journal,
-                tally=tally,
-                has_answered=self._has_answered,
-            )
-            try:
-                return await call.answer(prompts)
-            finally:
-                self._has_answered = call.has_answered
+            return await Call(self, transport, journal, Tally(self.name, len(prompts), progress)).answer(prompts)
 
 
 def model_client(
@@ -209,31 +198,20 @@ class _Patience:
 class Call:
     """The state of one `answer`: it ends with the call, so two calls share nothing."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        endpoint: Endpoint,
-        dialect: Dialect,
-        *,
-        journal: Journal | None,
-        tally: Tally,
-        has_answered: bool = False,
-    ) -> None:
-        self._transport, self._endpoint, self._dialect = transport, endpoint, dialect
-        self._journal, self._tally = journal, tally
+    def __init__(self, client: OpenAIClient, transport: Transport, journal: Journal | None, tally: Tally) -> None:
+        self._client, self._transport, self._journal, self._tally = client, transport, journal, tally
+        self._endpoint, self._dialect = client._endpoint, client._dialect
         self._chain: Chain | None = journal if isinstance(journal, Chain) else None
         self._continuation: Continuation | None = journal if isinstance(journal, Continuation) else None
-        self._slots = asyncio.Semaphore(endpoint.slots)
-        self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
-        self._hold_ups = HoldUps(endpoint)
+        self._slots = asyncio.Semaphore(self._endpoint.slots)
+        self._limiter = Limiter(self._endpoint.requests_per_minute, self._endpoint.tokens_per_minute)
+        self._hold_ups = HoldUps(self._endpoint)
         self._replies: dict[int, Reply] = {}
         self._n_prompts = self._n_begun = self._n_collected = self._n_failed = 0
         self._senders: set[asyncio.Task[Any] | None] = set()
         """Workers whose request is under way."""
         self._ended_by = ""
         """Why the call ends, empty until it does: then nothing more is sent."""
-        self.has_answered = has_answered
-        """Whether a server was ever there: one that was not is given a few seconds to start, no more."""
 
     async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
         self._n_prompts = len(prompts)
@@ -307,7 +285,7 @@ class Call:
                 return replace(outcome, unused=tuple(used.unused))
             if self._goes_on(outcome, sent, used):
                 continue
-            is_lost = outcome.nobody_there and not self.has_answered and used.n_attempts >= _WAITS_FOR_A_START
+            is_lost = outcome.nobody_there and not self._client.has_answered and used.n_attempts >= _WAITS_FOR_A_START
             if outcome.handling is Handling.RETRY and not is_lost and await self._back_off(used, outcome):
                 continue
             if cut_off is not None and outcome.handling is not Handling.FATAL:
@@ -372,7 +350,7 @@ class Call:
             outcome = replace(outcome, usage=replace(outcome.usage, seconds=seconds))
         elif outcome.usage.json_values:
             used.unused.append(replace(outcome.usage, seconds=seconds, is_used=False))
-        self.has_answered |= isinstance(outcome, Reply) or not outcome.nobody_there
+        self._client.has_answered |= isinstance(outcome, Reply) or not outcome.nobody_there
         if isinstance(outcome, Failure) and outcome.handling is Handling.SLOW_DOWN:
             self._limiter.refused(ticket, outcome.hints)
         else:

@@ -195,15 +195,13 @@ def anchor_verdicts(
         rubrics={name: fingerprints[name] for name in verdicts.rubrics},
         conversations=tuple(anchors.conversations),
         values={
-            name: tuple(_rounded(score.value) for score in verdicts.judge_scores(name, judge))
+            name: tuple(
+                None if score.value is None else round(score.value, 6) for score in verdicts.judge_scores(name, judge)
+            )
             for name in verdicts.rubrics
         },
         served={name: names.count(name) for name in dict.fromkeys(names)},
     )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
 
 
 # Drift: the same judge, set and words at two times.

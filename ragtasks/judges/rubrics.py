@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -201,15 +201,14 @@ def rl_f_conversation() -> Rubric:
     asked = rl_f()
 
     def open_(response: Response) -> Question | Finding:
-        return asked.open(replace(response, passages=(*response.passages, *_earlier_turns(response))))
+        earlier = (
+            Passage(f"turn-{number}", _EARLIER.format(speaker=message.role.value, text=message.text))
+            for number, message in enumerate(response.task.messages[:-1], start=1)
+        )
+        return asked.open(replace(response, passages=(*response.passages, *earlier)))
 
     description = "share of the answer's statements that the passages or earlier turns support, judged"
     return Rubric(RL_F_CONVERSATION, description, open_, (*asked.prompts, _EARLIER))
-
-
-def _earlier_turns(response: Response) -> Iterator[Passage]:
-    for number, message in enumerate(response.task.messages[:-1], start=1):
-        yield Passage(f"turn-{number}", _EARLIER.format(speaker=message.role.value, text=message.text))
 
 
 def _check(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
