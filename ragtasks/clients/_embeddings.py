@@ -124,16 +124,15 @@ class EmbeddingClient(OpenAIClient):
 
         The usage of a request is in the reply to its first text, of those that had none before.
         """
-        replies: dict[int, Reply] = {}
         batches = list(self._batches(prompts))
-        split = _Split(prompts, batches, replies, journal, self)
+        split = _Split(self, prompts, batches, journal)
 
         def counted(what: str, _done: int, _total: int | None) -> None:
-            progress(what, len(replies), len(prompts))
+            progress(what, len(split.replies), len(prompts))
 
         joined = [Prompt(tuple(prompts[index].messages[-1] for index in batch)) for batch in batches]
         super().answer(joined, counted, split)
-        return [replies[index] for index in range(len(prompts))]
+        return [split.replies[index] for index in range(len(prompts))]
 
     def _batches(self, prompts: Sequence[Prompt]) -> Iterator[list[int]]:
         """Yield the prompts that are sent together; a text above the limit goes alone."""
@@ -156,22 +155,21 @@ class _Split:
 
     def __init__(
         self,
+        client: EmbeddingClient,
         prompts: Sequence[Prompt],
         batches: Sequence[Sequence[int]],
-        replies: dict[int, Reply],
         journal: Journal | None,
-        client: EmbeddingClient,
     ) -> None:
-        self._prompts, self._batches, self._replies = prompts, batches, replies
-        self._journal, self._client = journal, client
+        self._client, self._prompts, self._batches, self._journal = client, prompts, batches, journal
+        self.replies: dict[int, Reply] = {}
 
     def recall(self, index: int) -> Reply | None:
         """Return the reply to the first text of a request if all its texts have replies, else None."""
         places = self._batches[index]
         if self._journal is not None:
             found = ((place, self._journal.recall(place)) for place in places)
-            self._replies.update((place, reply) for place, reply in found if reply is not None)
-        return self._replies[places[0]] if self._replies.keys() >= {*places} else None
+            self.replies.update((place, reply) for place, reply in found if reply is not None)
+        return self.replies[places[0]] if self.replies.keys() >= {*places} else None
 
     def record(self, index: int, reply: Reply) -> None:
         """Keep the replies to the texts of a request that had none."""
@@ -179,10 +177,10 @@ class _Split:
         texts = [self._prompts[place].messages[-1].content for place in places]
         parts = dict(zip(places, self._parts(reply, texts), strict=True))
         # The first text counts the usage of the request.
-        first, *others = (place for place in places if place not in self._replies)
+        first, *others = (place for place in places if place not in self.replies)
         for place in (first, *others):
             part = parts[place] if place == first else replace(parts[place], usage=UNCOUNTED, unused=())
-            self._replies[place] = part
+            self.replies[place] = part
             if self._journal is not None:
                 self._journal.record(place, part)
 

@@ -79,14 +79,12 @@ class Limiter:
             self._n_tokens -= self._sent.popleft()[1]
         if (wait := self._throttle.wait(now)) > 0:
             return max(wait, 0.001)
-        if not self._sent or not self._is_full(n_tokens):
+        too_many = self._requests is not None and len(self._sent) >= self._requests
+        too_long = self._tokens is not None and self._n_tokens + n_tokens > self._tokens
+        if not self._sent or not (too_many or too_long):
             return 0.0
         # Never 0, which float rounding could make of it: the loop above would spin.
         return max(self._sent[0][0] + WINDOW_SECONDS - now, 0.001)
-
-    def _is_full(self, n_tokens: int) -> bool:
-        too_many = self._requests is not None and len(self._sent) >= self._requests
-        return too_many or (self._tokens is not None and self._n_tokens + n_tokens > self._tokens)
 
 
 # Learns how fast a server lets requests pass, from what it refuses and what it says while it does.
@@ -371,40 +369,31 @@ NO_HINTS = RateHints()
 def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
     """Return what the headers of a reply and the message of an error say."""
     message = message[:_LONGEST_MESSAGE]
-    found = {kind: _Limit.of(headers, kind) for kind in _KINDS}
-    requests = found["requests"] if found["requests"].is_given else found[""]
+    found = {kind: _limit(headers, kind) for kind in _KINDS}
+    _, *counted = found["requests"]
+    limit, remaining, reset = found["requests"] if counted != [None, None] else found[""]
+    # The reset of the limit that is used up; if that shows for none, the longest.
+    resets = [(reset, remaining) for _, remaining, reset in found.values() if reset is not None]
+    used_up = [reset for reset, remaining in resets if remaining == 0]
     wait = retry_after_seconds(headers)
     return RateHints(
         wait_seconds=wait if wait is not None else wait_in(message),
-        limit=requests.limit,
-        remaining=requests.remaining,
-        reset_seconds=requests.reset_seconds,
-        tokens_reset_seconds=found["tokens"].reset_seconds,
-        exhausted_reset_seconds=_reset_of_exhausted(list(found.values())),
+        limit=limit,
+        remaining=remaining,
+        reset_seconds=reset,
+        tokens_reset_seconds=found["tokens"][2],
+        exhausted_reset_seconds=max(used_up or [reset for reset, _ in resets], default=None),
         requests_a_minute=_granted_in(message),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    """One limit as headers say it."""
-
-    limit: int | None
-    remaining: int | None
-    reset_seconds: float | None
-
-    @classmethod
-    def of(cls, headers: Mapping[str, str], kind: str) -> _Limit:
-        """Return the limit of a kind (`requests`, `tokens`, or one that does not say of what)."""
-        return cls(
-            _whole_number(_header(headers, "limit", kind)),
-            _whole_number(_header(headers, "remaining", kind)),
-            reset_seconds(_header(headers, "reset", kind)),
-        )
-
-    @property
-    def is_given(self) -> bool:
-        return self.remaining is not None or self.reset_seconds is not None
+def _limit(headers: Mapping[str, str], kind: str) -> tuple[int | None, int | None, float | None]:
+    """Return size, rest and reset of a limit of a kind (`requests`, `tokens`, or one that does not say of what)."""
+    return (
+        _whole_number(_header(headers, "limit", kind)),
+        _whole_number(_header(headers, "remaining", kind)),
+        reset_seconds(_header(headers, "reset", kind)),
+    )
 
 
 def _header(headers: Mapping[str, str], field: str, kind: str) -> str:
@@ -419,13 +408,6 @@ def _header(headers: Mapping[str, str], field: str, kind: str) -> str:
 def _whole_number(text: str) -> int | None:
     match = re.match(r"\s*([0-9]{1,15})(?![0-9])", text)
     return int(match[1]) if match else None
-
-
-def _reset_of_exhausted(limits: list[_Limit]) -> float | None:
-    """Return the reset of the limit that is used up; where that shows for none, the longest."""
-    resets = [(limit.reset_seconds, limit.remaining) for limit in limits if limit.reset_seconds is not None]
-    used_up = [reset for reset, remaining in resets if remaining == 0]
-    return max(used_up or [reset for reset, _ in resets], default=None)
 
 
 def reset_seconds(text: str) -> float | None:

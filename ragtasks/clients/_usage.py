@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ragtasks.clients._protocol import CallUsage, Outcome, Reply, Spent
@@ -104,15 +104,8 @@ class Usage:
     def __add__(self, other: Usage) -> Usage:
         """Return both together; a part without a price adds no cost."""
         cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
-        return Usage(
-            n_asked=self.n_asked + other.n_asked,
-            n_cached=self.n_cached + other.n_cached,
-            n_failed=self.n_failed + other.n_failed,
-            n_uncounted=self.n_uncounted + other.n_uncounted,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost=cost,
-        )
+        names = [item.name for item in fields(self) if item.name != "cost"]
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names}, cost=cost)
 
     def note(self, seconds: float, *, whole: bool = False) -> str:
         """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`."""

@@ -60,20 +60,18 @@ class SystemAnswer(str):
         """Return how it is made again, as the harness's own cache keeps answers."""
         return SystemAnswer, (str(self), self.passages, self.usage, self.tool_calls)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        found: dict[str, Any] = {"answer": str(self), **({"usage": dict(self.usage)} if self.usage else {})}
-        if self.tool_calls:
-            found["tool_calls"] = list(self.tool_calls)
-        if self.passages is not None:
-            rows = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in self.passages]
-            found["contexts"] = rows
-        return found
-
 
 def as_json(answer: Any) -> Any:
     """Return an answer of any model as JSON values."""
-    return answer.as_json() if isinstance(answer, SystemAnswer) else answer
+    if not isinstance(answer, SystemAnswer):
+        return answer
+    found: dict[str, Any] = {"answer": str(answer), **({"usage": dict(answer.usage)} if answer.usage else {})}
+    if answer.tool_calls:
+        found["tool_calls"] = list(answer.tool_calls)
+    if answer.passages is not None:
+        rows = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in answer.passages]
+        found["contexts"] = rows
+    return found
 
 
 def answer_in(value: Any) -> Any:
@@ -81,13 +79,10 @@ def answer_in(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     passages = contexts_in(value["contexts"]) if "contexts" in value else None
-    return SystemAnswer(value["answer"], passages, paid_before(value.get("usage", {})), value.get("tool_calls", ()))
-
-
-def paid_before(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an answer took that was given before."""
-    calls = [{**call, "spent": Spent.BEFORE.value} for call in usage.get("calls", ())]
-    return {**usage, **({"calls": calls} if calls else {})}
+    usage = dict(value.get("usage", {}))
+    if calls := usage.get("calls"):
+        usage["calls"] = [{**call, "spent": Spent.BEFORE.value} for call in calls]
+    return SystemAnswer(value["answer"], passages, usage, value.get("tool_calls", ()))
 
 
 def with_calls(answer: Any, calls: Sequence[CallUsage]) -> Any:

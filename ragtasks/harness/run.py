@@ -130,7 +130,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
     # The harness makes a name up for models without weights; it names the folder.
     name = GeneralConfigTracker._get_model_name(model_args) or model
     if callbacks.default_output is not None and not settings.get("output_path"):
-        settings["output_path"] = parsed.output_path = str(callbacks.default_output(name, settings["tasks"]))
+        settings["output_path"] = str(callbacks.default_output(name, settings["tasks"]))
     output = Path(settings["output_path"]) if settings.get("output_path") else None
     folder = output.parent if output is not None and output.suffix == ".json" else output
     if not callbacks.begin(_request(settings, folder)):
@@ -141,7 +141,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
             folder.mkdir(parents=True, exist_ok=True)
         there_before = set(_results_files(output))
         # Reports, comparisons and submissions read samples, and a model that ran is dear.
-        parsed.log_samples = settings["log_samples"] = True
+        vars(parsed).update(output_path=settings["output_path"], log_samples=True)
     if model.startswith("vllm") and "batch_size" not in settings and "batch_size" not in model_args:
         parsed.batch_size = _VLLM_BATCH
     with contextlib.ExitStack() as during:

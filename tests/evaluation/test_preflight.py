@@ -225,7 +225,7 @@ def test_a_mistyped_task_is_named_before_anything_is_loaded(command: Command, mo
     def no_model(*_: object, **__: object) -> None:
         raise AssertionError("the model is loaded")
 
-    monkeypatch.setattr("ragtasks.harness._argument_errors.harness_model", no_model)
+    monkeypatch.setattr("ragtasks.harness.run.ClearLoading", no_model)
     done = command("run", "--model", "hf", "--model_args", "pretrained=x", "--tasks", "mtrag_fullrag")
     assert done.status == 1
     assert "Tasks not found: mtrag_fullrag. Next step: did you mean 'mtrag_full_rag'" in done.err
