@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, close_matches
-from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines, usage_in_record, used_in
+from ragtasks.files import OFFICIAL, USAGE_KEYS, Problems, contexts_in, json_lines, usage_in_record, used_in
 from ragtasks.metrics import answer_text
 from ragtasks.records import (
     Contexts,
@@ -170,8 +171,9 @@ ANSWER_KEYS = {
     "answer": ("answer", "text", "predictions"),
     "contexts": ("contexts", "passages"),
     "searches": ("searches",),
+    **{key: (key,) for key in USAGE_KEYS},
 }
-"""What a record holds -> the keys under which it may stand; the first that is there counts."""
+"""What a record holds -> the keys under which it may stand; the first with a value counts."""
 
 Note = Callable[[int, str, object, str], None]
 """Takes (number of the record from 1, what was expected, what was found, id of the task)."""
@@ -191,12 +193,90 @@ class GivenAnswer:
     text: str
     passages: tuple[Passage, ...] | None = None
     """What it answered from; None where these are the passages of the setting."""
-    no_answer: str = ""
-    """Why there is none, where a request failed."""
-    usage: Mapping[str, Any] = field(default_factory=dict)
-    """What it took: amounts by the names of scores, and under `calls` what each reply of a server took."""
     trajectory: Trajectory | None = None
     """What the system searched for before it answered; None where it does not say so."""
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    """What it took: amounts by the names of scores, and under `calls` what each reply of a server took."""
+    no_answer: str = ""
+    """Why there is none, where a request failed."""
+
+
+class AnswerRecord:
+    """One record of an answer in a file or a program, and whether anything is wrong with it."""
+
+    def __init__(self, number: int, row: Mapping[str, Any], keys: Mapping[str, tuple[str, ...]], note: Note) -> None:
+        """Take the values.
+
+        Args:
+            number: the record's place, from 1.
+            row: the record.
+            keys: what a record holds -> the keys under which it may stand; the first with a value counts.
+            note: receives each error.
+        """
+        self.name = ""
+        """Id of the task, for errors."""
+        self.is_right = True
+        self._number, self._note = number, note
+        self._null = [key for key in keys["answer"] if key in row and is_null(row[key])]
+        self.values: dict[str, Any] = {}
+        for what, names in keys.items():
+            found = [row[key] for key in names if key in row and not is_null(row[key])]
+            if found:
+                self.values[what] = plain(found[0])
+
+    def note(self, expected: str, found: object) -> None:
+        """Note an error of the record."""
+        self.is_right = False
+        self._note(self._number, expected, found, self.name)
+
+    def answer(self) -> GivenAnswer:
+        """Return the answer; without what has an error."""
+        return GivenAnswer(self._text(), *self._used(), self._usage())
+
+    def _text(self) -> str:
+        found = self.values.get("answer")
+        if isinstance(found, list) and len(found) == 1 and isinstance(found[0], Mapping):
+            found = found[0].get("text", found)  # MTRAGEval's `predictions`
+        if isinstance(found, str):
+            return found
+        if found is None:
+            missing = f"no text: `{self._null[0]}` is null" if self._null else "no `answer`"
+            self.note("`answer`: a text, which may be empty", missing)
+        else:
+            self.note("`answer`: a text", found)
+        return ""
+
+    def _used(self) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
+        contexts = None
+        try:
+            if "contexts" in self.values:
+                contexts = contexts_in(self.values["contexts"])
+        except ValueError as error:
+            expected, found = error.args
+            self.note(f"`contexts`: {expected}", found)
+        try:
+            return used_in(contexts, self.values.get("searches"))
+        except ValueError as error:
+            self.note(*error.args)
+            return contexts, None
+
+    def _usage(self) -> dict[str, float]:
+        try:
+            return usage_in_record(self.values)
+        except ValueError as error:
+            self.note(*error.args)
+            return {}
+
+
+def is_null(value: Any) -> bool:
+    """Return whether a value is null, or the NaN of a data frame."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def plain(value: Any) -> Any:
+    """Return the list or number that an array or a number of numpy is."""
+    as_list: Callable[[], Any] | None = getattr(value, "tolist", None) or getattr(value, "to_list", None)
+    return as_list() if callable(as_list) else value
 
 
 class AnswerReader:
@@ -219,37 +299,28 @@ class AnswerReader:
         if not isinstance(row, Mapping):
             self._note(number, "an object with `id` and `answer`", type(row).__name__, "")
             return None
-        task_id = self._task_id(number, row)
-        name = task_id or ""
-        text = self._text(number, row, name)
-        passages, is_right = self._passages(number, row, name)
-        try:
-            usage = usage_in_record(row)
-            passages, trajectory = used_in(passages, _first(row, "searches"))
-        except ValueError as error:
-            expected, was = error.args
-            self._note(number, expected, was, name)
-            return None
-        if not is_right or not task_id or text is None:
-            return None
-        return task_id, GivenAnswer(text, passages, usage=usage, trajectory=trajectory)
+        record = AnswerRecord(number, row, ANSWER_KEYS, self._note)
+        record.name = self._task_id(number, record)
+        answer = record.answer()
+        return (record.name, answer) if record.is_right else None
 
-    def _task_id(self, number: int, row: Mapping[str, Any]) -> str | None:
-        written = _first(row, "id")
+    def _task_id(self, number: int, record: AnswerRecord) -> str:
+        """Return the task of a record; empty after an error."""
+        written = record.values.get("id")
         if written is None:
-            self._note(number, f"`id`: a task of {self._label}", "no `id`", "")
-            return None
+            record.note(f"`id`: a task of {self._label}", "no `id`")
+            return ""
         is_number = isinstance(written, int) and not isinstance(written, bool)
         written = str(written) if is_number else written  # as TREC's topics are named
         task_id = self._ids.get(_normal(written)) if isinstance(written, str) else None
         if task_id is None:
             self._foreign.setdefault(str(written), number)
-            self._note(number, f"`id`: a task of {self._label}{self._hint(written)}", written, "")
-            return None
+            record.note(f"`id`: a task of {self._label}{self._hint(written)}", written)
+            return ""
+        record.name = task_id
         first = self._number_of.setdefault(task_id, number)
         if first != number:
-            self._note(number, "each task once", f"a task that stands in {self._place} {first} already", task_id)
-            return None
+            record.note("each task once", f"a task that stands in {self._place} {first} already")
         return task_id
 
     def require_answers(self, where: str, data: Path | None) -> None:
@@ -281,24 +352,6 @@ class AnswerReader:
         hint = close_matches(written, self._task_ids)
         return f" ({hint})" if hint.startswith("did") else ""
 
-    def _text(self, number: int, row: Mapping[str, Any], name: str) -> str | None:
-        found = _first(row, "answer")
-        text = _only_text(found) if isinstance(found, list) else found
-        if isinstance(text, str):
-            return text
-        self._note(number, "`answer`: a text", _missing(row) if found is None else found, name)
-        return None
-
-    def _passages(self, number: int, row: Mapping[str, Any], name: str) -> tuple[tuple[Passage, ...] | None, bool]:
-        """Return the passages, None where there are none, and whether they are as expected."""
-        found = _first(row, "contexts")
-        try:
-            return (None if found is None else contexts_in(found)), True
-        except ValueError as error:
-            expected, was = error.args
-            self._note(number, f"`contexts`: {expected}", was, name)
-            return None, False
-
 
 def _benchmarks_with(ids: Collection[str], data: Path | None) -> list[Benchmark]:
     """Return the benchmarks at hand that have the most of some ids, and at least half."""
@@ -320,10 +373,7 @@ def read_answers(file: Path, benchmark: Benchmark, data: Path | None = None) -> 
     """
     problems = Problems(file, "answers", _NEXT_STEP)
 
-    def note(line: int, expected: str, found: object, task_id: str) -> None:
-        problems.add(line, expected, found, task_id)
-
-    reader = AnswerReader(benchmark, note)
+    reader = AnswerReader(benchmark, problems.add)
     given = dict(item for line, row in json_lines(problems) if (item := reader.read(line, row)))
     reader.require_answers(str(file), data)
     problems.raise_if_any()
@@ -344,22 +394,6 @@ def _normal(written: str) -> str:
         return normalise_task_id(written)
     except ValueError:
         return written
-
-
-def _first(row: Mapping[str, Any], what: str) -> Any:
-    """Return what stands under the first of the keys that is there; None where none is, or it is null."""
-    return next((row[key] for key in ANSWER_KEYS[what] if key in row), None)
-
-
-def _missing(row: Mapping[str, Any]) -> str:
-    named = next((key for key in ANSWER_KEYS["answer"] if key in row), None)
-    return "no `answer`" if named is None else f"no text: `{named}` is null"
-
-
-def _only_text(predictions: list[Any]) -> object:
-    """Return the text of MTRAGEval's `predictions`; the list itself where it is not one object with a text."""
-    is_one = len(predictions) == 1 and isinstance(predictions[0], Mapping)
-    return predictions[0].get("text", predictions) if is_one else predictions
 
 
 # Which passages given answers rest on: those that the system says it used, else those of the setting.

@@ -6,20 +6,26 @@ the same questions compare: the benchmark's revision is a hash of ids, questions
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, rows_benchmark, with_languages
 from ragtasks.errors import BenchmarkFileError, close_matches
-from ragtasks.files import USAGE_KEYS, Problems, contexts_in, json_lines, usage_in_record, used_in
+from ragtasks.files import USAGE_KEYS, Problems, json_lines
 from ragtasks.metrics import answer_text
-from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task, Trajectory
-from ragtasks.results._given_answers import CONTEXTS_OF_FILE, GivenAnswer, Note
+from ragtasks.records import Answerability, Contexts, Message, Role, Setting, Task
+from ragtasks.results._given_answers import (
+    CONTEXTS_OF_FILE,
+    AnswerRecord,
+    GivenAnswer,
+    Note,
+    is_null,
+    plain,
+)
 
 ROW_KEYS = {
     "question": ("question", "user_input", "input"),
@@ -124,10 +130,7 @@ def read_own_rows(file: Path) -> OwnRows:
     """Return the rows of a file of JSON lines; all its errors are reported at once, by line."""
     problems = Problems(file, "rows", _NEXT_STEP)
 
-    def note(line: int, expected: str, found: object, row_id: str) -> None:
-        problems.add(line, expected, found, row_id)
-
-    rows = own_rows(json_lines(problems), note)
+    rows = own_rows(json_lines(problems), problems.add)
     problems.raise_if_any()
     return rows
 
@@ -160,25 +163,23 @@ class _Reader:
         """Read one row; `number` counts from 1."""
         item = _Row(number, row, self._note)
         self.unread.update(item.unread)
-        conversation_id = item.text("conversation_id") or item.row_id
-        messages, last = item.messages(self._history.get(conversation_id, ()))
-        text = item.answer(last)
-        passages, trajectory = item.used()
-        target, domain, usage = item.text("reference"), item.domain(), item.usage()
+        conversation_id = item.text("conversation_id") or item.name
+        messages = item.messages(self._history.get(conversation_id, ()))
+        target, domain, answer = item.text("reference"), item.domain(), item.answer()
         self.languages[conversation_id] = item.text("language")
-        first = self._number_of.setdefault(item.row_id, number)
+        first = self._number_of.setdefault(item.name, number)
         if first != number:
             item.note("each `id` once", f"an id that row {first} has already")
         if not item.is_right:
             return
-        answer = Message(Role.ASSISTANT, answer_text(text, _END_OF_THINKING))
-        self._history[conversation_id] = (*messages, answer)
-        self.given[item.row_id] = GivenAnswer(text, passages, usage=usage, trajectory=trajectory)
-        extra = {NO_CONTEXTS: True} if passages is None else {}
+        reply = Message(Role.ASSISTANT, answer_text(answer.text, _END_OF_THINKING))
+        self._history[conversation_id] = (*messages, reply)
+        self.given[item.name] = answer
+        extra = {NO_CONTEXTS: True} if answer.passages is None else {}
         turn = sum(message.role is Role.USER for message in messages)
         self.tasks.append(
             Task(
-                task_id=item.row_id,
+                task_id=item.name,
                 conversation_id=conversation_id,
                 turn=turn,
                 domain=domain,
@@ -190,36 +191,22 @@ class _Reader:
         )
 
 
-class _Row:
-    """One row, and whether anything is wrong with it."""
+class _Row(AnswerRecord):
+    """One row: an answer with its question."""
 
     def __init__(self, number: int, row: Mapping[str, Any], note: Note) -> None:
-        self._number, self._note = number, note
-        self.is_right = True
-        self.row_id = f"row-{number}"
-        self._values = self._by_meaning(row)
+        super().__init__(number, row, ROW_KEYS, note)
+        self.name = f"row-{number}"
+        self.name = self.text("id") or self.name
         self.unread = [key for key in map(str, row) if not any(key in keys for keys in ROW_KEYS.values())]
-        self.row_id = self.text("id") or self.row_id
-
-    def _by_meaning(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a row holds -> its value, without what is null; two keys of one meaning are an error."""
-        values: dict[str, Any] = {}
-        for what, keys in ROW_KEYS.items():
-            found = [key for key in keys if not _is_missing(row.get(key))]
+        for keys in ROW_KEYS.values():
+            found = [f"`{key}`" for key in keys if key in row and not is_null(row[key])]
             if len(found) > 1:
-                self.note(f"one of {' and '.join(f'`{key}`' for key in found)}: they mean the same", "both")
-            if found:
-                values[what] = _plain(row[found[0]])
-        return values
-
-    def note(self, expected: str, found: object) -> None:
-        """Note an error of the row."""
-        self.is_right = False
-        self._note(self._number, expected, found, self.row_id)
+                self.note(f"one of {' and '.join(found)}: they mean the same", "both")
 
     def text(self, what: str) -> str:
         """Return a text that may be missing; numbers are taken as ids."""
-        value = self._values.get(what, "")
+        value = self.values.get(what, "")
         if what.endswith("id") and isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if isinstance(value, str):
@@ -227,52 +214,28 @@ class _Row:
         self.note(f"`{what}`: a text", value)
         return ""
 
-    def messages(self, history: tuple[Message, ...]) -> tuple[tuple[Message, ...], str | None]:
-        """Return the conversation up to the question, and the answer where the conversation ends with it."""
-        if "messages" in self._values and "question" in self._values:
+    def messages(self, history: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the conversation up to the question; an answer behind it is the row's if no other key has one."""
+        if "messages" in self.values and "question" in self.values:
             self.note("`question` or `messages`", "both")
-            return (), None
-        if "messages" in self._values:
-            return self._conversation(self._values["messages"])
+            return ()
+        if "messages" in self.values:
+            return self._conversation(self.values["messages"])
         question = self.text("question")
         if self.is_right and not question.strip():
             self.note("`question`, a text that is not blank, or `messages`", f"no question {question!r}".strip("' "))
-        return (*history, Message(Role.USER, question)), None
+        return (*history, Message(Role.USER, question))
 
-    def _conversation(self, value: Any) -> tuple[tuple[Message, ...], str | None]:
+    def _conversation(self, value: Any) -> tuple[Message, ...]:
         messages = _spoken(value)
         if messages is None:
             self.note('`messages`: a list of {"role": "user" or "assistant", "content": "text"}', value)
-            return (), None
-        last = None
-        if messages and messages[-1].role is Role.ASSISTANT and "answer" not in self._values:
-            last = messages.pop().text
+            return ()
+        if messages and messages[-1].role is Role.ASSISTANT and "answer" not in self.values:
+            self.values["answer"] = messages.pop().text
         if not messages or messages[-1].role is not Role.USER or not messages[-1].text.strip():
             self.note("`messages` that end with the user's question", value)
-        return tuple(messages), last
-
-    def answer(self, last: str | None) -> str:
-        """Return the answer, which may be an empty text."""
-        if last is not None:
-            return last
-        if "answer" not in self._values:
-            self.note("`answer`: a text, which may be empty", "no `answer`")
-            return ""
-        return self.text("answer")
-
-    def used(self) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
-        """Return what was retrieved, and by which searches; None where the row does not say it."""
-        contexts = None
-        try:
-            if "contexts" in self._values:
-                contexts = contexts_in(self._values["contexts"])
-        except ValueError as error:
-            self.note(f"`contexts`: {error.args[0]}", error.args[-1])
-        try:
-            return used_in(contexts, self._values.get("searches"))
-        except ValueError as error:
-            self.note(*error.args)
-            return contexts, None
+        return tuple(messages)
 
     def domain(self) -> str:
         """Return what the row is counted under."""
@@ -281,22 +244,13 @@ class _Row:
             self.note("`domain` in lower-case letters, digits, `-` and `_`", name)
         return name
 
-    def usage(self) -> dict[str, float]:
-        """Return what the answer took, as far as the row says it."""
-        try:
-            return usage_in_record(self._values)
-        except ValueError as error:
-            expected, was = error.args
-            self.note(expected, was)
-            return {}
-
 
 def _spoken(value: Any) -> list[Message] | None:
     """Return what user and assistant say in chat messages; None where these are no such messages."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return None
     messages: list[Message] = []
-    for item in map(_plain, value):
+    for item in map(plain, value):
         role = str(item.get("role")).lower() if isinstance(item, Mapping) else ""
         if role in _NOT_READ_ROLES:
             continue
@@ -316,14 +270,3 @@ def message_text(content: Any) -> str | None:
     parts = [part.get("text") for part in content if isinstance(part, Mapping)]
     texts = [part for part in parts if isinstance(part, str)]
     return "\n".join(texts) if texts else None
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether there is nothing: null, or the NaN of a data frame."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _plain(value: Any) -> Any:
-    """Return the list or number that an array or a number of numpy is."""
-    as_list: Callable[[], Any] | None = getattr(value, "tolist", None) or getattr(value, "to_list", None)
-    return as_list() if callable(as_list) else value
