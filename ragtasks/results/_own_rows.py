@@ -165,7 +165,7 @@ class _Reader:
         self.unread.update(item.unread)
         conversation_id = item.text("conversation_id") or item.name
         messages = item.messages(self._history.get(conversation_id, ()))
-        target, domain, answer = item.text("reference"), item.domain(), item.answer()
+        answer, target, domain = item.answer(), item.text("reference"), item.domain()
         self.languages[conversation_id] = item.text("language")
         first = self._number_of.setdefault(item.name, number)
         if first != number:

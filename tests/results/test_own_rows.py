@@ -243,9 +243,9 @@ def test_a_row_with_several_errors_names_each_with_its_id() -> None:
     row = {"id": "x", "question": 3, "answer": [], "contexts": "c", "domain": "A", "seconds": True}
     problems = problems_of(row)
     assert [text.partition(":")[0].partition(" in ")[0] for _, text, _, _ in problems] == [
-        *("`question`", "`answer`", "`contexts`", "`domain`", "`seconds`"),
+        *("`question`", "`answer`", "`contexts`", "`seconds`", "`domain`"),
     ]
-    assert [found for _, _, found, _ in problems] == [3, [], "str", "A", True]
+    assert [found for _, _, found, _ in problems] == [3, [], "str", True, "A"]
     assert {row_id for *_, row_id in problems} == {"x"}
 
 
