@@ -113,17 +113,18 @@ def heading(title: str, provenance: Mapping[str, str]) -> str:
 # Tables of records: a row a group of them, and parts of them by their labels.
 
 Record = TypeVar("Record")
+_Key = TypeVar("_Key")
 
 
 def table_of(
     title: str,
     heads: Sequence[str],
-    groups: Iterable[tuple[Sequence[Cell], Sequence[Record]]],
-    columns: Mapping[str, Callable[[Sequence[Record]], Cell]],
+    records: Iterable[tuple[Sequence[Cell], Record]],
+    columns: Mapping[str, Callable[[Record], Cell]],
     note: str = "",
 ) -> Table:
-    """Return a table with a row a group of records: the cells that name it, then each column's cell of its records."""
-    rows = tuple((*names, *(cell_of(records) for cell_of in columns.values())) for names, records in groups)
+    """Return a table with a row a record, which may be a group of rows: the cells that name it, then each column's."""
+    rows = tuple((*names, *(cell_of(record) for cell_of in columns.values())) for names, record in records)
     return Table(title, (*heads, *columns), rows, note)
 
 
@@ -140,6 +141,14 @@ class Slice(Generic[Record]):
     def of(self, records: Iterable[Record]) -> list[Record]:
         """Return the records that belong to the slice, in their order."""
         return [record for record in records if self.holds(record)]
+
+
+def grouped(records: Iterable[Record], key_of: Callable[[Record], _Key]) -> dict[_Key, list[Record]]:
+    """Return key -> the records that have it, both in their order."""
+    groups: dict[_Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key_of(record), []).append(record)
+    return groups
 
 
 ALL = "all"

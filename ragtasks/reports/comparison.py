@@ -52,13 +52,12 @@ def compare_evaluations(
     # What answers took is tested for itself: it does not weigh on the tests of what they are worth.
     usage = [column for column in columns if column.metric in METRICS]
     scores = [column for column in columns if column.metric not in METRICS]
-    groups: dict[tuple[str, str, str], set[str]] = {}
-    for column in usage:
-        groups.setdefault((column.context, column.group, column.metric), set()).add(column.name)
-    if not scores or not any(len(names) > 1 and baseline in {None, *names} for names in groups.values()):
-        return compare_columns(scores or usage, baseline)
-    first, second = compare_columns(scores, baseline), compare_columns(usage, baseline)
-    return Comparisons(first.means + second.means, first.pairs + second.pairs)
+    found = compare_columns(scores or usage, baseline)
+    try:
+        taken = compare_columns(usage if scores else (), baseline)
+    except ConfigurationError:  # no two of them were counted
+        return found
+    return Comparisons(found.means + taken.means, found.pairs + taken.pairs)
 
 
 def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:

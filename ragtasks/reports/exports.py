@@ -13,10 +13,9 @@ import orjson
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash, write_atomically, written_lines
-from ragtasks.metrics import Metric
 from ragtasks.reports.history import Entry
 from ragtasks.results import DECISIVE, UNKNOWN
-from ragtasks.tables import csv_lines
+from ragtasks.tables import csv_lines, grouped
 
 # Evaluations in the schema of Every Eval Ever: one record for each model and benchmark of a results file.
 # Source of the format: evaleval/every_eval_ever at 9bce413, `every_eval_ever/schemas/eval.schema.json`, version
@@ -30,9 +29,7 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 
 def every_eval_ever(entries: Sequence[Entry], organization: str, relationship: str) -> list[dict[str, Any]]:
     """Return the records."""
-    groups: dict[tuple[Path, str, str], list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault((entry.source, entry.model, entry.title), []).append(entry)
+    groups = grouped(entries, lambda entry: (entry.source, entry.model, entry.title))
     source = {
         "source_name": "ragtasks",
         "source_type": "evaluation_run",
@@ -100,20 +97,15 @@ def _results(entry: Entry) -> Iterator[dict[str, Any]]:
         yield {
             "evaluation_name": f"{entry.title}, {entry.setting}: {metric.name}",
             "source_data": {"dataset_name": entry.benchmark, "source_type": "other", "additional_details": rests_on},
-            "metric_config": _config(metric),
+            "metric_config": {
+                "evaluation_description": metric.description,
+                "lower_is_better": not metric.higher_is_better,
+                "score_type": "continuous",
+                "min_score": metric.bounds[0],
+                "max_score": metric.bounds[1],
+            },
             "score_details": details,
         }
-
-
-def _config(metric: Metric) -> dict[str, Any]:
-    low, high = metric.bounds
-    return {
-        "evaluation_description": metric.description,
-        "lower_is_better": not metric.higher_is_better,
-        "score_type": "continuous",
-        "min_score": low,
-        "max_score": high,
-    }
 
 
 def _known(entry: Entry, field: str) -> str | None:

@@ -12,6 +12,7 @@ from ragtasks.files import Problems, json_lines, write_atomically, written_lines
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Passage, Response, Role, Task
 from ragtasks.results import Evaluation, ScoredAnswer
+from ragtasks.tables import grouped
 
 Turn = tuple[str, str, str]
 """(model, setting, task id): what a note of the page is about."""
@@ -73,9 +74,7 @@ def _chosen(
 
 
 def _write(chosen: Sequence[ScoredAnswer], folder: Path) -> list[str]:
-    conversations: dict[str, list[ScoredAnswer]] = {}
-    for row in chosen:
-        conversations.setdefault(row.task.conversation_id, []).append(row)
+    conversations = grouped(chosen, lambda row: row.task.conversation_id)
     shown = {one.passage_id: (row.task.domain, one) for row in chosen for one in _passages(row.response)}
     missing = sum(one.passage_id not in shown for row in chosen for one in row.task.references)
     folder.mkdir(parents=True, exist_ok=True)

@@ -61,6 +61,7 @@ from ragtasks.statistics import (
     p_of_signs,
 )
 from ragtasks.suites import suite_named
+from ragtasks.tables import grouped
 
 ALL_TASKS = "all tasks"
 """The slice that every task is in."""
@@ -593,9 +594,7 @@ def _drift(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
 
 def side_of(evaluation: Evaluation) -> GatedSystem:
     """Return an evaluation as a side of a gate."""
-    rows: dict[str, list[ScoredAnswer]] = {}
-    for row in evaluation.rows:
-        rows.setdefault(row.setting, []).append(row)
+    rows = grouped(evaluation.rows, lambda row: row.setting)
     fields = {
         setting: provenance_of(evaluation, evaluation.tasks_in(setting), summary, {})
         for setting, summary in summaries_of(evaluation.rows).items()

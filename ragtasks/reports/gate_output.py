@@ -79,12 +79,10 @@ def power_status(found: Gate) -> int:
 
 def gate_section(found: Gate) -> Section:
     """Return a gate as tables: what decides, and what is only shown."""
-    decisive = [row for row in found.rows if row.decides]
-    others = [row for row in found.rows if not row.decides]
-    legend = [
-        line.format(level=100 * (1 - found.config.alpha), n_tests=count_of_tests(len(decisive))) for line in _LEGEND
-    ]
-    tables = [Table("Tests", _COLUMNS, tuple(map(_cells, decisive)), legend=tuple(legend))] if decisive else []
+    decisive, others = ([row for row in found.rows if row.decides is decides] for decides in (True, False))
+    level, n_tests = 100 * (1 - found.config.alpha), count_of_tests(len(decisive))
+    legend = tuple(line.format(level=level, n_tests=n_tests) for line in _LEGEND)
+    tables = [Table("Tests", _COLUMNS, tuple(map(_cells, decisive)), legend=legend)] if decisive else []
     if others:
         note = "Judges that are not anchored or drifted, and slices with too few conversations for an interval."
         tables.append(Table("Not counted", _COLUMNS, tuple(map(_cells, others)), note))
@@ -204,17 +202,11 @@ def junit_text(found: Gate) -> str:
         case = ElementTree.SubElement(
             suite, "testcase", classname=plain(row.setting), name=plain(f"{row.metric.name}, {row.slice}")
         )
-        kind = _junit_kind(row)
-        if kind:
-            ElementTree.SubElement(case, kind, message=plain(_change_text(row)))
+        if row.verdict is not GateStatus.NOT_WORSE or not row.decides:
+            failed = "failure" if row.verdict is GateStatus.WORSE else "error"
+            ElementTree.SubElement(case, failed if row.decides else "skipped", message=plain(_change_text(row)))
     kinds = [child.tag for case in suite for child in case]
     counts = {"tests": len(suite), **{f"{kind}s": kinds.count(kind) for kind in ("failure", "error")}}
     suite.attrib.update({name: str(n) for name, n in counts.items()}, skipped=str(kinds.count("skipped")))
     ElementTree.indent(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
-
-
-def _junit_kind(row: GateRow) -> str:
-    if not row.decides:
-        return "skipped"
-    return {GateStatus.NOT_WORSE: "", GateStatus.WORSE: "failure", GateStatus.CANNOT_SAY: "error"}[row.verdict]

@@ -21,7 +21,7 @@ from ragtasks.errors import (
 from ragtasks.files import parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables import COSTS, EMPTY, METRICS, checked_answers, column_of
+from ragtasks.reports.tables import COSTS, EMPTY, METRICS, checked_answers, column_of, estimate_of
 from ragtasks.results import (
     CAUSES,
     REQUEST_FIELDS,
@@ -37,7 +37,7 @@ from ragtasks.results import (
     summaries_of,
     value_at,
 )
-from ragtasks.statistics import Column, estimate_mean
+from ragtasks.statistics import Column
 from ragtasks.tables import Value, cell_text, fixed, markdown_table, plain
 
 # The evaluations that lie in a folder: one entry for each model, benchmark and setting of a results file.
@@ -87,7 +87,8 @@ def read_history(folder: Path, *, is_ranked: bool = False) -> History:
             entries += found
             used |= samples | {path}
     skipped += _foreign(files, used, {item.path for item in skipped})
-    return History(tuple(sorted(entries, key=_order)), tuple(sorted(skipped, key=lambda item: str(item.path))))
+    entries.sort(key=lambda entry: (entry.time.isoformat() if entry.time else "", str(entry.source)))
+    return History(tuple(entries), tuple(sorted(skipped, key=lambda item: str(item.path))))
 
 
 def read_file(path: Path) -> tuple[Entry, ...]:
@@ -146,10 +147,6 @@ def select_entries(
 def _check(what: str, name: str | None, names: set[str]) -> None:
     if name is not None and name not in {*names, *(other.removesuffix(SAMPLE) for other in names)}:
         raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, names)}")
-
-
-def _order(entry: Entry) -> tuple[str, str]:
-    return (entry.time.isoformat() if entry.time else "", str(entry.source))
 
 
 def _foreign(files: Iterable[Path], used: set[Path], named: set[Path]) -> Iterator[Skipped]:
@@ -263,21 +260,23 @@ def _entries(
     evaluation: Evaluation, summaries: Mapping[str, Summary], results: Mapping[str, Any], *, is_ranked: bool
 ) -> Iterator[Entry]:
     for setting, summary in summaries.items():
-        tasks = evaluation.tasks_in(setting)
+        tasks, of = evaluation.tasks_in(setting), summary.metrics
         n_tasks = evaluation.n_tasks.get(setting)
         n_tasks = n_tasks if n_tasks is not None and summary.n < n_tasks else None
         means = {metric.name: _mean(metric, summary, tasks, results) for metric in evaluation.metrics}
         counted = {name: replace(mean, n_tasks=n_tasks) for name, mean in means.items() if mean is not None}
         rows = [row for row in evaluation.rows if row.setting == setting]
-        if is_ranked:
-            counted = _with_intervals(counted, evaluation.metrics, rows)
+        for metric in evaluation.metrics if is_ranked else ():
+            if metric.name in counted and metric.aggregate is None:
+                found = estimate_of(rows, metric.name, metric.bounds)
+                counted[metric.name] = replace(counted[metric.name], low=found.low, high=found.high)
         yield Entry(
             source=evaluation.source,
             time=_time(results),
             model=evaluation.model,
             metrics=tuple(metric for metric in evaluation.metrics if metric.name in counted),
             means=counted,
-            unscored={name: _reasons(name, summary) for name in counted},
+            unscored={name: dict(of[name].unscored) if name in of else {} for name in counted},
             n=summary.n,
             provenance=provenance_of(evaluation, tasks, summary, results),
             n_tasks=n_tasks,
@@ -287,20 +286,6 @@ def _entries(
             else {},
             implausible=tuple(item.says for item in checked_answers(rows).summary),
         )
-
-
-def _with_intervals(
-    means: Mapping[str, Value], metrics: Sequence[Metric], rows: Sequence[ScoredAnswer]
-) -> dict[str, Value]:
-    """Return the means, those that are of tasks with their intervals."""
-    conversations = [row.task.conversation_id for row in rows]
-    found = dict(means)
-    for metric in metrics:
-        if metric.name in means and metric.aggregate is None:
-            values = [row.values.get(metric.name) for row in rows]
-            estimate = estimate_mean(values, conversations, metric.bounds)
-            found[metric.name] = replace(means[metric.name], low=estimate.low, high=estimate.high)
-    return found
 
 
 def _ranking(evaluation: Evaluation, means: Mapping[str, Value], rows: Sequence[ScoredAnswer]) -> Column | None:
@@ -329,10 +314,6 @@ def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any])
         return None
     value = found[0] if len(tasks) == 1 and isinstance(found[0], float | int) else None
     return Value(value, n if value is not None else 0, n)
-
-
-def _reasons(name: str, summary: Summary) -> dict[str, int]:
-    return dict(summary.metrics[name].unscored) if name in summary.metrics else {}
 
 
 def _time(results: Mapping[str, Any]) -> datetime | None:
@@ -397,7 +378,10 @@ class ResultsDiff:
 
 def diff_entries(first: Sequence[Entry], second: Sequence[Entry]) -> ResultsDiff:
     """Return what differs between the entries of two results files."""
-    ours, theirs = ({_place(entry): entry for entry in entries} for entries in (first, second))
+    ours, theirs = (
+        {(entry.benchmark, entry.provenance["suite"], entry.setting): entry for entry in entries}
+        for entries in (first, second)
+    )
     shared = [place for place in ours if place in theirs]
     if len(ours) == len(theirs) == 1:
         return ResultsDiff((EntryPair(first[0], second[0]),), (), ())
@@ -408,10 +392,6 @@ def diff_entries(first: Sequence[Entry], second: Sequence[Entry]) -> ResultsDiff
         tuple(entry for place, entry in ours.items() if place not in theirs),
         tuple(entry for place, entry in theirs.items() if place not in ours),
     )
-
-
-def _place(entry: Entry) -> tuple[str, str, str]:
-    return (entry.benchmark, entry.provenance["suite"], entry.setting)
 
 
 def _places(entries: Iterable[Entry]) -> str:

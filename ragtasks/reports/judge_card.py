@@ -24,7 +24,7 @@ from ragtasks.judges import (
 from ragtasks.metrics import cohen_kappa, spearman
 from ragtasks.records import Answerability, IdkVerdict, Response
 from ragtasks.statistics import Repeatability, estimate_mean
-from ragtasks.tables import Table, Value
+from ragtasks.tables import Table, Value, grouped
 
 _RATED = (*FANC, WIN_RATE, ALL_PROPERTIES)
 _RANK, _WITHOUT = "rank: ", "without a verdict"
@@ -122,10 +122,7 @@ _Preferences = Sequence[tuple[RatedPair, float]]
 
 def rated_pairs(answers: Sequence[RatedResponse]) -> list[RatedPair]:
     """Return every two systems' answers to one task; the reference answers are no system's."""
-    by_task: dict[str, list[RatedResponse]] = {}
-    for row in answers:
-        if row.model_id != REFERENCE_MODEL:
-            by_task.setdefault(row.response.task.task_id, []).append(row)
+    rated = (row for row in answers if row.model_id != REFERENCE_MODEL)
     return [
         RatedPair(
             one.response,
@@ -134,7 +131,7 @@ def rated_pairs(answers: Sequence[RatedResponse]) -> list[RatedPair]:
             {name: one.rating(name) - other.rating(name) for name in _RATED},
             None if one.refuses is None or other.refuses is None else (one.refuses, other.refuses),
         )
-        for rows in by_task.values()
+        for rows in grouped(rated, lambda row: row.response.task.task_id).values()
         for one, other in itertools.combinations(rows, 2)
     ]
 
@@ -261,10 +258,7 @@ def _bootstrap(
     rows: Sequence[RatedResponse], measure: Callable[[Sequence[RatedResponse]], float | None]
 ) -> tuple[float | None, float | None]:
     """Return the interval of a measure by drawing conversations again; none where it cannot be had of the draws."""
-    members: dict[str, list[RatedResponse]] = {}
-    for row in rows:
-        members.setdefault(row.response.task.conversation_id, []).append(row)
-    groups = list(members.values())
+    groups = list(grouped(rows, lambda row: row.response.task.conversation_id).values())
     rng = np.random.default_rng(0)
     found = []
     for _ in range(_DRAWS if len(groups) > 1 else 0):

@@ -22,7 +22,7 @@ from ragtasks.reports.page import asset_text, content_policy, template
 from ragtasks.reports.tables import COSTS, EMPTY, METRICS, empty_note, front_of, is_baseline
 from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Comparison, compare_columns, holm, pairs_without_best
-from ragtasks.tables import coded, fixed, p_text
+from ragtasks.tables import coded, fixed, grouped, p_text
 
 _HIDDEN = {"configuration", "judge usage"}  # paths and addresses of a machine are for `ragtasks results show`
 # An absolute path, as a whole text, a member of a list, or a value of JSON: its folders are of a machine.
@@ -61,9 +61,7 @@ def leaderboard_tables(entries: Sequence[Entry]) -> list[Board]:
 
     Tables over fewer tasks than their setting has come after the whole ones.
     """
-    groups: dict[tuple[str, ...], list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault(tuple(entry.provenance[field] for field in (*_TITLE, *DECISIVE)), []).append(entry)
+    groups = grouped(entries, lambda entry: tuple(entry.provenance[field] for field in (*_TITLE, *DECISIVE)))
     return [_table(groups[key]) for key in sorted(groups, key=lambda key: (key[:2], _missing(groups[key]), key))]
 
 
@@ -84,9 +82,12 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
         is_baseline=is_baseline,
         fixed=fixed,
         p_text=p_text,
-        sort_value=_sort_value,
+        sort_value=lambda entry, metric: "" if (value := value_of(entry, metric)) is None else repr(value),
         time_text=time_text,
-        rests_on=_rests_on,
+        # The provenance that is not shared by the whole table.
+        rests_on=lambda entry: {
+            name: text for name, text in entry.provenance.items() if name not in {*DECISIVE, *_HIDDEN}
+        },
         below=lambda source: _public(below(source, folder)),
         public=_public,
         coded=coded,
@@ -172,17 +173,6 @@ def _with_front(found: Sequence[Standing], cost: str) -> list[Standing]:
 def _missing(entries: Sequence[Entry]) -> str:
     """Return how many tasks of how many these evaluations have, which are the same for all; empty where all."""
     return next((f"{entry.n} of {entry.n_tasks} tasks" for entry in entries if entry.n_tasks is not None), "")
-
-
-def _sort_value(entry: Entry, metric: Metric) -> str:
-    """Return a score in full, as the page sorts by it; empty where there is none."""
-    value = value_of(entry, metric)
-    return "" if value is None else repr(value)
-
-
-def _rests_on(entry: Entry) -> dict[str, str]:
-    """Return the provenance that is not shared by the whole table."""
-    return {name: text for name, text in entry.provenance.items() if name not in DECISIVE and name not in _HIDDEN}
 
 
 def _public(text: str) -> str:

@@ -17,7 +17,12 @@ _TOO_FAR = "A race that ends early tends to show the difference larger than it i
 
 def decision_text(found: Decided) -> str:
     """Return the decision with its difference, and what it took; more than two systems as a table."""
-    table = _table(found) if len(found.n_asked) > 2 else []
+    columns = ("system", f"{found.metric.name}, where asked", "answers asked", "standing")
+    rows = [
+        (name, Value(found.means[name], n, n), f"{n} of {found.n_answers}", _standing(found.race, name))
+        for name, n in found.n_asked.items()
+    ]
+    table = ["", *markdown_table(columns, rows)] if len(rows) > 2 else []
     return "\n".join([*_lines(found), *found.notes, *table])
 
 
@@ -27,16 +32,6 @@ def wave_text(race: Race) -> str:
     gaps = "; ".join(_gap(look) for look in race.looks[:3])
     more = f"; and {len(race.looks) - 3} more pairs" if len(race.looks) > 3 else ""
     return f"{race.n_items} of {len(race.order)} tasks, {state}: {gaps}{more}"
-
-
-def _table(found: Decided) -> list[str]:
-    """Return the systems with what was asked of each and how it stands, as Markdown."""
-    columns = ("system", f"{found.metric.name}, where asked", "answers asked", "standing")
-    rows = [
-        (name, Value(found.means[name], n, n), f"{n} of {found.n_answers}", _standing(found.race, name))
-        for name, n in found.n_asked.items()
-    ]
-    return ["", *markdown_table(columns, rows)]
 
 
 def race_lines(race: Race, measure: str) -> Iterator[str]:

@@ -123,7 +123,8 @@ def finding(panels: Sequence[Panel]) -> str:
         return " ".join(
             f"{panel.title} against {panel.groups[0]}, on the front: {', '.join(panel.on_front)}." for panel in panels
         )
-    first = _without_baselines(panels[0])
+    models = {model: scores for model, scores in panels[0].series.items() if not is_baseline(model)}
+    first = replace(panels[0], series=models or panels[0].series)
     if first.is_of_settings:
         found = []
         for group in first.groups:
@@ -138,11 +139,6 @@ def finding(panels: Sequence[Panel]) -> str:
             means = {group.split("\n")[0]: one.value or 0.0 for group, one in values.items()}
             sentences.append(f"{panel.title}: {ends_of(means)}")
     return f"{'; '.join(sentences)}."
-
-
-def _without_baselines(panel: Panel) -> Panel:
-    models = {model: scores for model, scores in panel.series.items() if not is_baseline(model)}
-    return replace(panel, series=models or panel.series)
 
 
 def ends_of(scores: Mapping[str, float]) -> str:

@@ -27,6 +27,7 @@ from ragtasks.statistics._means import (
     compare,
     estimate_means,
 )
+from ragtasks.tables import grouped
 
 # Items are scored in an order that a seed shuffles, every conversation at the same pace: turns of one conversation say
 # less that is new than turns of others. After each wave the paired differences of all systems still in the race are
@@ -266,9 +267,8 @@ class Race:
 
 def balanced(conversation_of: Mapping[str, str], seed: int) -> tuple[str, ...]:
     """Return items so that any beginning holds about the same share of each conversation, by chance of the seed."""
-    items: dict[str, list[str]] = {}
-    for item in sorted(conversation_of, key=lambda item: (_drawn(seed, item), item)):
-        items.setdefault(conversation_of[item], []).append(item)
+    drawn = sorted(conversation_of, key=lambda item: (_drawn(seed, item), item))
+    items = grouped(drawn, conversation_of.__getitem__)
     places = {
         item: (place + _drawn(seed, name)) / len(of_one)
         for name, of_one in items.items()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.tables import Difference, Value
+from ragtasks.tables import Difference, Value, grouped
 
 # Means with their standard errors, intervals and tests over clusters, all three by one statistic.
 # A mean over tasks is a ratio of two sums over conversations: values over counts. Its 95 % interval holds the means
@@ -674,10 +674,7 @@ def _check(columns: Sequence[Column], baseline: str | None) -> None:
 
 
 def _pairs(columns: Sequence[Column], baseline: str | None) -> Iterator[tuple[Column, Column]]:
-    groups: dict[tuple[str, str, str], list[Column]] = {}
-    for column in columns:
-        groups.setdefault((column.context, column.group, column.metric), []).append(column)
-    for members in groups.values():
+    for members in grouped(columns, lambda column: (column.context, column.group, column.metric)).values():
         if baseline is None:
             yield from itertools.combinations(members, 2)
         else:

@@ -34,7 +34,7 @@ from ragtasks.statistics import (
     pairs_without_best,
 )
 from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
-from ragtasks.tables import Cell, Section, Table, cell_text, fixed, p_text
+from ragtasks.tables import Cell, Section, Table, cell_text, fixed, grouped, p_text
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
 TO_THE_BEST = "difference to the best"
@@ -294,13 +294,10 @@ def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[st
 
 def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield what was judged only until a decision: such scores are of a part, and end on its side by chance."""
-    found: dict[str, list[str]] = {}
-    for item in evaluations:
-        if text := stopped_judging(item.provenance.values()):
-            found.setdefault(text, []).append(item.model)
-    for text, models in found.items():
-        early = "A race that ends early tends to show too large differences"
-        yield f"Not a full judging, {' and '.join(models)}: {text}. {early}."
+    for text, found in grouped(evaluations, lambda item: stopped_judging(item.provenance.values())).items():
+        if text:
+            early = "A race that ends early tends to show too large differences"
+            yield f"Not a full judging, {' and '.join(item.model for item in found)}: {text}. {early}."
 
 
 def _lacks(row: ScoredAnswer, metric: Metric) -> bool:

@@ -45,6 +45,8 @@ _PHRASES = {
 """How a class goes on a sentence: it loses most ..."""
 _FAILURES = (ANSWERED, REFUSED, MISSED, NOT_USED)
 _ONLY_WITH_TASKS = (NO_IDK, OTHER)
+N_EXAMPLES = 3
+"""Tasks named for each kind of loss or error."""
 _MAX_MODELS, _MAX_CLASSES = 3, 3  # of models and of classes in one line
 _HAVE_ANSWERS = (Answerability.ANSWERABLE.value, Answerability.PARTIAL.value)
 _COLUMNS = ("class", "tasks", "share", "contribution", "mean loss", "reference shown", "examples")
@@ -95,21 +97,19 @@ class _ModelLosses:
         return {name: math.fsum(item.loss for item in self.of(name)) / len(self.losses) for name in CLASSES}
 
 
-def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Table]:
+def loss_tables(evaluations: Sequence[Evaluation], metric: str) -> list[Table]:
     """Return where the loss from `reference` to `full_rag` is: models side by side, then one table a model.
 
     A model without one of the two settings has no part in it; without any that has both, []. One model needs no table
     side by side. Of a metric of which less is better, the loss is what the value rose by; of one of which neither is
     better there is none, and one table says so.
     """
-    if n_examples < 0:
-        raise ValueError(f"n_examples must be 0 or more, not {n_examples}")
     splits = [split for split in (_split(item, metric) for item in evaluations) if split.n_shared]
     if splits and any(_is_undirected(item, metric) for item in evaluations):
         note = f"Nothing is lost by it: neither a higher nor a lower {metric} is better."
         return [Table(f"Where the loss is: {metric}", _COLUMNS, (), note)]
     together = [_side_by_side(splits, metric)] if len(splits) > 1 else []
-    return [*together, *(_by_class(split, metric, n_examples) for split in splits)]
+    return [*together, *(_by_class(split, metric) for split in splits)]
 
 
 def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
@@ -221,21 +221,21 @@ def _side_by_side(splits: Sequence[_ModelLosses], metric: str) -> Table:
     return Table(f"Where the loss is: {metric}, all models", columns, tuple(rows), note)
 
 
-def _by_class(split: _ModelLosses, metric: str, n_examples: int) -> Table:
+def _by_class(split: _ModelLosses, metric: str) -> Table:
     n, title = len(split.losses), f"Where the loss is: {metric}, {split.model}"
     if not n:
         note = f"Not classified: none of the {split.n_shared} tasks that both settings have has a value in both."
         return Table(title, _COLUMNS, (), note)
     others = ": the others have no value in one of them" if n < split.n_shared else ""
     counts = f"Loss from reference to full_rag, on {n} of the {split.n_shared} tasks that both have{others}"
-    return Table(title, _COLUMNS, tuple(_lines(split, n_examples)), f"{counts}. {_LEGEND}")
+    return Table(title, _COLUMNS, tuple(_lines(split)), f"{counts}. {_LEGEND}")
 
 
-def _lines(split: _ModelLosses, n_examples: int) -> Iterator[tuple[Cell, ...]]:
+def _lines(split: _ModelLosses) -> Iterator[tuple[Cell, ...]]:
     for name in CLASSES:
         losses = split.of(name)
         if losses or name not in _ONLY_WITH_TASKS:
-            yield (name, *_cells(split, losses, split.part(name)), _examples(losses, n_examples))
+            yield (name, *_cells(split, losses, split.part(name)), _examples(losses))
     yield ("all", *_cells(split, split.losses, split.part()), "")
 
 
@@ -246,10 +246,10 @@ def _cells(split: _ModelLosses, losses: Sequence[_Loss], part: Value) -> tuple[C
     return (n, Value(n / n_all, n_all, n_all), part, Value(mean, n, n), n_shown)
 
 
-def _examples(losses: Sequence[_Loss], n: int) -> str:
+def _examples(losses: Sequence[_Loss]) -> str:
     """Return the tasks of the largest losses; a task that lost nothing is no example."""
     fallen = sorted((item for item in losses if item.loss > 0), key=lambda item: (-item.loss, item.row.task.task_id))
-    return ", ".join(item.row.task.task_id for item in fallen[:n])
+    return ", ".join(item.row.task.task_id for item in fallen[:N_EXAMPLES])
 
 
 # What errors cost that a conversation carries on: the same model with the benchmark's history and with its own.

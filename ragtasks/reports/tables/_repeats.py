@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from ragtasks.metrics import Metric
 from ragtasks.reports.tables._scores import by_setting, estimate_of, plain_mean, repeatability_of
 from ragtasks.results import Evaluation, ScoredAnswer, anchors_in, drift_lines
 from ragtasks.statistics import EXACT, Repeatability, detectable_difference
-from ragtasks.tables import Cell, Difference, Table, Value, fixed, p_text
+from ragtasks.tables import Cell, Difference, Table, Value, fixed, grouped, p_text
 
 # How far judged scores move where the same judges are asked again, and judges whose verdicts say nothing.
 
@@ -96,19 +97,13 @@ def _remark(found: Repeatability) -> str:
 
 def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a sentence for each thing that the verdicts themselves give reason to distrust."""
-    yield from _constant(evaluations)
-    yield from _low(evaluations)
+    yield from _constant_or_low(evaluations)
     yield from _served(evaluations)
-    groups: dict[tuple[str, str], list[Repeated]] = {}
-    for item in repeated_scores(evaluations):
-        if not item.metric.name.endswith(_RAW):  # the same verdicts, not conditioned: the table has them
-            groups.setdefault((item.model, item.setting), []).append(item)
-    for (model, setting), items in groups.items():
+    # What ends in _raw has the same verdicts, not conditioned: the table has it.
+    shown = (item for item in repeated_scores(evaluations) if not item.metric.name.endswith("_raw"))
+    for (model, setting), items in grouped(shown, lambda item: (item.model, item.setting)).items():
         texts = "; ".join(map(_moves, items))
         yield f"Judged {items[0].found.n_judgings} times, {model} in {setting}: {texts}."
-
-
-_RAW = "_raw"
 
 
 def _moves(item: Repeated) -> str:
@@ -127,10 +122,16 @@ def _moves(item: Repeated) -> str:
 
 _FEWEST_ALIKE = 20
 """Verdicts from which the same one everywhere is worth a line."""
+_DEGREES = ("rb_llm", "rl_f", "rl_r", "rl_mtb")
+"""Rubrics that give degrees: refusals may well be `no` for every answer."""
+_RATINGS, _HALF = "rb_llm", 0.5
 
 
-def _constant(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a line for each judge that gave every response the same verdict under a rubric of degrees."""
+def _constant_or_low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield a line for each judge that gave every response the same verdict under a rubric of degrees.
+
+    Then one for each all of whose ratings lie in the lower half of the scale, as those of 1 to 5 do.
+    """
     values: dict[tuple[str, str, str], list[float]] = {}
     for item in evaluations:
         for row in item.rows:
@@ -143,27 +144,11 @@ def _constant(evaluations: Sequence[Evaluation]) -> Iterator[str]:
                 f"Always the same verdict: {judge} gave {fixed(given[0])} under {rubric} to all {len(given)} answers "
                 f"of {model}: it tells nothing apart."
             )
-
-
-_DEGREES = ("rb_llm", "rl_f", "rl_r", "rl_mtb")
-"""Rubrics that give degrees: refusals may well be `no` for every answer."""
-
-
-_RATINGS, _HALF = "rb_llm", 0.5
-
-
-def _low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a line for each judge all of whose ratings lie in the lower half of the scale, as those of 1 to 5 do."""
-    given: dict[str, list[float]] = {}
-    for item in evaluations:
-        for row in item.rows:
-            for (rubric, judge), value in row.verdict_values.items():
-                if rubric == _RATINGS and value is not None:
-                    given.setdefault(judge, []).append(value)
-    for judge, values in given.items():
-        if len(values) >= _FEWEST_ALIKE and max(values) <= _HALF and len(set(values)) > 1:
+    for judge in dict.fromkeys(judge for judge, rubric, _ in values if rubric == _RATINGS):
+        ratings = [value for key, given in values.items() if key[:2] == (judge, _RATINGS) for value in given]
+        if len(ratings) >= _FEWEST_ALIKE and max(ratings) <= _HALF and len(set(ratings)) > 1:
             yield (
-                f"Low ratings: {judge} gave none of {len(values)} answers more than 5 of 10 under {_RATINGS}: "
+                f"Low ratings: {judge} gave none of {len(ratings)} answers more than 5 of 10 under {_RATINGS}: "
                 "these are poor answers, or it rates from 1 to 5."
             )
 
@@ -171,11 +156,9 @@ def _low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 def _served(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a line for each judge whose server named several models for the verdicts of one evaluation."""
     for item in evaluations:
-        counts: dict[str, dict[str, int]] = {}
-        for row in item.rows:
-            for judge, name in row.served:
-                of_judge = counts.setdefault(judge, {})
-                of_judge[name] = of_judge.get(name, 0) + 1
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for judge, name in (served for row in item.rows for served in row.served):
+            counts[judge][name] += 1
         for judge, names in counts.items():
             if len(names) > 1:
                 listed = ", ".join(f"{name} for {n} answers" for name, n in names.items())

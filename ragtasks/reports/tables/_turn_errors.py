@@ -7,6 +7,7 @@ from functools import partial
 
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Setting
+from ragtasks.reports.tables._losses import N_EXAMPLES
 from ragtasks.reports.tables._scores import by_setting, is_baseline, mean_of, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.tables import Cell, Table, table_of
@@ -24,7 +25,7 @@ _NOTE = (
 )
 
 
-def turn_error_tables(evaluations: Sequence[Evaluation], *, n_examples: int = 3) -> list[Table]:
+def turn_error_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return the kinds by model for each setting, then by part for few models; none where no turn was looked at."""
     tables = []
     for setting, systems in _systems(evaluations).items():
@@ -37,7 +38,7 @@ def turn_error_tables(evaluations: Sequence[Evaluation], *, n_examples: int = 3)
                 (name, _SAYS[name], *map(mean, systems.values())) for name, mean in means.items()
             ]
             lines.append(("turns", "looked at", *map(len, systems.values())))
-            legend = tuple(_examples(models, means, n_examples)) if n_examples else ()
+            legend = tuple(_examples(models, means))
             tables.append(Table(title, ("kind", "the answer", *systems), tuple(lines), _NOTE, legend))
         for model, rows in models.items() if means and len(models) <= _MOST_MODELS else ():
             parts = (((part.dimension, part.value), part.of(rows)) for part in row_slices(rows))
@@ -76,9 +77,10 @@ def _most(model: str, rows: Sequence[ScoredAnswer]) -> str:
     return f"{model}: {' and '.join(parts)} of {len(rows)} turns" if parts else ""
 
 
-def _examples(models: Mapping[str, Sequence[ScoredAnswer]], names: Iterable[str], n: int) -> Iterator[str]:
+def _examples(models: Mapping[str, Sequence[ScoredAnswer]], names: Iterable[str]) -> Iterator[str]:
     for name in names:
         for model, rows in models.items():
             found = [row.task.task_id for row in rows if row.turn_error_kind == name]
             if found:
-                yield f"{name}, {model}: {', '.join(found[:n])}" + (f" and {len(found) - n} more" if found[n:] else "")
+                more = f" and {len(found) - N_EXAMPLES} more" if len(found) > N_EXAMPLES else ""
+                yield f"{name}, {model}: {', '.join(found[:N_EXAMPLES])}{more}"

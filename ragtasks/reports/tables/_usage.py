@@ -7,16 +7,17 @@ no table.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ragtasks.clients import AMOUNTS, Spent
 from ragtasks.metrics import Metric
-from ragtasks.reports.tables._scores import by_setting, column_of, mean_of
+from ragtasks.reports.tables._scores import by_setting, column_of, metric_columns
 from ragtasks.results import MODEL, USAGE_METRICS, Evaluation, ScoredAnswer
 from ragtasks.statistics import LEVEL, Column, compare_columns, estimate_quantile, estimate_ratio
-from ragtasks.tables import Cell, Table
+from ragtasks.tables import Cell, Table, Value, table_of
 
 TITLE = "Quality against cost"
 """Title of the table."""
@@ -39,89 +40,76 @@ _NOTE = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _System:
-    """The rows of one model in one setting."""
-
-    setting: str
-    model: str
-    rows: tuple[ScoredAnswer, ...]
-
-    def has(self, name: str) -> bool:
-        return any(row.values.get(name) is not None for row in self.rows)
+_System = tuple[str, str]
+"""Setting and model."""
+_Rows = Sequence[ScoredAnswer]
 
 
 def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> list[Table]:
     """Return the table of quality against cost, [] where nothing was counted."""
-    systems = [_System(*names, tuple(rows)) for names, rows in by_setting(evaluations)]
-    spent = [line for item in evaluations for line in _spending_lines(item)]
-    systems = [system for system in systems if any(map(system.has, METRICS))] or (systems if spent else [])
+    systems = dict(by_setting(evaluations))
+    legend = [line for item in evaluations for line in _spending_lines(item)]
+    counted = {system: rows for system, rows in systems.items() if any(_has(rows, name) for name in METRICS)}
+    systems = counted or (systems if legend else {})
     if not systems:
         return []
-    names = [name for name in _AMOUNTS if any(system.has(name) for system in systems)]
     fronts = _fronts(systems, quality) if quality else {}
-    columns = _columns(names, quality, systems, fronts)
-    cells = tuple((item.setting, item.model, *_cells(item, columns[2:], quality, fronts)) for item in systems)
-    legend = spent
+    columns = _columns(list(systems.values()), quality)
     if fronts and quality:
         cost = sorted({name for name, _ in fronts.values()}, key=COSTS.index)
         what = f"no other system is better by {quality.name} and takes less {' or '.join(cost)}"
         legend.insert(0, f"front: {what}; {_SURE}")
-    return [Table(TITLE, columns, cells, _NOTE, tuple(legend))]
+    table = replace(table_of(TITLE, ("setting", "model"), systems.items(), columns, _NOTE), legend=tuple(legend))
+    if fronts:
+        places = (fronts.get(system, ("", "-"))[1] for system in systems)
+        rows = tuple((*row, place) for row, place in zip(table.rows, places, strict=True))
+        table = replace(table, columns=(*table.columns, FRONT), rows=rows)
+    return [table]
 
 
 _SURE = "beaten: both differences are significant by Holm over all pairs; not surely beaten: they are not."
 
 
-def _columns(
-    names: Sequence[str], quality: Metric | None, systems: Sequence[_System], fronts: Mapping[_System, object]
-) -> tuple[str, ...]:
-    """Return the heads: the amounts that any system has, p95 where that says more, quality for tokens, the front."""
-    amounts = [head for name in names for head in ([name, f"{name} p95"] if name in _WITH_QUANTILE else [name])]
-    if quality is None:
-        return ("setting", "model", *amounts)
-    has_tokens = any(system.has("tokens") and system.has(quality.name) for system in systems)
-    per_tokens = [_per_tokens(quality)] if has_tokens and quality.bounds[0] >= 0 else []
-    return ("setting", "model", quality.name, *amounts, *per_tokens, *([FRONT] if fronts else []))
+def _has(rows: _Rows, name: str) -> bool:
+    return any(row.values.get(name) is not None for row in rows)
 
 
-def _per_tokens(quality: Metric) -> str:
-    return f"{quality.name} per 1,000 tokens"
+def _columns(systems: Sequence[_Rows], quality: Metric | None) -> dict[str, Callable[[_Rows], Cell]]:
+    """Return quality, the amounts that any system has, p95 where that says more, and quality for tokens."""
+    columns = metric_columns([quality.name], {quality.name: quality}) if quality else {}
+    for name in _AMOUNTS:
+        if any(_has(rows, name) for rows in systems):
+            columns |= metric_columns([name], METRICS)
+            if name in _WITH_QUANTILE:
+                columns[f"{name} p95"] = partial(_p95, name=name)
+    both = [rows for rows in systems if quality and _has(rows, "tokens") and _has(rows, quality.name)]
+    if quality and both and quality.bounds[0] >= 0:
+        columns[f"{quality.name} per 1,000 tokens"] = partial(_per_tokens, name=quality.name)
+    return columns
 
 
-def _cells(
-    system: _System, heads: Sequence[str], quality: Metric | None, fronts: Mapping[_System, tuple[str, str]]
-) -> Iterator[Cell]:
-    conversations = [row.task.conversation_id for row in system.rows]
-    for head in heads:
-        name = head.removesuffix(" p95")
-        values = [row.values.get(name) for row in system.rows]
-        if head == FRONT:
-            yield fronts[system][1] if system in fronts else "-"
-        elif quality and head == _per_tokens(quality):
-            scores = [row.values.get(quality.name) for row in system.rows]
-            thousands = [None if (n := row.values.get("tokens")) is None else n / 1000 for row in system.rows]
-            yield estimate_ratio(scores, thousands, conversations)
-        elif head != name:
-            yield estimate_quantile(values, conversations, _SHARE)
-        else:
-            metric = METRICS.get(name) or quality
-            yield mean_of(system.rows, name, metric.bounds if metric else (0.0, 1.0))
+def _p95(rows: _Rows, name: str) -> Value:
+    return estimate_quantile([row.values.get(name) for row in rows], [row.task.conversation_id for row in rows], _SHARE)
+
+
+def _per_tokens(rows: _Rows, name: str) -> Value:
+    thousands = [None if (n := row.values.get("tokens")) is None else n / 1000 for row in rows]
+    return estimate_ratio([row.values.get(name) for row in rows], thousands, [row.task.conversation_id for row in rows])
 
 
 # The front: systems of one setting in pairs, on the answers that both scored, as everywhere that systems compare.
 
 
-def _fronts(systems: Sequence[_System], quality: Metric) -> dict[_System, tuple[str, str]]:
+def _fronts(systems: Mapping[_System, _Rows], quality: Metric) -> dict[_System, tuple[str, str]]:
     """Return system -> what its cost is, and its place; none in a setting where the systems share no cost."""
     found: dict[_System, tuple[str, str]] = {}
-    for setting in dict.fromkeys(system.setting for system in systems):
-        members = [item for item in systems if item.setting == setting and item.has(quality.name)]
-        cost = next((name for name in COSTS if all(item.has(name) for item in members)), None)
+    for setting in dict.fromkeys(name for name, _ in systems):
+        members = [item for item in systems if item[0] == setting and _has(systems[item], quality.name)]
+        cost = next((name for name in COSTS if all(_has(systems[item], name) for item in members)), None)
         if cost is None or len(members) < 2 or quality.higher_is_better is None:
             continue
         columns = [
-            [column_of(item.rows, metric, item.model) for item in members] for metric in (quality, METRICS[cost])
+            [column_of(systems[item], metric, item[1]) for item in members] for metric in (quality, METRICS[cost])
         ]
         found |= {item: (cost, text) for item, text in zip(members, front_of(*columns), strict=True)}
     return found

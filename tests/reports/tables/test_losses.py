@@ -17,7 +17,6 @@ from ragtasks.reports.tables._losses import NO_IDK, OTHER, loss_sentence, loss_t
 from ragtasks.results import Evaluation, ScoredAnswer, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
 from ragtasks.tables import Cell, Table, Value
-from tests._messages import raises
 from tests.reports._rows import evaluation, without_intervals
 from tests.reports._rows import row as row_of
 from tests.reports._saved import save
@@ -36,9 +35,9 @@ def pair(task_id: str, before: float | None, after: float | None, **changes: Any
     return [row(task_id, before, "reference"), row(task_id, after, **changes)]
 
 
-def tables(evaluations: Sequence[Evaluation], metric: str = METRIC, *, n_examples: int = 3) -> list[Table]:
+def tables(evaluations: Sequence[Evaluation], metric: str = METRIC) -> list[Table]:
     """Return the tables with their scores, without intervals."""
-    return [without_intervals(table) for table in loss_tables(evaluations, metric, n_examples=n_examples)]
+    return [without_intervals(table) for table in loss_tables(evaluations, metric)]
 
 
 def number(cell: Cell) -> float | None:
@@ -113,11 +112,10 @@ def test_a_table_by_hand() -> None:
 def test_examples_are_the_largest_losses_and_no_task_that_lost_nothing() -> None:
     losses = {"b": 0.5, "a": 0.5, "d": 1.0, "c": 0.25, "kept": 0.0, "risen": -0.5}
     rows = [part for name, loss in losses.items() for part in pair(name, 0.5 + loss / 2, 0.5 - loss / 2, n_found=0)]
-    for n, expected in ((0, ""), (2, "d, a"), (9, "d, a, b, c")):
-        (table,) = tables([evaluation(rows)], n_examples=n)
-        assert line(table, MISSED)[-1] == expected
-    with raises(ValueError):
-        loss_tables([evaluation(rows)], METRIC, n_examples=-1)
+    (table,) = tables([evaluation(rows)])
+    assert line(table, MISSED)[-1] == "d, a, b"
+    (table,) = tables([evaluation([row for row in rows if row.task.task_id in {"c", "kept", "risen"}])])
+    assert line(table, MISSED)[-1] == "c"
 
 
 def test_models_stand_side_by_side_each_on_its_own_tasks() -> None:
