@@ -290,12 +290,12 @@ def test_looks_begin_where_a_test_may_and_end_with_everything(n: int, turns: int
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"margin": 0.0}, "--margin 0"),
-        ({"margin": -1.0}, "--margin -1"),
-        ({"margin": float("nan")}, "--margin nan"),
+        ({"margin": 0.0}, "margin 0"),
+        ({"margin": -1.0}, "margin -1"),
+        ({"margin": float("nan")}, "margin nan"),
         ({"margin": 1.5}, "below 1"),
-        ({"bounds": (0.0, float("inf"))}, "give --margin"),
-        ({"bounds": (0.0, float("inf")), "margin": float("inf")}, "--margin inf"),
+        ({"bounds": (0.0, float("inf"))}, "name a margin"),
+        ({"bounds": (0.0, float("inf")), "margin": float("inf")}, "margin inf"),
         ({"level": 0.5}, "level"),
         ({"systems": ("a",)}, "two systems"),
         ({"systems": ("a", "a")}, "two systems"),
