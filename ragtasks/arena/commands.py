@@ -129,9 +129,7 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
     found.require_coverage()
 
 
-@commands.command(
-    epilog="Example: ragtasks arena ratings votes.jsonl; ragtasks arena ratings arena.sqlite --save people.jsonl"
-)
+@commands.command(epilog="Example: ragtasks arena ratings votes.jsonl")
 def ratings(
     votes: Annotated[list[Path], typer.Argument(help="Votes: files of `arena battle` (.jsonl), databases of `serve`.")],
     save: Annotated[Path | None, typer.Option(help="File for the votes, .jsonl.")] = None,

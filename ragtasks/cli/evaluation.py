@@ -27,7 +27,7 @@ from ragtasks.cli.options import (
 )
 from ragtasks.cli.reporting import conclude, conclude_runs
 from ragtasks.cli.score import Scoring, SystemInput, input_of_file, input_of_traces, is_of_own_rows
-from ragtasks.clients import Endpoint, endpoint_requirements
+from ragtasks.clients import judge_requirements
 from ragtasks.config import (
     FILE_NAME,
     EvaluationConfig,
@@ -151,16 +151,7 @@ class _Session:
         page = [writable_file(self.page, "report.html")] if self.page is not None else []
         later = self.evaluation.judges if self.evaluation.until_decided is not None else ()
         judges = config_from_options({"judges": list(later)}).judges
-        return [
-            writable_folder(self.folder, "output"),
-            *page,
-            *(
-                one
-                for judge in judges
-                if isinstance(judge, Endpoint)
-                for one in endpoint_requirements(judge, "judge", secret)
-            ),
-        ]
+        return [writable_folder(self.folder, "output"), *page, *judge_requirements(judges, secret)]
 
     def notes(self) -> dict[str, Any]:
         """Return how results say what was asked for."""

@@ -64,14 +64,14 @@ def init(  # noqa: PLR0917 (one parameter an option)
 
         echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return
-    subject: dict[str, Any] = {
-        "model": model,
-        "answers": answers,
-        "traces": traces,
-        "endpoint": endpoint,
-        "retriever": retriever,
+    sections: dict[str, dict[str, Any]] = {
+        "model": {"name": model, **({"server": server} if server else {})},
+        "answers": {"file": answers},
+        "traces": {"file": traces},
+        "endpoint": {"base_url": endpoint, "protocol": protocol},
+        "retriever": {"line": retriever},
     }
-    named = [key for key, value in subject.items() if value is not None]
+    named = [key for key, section in sections.items() if next(iter(section.values())) is not None]
     if len(named) > 1:
         raise ConfigurationError(f"init: names {' and '.join('--' + key for key in named)}. Next step: name one")
     if server is not None and model is None:
@@ -81,11 +81,10 @@ def init(  # noqa: PLR0917 (one parameter an option)
     asked: dict[str, Any] = {"benchmark": benchmark, "settings": [item.value for item in setting or ()]}
     asked |= {"data": data, "judges": list(judge or ())}
     if named:
-        key, value = named[0], subject[named[0]]
-        asked[key] = _section(key, str(value), server, protocol)
+        asked[named[0]] = sections[named[0]]
         if _is_of_own_rows(asked) and (data or setting):
             raise ConfigurationError(
-                f"init: {value} holds questions of its own. Next step: leave out --data and --setting"
+                f"init: {answers or traces} holds questions of its own. Next step: leave out --data and --setting"
             )
     elif at_terminal():
         asked |= _questions()
@@ -100,14 +99,6 @@ def init(  # noqa: PLR0917 (one parameter an option)
 def at_terminal() -> bool:
     """Return whether somebody is there to be asked."""
     return sys.stdin.isatty()
-
-
-def _section(key: str, value: str, server: str | None, protocol: str) -> Any:
-    if key == "model":
-        return {"name": value, **({"server": server} if server else {})}
-    if key == "endpoint":
-        return {"base_url": value, "protocol": protocol}
-    return {"line" if key == "retriever" else "file": value}
 
 
 def _questions() -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 
 from ragtasks.benchmarks import added_benchmark_names, benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.cli.app import echo, may_be_replaced
-from ragtasks.clients import Endpoint, endpoint_of, endpoint_requirements
+from ragtasks.clients import Endpoint, endpoint_of, judge_requirements
 from ragtasks.config import EvaluationConfig, json_or_text, parsed_metadata, validated
 from ragtasks.config.environment import data_folder, reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, missing_path
@@ -145,7 +145,7 @@ def names_results(name: str) -> bool:
 def named_judges(judges: Sequence[Any]) -> list[Endpoint]:
     """Return the judges of some names, whose libraries and keys are here; no request is sent."""
     endpoints = [endpoint_of(text) for text in judges]
-    require([one for judge in endpoints for one in endpoint_requirements(judge, "judge", secret)], with_requests=False)
+    require(judge_requirements(endpoints, secret), with_requests=False)
     return endpoints
 
 

@@ -44,21 +44,25 @@ def list_results(
 ) -> None:
     """Print one line for each model, benchmark and setting, and for each stored run; files that cannot be read too."""
     from ragtasks.reports.history import History, read_history, render_list, render_skipped, select_entries
-    from ragtasks.reports.leaderboard import write_leaderboard
 
-    place = folder or Path("results")
-    if folder or leaderboard or place.is_dir():
-        history = read_history(place) if leaderboard is None else _ranked(place)
-        found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting)
-        if leaderboard is None:
-            echo(render_list(found, place))
-        else:
-            with step("ranking the results"):
-                write_leaderboard(History(tuple(found), history.skipped), place, leaderboard)
-            echo(f"wrote {leaderboard}, evaluations: {len(found)}")
+    place, chosen = folder or Path("results"), {"benchmark": benchmark, "model": model, "setting": setting}
+    if leaderboard is not None:
+        from ragtasks.reports.leaderboard import write_leaderboard
+
+        with step("reading and ranking the results"):
+            history = _ranked(place)
+            found = select_entries(history.entries, **chosen)
+            write_leaderboard(History(tuple(found), history.skipped), place, leaderboard)
+        echo(f"wrote {leaderboard}, evaluations: {len(found)}")
+        if history.skipped:
+            echo(render_skipped(history.skipped, place))
+        return
+    if folder or place.is_dir():
+        history = read_history(place)
+        echo(render_list(select_entries(history.entries, **chosen), place))
         if history.skipped:
             echo("", render_skipped(history.skipped, place))
-    if folder is None and leaderboard is None:
+    if folder is None:
         echo(*([""] if place.is_dir() else []), *_stored_runs())
 
 

@@ -35,7 +35,7 @@ def list_tasks(
     chosen = sorted((task for task in found if benchmark in {None, task.folder}), key=lambda task: task.folder)
     rows = tuple((task.folder, task.name, ", ".join(task.members) or "-") for task in chosen)
     table = Table("Names that --tasks takes", ("benchmark", "name", "group of"), rows)
-    echo(render([Section("Harness tasks", {}, (table,))], form))
+    put(render([Section("Harness tasks", {}, (table,))], form))
 
 
 @commands.command("export")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from http.client import HTTPException
@@ -27,6 +27,12 @@ _CACHED = "; --no-probe goes on without it, for replies that are all cached"
 def endpoint_requirements(endpoint: Endpoint, role: str, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of a chat model behind a server; `role` is its task, such as `judge`."""
     return _of_server(endpoint, role, secrets, OpenAIClient)
+
+
+def judge_requirements(judges: Iterable[object], secrets: Secrets) -> list[Requirement]:
+    """Return the requirements of judges behind servers; the harness loads the others in this process."""
+    endpoints = [judge for judge in judges if isinstance(judge, Endpoint)]
+    return [one for endpoint in endpoints for one in endpoint_requirements(endpoint, "judge", secrets)]
 
 
 def encoder_endpoint_requirements(endpoint: Endpoint, secrets: Secrets) -> list[Requirement]:

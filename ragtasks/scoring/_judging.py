@@ -15,7 +15,7 @@ from ragtasks.clients import (
     Spending,
     check_reply_cache,
     credentials_for,
-    endpoint_requirements,
+    judge_requirements,
 )
 from ragtasks.config import EvaluationConfig, HarnessModel, Judge
 from ragtasks.config.environment import anchor_file, card_folder, data_folder, reply_cache_file, secret
@@ -77,8 +77,7 @@ class Judging:
     @staticmethod
     def requirements(config: EvaluationConfig) -> list[Requirement]:
         """Return the requirements of the judges behind servers."""
-        endpoints = [judge for judge in config.judges if isinstance(judge, Endpoint)]
-        return [one for endpoint in endpoints for one in endpoint_requirements(endpoint, "judge", secret)]
+        return judge_requirements(config.judges, secret)
 
     def prepare(self, local_judge: LocalJudge | None) -> None:
         """Open the judges, so that a missing library or key is reported before a model answers."""

@@ -215,7 +215,7 @@ EXAMPLES = Walk(
         "^ragtasks review results": TRAINED,
         "^ragtasks arena forms": "needs forms that people filled in; tests/arena runs it",
         "^ragtasks judges": "asks a judge thousands of times, or about files that are not public",
-        "^ragtasks tasks (un)?link|^lm_eval": "changes the lm_eval of this environment; tests/harness runs it",
+        "^ragtasks tasks link|^lm_eval": "changes the lm_eval of this environment; tests/harness runs it",
     },
 )
 """The examples of `--help`, in the order of its groups: one finds what the one before wrote."""
