@@ -9,6 +9,7 @@ import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,15 @@ from ragtasks.clients import Spending, Spent, priced
 from ragtasks.config import EvaluationConfig, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, masked
-from ragtasks.files import run_key, seconds_a_query, spending_of_run
+from ragtasks.files import OFFICIAL, run_key, seconds_a_query, spending_of_run
 from ragtasks.harness.answering import model_in_use, served_model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, PromptBudget, TaskPrompts, refuse_chat_endpoint
-from ragtasks.harness.scores import TaskAnswers, TaskScores, score_together
+from ragtasks.harness.scores import TaskAnswers, TaskScores
 from ragtasks.metrics import Metric
 from ragtasks.records import Passage, Setting
 from ragtasks.results import ScoredAnswer, logged_scoring, logged_values, saved_answer
-from ragtasks.scoring import given_metrics, shared_scorer
+from ragtasks.scoring import check_answers, given_metrics, record_checked, shared_scorer, with_turn_error
 from ragtasks.suites import suite_named, suite_with
 
 # The harness task of ragtasks: real chat messages in, batch-scored answers out.
@@ -337,6 +338,30 @@ def _of_run(run: str, spending: Spending) -> Spending:
 
 _ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()
 """The tasks whose requests were built: one evaluation's, and what an aborted one may have left."""
+
+
+def score_together(tasks: Sequence[ConversationTask]) -> None:
+    """Score the answers of tasks that share a scorer in one pass and hand each task its own.
+
+    Implausible answers are marked, logged and counted by setting, except those of a baseline.
+    """
+    tasks = sorted(tasks, key=lambda task: task.task_name)
+    answers = [answer for task in tasks for answer in task.answers()]
+    _LOGGER.info("scoring %d answers of %d task%s", len(answers), len(tasks), "" if len(tasks) == 1 else "s")
+    first = tasks[0]
+    scored = first.scorer.score(answers)
+    if getattr(model_in_use(), "is_baseline", False):
+        scored = [with_turn_error(answer) for answer in scored]
+    else:
+        is_official = first.evaluation.run == OFFICIAL
+        checked, scored = check_answers(first.benchmark.label, scored, first.benchmark if is_official else None)
+        for found in checked:
+            for line in found.lines:
+                _LOGGER.warning("%s: %s", found.where, line)
+            record_checked(found, first.evaluation.max_implausible)
+    remaining = iter(scored)
+    for task in tasks:
+        task.take_scores(islice(remaining, len(task.instances)))
 
 
 # What is looked at before a harness task asks anything: its YAML's metrics, and keys among the model's arguments.

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
 
 from ragtasks.benchmarks import Doc, passage_rows
-from ragtasks.files import OFFICIAL
-from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.answers import NoAnswer, SystemAnswer
 from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.results import ScoredAnswer, saved_summary
-from ragtasks.scoring import check_answers, plausibility_of, record_checked, with_turn_error
-
-if TYPE_CHECKING:
-    from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.scoring import plausibility_of
 
 
 class TaskScores:
@@ -131,35 +124,6 @@ def mean_of_scored(values: Iterable[float]) -> MeanOfScored:
     found = MeanOfScored(sum(scored) / len(scored) if scored else math.nan)
     found.n_scored, found.n_unscored = len(scored), len(given) - len(scored)
     return found
-
-
-# One pass of scoring over the answers of several harness tasks: an encoder or a judge sees all of them at once.
-
-_LOGGER = logging.getLogger(__name__)
-
-
-def score_together(tasks: Sequence[ConversationTask]) -> None:
-    """Score the answers of tasks that share a scorer in one pass and hand each task its own.
-
-    Implausible answers are marked, logged and counted by setting, except those of a baseline.
-    """
-    tasks = sorted(tasks, key=lambda task: task.task_name)
-    answers = [answer for task in tasks for answer in task.answers()]
-    _LOGGER.info("scoring %d answers of %d task%s", len(answers), len(tasks), "" if len(tasks) == 1 else "s")
-    first = tasks[0]
-    scored = first.scorer.score(answers)
-    if getattr(model_in_use(), "is_baseline", False):
-        scored = [with_turn_error(answer) for answer in scored]
-    else:
-        is_official = first.evaluation.run == OFFICIAL
-        checked, scored = check_answers(first.benchmark.label, scored, first.benchmark if is_official else None)
-        for found in checked:
-            for line in found.lines:
-                _LOGGER.warning("%s: %s", found.where, line)
-            record_checked(found, first.evaluation.max_implausible)
-    remaining = iter(scored)
-    for task in tasks:
-        task.take_scores(islice(remaining, len(task.instances)))
 
 
 # What came back for the requests of one harness task: the text of each reply, and the passages that it is based on.
