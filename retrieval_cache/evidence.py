@@ -39,7 +39,10 @@ def evidence_table(benchmark: Benchmark, runs: Mapping[str, Run | None]) -> Tabl
     facts = {
         key: evidence for domain in side.domains for key, evidence in side.load_facts(benchmark.root, domain).items()
     }
-    texts = _passage_texts(benchmark, side.domains, [run for run in runs.values() if run is not None])
+    ranked = [ranking[:DEPTH] for run in runs.values() for ranking in (run or {}).values()]
+    wanted = {item.passage_id for ranking in ranked for item in ranking}
+    passages = corpus_passages(benchmark, side.domains) if wanted else ()
+    texts = {passage.passage_id: passage.text for passage in passages if passage.passage_id in wanted}
     scores = {name: _support_scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
     reasons = dict.fromkeys(
         f"{name}: {s.reason}" for name, evidence in scores.items() for s in evidence.values() if s.reason
@@ -69,15 +72,6 @@ def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | No
         ),
         legend=tuple(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS),
     )
-
-
-def _passage_texts(benchmark: Benchmark, domains: Sequence[str], runs: Sequence[Run]) -> dict[str, str]:
-    """Return passage id -> text of what stands on the first ranks of any run, as far as the corpus has it."""
-    wanted = {item.passage_id for run in runs for ranking in run.values() for item in ranking[:DEPTH]}
-    if not wanted:
-        return {}
-    passages = (passage for passage in corpus_passages(benchmark, domains) if passage.passage_id in wanted)
-    return {passage.passage_id: passage.text for passage in passages}
 
 
 def corpus_passages(benchmark: Benchmark, domains: Iterable[str]) -> Iterator[Passage]:

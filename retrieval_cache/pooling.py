@@ -64,17 +64,14 @@ def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
         passages = [with_text(one) for one in rows]
         for wrong in (one for one in passages if isinstance(one, str)):
             problems.add(number, "a text of every candidate", wrong, topic.topic_id)
-        yield _task(topic.topic_id, topic.text), [one for one in passages if isinstance(one, Passage)]
+        task = Task(
+            task_id=topic.topic_id,
+            conversation_id=topic.topic_id,
+            turn=1,
+            domain="",
+            messages=(Message(Role.USER, topic.text),),
+            target="",
+            answerability=Answerability.ANSWERABLE,
+        )
+        yield task, [one for one in passages if isinstance(one, Passage)]
     problems.raise_if_any()
-
-
-def _task(topic_id: str, text: str) -> Task:
-    return Task(
-        task_id=topic_id,
-        conversation_id=topic_id,
-        turn=1,
-        domain="",
-        messages=(Message(Role.USER, text),),
-        target="",
-        answerability=Answerability.ANSWERABLE,
-    )

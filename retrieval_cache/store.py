@@ -168,15 +168,13 @@ def list_runs(runs: Sequence[StoredRun]) -> list[str]:
 
     A folder of one's own is called as it was when the run was made; the revision tells two of one name apart.
     """
-    rows = [("run", "data", "revision", "retriever", "queries"), *map(_cells, runs)]
+    rows = [("run", "data", "revision", "retriever", "queries")]
+    for run in runs:
+        spec, label = run.manifest.spec, data_label(run.manifest)
+        retriever, queries = spec["retriever"]["name"], _queries_label(run.manifest)
+        rows.append((run.folder.name, label, spec["revision"][:_SHORT], retriever, queries))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _cells(run: StoredRun) -> tuple[str, ...]:
-    spec = run.manifest.spec
-    name, revision = run.folder.name, spec["revision"][:_SHORT]
-    return name, data_label(run.manifest), revision, spec["retriever"]["name"], _queries_label(run.manifest)
 
 
 def _queries_label(manifest: Manifest) -> str:

@@ -69,13 +69,8 @@ def publish(part: Path, target: Path) -> None:
     with part.open("r+b") as file:
         os.fsync(file.fileno())
     part.replace(target)
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring a rename to the disk, where the file system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):  # not every file system can bring a rename to the disk
+        handle = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

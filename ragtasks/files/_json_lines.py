@@ -42,7 +42,7 @@ class Problems:
 
     def __init__(self, path: Path, what: str, next_step: str) -> None:
         self.path = path
-        self._what = what
+        self.what = what
         self._next_step = next_step
         self._lines: list[tuple[str, str]] = []  # what is expected, and the error
 
@@ -66,18 +66,12 @@ class Problems:
         # There is nothing to fix in a file that cannot be read; one that can be fetched is fetched again.
         fixable = self._next_step.startswith(("fix ", "correct "))
         next_step = "check the path, and whether you may read the file" if fixable else self._next_step
-        return listed_error(f"{self._what}: {self.path}", [found], next_step)
-
-    def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
-        """Return the one error of a file that is in another form as a whole, in place of those by line."""
-        self._lines.clear()
-        expected = "JSON lines: an object a line, in UTF-8"
-        return BenchmarkFileError(self._what, where=str(self.path), expected=expected, found=found, next_step=next_step)
+        return listed_error(f"{self.what}: {self.path}", [found], next_step)
 
     def raise_if_any(self) -> None:
         """Raise one error with every error noted so far; of many of one kind, with the first ones."""
         if self._lines:
-            what, shown = f"{self._what}: {self.path}", _first_of_each_kind(self._lines)
+            what, shown = f"{self.what}: {self.path}", _first_of_each_kind(self._lines)
             raise listed_error(what, shown, self._next_step, n_errors=len(self))
 
 
@@ -235,7 +229,10 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
         else:
             problems.add(number, "one JSON object", row)
     if len(problems) and not has_objects and (form := _other_form(problems.path)):
-        raise problems.other_form(*form)
+        found, next_step = form
+        expected = "JSON lines: an object a line, in UTF-8"
+        where = str(problems.path)
+        raise BenchmarkFileError(problems.what, where=where, expected=expected, found=found, next_step=next_step)
 
 
 def _other_form(path: Path) -> tuple[str, str] | None:
@@ -410,7 +407,8 @@ def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
     Raises:
         ValueError: (what was expected, what was found).
     """
-    given = {key: _plain_number(record[key]) for key in USAGE_KEYS if record.get(key) is not None}
+    given = {key: record[key] for key in USAGE_KEYS if record.get(key) is not None}
+    given = {key: value.item() if hasattr(value, "item") else value for key, value in given.items()}  # of numpy
     currency = given.pop("currency", None)
     for key, value in given.items():
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
@@ -424,12 +422,6 @@ def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
         raise ValueError(f'`currency`: "{_CURRENCY}" beside `cost`', currency or "no currency")
     names = {"cost": "dollars"}
     return {names.get(key, key): value for key, value in given.items()}
-
-
-def _plain_number(value: Any) -> Any:
-    """Return the number that a number of numpy is; anything else as it is."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else value
 
 
 # Rows of Parquet files, a bounded piece at a time.

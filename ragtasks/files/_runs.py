@@ -166,11 +166,6 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
         digest.update(line)
     if digest.hexdigest() != manifest.files.get(path):
         raise CacheError(f"{folder / path} has other bytes than were written; remove the run and make it again")
-    return Contexts(manifest.name, setting, _contexts_of(folder / path, lines))
-
-
-def _contexts_of(path: Path, lines: Iterable[bytes]) -> dict[str, tuple[Passage, ...]]:
-    """Return task id -> passages of a file of contexts, each task once."""
     found: dict[str, tuple[Passage, ...]] = {}
     errors: list[str] = []
     for number, line in enumerate(lines, start=1):
@@ -185,27 +180,32 @@ def _contexts_of(path: Path, lines: Iterable[bytes]) -> dict[str, tuple[Passage,
                 errors.append(f"line {number}: task {row.task_id!r} is there already")
             found[row.task_id] = row.passages
     if errors:
-        raise _corrupt("contexts of a stored run", path, "a task id and its passages in each line", errors)
-    return found
+        raise _corrupt("contexts of a stored run", folder / path, "a task id and its passages in each line", errors)
+    return Contexts(manifest.name, setting, found)
 
 
 def run_key(store: Path, name: str) -> str | None:
-    """Return the key of a stored run, a hash of all it was made of; None for what is no stored run."""
+    """Return the key of a stored run, a hash of all it was made of; None if no run of that name is stored."""
+    manifest = _stored_manifest(store, name)
+    return None if manifest is None else manifest.key
+
+
+def _stored_manifest(store: Path, name: str) -> Manifest | None:
     folder = run_folder(store, name)
-    return read_manifest(folder).key if (folder / MANIFEST).is_file() else None
+    return read_manifest(folder) if (folder / MANIFEST).is_file() else None
 
 
 def seconds_a_query(store: Path, name: str) -> dict[str, float]:
     """Return domain -> seconds that searching took a query when a stored run was made; without what was not timed."""
-    folder = run_folder(store, name)
-    found = read_manifest(folder).metadata.get("searching", {}) if (folder / MANIFEST).is_file() else {}
+    manifest = _stored_manifest(store, name)
+    found = {} if manifest is None else manifest.metadata.get("searching", {})
     return {domain: timed["seconds"] / timed["queries"] for domain, timed in found.items()}
 
 
 def spending_of_run(store: Path, name: str) -> dict[str, list[dict[str, Any]]]:
     """Return who was asked, such as `rewriter openai/m` -> sums of what the replies took when a stored run was made."""
-    folder = run_folder(store, name)
-    metadata = read_manifest(folder).metadata if (folder / MANIFEST).is_file() else {}
+    manifest = _stored_manifest(store, name)
+    metadata = {} if manifest is None else manifest.metadata
     found: dict[str, list[dict[str, Any]]] = {}
     for part in (metadata.get("rewriting", {}), *metadata.get("retrieval", {}).values()):
         for who, calls in part.get("spending", {}).items():
@@ -234,16 +234,11 @@ def read_manifest(folder: Path) -> Manifest:
         raise _corrupt("manifest of a run", path, expected, [str(error)]) from error
     if content["key"] != key:
         raise CacheError(f"manifest {path} was changed by hand: its key does not fit its content")
-    outside = [file for file in manifest.files if not _lies_below(file)]
+    paths = {file: PurePosixPath(file) for file in manifest.files}
+    outside = [file for file, path in paths.items() if path.is_absolute() or ".." in path.parts]
     if outside:
         raise CacheError(f"manifest {path} names files outside of its folder ({outside[0]!r}): do not use this run")
     return manifest
-
-
-def _lies_below(file: str) -> bool:
-    """Return whether a path of a manifest stays in the run's folder."""
-    path = PurePosixPath(file)
-    return not path.is_absolute() and ".." not in path.parts
 
 
 # Rankings and judgements in TREC's formats: lines of runs and qrels, and whole runs.

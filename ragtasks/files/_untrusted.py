@@ -89,7 +89,16 @@ def loading(
 
 def refuse_pickles(purpose: str, name: str | Path) -> None:
     """Refuse a model's folder that has weights as pickles; a name on the hub passes."""
-    if pickles := _pickles(Path(name)):
+    folder = Path(name)
+    candidates = sorted(folder.rglob("*")) if folder.is_dir() else []
+    pickles = [
+        path.relative_to(folder).as_posix()
+        for path in candidates
+        if path.suffix.lower() in _PICKLES
+        and not path.name.startswith(_NO_PICKLE)
+        and not any(path.parent.glob(_WEIGHTS))
+    ]
+    if pickles:
         raise ConfigurationError(
             purpose,
             where=f"model {str(name)!r}",
@@ -98,15 +107,6 @@ def refuse_pickles(purpose: str, name: str | Path) -> None:
             next_step="take a version of the model with .safetensors, or, if you trust the folder, convert it "
             "(AutoModel.from_pretrained(FOLDER).save_pretrained(NEW))",
         )
-
-
-def _pickles(folder: Path) -> list[str]:
-    """Return the files of a folder that hold weights as pickles and have no `.safetensors` beside them."""
-    if not folder.is_dir():
-        return []
-    candidates = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _PICKLES)
-    candidates = (path for path in candidates if not path.name.startswith(_NO_PICKLE))
-    return [path.relative_to(folder).as_posix() for path in candidates if not any(path.parent.glob(_WEIGHTS))]
 
 
 def _reason(error: Exception) -> str:
@@ -198,7 +198,14 @@ class BoundedProcess:
 
     def _exchange(self, line: bytes) -> bytes:
         if self._process is None:
-            self._process = self._start()
+            atexit.register(self.close)
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _CODE, self._worker, str(self._seconds), str(self._most_bytes)],
+                cwd=_ABOVE,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin, "a pipe"
         assert stdout, "a pipe"
@@ -208,16 +215,6 @@ class BoundedProcess:
         except OSError:  # it ended before
             return b""
         return stdout.readline()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        atexit.register(self.close)
-        return subprocess.Popen(
-            [sys.executable, "-c", _CODE, self._worker, str(self._seconds), str(self._most_bytes)],
-            cwd=_ABOVE,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
 
     def close(self) -> int | None:
         """End the process, and return its status; None if there is none."""
@@ -237,7 +234,10 @@ def serve(worker: str, seconds: str, most_bytes: str) -> None:
         work: Callable[[dict[str, Any]], Mapping[str, Any]] = getattr(import_module(module), name)
     except (ImportError, AttributeError):
         sys.exit(_NO_WORKER)
-    _limit_memory(int(most_bytes))
+    with contextlib.suppress(ImportError, OSError, ValueError):  # no such limits on Windows, not this one on macOS
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (int(most_bytes), int(most_bytes)))
     out, sys.stdout = sys.stdout.buffer, sys.stderr  # what a library prints is no reply
     for line in sys.stdin.buffer:
         _alarm(float(seconds))
@@ -245,13 +245,6 @@ def serve(worker: str, seconds: str, most_bytes: str) -> None:
         _alarm(0)
         out.write(json.dumps(reply).encode() + b"\n")
         out.flush()
-
-
-def _limit_memory(most_bytes: int) -> None:
-    with contextlib.suppress(ImportError, OSError, ValueError):  # no such limits on Windows, not this one on macOS
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
 
 
 def _alarm(seconds: float) -> None:

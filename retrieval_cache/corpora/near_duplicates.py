@@ -79,7 +79,9 @@ def near_duplicates(
         raise ConfigurationError(f"near-duplicates need a threshold from 0.5 to 1, found {threshold}")
     if width < 1:
         raise ConfigurationError(f"near-duplicates need shingles of at least one word, found {width}")
-    bands, n_passages = _bands(read(), _rows_a_band(threshold), progress, width)
+    # The most rows a band at which pairs at the threshold still meet: fewest needless comparisons.
+    rows = max(rows for rows in range(1, 33) if 1 - (1 - threshold**rows) ** (_N_HASHES // rows) >= _MEETING_CHANCE)
+    bands, n_passages = _bands(read(), rows, progress, width)
     buckets = list(_buckets(bands))
     candidates = _candidates(read(), {place for bucket in buckets for place in bucket}, width)
     pairing = _Pairing({place: found[1] for place, found in candidates.items()}, threshold)
@@ -128,12 +130,6 @@ def _factors() -> _Hashes:
     """Return the odd factors of the hash functions, the same on every machine and in every version of numpy."""
     digests = b"".join(hashlib.blake2b(bytes([number]), digest_size=8).digest() for number in range(_N_HASHES))
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64) | np.uint64(1)
-
-
-def _rows_a_band(threshold: float) -> int:
-    """Return the most rows a band at which pairs at the threshold still meet: fewest needless comparisons."""
-    fitting = (rows for rows in range(1, 33) if 1 - (1 - threshold**rows) ** (_N_HASHES // rows) >= _MEETING_CHANCE)
-    return max(fitting)
 
 
 def _bands(passages: Iterable[Passage], rows: int, progress: Progress, width: int) -> tuple[_Hashes, int]:

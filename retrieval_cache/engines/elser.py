@@ -7,7 +7,6 @@ Sent shards are noted one by one, since every passage sent again costs the clust
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -18,13 +17,14 @@ from urllib.parse import urlsplit
 import orjson
 
 from ragtasks.clients import Secrets
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.errors import CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement, importing, library
 from retrieval_cache.retrievers.encoders import passage_text
 from retrieval_cache.retrievers.protocol import canonical, not_indexed
+from retrieval_cache.retrievers.vectors import chunks
 
 _FIELD = "tokens"
 _WINDOW = 10_000
@@ -103,16 +103,20 @@ class ElserRetriever:
                 for note in folder.glob("sent-*"):
                     note.unlink(missing_ok=True)
             n_passages = 0
-            iterator = iter(passages)
-            for number in itertools.count():
-                shard = list(itertools.islice(iterator, self._shard_size))
-                if not shard:
-                    break
+            for number, shard in enumerate(chunks(passages, self._shard_size)):
                 self._send(number, shard, folder)
                 n_passages += len(shard)
                 progress("send passages", n_passages, None)
             self._client.indices.refresh(index=self.index_name)
-            self._check_count(n_passages)
+            found = int(self._client.count(index=self.index_name)["count"])
+            if found != n_passages:
+                raise CacheError(
+                    "ELSER index",
+                    where=self.index_name,
+                    expected=f"{n_passages} passages, as the corpus has",
+                    found=str(found),
+                    next_step="delete the index in the cluster, or name another, and index again",
+                )
         self._ready = True
 
     def _prepare(self) -> bool:
@@ -134,9 +138,6 @@ class ElserRetriever:
     def _send(self, number: int, shard: Sequence[Passage], folder: Path) -> None:
         from elasticsearch.helpers import streaming_bulk
 
-        for passage in shard:
-            if not passage.text.strip():
-                raise BenchmarkFileError(f"corpus: passage {passage.passage_id!r} has no text; remove it")
         note = folder / f"sent-{number:06d}.json"
         content = orjson.dumps({"index": self.index_name, "passages": self._shard_hash(shard)})
         if note.is_file() and note.read_bytes() == content:
@@ -170,17 +171,6 @@ class ElserRetriever:
         error = result.get("error")
         reason = error.get("reason") if isinstance(error, dict) else error
         return self._without_key(f"{result.get('_id')}: {reason} (status {result.get('status')})")
-
-    def _check_count(self, n_passages: int) -> None:
-        found = int(self._client.count(index=self.index_name)["count"])
-        if found != n_passages:
-            raise CacheError(
-                "ELSER index",
-                where=self.index_name,
-                expected=f"{n_passages} passages, as the corpus has",
-                found=str(found),
-                next_step="delete the index in the cluster, or name another, and index again",
-            )
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` passages of each query; an empty ranking for a query without text."""
