@@ -33,7 +33,7 @@ from ragtasks.benchmarks import (
 from ragtasks.clients import Client, Outcome, Price, Prompt, Spending, joined_spending, spent_on
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import NO_CODE, file_hash, loading
-from ragtasks.metrics import check_device, whole_weights
+from ragtasks.metrics import whole_weights
 from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Role, Task
@@ -354,7 +354,7 @@ def encoded(tokenizer: Any, recipe: Recipe, text: str) -> list[int]:
 class TrainedRewriter:
     """A rewriter in a folder; its weights are read when they are needed."""
 
-    def __init__(self, folder: Path, *, batch_size: int = 16, device: str | None = None) -> None:
+    def __init__(self, folder: Path, *, batch_size: int = 16) -> None:
         self.folder = folder
         try:
             self.recipe = Recipe(**orjson.loads((folder / RECIPE).read_bytes()))
@@ -366,7 +366,7 @@ class TrainedRewriter:
                 found=f"no {RECIPE} that can be read",
                 next_step=_NEXT_STEP,
             ) from error
-        self._batch_size, self._device = batch_size, device
+        self._batch_size = batch_size
 
     def describe(self) -> dict[str, Any]:
         """Return what decides the queries, as JSON values: weights and recipe, not the place."""
@@ -426,13 +426,11 @@ class TrainedRewriter:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        check_device(self._device, purpose="a trained rewriter", option="device")
         tokenizer, model = load_language_model(str(self.folder), self.recipe.kind)
         tokenizer.padding_side = "right" if self.recipe.kind == "seq2seq" else "left"
         import torch
 
-        device = self._device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return tokenizer, model.to(device).eval()
+        return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 
 def load_language_model(name: str, kind: str) -> tuple[Any, Any]:

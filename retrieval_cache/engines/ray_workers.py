@@ -86,19 +86,27 @@ class RayWorkers:
         context.enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         fewest, most = self._room(ray)
-        made = (
-            ray.data.from_items(rows, override_num_blocks=len(rows))
-            .map(
-                worker,
-                fn_constructor_args=arguments,
-                # One row at a time: what waits at a worker is lost with it.
-                compute=ray.data.ActorPoolStrategy(min_size=fewest, max_size=most, max_tasks_in_flight_per_actor=1),
-                num_cpus=self.cpus,
-                num_gpus=self.gpus,
-            )
-            .iter_rows()
+        made = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
+            worker,
+            fn_constructor_args=arguments,
+            # One row at a time: what waits at a worker is lost with it.
+            compute=ray.data.ActorPoolStrategy(min_size=fewest, max_size=most, max_tasks_in_flight_per_actor=1),
+            num_cpus=self.cpus,
+            num_gpus=self.gpus,
         )
-        yield from _delivered(made)
+        try:
+            for row in made.iter_rows():
+                if row["problem"]:
+                    raise CacheError(row["problem"])
+                yield row
+        except ray.exceptions.RayError as error:
+            raise CacheError(
+                "encode with Ray",
+                where="a worker",
+                expected="finished shards",
+                found=type(error).__name__,
+                next_step="read the cause and Ray's logs, then call again: finished shards are saved",
+            ) from error
 
     def _room(self, ray: Any) -> tuple[int, int]:
         """Return the fewest and the most workers."""
@@ -187,25 +195,6 @@ def _refused(where: str, expected: str, found: str) -> CacheError:
         found=found,
         next_step="install the same packages on every machine, and give a folder that all of them share",
     )
-
-
-def _delivered(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of workers that did their work; raise what one of them could not do."""
-    from ray.exceptions import RayError
-
-    try:
-        for row in rows:
-            if row["problem"]:
-                raise CacheError(row["problem"])
-            yield row
-    except RayError as error:
-        raise CacheError(
-            "encode with Ray",
-            where="a worker",
-            expected="finished shards",
-            found=type(error).__name__,
-            next_step="read the cause and Ray's logs, then call again: finished shards are saved",
-        ) from error
 
 
 # The one line that says who encodes a corpus: `ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]`.

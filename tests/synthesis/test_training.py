@@ -143,11 +143,6 @@ def test_a_query_is_what_the_model_writes_behind_its_source(
     assert len({len(source_text(task).split()) for task in tasks}) == 2, "shorter sources of a batch are padded"
 
 
-def test_a_device_that_is_not_there_is_refused_in_one_message(rewriter: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"(?s)device of a trained rewriter.*'cuda:99'.*GPUs here"):
-        TrainedRewriter(rewriter, device="cuda:99").generate(["question: when"])
-
-
 @pytest.mark.engine
 @pytest.mark.parametrize("write", [write_gpt2, write_mamba])
 def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Path, write: Any) -> None:
