@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,78 +15,24 @@ from ragtasks.benchmarks.download import adopt
 from ragtasks.cli import doctor
 from ragtasks.cli.doctor import diagnose
 from ragtasks.harness import extras
+from tests.benchmarks._server import Behaviour, FileServer, drop_after, serving, status
 
 KEY = "sk-a-secret-key"
 MODELS = json.dumps({"object": "list", "data": [{"id": "org/model-1"}, {"id": "model-2"}]}).encode()
 
 
-class _Server(ThreadingHTTPServer):
-    """Answers by path, and remembers what it was asked with."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[tuple[str, str | None]] = []
-        self.released = threading.Event()
-
-    @property
-    def authority(self) -> str:
-        return f"127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers.get("Authorization")))
-        kind = self.path.split("/")[1]
-        if kind == "hang":
-            self.server.released.wait(20)
-        elif kind == "drop":
-            self.close_connection = True
-        elif kind == "babble":
-            self.wfile.write(b"no HTTP at all\r\n\r\n")
-            self.close_connection = True
-        elif kind == "short":
-            self._reply(200, MODELS[:20], length=len(MODELS))
-        elif kind == "redirect":
-            self._reply(302, b"", Location=f"http://{self.server.authority}/v1/models")
-        elif kind.isdigit():
-            self._reply(int(kind), b"no")
-        else:
-            self._reply(200, {"page": b"<html>", "list": b"[1]", "null": b'{"data": null}'}.get(kind, MODELS))
-
-    def _reply(self, status: int, body: bytes, length: int | None = None, **headers: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body) if length is None else length))
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        return
-
-
-@contextmanager
-def serving() -> Iterator[_Server]:
-    server = _Server()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @pytest.fixture
-def server() -> Iterator[_Server]:
-    with serving() as found:
+def server() -> Iterator[FileServer]:
+    bodies = {"v1": MODELS, "short": MODELS, "page": b"<html>", "list": b"[1]", "null": b'{"data": null}'}
+    with serving({f"{path}/models": body for path, body in bodies.items()}) as found:
+        failing: dict[str, Behaviour] = {str(code): status(code) for code in (401, 404, 500)} | {
+            "redirect": status(302, Location=f"{found.url}v1/models"),
+            "hang": lambda handler, _: handler.files.released.wait(20),
+            "drop": lambda *_: None,
+            "babble": lambda handler, _: handler.wfile.write(b"no HTTP at all\r\n\r\n"),
+            "short": drop_after(20),
+        }
+        found.behaviours = {f"{path}/models": [behaviour] for path, behaviour in failing.items()}
         yield found
 
 
@@ -110,23 +52,24 @@ def endpoint_line(endpoint: str) -> str:
     return line
 
 
-def test_an_endpoint_that_answers_names_its_models(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://{server.authority}/v1")
+def test_an_endpoint_that_answers_names_its_models(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}v1")
     for slash in ("", "/"):
-        line = endpoint_line(f"http://{server.authority}/v1{slash}")
-        assert line == f"endpoint http://{server.authority}/v1{slash}: answers, models: org/model-1, model-2"
-    assert server.asked == [("/v1/models", f"Bearer {KEY}")] * 2
+        line = endpoint_line(f"{server.url}v1{slash}")
+        assert line == f"endpoint {server.url}v1{slash}: answers, models: org/model-1, model-2"
+        assert server.authorization == f"Bearer {KEY}"
+    assert server.log == [("v1/models", None)] * 2
 
 
-def test_the_key_of_openai_goes_to_no_other_server(server: _Server) -> None:
-    assert "answers" in endpoint_line(f"http://{server.authority}/v1")
-    assert server.asked == [("/v1/models", None)]
+def test_the_key_of_openai_goes_to_no_other_server(server: FileServer) -> None:
+    assert "answers" in endpoint_line(f"{server.url}v1")
+    assert (server.log, server.authorization) == ([("v1/models", None)], "")
 
 
-def test_without_a_key_none_is_sent(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_none_is_sent(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert "answers" in endpoint_line(f"http://{server.authority}/v1")
-    assert server.asked == [("/v1/models", None)]
+    assert "answers" in endpoint_line(f"{server.url}v1")
+    assert (server.log, server.authorization) == ([("v1/models", None)], "")
 
 
 @pytest.mark.parametrize(
@@ -143,18 +86,18 @@ def test_without_a_key_none_is_sent(server: _Server, monkeypatch: pytest.MonkeyP
         ("babble", "no answer (BadStatusLine)"),
     ],
 )
-def test_an_endpoint_that_fails_says_how(server: _Server, path: str, answer: str) -> None:
-    assert endpoint_line(f"http://{server.authority}/{path}").endswith(f": {answer}")
+def test_an_endpoint_that_fails_says_how(server: FileServer, path: str, answer: str) -> None:
+    assert endpoint_line(f"{server.url}{path}").endswith(f": {answer}")
 
 
-def test_a_redirect_is_shown_and_not_followed_with_the_key(server: _Server) -> None:
-    assert endpoint_line(f"http://{server.authority}/redirect").endswith("HTTP status 302")
-    assert [path for path, _ in server.asked] == ["/redirect/models"]
+def test_a_redirect_is_shown_and_not_followed_with_the_key(server: FileServer) -> None:
+    assert endpoint_line(f"{server.url}redirect").endswith("HTTP status 302")
+    assert server.log == [("redirect/models", None)]
 
 
-def test_an_endpoint_that_hangs_is_given_up(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_hangs_is_given_up(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_TIMEOUT_SECONDS", 0.2)
-    assert endpoint_line(f"http://{server.authority}/hang").endswith("no answer (TimeoutError)")
+    assert endpoint_line(f"{server.url}hang").endswith("no answer (TimeoutError)")
 
 
 def test_a_closed_port_is_said_to_be_one() -> None:
@@ -164,9 +107,10 @@ def test_a_closed_port_is_said_to_be_one() -> None:
     assert endpoint_line(f"http://127.0.0.1:{port}/v1").endswith("no answer (ConnectionRefusedError)")
 
 
-def test_user_password_and_query_are_never_shown(server: _Server) -> None:
-    line = endpoint_line(f"http://anna:pass-word@{server.authority}/v1?api_key=hidden")
-    assert line == f"endpoint http://{server.authority}/v1: answers, models: org/model-1, model-2"
+def test_user_password_and_query_are_never_shown(server: FileServer) -> None:
+    address = server.url.replace("http://", "http://anna:pass-word@")
+    line = endpoint_line(f"{address}v1?api_key=hidden")
+    assert line == f"endpoint {server.url}v1: answers, models: org/model-1, model-2"
 
 
 @pytest.mark.parametrize(
@@ -183,8 +127,8 @@ def test_an_impossible_port_is_no_crash(endpoint: str) -> None:
     assert "no answer" in endpoint_line(endpoint)
 
 
-def test_several_endpoints_are_asked_one_after_another(server: _Server) -> None:
-    lines = diagnose([f"http://{server.authority}/{path}" for path in ("401", "v1")])
+def test_several_endpoints_are_asked_one_after_another(server: FileServer) -> None:
+    lines = diagnose([f"{server.url}{path}" for path in ("401", "v1")])
     assert [line.rpartition(": ")[2] for line in lines if line.startswith("endpoint")] == [
         "HTTP status 401",
         "org/model-1, model-2",

@@ -17,9 +17,9 @@ from ragtasks.benchmarks import (
     open_benchmark,
     response_of,
 )
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.files import OFFICIAL
 from ragtasks.records import Answerability, Contexts, Passage, Setting
+from tests.benchmarks.mtrag._official import DOMAINS
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, benchmark_names, open_benchmark, source_of
 from ragtasks.benchmarks.download import DEFAULT_GROUPS
-from ragtasks.benchmarks.mtrag import _benchmark as mtrag
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from tests._messages import raises
 
@@ -17,7 +16,6 @@ from tests._messages import raises
 def test_every_benchmark_has_a_source_of_its_name() -> None:
     assert {"mtrag", "mtrag_un"} <= set(benchmark_names())
     assert [source_of(name).name for name in benchmark_names()] == benchmark_names()
-    assert source_of("mtrag") is mtrag.MTRAG_SOURCE
 
 
 def test_what_data_fetch_brings_unasked_is_a_group_of_every_benchmark_that_can_be_fetched() -> None:
@@ -47,7 +45,7 @@ def test_the_sample_is_a_benchmark_that_says_so(tmp_path: Path) -> None:
 
 def test_a_named_folder_wins_over_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_folder, own = tmp_path / "data", tmp_path / "own"
-    fetched = data_folder / mtrag.MTRAG_SOURCE.folder
+    fetched = data_folder / source_of("mtrag").folder
     fetched.mkdir(parents=True)
     (own / "mtrag-human").mkdir(parents=True)  # a checkout is used as it is
     assert benchmark_folder("mtrag", None, data_folder) == fetched
@@ -61,7 +59,7 @@ def test_a_folder_that_is_not_there_is_named_with_two_ways_out(tmp_path: Path) -
     with pytest.raises(BenchmarkFileError) as caught:
         benchmark_folder("mtrag", None, tmp_path)
     text = str(caught.value)
-    assert str(tmp_path / mtrag.MTRAG_SOURCE.folder) in text
+    assert str(tmp_path / source_of("mtrag").folder) in text
     assert "ragtasks data fetch mtrag" in text
     assert text.endswith("or try the sample: --data sample on the command line, `data: sample` in evaluation.yaml")
 
@@ -70,7 +68,7 @@ def test_the_revision_names_files_that_are_not_the_official_ones(mtrag_root: Pat
     """An older checkout, or one that somebody corrected, is not the commit that the scores would claim."""
     folder = tmp_path / "mtragun-human"
     shutil.copytree(mtrag_root / "mtragun-human", folder)
-    assert open_benchmark("mtrag_un", tmp_path).revision == mtrag.MTRAG_UN_SOURCE.commit
+    assert open_benchmark("mtrag_un", tmp_path).revision == source_of("mtrag_un").commit
     found = set()
     for change in ("x", "y"):
         copy = tmp_path / change
@@ -78,7 +76,7 @@ def test_the_revision_names_files_that_are_not_the_official_ones(mtrag_root: Pat
         tasks = copy / folder.name / "generation_tasks" / "reference.jsonl"
         tasks.write_bytes(tasks.read_bytes().replace(b" the ", f" {change}he ".encode(), 1))  # as many bytes as before
         revision = open_benchmark("mtrag_un", copy).revision
-        assert revision.startswith(f"{mtrag.MTRAG_UN_SOURCE.commit}, changed: reference.jsonl (")
+        assert revision.startswith(f"{source_of('mtrag_un').commit}, changed: reference.jsonl (")
         found.add(revision)
     assert len(found) == 2  # scores of two changes are not compared either
 

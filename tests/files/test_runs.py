@@ -25,6 +25,8 @@ from ragtasks.files import (
     read_manifest,
     read_run,
     read_trec,
+    retrieved_topic,
+    run_folder,
     run_key,
     write_manifest,
     write_trec,
@@ -178,24 +180,34 @@ def test_contexts_of_another_shape_are_refused_by_line(tmp_path: Path, line: byt
     path.parent.mkdir()
     path.write_bytes(content)
     write_manifest(tmp_path, Manifest("r", SPEC, {"contexts/full_rag.jsonl": hashlib.sha256(content).hexdigest()}))
-    with pytest.raises(CacheError, match="contexts of a stored run") as error:
+    with pytest.raises(CacheError, match=r"contexts of a stored run(.|\n)*a task id and its passages in each") as error:
         read_contexts(tmp_path, Setting.FULL_RAG)
     assert found in str(error.value)
 
 
+@pytest.mark.parametrize("score", [True, "1", None, float("nan"), float("inf")])
+def test_a_candidate_has_a_finite_score(score: object) -> None:
+    with pytest.raises(ValueError, match="a finite `score` of p"):
+        retrieved_topic({"query": {"qid": "t"}, "candidates": [{"docid": "p", "score": score}]})
+
+
 def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
+    assert run_key(tmp_path, "mine") is None
+    folder = run_folder(tmp_path, "mine")
+    folder.mkdir(parents=True)
     manifest = Manifest("mine", {**SPEC, "k": 5}, {"a.trec": "00"}, {"seconds": 1.5})
-    write_manifest(tmp_path, manifest)
-    assert read_manifest(tmp_path) == manifest
-    path = tmp_path / "manifest.json"
+    write_manifest(folder, manifest)
+    assert read_manifest(folder) == manifest
+    assert run_key(tmp_path, "mine") == manifest.key
+    path = folder / "manifest.json"
     content = json.loads(path.read_text())
     content["spec"]["k"] = 6
     path.write_text(json.dumps(content))
     with pytest.raises(CacheError, match="changed by hand"):
-        read_manifest(tmp_path)
+        read_manifest(folder)
     path.write_text(path.read_text()[:40])
     with pytest.raises(CacheError, match="manifest of a run"):
-        read_manifest(tmp_path)
+        read_manifest(folder)
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc", "..", ".", "", "a/b", "a\\b", "a\n", "-x", "x" * 101])

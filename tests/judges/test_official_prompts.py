@@ -19,11 +19,10 @@ from perf.official_agreement import (
 from perf.official_scripts import Scripts, load_scripts
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import VerdictOutcome
-from ragtasks.judges._panel import judge
 from ragtasks.judges.official import FOLDER, official_rubrics
 from ragtasks.records import Answerability
 from tests._messages import raises
-from tests.judges._scripted import response
+from tests.judges._scripted import response, verdicts_of
 
 NAMES = ("rb_llm", "idk", "clarification")
 N_TASKS = 300
@@ -62,7 +61,7 @@ def test_the_same_reply_is_read_in_both_profiles_and_asked_for_again_in_one(mtra
     client = HashedJudge(["I am **unsure**; 3 out of 10 claims took a second look."])
     rubrics = official_rubrics(mtrag_checkout, NAMES)
     assert [rubric.name for rubric in rubrics] == [f"{name}{end}" for name in NAMES for end in ("", "_ibm")]
-    verdicts = judge([response(answerability=Answerability.UNDERSPECIFIED)], rubrics, [client])
+    verdicts = verdicts_of([response(answerability=Answerability.UNDERSPECIFIED)], rubrics, [client])
     found = {item.rubric: (item.outcome, item.label, item.value, item.attempts) for item in verdicts.all()}
     for name, label, value in (("rb_llm", "3", 0.3), ("idk", "partial", 0.5), ("clarification", "undecided", 0.5)):
         assert found[name] == (VerdictOutcome.UNPARSABLE, None, None, 2)
@@ -71,7 +70,7 @@ def test_the_same_reply_is_read_in_both_profiles_and_asked_for_again_in_one(mtra
 
 def test_a_reply_that_the_scripts_call_unknown_is_an_answer_without_a_value(mtrag_checkout: Path) -> None:
     _, rubric = official_rubrics(mtrag_checkout, ["idk"])
-    (found,) = judge([response()], [rubric], [HashedJudge(["**Yes**"])]).all()
+    (found,) = verdicts_of([response()], [rubric], [HashedJudge(["**Yes**"])]).all()
     assert (found.outcome, found.label, found.value, found.attempts) == (VerdictOutcome.GIVEN, "unknown", None, 1)
 
 

@@ -354,44 +354,6 @@ def as_server(script: Any, problems: Any = lambda _prompt, _before: None) -> Scr
     return action
 
 
-def every_tenth(problem: Action) -> Any:
-    """Return errors of every tenth request, whatever it asks."""
-    lock, count = threading.Lock(), [0]
-
-    def problems(_prompt: str, _before: int) -> Action | None:
-        with lock:
-            count[0] += 1
-            return problem if count[0] % 10 == 0 else None
-
-    return problems
-
-
-def test_three_judges_over_loopback_one_failing_and_the_second_run_asks_nothing(tmp_path: Path) -> None:
-    responses = many(12)
-    with (
-        chat_server(as_server(obedient(rating=4, supported=(True, True)))) as one,
-        chat_server(as_server(obedient(rating=6, supported=(True, False)))) as two,
-        chat_server(as_server(obedient(rating=9, supported=(False, False)), every_tenth(refusal(500)))) as three,
-        ReplyCache(tmp_path / "replies.sqlite") as cache,
-    ):
-        servers = {"one": one, "two": two, "three": three}
-        endpoints = [{"model": name, "base_url": server.base_url, **QUICK} for name, server in servers.items()]
-        clients = [CachedClient(OpenAIClient(endpoint), cache) for endpoint in endpoints]
-        rubrics = rubrics_named(["rb_llm", "idk", "rl_f"])
-        first = judge(responses, rubrics, clients)
-        n_asked = [len(server.asked) for server in servers.values()]
-        second = judge(responses, rubrics, clients)
-        assert [len(server.asked) for server in servers.values()] == n_asked
-    # 12 answers x (rating, idk, statements), and one second step for all: their statements and passages are equal.
-    assert n_asked[:2] == [37, 37]
-    assert n_asked[2] > 37
-    assert {item.share for item in first.coverage()} == {1.0}
-    assert [score.value for score in first.scores("rb_llm")] == [0.6] * 12
-    assert [score.value for score in first.scores("rl_f")] == [0.5] * 12
-    assert [verdict.value for verdict in second.all()] == [verdict.value for verdict in first.all()]
-    first.require_coverage()
-
-
 def test_what_a_judge_refuses_for_good_is_counted_and_the_median_is_of_the_others() -> None:
     responses = many(30)
 

@@ -17,18 +17,17 @@ from perf.official_agreement import TASK_FILES, ragas_prompts, random_cases
 from perf.official_scripts import load_scripts
 from ragtasks.errors import MissingExtraError
 from ragtasks.judges import Verdict, VerdictOutcome
-from ragtasks.judges._panel import judge
 from ragtasks.judges.official import ragas_rl_f
 from tests._messages import raises
 from tests._shared import install
-from tests.judges._scripted import ScriptedClient, response
+from tests.judges._scripted import ScriptedClient, response, verdicts_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def judged(*replies: str) -> tuple[Verdict, ScriptedClient]:
     client = ScriptedClient(lambda _prompt, n_before: replies[n_before])
-    verdicts = judge([response("It runs from April. It is red.")], [ragas_rl_f()], [client])
+    verdicts = verdicts_of([response("It runs from April. It is red.")], [ragas_rl_f()], [client])
     return verdicts.verdict(0, "rl_f", client.name), client
 
 
@@ -36,7 +35,7 @@ def statements(*texts: str) -> str:
     return json.dumps({"statements": texts})
 
 
-def verdicts_of(*values: object) -> str:
+def said_of(*values: object) -> str:
     return json.dumps({"statements": [{"statement": "s", "reason": "r", "verdict": value} for value in values]})
 
 
@@ -66,13 +65,13 @@ def test_without_ragas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     [((1, 0), 0.5), ((1, 1), 1.0), ((0,), 0.0), ((1, 0, 0), 1 / 3), ((7, -1), 1.0)],
 )
 def test_score_is_verdicts_not_zero_over_verdicts_returned(values: tuple[int, ...], score: float) -> None:
-    verdict, _ = judged(statements("a", "b"), f"Here:\n```json\n{verdicts_of(*values)}\n```")
+    verdict, _ = judged(statements("a", "b"), f"Here:\n```json\n{said_of(*values)}\n```")
     assert verdict.value == pytest.approx(score)
 
 
 @pytest.mark.ragas
 def test_prompts_show_conversation_answer_and_passages_where_ragas_does() -> None:
-    _, client = judged(statements("a"), verdicts_of(1))
+    _, client = judged(statements("a"), said_of(1))
     first, second = (prompt.messages[0].content for prompt in client.asked)
     assert "user: Is there a ferry in Lindvik?\\nagent: Yes, one.\\nuser: When does it run?" in first
     assert "It is red." in first
@@ -87,7 +86,7 @@ def test_no_statements_has_no_second_question_and_no_value() -> None:
 
 
 @pytest.mark.ragas
-@pytest.mark.parametrize("odd", ["", "no JSON", verdicts_of(), verdicts_of("maybe"), '{"statements": 3}'])
+@pytest.mark.parametrize("odd", ["", "no JSON", said_of(), said_of("maybe"), '{"statements": 3}'])
 def test_what_cannot_be_read_is_asked_again_then_unscored(odd: str) -> None:
     verdict, client = judged(statements("a"), odd, odd)
     assert (verdict.outcome, verdict.value, verdict.attempts) == (VerdictOutcome.UNPARSABLE, None, 2)
@@ -103,6 +102,6 @@ def test_prompts_and_scores_equal_those_of_ragas_itself(mtrag_checkout: Path, mt
 
 @pytest.mark.ragas
 def test_half_a_character_breaks_no_prompt() -> None:
-    client = ScriptedClient(lambda _prompt, n_before: (statements("a"), verdicts_of(1))[n_before])
-    verdicts = judge([response("half \ud83d", passages=["\ude00 half"])], [ragas_rl_f()], [client])
+    client = ScriptedClient(lambda _prompt, n_before: (statements("a"), said_of(1))[n_before])
+    verdicts = verdicts_of([response("half \ud83d", passages=["\ude00 half"])], [ragas_rl_f()], [client])
     assert verdicts.verdict(0, "rl_f", client.name).value == 1.0

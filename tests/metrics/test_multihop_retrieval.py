@@ -91,6 +91,7 @@ def test_cases_by_hand_with_two_facts(chunks: list[str], map_10: float, map_offi
 def test_quirks_of_the_official_scores() -> None:
     assert average_precision_official(["anything"], [""]) == 1  # an empty fact is in every chunk
     assert average_precision_official(["alpha one"], ["alpha one", "alpha one"]) == 0.5  # found once, counted twice
+    assert average_precision_official(["alpha one"], ["alpha one"] * 11) == 0.1  # more than ten count as ten
     assert evidence_scores(["alpha one"], ["alpha one", "beta two"])["hits_official_4"] == 1  # any hit is a hit
     assert hits([1, None], 4) == 0.5
 

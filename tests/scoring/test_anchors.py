@@ -29,13 +29,6 @@ from tests.scoring.test_repeats import judged
 N = 40
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))  # without the human evaluation: the sample's answers
-    return Place(tmp_path / "data", tmp_path / "store")
-
-
 class Judging:
     """Judges the sample's answers anew, as on another day: nothing is in the cache and no scorer is at hand."""
 

@@ -31,13 +31,6 @@ def saved(evaluations: Path) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    return Place(tmp_path / "data", tmp_path / "store")
-
-
-@pytest.fixture
 def again(place: Place, tmp_path: Path) -> Rescore:
     """Score what is saved at some paths into `out`, with some metadata."""
 

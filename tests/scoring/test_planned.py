@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.benchmarks import Benchmark
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import Question, write_anchors
@@ -28,16 +28,10 @@ from ragtasks.scoring.planning import (
 )
 from ragtasks.suites import suite_named
 from tests._messages import raises
-from tests.scoring.test_system import answers_of, place
+from tests.scoring.test_system import answers_of
 
-__all__ = ["place"]
 Judged = tuple[Response, IdkVerdict | None]
 JUDGE = {"model": "j", "base_url": "http://127.0.0.1:9"}
-
-
-@pytest.fixture(scope="module")
-def sample() -> Benchmark:
-    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
 
 
 def characters(messages: list[dict[str, str]]) -> int:

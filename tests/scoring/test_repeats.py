@@ -22,12 +22,6 @@ def unsteady(prompt: str, n_before: int) -> int:
     return -(n_before % 2) if len(prompt) % 3 == 0 else 0
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    return Place(tmp_path / "data", tmp_path / "store")
-
-
 def judged(place: Place, tmp_path: Path, server: NoisyServer, n: int = 112, **options: Any) -> Evaluation:
     """Return the sample's first answers with the server's verdicts."""
     file = written(tmp_path / "in" / "m.jsonl", predictions(n))

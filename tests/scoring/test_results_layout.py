@@ -16,15 +16,9 @@ from ragtasks.records import Answerability, Setting, Task
 from ragtasks.results import GivenAnswer
 from ragtasks.scoring import Place, SystemAnswers, score_answers
 from ragtasks.suites import suite_named
-from tests.scoring.test_system import answers_of, place
+from tests.scoring.test_system import answers_of
 
-__all__ = ["place"]
 Reply = Callable[[int, Task], GivenAnswer]
-
-
-@pytest.fixture(scope="module")
-def sample() -> Benchmark:
-    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
 
 
 def first_tasks(benchmark: Benchmark, n: int = 3) -> list[Task]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, Doc, benchmark_folder, build_doc, open_benchmark
+from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, Doc, build_doc
 from ragtasks.clients import no_secrets
 from ragtasks.config import config_from_options
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
@@ -24,11 +24,6 @@ from tests._messages import raises
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.judges._demo import QUICK
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
-
-
-@pytest.fixture(scope="module")
-def sample() -> Benchmark:
-    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from ragtasks.scoring._judging import _is_settled
 from tests.judges._scripted import response
 from tests.scoring._noisy import NoisyServer
 from tests.scoring.test_judge import SAMPLE, predictions, written
-from tests.scoring.test_repeats import judged, place
+from tests.scoring.test_repeats import judged
 
-__all__ = ["place"]
 CONDITIONED = ("rb_llm", "rl_f")
 
 

@@ -43,13 +43,6 @@ def sample() -> Benchmark:
     return open_benchmark("custom", benchmark_folder("custom", "sample", Path()).resolve())
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    take_failures()
-    return Place(tmp_path / "data", tmp_path / "store")
-
-
 def giving(given: Mapping[str, GivenAnswer]) -> Callable[..., Mapping[str, GivenAnswer]]:
     return lambda *_: given
 

@@ -12,18 +12,13 @@ import anyio
 import pytest
 from mcp import Client
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.scoring import Toolbox, serve_tools
 from ragtasks.scoring._tool_server import tool_server
 
 QUERY = "How much does a permit cost?"
 SECRET = "sk-abcdef0123456789abcdef"
-
-
-@pytest.fixture(scope="module")
-def sample() -> Benchmark:
-    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks import INJECTED_VERSION, Benchmark, benchmark_folder, open_benchmark
+from ragtasks.benchmarks import INJECTED_VERSION, Benchmark
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.records import CallProblem, Ending, Passage
 from ragtasks.scoring import Toolbox, ToolCall, ToolLimits, ToolResult, ToolSession
@@ -21,11 +21,6 @@ from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
 QUERY = "How much does a permit cost?"
-
-
-@pytest.fixture(scope="module")
-def sample() -> Benchmark:
-    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
 
 
 @pytest.fixture(scope="module")

@@ -97,14 +97,6 @@ def judged_by(
     return list(evaluation.rows)
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))  # anchors of the sample, here and in other processes
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    return Place(tmp_path / "data", tmp_path / "runs")
-
-
 NOW, BEFORE = Spent.NOW, Spent.BEFORE
 
 

@@ -8,9 +8,10 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.judges import IDK, RL_F, Verdict, VerdictOutcome, Verdicts
 from ragtasks.metrics import NgramIdk, Semantics, SemanticScore
 from ragtasks.records import Answerability, Response
-from ragtasks.suites import ScoringInputs
-from ragtasks.suites._mtrag import MTRAG_S, MTRAG_S_METRICS
+from ragtasks.suites import ScoringInputs, suite_named
 
+MTRAG_S = suite_named("mtrag_s")
+NAMES = ["bert_k_precision", "rl_f_raw", "rl_f", "idk_yes", "empty", "coverage", "judge_coverage", "grounded", "copied"]
 TEXTS = ("The island has 3,140 inhabitants.", "I do not have that information.", "")
 
 
@@ -57,10 +58,10 @@ def test_faithfulness_is_given_as_it_is_and_conditioned(sample: Benchmark) -> No
     assert [own["rl_f"].value for own in scores] == [0.75, 0.0, None, 1.0]
     assert scores[2]["rl_f"].reason == "a: no statement"
     assert {own["judge_coverage"].value for own in scores} == {1.0}
-    assert set(scores[0]) == {*MTRAG_S_METRICS, "grounded", "copied"}
+    assert set(scores[0]) == set(NAMES)
 
 
 def test_no_metric_needs_a_reference() -> None:
-    assert [metric.name for metric in MTRAG_S.metrics] == [*MTRAG_S_METRICS, "grounded", "copied"]
-    assert not {"rb_alg", "rb_llm", "rouge_l", "bert_recall", "ans_acc"} & set(MTRAG_S_METRICS)
+    assert [metric.name for metric in MTRAG_S.metrics] == NAMES
+    assert not {"rb_alg", "rb_llm", "rouge_l", "bert_recall", "ans_acc"} & set(NAMES)
     assert [rubric.name for rubric in MTRAG_S.rubrics()] == [RL_F, IDK]

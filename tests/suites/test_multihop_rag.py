@@ -8,9 +8,10 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.judges import IDK, MULTIHOP_ANSWER, Verdict, VerdictOutcome, Verdicts
 from ragtasks.metrics import NgramIdk, Scores, Semantics
 from ragtasks.records import Response
-from ragtasks.suites import ScoringInputs
-from ragtasks.suites._multihop_rag import KINDS, METRICS, SUITE
+from ragtasks.suites import ScoringInputs, suite_named
 
+SUITE = suite_named("multihop_rag")
+KINDS = ("inference", "comparison", "temporal", "null")
 OF_TYPE = {f"{kind}_query": f"accuracy_{kind}" for kind in KINDS}
 
 
@@ -75,10 +76,10 @@ def test_judged_accuracy_is_the_median_of_the_judges_that_answered(sample: Bench
     assert (first["accuracy_judged"].value, first["judge_coverage"].value) == (0.5, 1)
     assert (second["accuracy_judged"].value, second["judge_coverage"].value) == (None, 0.5)
     assert second["accuracy_judged"].reason == "a: empty; b: empty"
-    assert set(first) == {metric.name for metric in METRICS}
+    assert set(first) == {metric.name for metric in SUITE.metrics}
 
 
 def test_without_judges_exactly_the_other_metrics_are_given(sample: Benchmark) -> None:
-    assert set(scored(sample, "Yes")[0]) == {metric.name for metric in METRICS if not metric.needs_judges}
+    assert set(scored(sample, "Yes")[0]) == {metric.name for metric in SUITE.metrics if not metric.needs_judges}
     assert [rubric.name for rubric in SUITE.rubrics()] == [MULTIHOP_ANSWER, IDK]
     assert not SUITE.uses_encoder

@@ -10,13 +10,15 @@ from ragtasks.benchmarks.mtrag._benchmark import read_queries
 from ragtasks.records import Passage
 from retrieval_cache import read_corpus
 
+RETRIEVAL = retrieval_side("mtrag")
+DOMAINS = RETRIEVAL.domains
 QUERY_FORMS = {"last_turn": "lastturn", "rewrite": "rewrite", "all_questions": "questions"}
 """Query form -> the word that the official file names use for it."""
 
 
 def official_passages(root: Path, domain: str) -> Iterator[Passage]:
     """Yield the passages of one domain's corpus that have a text."""
-    yield from read_corpus(str(retrieval_side("mtrag").corpus_file(root, domain)))
+    yield from read_corpus(str(RETRIEVAL.corpus_file(root, domain)))
 
 
 def official_queries(root: Path, domain: str, form: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ragtasks.benchmarks import open_benchmark
 from ragtasks.benchmarks.mtrag import (
     FANC,
     HUMAN_EVALUATION_FILE,
@@ -18,7 +19,6 @@ from ragtasks.benchmarks.mtrag import (
     RatedResponse,
     load_human_evaluation,
 )
-from ragtasks.benchmarks.mtrag import _benchmark as mtrag
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Answerability, Role
 from tests._messages import raises
@@ -89,7 +89,7 @@ def test_the_official_file_has_three_answers_to_159_tasks(official: tuple[RatedR
 
 
 def test_the_official_tasks_are_those_of_the_benchmark(official: tuple[RatedResponse, ...], mtrag_root: Path) -> None:
-    tasks = {task.task_id: task for task in mtrag.load(mtrag_root).tasks}
+    tasks = {task.task_id: task for task in open_benchmark("mtrag", mtrag_root).tasks}
     for row in official:
         ours, theirs = row.response.task, tasks[row.response.task.task_id]
         assert (ours.messages, ours.target, ours.answerability) == (

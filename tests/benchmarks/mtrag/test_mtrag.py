@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.benchmarks.mtrag import domain_of
 from ragtasks.benchmarks.mtrag._benchmark import OFFICIAL_COUNTS, load
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Answerability, Message, Role, Setting, Task
 from tests._messages import same_message
+from tests.benchmarks.mtrag._official import DOMAINS
 
 SAMPLE = benchmark_folder("mtrag", "sample", Path())
 GENERATION = "mtrag-human/generation_tasks"

@@ -14,11 +14,10 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.benchmarks.mtrag._mtrag_s import SOURCE, load
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Setting
 from tests._messages import raises
-from tests.benchmarks.mtrag._official import official_passages
+from tests.benchmarks.mtrag._official import DOMAINS, official_passages
 from tests.conftest import REAL_DATA
 
 SAMPLE = benchmark_folder("mtrag_s", "sample", Path())

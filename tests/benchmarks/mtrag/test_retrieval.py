@@ -12,13 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks import benchmark_folder
-from ragtasks.benchmarks.mtrag._benchmark import corpus_file, load, load_qrels, load_rewrites
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Qrel
 from tests._messages import raises
-from tests.benchmarks.mtrag._official import QUERY_FORMS, official_passages, official_queries
+from tests.benchmarks.mtrag._official import DOMAINS, QUERY_FORMS, RETRIEVAL, official_passages, official_queries
 
 SAMPLE = benchmark_folder("mtrag", "sample", Path())
 QUERIES = "mtrag-human/retrieval_tasks/fiqa/fiqa_rewrite.jsonl"
@@ -65,7 +63,7 @@ FIRST_TENTH_LAST = {
 
 def test_official_queries_have_the_same_ids_in_three_forms(mtrag_root: Path) -> None:
     assert sum(QUERY_COUNTS.values()) == 777
-    judged = {task.task_id: task for task in load(mtrag_root).tasks if task.references}
+    judged = {task.task_id: task for task in open_benchmark("mtrag", mtrag_root).tasks if task.references}
     assert len(judged) == 777
     for domain, count in QUERY_COUNTS.items():
         forms = {form: official_queries(mtrag_root, domain, form) for form in QUERY_FORMS}
@@ -79,7 +77,7 @@ def test_official_queries_have_the_same_ids_in_three_forms(mtrag_root: Path) -> 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_official_judgements(mtrag_root: Path, domain: str) -> None:
-    qrels = load_qrels(mtrag_root, domain)
+    qrels = RETRIEVAL.load_qrels(mtrag_root, domain)
     assert len(qrels) == QREL_COUNTS[domain]
     assert sum(QREL_COUNTS.values()) == 2128
     assert {qrel.relevance for qrel in qrels} == {1}
@@ -87,7 +85,7 @@ def test_official_judgements(mtrag_root: Path, domain: str) -> None:
     assert {qrel.query_id for qrel in qrels} == official_queries(mtrag_root, domain, "rewrite").keys()
     references = {
         (task.task_id, passage.passage_id)
-        for task in load(mtrag_root).tasks
+        for task in open_benchmark("mtrag", mtrag_root).tasks
         for passage in task.references
         if task.domain == domain
     }
@@ -102,7 +100,7 @@ def test_real_corpora(mtrag_root: Path, domain: str) -> None:
     ids = [passage.passage_id for passage in passages]
     assert len(ids) == len(set(ids)) == PASSAGE_COUNTS[domain]
     assert (ids[0], ids[9], ids[-1]) == FIRST_TENTH_LAST[domain]
-    assert {qrel.passage_id for qrel in load_qrels(mtrag_root, domain)} <= set(ids)
+    assert {qrel.passage_id for qrel in RETRIEVAL.load_qrels(mtrag_root, domain)} <= set(ids)
 
 
 # What broken ones give.
@@ -111,8 +109,8 @@ def test_real_corpora(mtrag_root: Path, domain: str) -> None:
 @pytest.mark.parametrize(
     ("name", "read"),
     [
-        (QUERIES, lambda root: load_rewrites(root, "fiqa")),
-        (QRELS, lambda root: load_qrels(root, "fiqa")),
+        (QUERIES, lambda root: RETRIEVAL.load_rewrites(root, "fiqa")),
+        (QRELS, lambda root: RETRIEVAL.load_qrels(root, "fiqa")),
     ],
     ids=["queries", "qrels"],
 )
@@ -126,7 +124,7 @@ def test_files_that_are_missing_empty_or_corrupt(
     message_of(lambda: read(root), name)
 
 
-@pytest.mark.parametrize("read", [load_qrels, load_rewrites, corpus_file])
+@pytest.mark.parametrize("read", [RETRIEVAL.load_qrels, RETRIEVAL.load_rewrites, RETRIEVAL.corpus_file])
 def test_an_unknown_domain_is_answered_with_close_matches(read: Callable[[Path, str], object]) -> None:
     with raises(ConfigurationError):
         read(SAMPLE, "fiqua")
@@ -150,14 +148,14 @@ def test_an_unknown_domain_is_answered_with_close_matches(read: Callable[[Path, 
 )
 def test_a_bad_judgement_is_named_by_line(root: Path, line: bytes, expected: str) -> None:
     (root / QRELS).write_bytes(HEADER + b"a<::>1\tp\t1\n" + line + b"\nb<::>1\tq\n")
-    text = message_of(lambda: load_qrels(root, "fiqa"), QRELS)
+    text = message_of(lambda: RETRIEVAL.load_qrels(root, "fiqa"), QRELS)
     assert expected in text
     assert "line 4" in text  # both errors at once
 
 
 def test_judgements_need_no_header(root: Path) -> None:
     (root / QRELS).write_bytes(b"a<::>1\tp\t0\na::2\tq\t2\n")
-    assert load_qrels(root, "fiqa") == (Qrel("a<::>1", "p", 0), Qrel("a<::>2", "q", 2))
+    assert RETRIEVAL.load_qrels(root, "fiqa") == (Qrel("a<::>1", "p", 0), Qrel("a<::>2", "q", 2))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +172,7 @@ def test_judgements_need_no_header(root: Path) -> None:
 def test_a_bad_query_is_named_by_line(root: Path, row: object, expected: str) -> None:
     rows = [{"_id": "a<::>1", "text": "|user|: x"}, row, 7]
     (root / QUERIES).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    text = message_of(lambda: load_rewrites(root, "fiqa"), QUERIES)
+    text = message_of(lambda: RETRIEVAL.load_rewrites(root, "fiqa"), QUERIES)
     assert expected in text
     assert "line 3: expected one JSON object" in text
 
@@ -199,8 +197,8 @@ def test_whatever_a_file_holds_the_only_error_is_a_clear_one(root: Path, value: 
     (root / QUERIES).write_bytes(text)
     (root / QRELS).write_bytes("\n".join(lines).encode(errors="replace"))
     for read in (
-        lambda: load_rewrites(root, "fiqa"),
-        lambda: load_qrels(root, "fiqa"),
+        lambda: RETRIEVAL.load_rewrites(root, "fiqa"),
+        lambda: RETRIEVAL.load_qrels(root, "fiqa"),
     ):
         with contextlib.suppress(BenchmarkFileError):
             read()

@@ -17,11 +17,10 @@ from ragtasks.benchmarks import (
     read_reply,
 )
 from ragtasks.benchmarks.mtrag import rewriting_tasks
-from ragtasks.benchmarks.mtrag._benchmark import load_qrels, load_rewrites
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
 from tests._messages import raises
+from tests.benchmarks.mtrag._official import DOMAINS, RETRIEVAL
 
 
 def sample_of(name: str) -> Benchmark:
@@ -32,8 +31,8 @@ def sample_of(name: str) -> Benchmark:
 def test_the_target_is_the_reply_that_gives_the_official_rewrite(contract: Contract) -> None:
     sample = sample_of("mtrag")
     chosen = rewriting_tasks(sample, contract)
-    official = {key: text for domain in DOMAINS for key, text in load_rewrites(sample.root, domain).items()}
-    judged = {qrel.query_id for domain in DOMAINS for qrel in load_qrels(sample.root, domain)}
+    official = {key: text for domain in DOMAINS for key, text in RETRIEVAL.load_rewrites(sample.root, domain).items()}
+    judged = {qrel.query_id for domain in DOMAINS for qrel in RETRIEVAL.load_qrels(sample.root, domain)}
     assert [task.task_id for task in chosen.tasks] == [t.task_id for t in sample.tasks if t.task_id in judged]
     for task in chosen.tasks:
         reading = read_reply(contract, task.target, task.question)

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder
-from ragtasks.benchmarks.mtrag._benchmark import load, load_qrels
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.records import Answerability, Setting
-from tests.benchmarks.mtrag._official import QUERY_FORMS, official_passages, official_queries
+from tests.benchmarks.mtrag._official import DOMAINS, QUERY_FORMS, RETRIEVAL, official_passages, official_queries
 
 ROOT = benchmark_folder("mtrag", "sample", Path())
 QUESTION_TYPES = {"Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question"} | {
@@ -27,7 +25,7 @@ COMMANDS = re.compile(r"\b\w+(?: [\w-]+)* --[\w-]+(?: [\w.:/=-]+)*")
 
 @pytest.fixture(scope="module")
 def sample() -> Benchmark:
-    return load(ROOT)
+    return open_benchmark("mtrag", ROOT)
 
 
 def test_the_sample_is_large_and_varied_enough(sample: Benchmark) -> None:
@@ -74,7 +72,7 @@ def test_references_are_passages_of_the_corpus(sample: Benchmark, domain: str) -
 def test_judgements_are_the_references_and_queries_their_tasks(sample: Benchmark, domain: str) -> None:
     tasks = [task for task in sample.tasks if task.domain == domain]
     references = [(task.task_id, passage.passage_id, 1) for task in tasks for passage in task.references]
-    assert [(q.query_id, q.passage_id, q.relevance) for q in load_qrels(ROOT, domain)] == references
+    assert [(q.query_id, q.passage_id, q.relevance) for q in RETRIEVAL.load_qrels(ROOT, domain)] == references
     judged = [task.task_id for task in tasks if task.references]
     for form in QUERY_FORMS:
         assert list(official_queries(ROOT, domain, form)) == judged

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ragtasks.benchmarks import source_of
 from ragtasks.benchmarks.download import FileStatus, verify
-from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
 
+MTRAG_SOURCE = source_of("mtrag")
 SCRIPTS = MTRAG_SOURCE.in_groups(["judge_prompts"])
 PINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is not None and file not in SCRIPTS]
 UNSEEN = [file for file in MTRAG_SOURCE.files if file.sha256 is None]

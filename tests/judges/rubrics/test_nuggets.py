@@ -21,10 +21,9 @@ from ragtasks.judges import (
     nugget_creation,
     nuggets_of,
 )
-from ragtasks.judges._panel import judge
 from ragtasks.judges.rubrics import MOST_NUGGETS, WINDOW
 from ragtasks.records import Grade, Passage, Response
-from tests.judges._scripted import ScriptedClient, code_in, response
+from tests.judges._scripted import ScriptedClient, code_in, response, verdicts_of
 from tests.submissions.trec_rag._judge import listed, parts_of
 
 GRADES = [grade.value for grade in Grade]
@@ -99,7 +98,7 @@ def test_one_unreadable_window_leaves_the_answer_without_a_verdict() -> None:
         labels = dict.fromkeys(map(str, range(1, len(facts) + 1)), "support")
         return "I cannot say." if len(facts) < WINDOW else json.dumps({"id": code_in(prompt), "grades": labels})
 
-    verdicts = judge([answered("It runs.", 15)], [nugget_assignment()], [ScriptedClient(script)])
+    verdicts = verdicts_of([answered("It runs.", 15)], [nugget_assignment()], [ScriptedClient(script)])
     verdict = verdicts.verdict(0, "nugget_assignment", "scripted")
     assert (verdict.outcome, verdict.label, verdict.value) == (VerdictOutcome.UNPARSABLE, None, None)
     assert len(verdict.replies) == 3  # the second window was asked twice

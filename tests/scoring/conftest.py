@@ -1,0 +1,24 @@
+"""What the tests of scoring share: the sample, and folders of their own for what is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.scoring import Place, take_failures
+
+
+@pytest.fixture(scope="session")
+def sample() -> Benchmark:
+    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))  # without the human evaluation: anchors of the sample
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    take_failures()
+    return Place(tmp_path / "data", tmp_path / "store")
