@@ -1,7 +1,6 @@
-"""The precompute stage: from corpus, query form and retriever to a run, stored under the hash of what made it.
+"""The precompute stage: from corpus, query form and retriever to a run, stored under the hash of its inputs.
 
-This is its one face: `ragtasks` calls what `__all__` names and nothing behind it, and the two meet again at the file
-of a run. Encoders, engines and language models are imported where they are used.
+`ragtasks` imports only the names in `__all__`. Encoders, engines and language models are imported where they are used.
 """
 
 from retrieval_cache.corpora.near_duplicates import near_duplicates

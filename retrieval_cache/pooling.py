@@ -1,4 +1,4 @@
-"""What judges grade: questions with the passages that runs rank first for them, pooled over the runs."""
+"""Pools for judges: questions with the passages that runs rank first, pooled over the runs."""
 
 from __future__ import annotations
 

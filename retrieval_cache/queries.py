@@ -1,4 +1,4 @@
-"""Query forms: what of a conversation is sent to a retriever, as one text for each task.
+"""Query forms: the part of a conversation that is sent to a retriever, as one text for each task.
 
 A form that only selects turns is a function of the task, so it works for every benchmark and every task, those
 without relevance judgements included: full RAG needs contexts for all of them. MTRAG's official files of last turns
@@ -40,16 +40,16 @@ from ragtasks.records import Role, Task
 from ragtasks.requirements import importing
 
 _REWRITE = "rewrite"
-"""The form that a benchmark publishes as texts of its own."""
+"""The form whose texts a benchmark publishes."""
 
 LLM_REWRITE = "llm_rewrite"
-"""The form that `retrieval_cache.queries` makes with a model."""
+"""The form that a model rewrites."""
 
 DECOMPOSE = "decompose"
-"""The form that a model makes of a question by splitting it: one search for each fact that it takes."""
+"""The form that a model splits: one search for each fact that the question needs."""
 
 SEPARATOR = "/"
-"""What stands between the names of query forms that are fused."""
+"""Separates the names of query forms that are fused."""
 
 _LAST_K = re.compile(r"last_([1-9][0-9]*)_turns")
 _LAST_K_NAME = "last_<k>_turns"
@@ -58,22 +58,22 @@ _ALIASES = {"contextualized": "last_turn", "decontextualized": _REWRITE, "contex
 
 @dataclass(frozen=True)
 class Queries:
-    """One text for each task, and where a text is not what the form asks for."""
+    """One text for each task, and the tasks whose text is not of the form."""
 
     form: str
     texts: Mapping[str, str]
-    """Task id -> query, in the order of the tasks; never blank where the question is not. A part may lack some."""
+    """Task id -> query, in the order of the tasks; blank only if the question is. A part may omit some tasks."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
     """Task id -> why its text is the last turn instead."""
     n_requests: int = 0
-    """How many were to be rewritten; 0 for a form that only selects turns."""
+    """Questions to rewrite; 0 for a form that only selects turns."""
     n_unanswered: int = 0
     """Requests without a reply, which the next call sends again."""
     made_with: Mapping[str, Any] = field(default_factory=dict)
-    """What the rewrites were made with, such as model and prompt; nothing where no model was asked."""
+    """Model, decoding and prompt of the rewrites; empty if no model wrote them."""
     spending: Spending = field(default_factory=dict)
     parts: tuple[Queries, ...] = ()
-    """Forms that are searched for one by one and fused, each with texts of its own; none for a single form."""
+    """Forms that are searched one by one and fused; empty for a single form."""
 
     @property
     def searched(self) -> tuple[Queries, ...]:
@@ -81,7 +81,7 @@ class Queries:
         return tuple(single for part in self.parts for single in part.searched) or (self,)
 
     def describe(self) -> dict[str, Any]:
-        """Return what the run's key says about the form; the texts go into the key on their own."""
+        """Return the form as the key of a run contains it; the texts are added to the key separately."""
         fusion = {"fusion": "reciprocal rank, k = 60", "of": [part.describe() for part in self.parts]}
         return {**self.made_with, "form": self.form, **(fusion if self.parts else {})}
 
@@ -90,9 +90,9 @@ class Queries:
         return [dict(part.texts) for part in self.searched] if self.parts else dict(self.texts)
 
     def counts(self) -> dict[str, Any]:
-        """Return how many were to be rewritten, how many are the last turn instead, by reason, and what it took.
+        """Return the number of questions to rewrite, the fallbacks by reason, and the spending; {} for no rewrites.
 
-        The manifest of a run keeps it; {} for no rewrites.
+        The manifest of a run contains it.
         """
         n_requests = sum(part.n_requests for part in self.searched)
         fallbacks = Counter(reason for part in self.searched for reason in part.fallbacks.values())
@@ -101,7 +101,7 @@ class Queries:
         return counted if n_requests else {}
 
     def require_share(self, least: float) -> None:
-        """Refuse queries of which too few are rewrites: last turns would pass for them."""
+        """Raise an error if too few questions are rewritten: a run of last turns would pass for one of rewrites."""
         counts = self.counts()
         n_requests, fallbacks = counts.get("asked", 0), Counter[str](counts.get("fallbacks", {}))
         n_rewritten = n_requests - fallbacks.total()

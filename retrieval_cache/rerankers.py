@@ -1,7 +1,7 @@
 """Reranking: a first retriever names candidates, a slower and better model orders them.
 
-A cross-encoder sees one query and its candidates at a time and returns a score for each. A language model that orders
-windows of a list gives no scores and is asked about all queries at once.
+A cross-encoder scores the candidates of one query at a time. A language model orders windows of the lists of all
+queries at once, and gives no scores.
 """
 
 from __future__ import annotations

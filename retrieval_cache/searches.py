@@ -1,9 +1,9 @@
-"""Searches of a model that searches while it answers: the same query over the same index is searched once, ever.
+"""Stored searches of agentic tasks: a query over one index is searched once.
 
-    <store>/searches/<hash of corpus, retriever and depth>/made_of.json      what is hashed
-                                                           found.jsonl       a line a query, appended as it is searched
+    <store>/searches/<hash of corpus, retriever and depth>/made_of.json      the content of the hash
+                                                           found.jsonl       one line per query, in order of search
 
-A line is whole or, cut off by a kill, left out and written again; processes that share a store take turns.
+A line that a kill cut off is removed and written again. Processes that share a store take turns.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _VERSION = 1
 
 
 class StoredSearches:
-    """One retriever over one corpus, whose rankings are kept."""
+    """One retriever over one corpus, whose rankings are stored."""
 
     def __init__(
         self, benchmark: Benchmark, domain: str, *, line: str, store: Path, secrets: Secrets = no_secrets
     ) -> None:
-        """Index the corpus, or find its index, and read what was searched before.
+        """Index the corpus, or find its index, and read the stored searches.
 
         Raises:
             RagtasksError: an unknown retriever, a missing corpus or library, a store that cannot be written.
@@ -63,7 +63,7 @@ class StoredSearches:
         self._file = _FoundFile(runs, self.key, made_of)
 
     def search(self, queries: Collection[str], progress: Progress = no_progress) -> dict[str, tuple[Ranked, ...]]:
-        """Return the best `MOST_STORED` passages of each query; only those that nobody searched for are searched."""
+        """Return the best `MOST_STORED` passages of each query; only queries that are not stored are searched."""
         if any(query not in self._file.found for query in queries):
             with self._file.alone():
                 missing = [query for query in dict.fromkeys(queries) if query not in self._file.found]
@@ -89,7 +89,7 @@ class StoredSearches:
 
 
 class _FoundFile:
-    """What was found for queries, in a file of lines."""
+    """The rankings of queries, in a file of JSON lines."""
 
     def __init__(self, store: RunStore, key: str, made_of: Mapping[str, Any]) -> None:
         self._store, self._lock = store, canonical_hash(["searches", key])
@@ -128,7 +128,7 @@ class _FoundFile:
             os.truncate(self._path, self._read)
 
     def append(self, found: Mapping[str, tuple[Ranked, ...]]) -> None:
-        """Write what was found behind the rest, at once."""
+        """Append rankings to the file, in one write."""
         rows = ({"query": query, "found": [[i.passage_id, i.score] for i in items]} for query, items in found.items())
         lines = b"".join(orjson.dumps(row) + b"\n" for row in rows)
         try:

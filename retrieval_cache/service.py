@@ -1,4 +1,4 @@
-"""What the command line asks of the stage: names and folders in, stored runs and tables out."""
+"""Functions of the retrieval commands: names and folders in, stored runs and tables out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from retrieval_cache.store import RunStore, StoredRun
 
 BY_DOMAIN = "domain"
 DEFAULT_METRICS = ("recall_5", "ndcg_5")
-"""What is compared where nothing is named: what the passages shown to a model rest on (MTRAG paper, Table 3)."""
+"""The default metrics of comparisons: those of the 5 passages that a model is shown (MTRAG paper, Table 3)."""
 _MODEL_FORMS: Mapping[str, Callable[..., Queries]] = {LLM_REWRITE: rewrite_queries, DECOMPOSE: split_questions}
 """Query form that a model at an endpoint makes -> the function that makes it."""
 _TRAINED = f"{LLM_REWRITE}:"
@@ -76,12 +76,12 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """The model that makes the queries of the forms `llm_rewrite` and `decompose`."""
+    """The model that writes the queries of the forms `llm_rewrite` and `decompose`."""
 
     model: str | None
     """An endpoint as `endpoint_of` reads it."""
     min_rewritten: float = MIN_REWRITTEN
-    """Share of the questions that it must rewrite, 0 to 1; below it there is no run."""
+    """Minimum share of questions that it must rewrite, 0 to 1; below it no run is stored."""
 
 
 def retrieve(
@@ -96,7 +96,7 @@ def retrieve(
     encode_with: str | None = None,
     progress: Progress | None = None,
 ) -> StoredRun:
-    """Return the stored run of a retriever over a benchmark's queries, made now or found.
+    """Return the stored run of a retriever over a benchmark's queries, made now if it is missing.
 
     Args:
         workspace: benchmark, data and store.
@@ -105,10 +105,10 @@ def retrieve(
             `llm_rewrite:FOLDER` for a trained rewriter in a folder.
         name: name of the run; default: retriever, query form and data.
         depth: passages kept for each query.
-        rewriter: who rewrites or splits questions where the form is `llm_rewrite` or `decompose`.
+        rewriter: the model that rewrites or splits questions for the forms `llm_rewrite` and `decompose`.
         corpora: domain -> corpus to search in place of the benchmark's own.
-        encode_with: what encodes the passages, as `KIND:ADDRESS`; default: this process. It decides no result.
-        progress: told of what takes time; default: bars on standard error.
+        encode_with: workers that encode the passages, as `KIND:ADDRESS`; default: this process. Results are the same.
+        progress: called after each step; default: bars on standard error.
 
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
@@ -124,7 +124,7 @@ def retrieve(
 def check_request(
     workspace: Workspace, retriever: str, form: str, rewriter: Rewriter | None = None, workers: str | None = None
 ) -> None:
-    """Refuse a line, a query form, a rewriter or workers that `retrieve` cannot use; nothing is read or asked yet."""
+    """Refuse a line, a query form, a rewriter or workers that `retrieve` cannot use, before any request is sent."""
     _made(retriever, workspace.secrets, RunStore(workspace.store).replies, workers)
     by = rewriter or Rewriter(None)
     if form.startswith(_TRAINED):
@@ -147,7 +147,7 @@ def check_request(
 
 
 def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:
-    """Return a fresh retriever; its passages are encoded by the workers, where some are named."""
+    """Return a new retriever, whose passages are encoded by the workers if any are named."""
     made = parse(line, secrets, replies)
     if workers is not None and not encode_with(made, filled_by(workers)):
         raise ConfigurationError(
@@ -267,13 +267,13 @@ def judge_runs(
     ]
 
 
-# Searches for questions that somebody asks now: nothing of them is stored.
+# Searches for questions of live conversations. Nothing of them is stored.
 
 
 def searcher(
     benchmark: Benchmark, domain: str | None, line: str, store: Path, secrets: Secrets = no_secrets
 ) -> Callable[[str], tuple[Passage, ...]]:
-    """Return what finds passages for a question, best first, as many as the benchmark shows to models.
+    """Return a function: question -> passages, best first, as many as the benchmark shows to models.
 
     The corpus is held in memory, so that a question costs a search and nothing else.
     """
@@ -288,7 +288,7 @@ def searcher(
 def searcher_of_many(
     benchmark: Benchmark, domain: str, *, line: str, store: Path, secrets: Secrets = no_secrets
 ) -> CorpusSearcher:
-    """Return what finds passages for many queries at once.
+    """Return a function that finds passages for many queries at once.
 
     A ranking is made as deep as that of a stored run, which fusion and reranking depend on, so that the same text finds
     the same passages.
@@ -319,12 +319,12 @@ class CorpusSearcher:
         }
 
     def spending(self) -> Spending:
-        """Return what the replies took that the retriever asked for."""
+        """Return the spending on the replies that the retriever requested."""
         return spending_of(self.retriever)
 
 
 def checked_form(form: str, *, has_rewriter: bool) -> str:
-    """Return the name of a query form that can be had of a conversation that goes on now."""
+    """Return the name of a query form that a live conversation can be searched with."""
     if DECOMPOSE in form.split(SEPARATOR):
         raise ConfigurationError(
             f"queries {form!r}: a conversation that goes on now is searched with one query a turn, and {DECOMPOSE!r} "

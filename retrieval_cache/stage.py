@@ -1,8 +1,8 @@
 """The precompute stage: from a benchmark, a query form and a retriever to a stored run with its contexts.
 
-Everything that decides the result is hashed into the run's key before anything is searched: corpora, queries,
-retriever. The same key is never computed twice, and a killed call goes on where it was: finished indexes, finished
-domains and the work folder are found again by their hashes.
+The key of a run is the hash of everything that decides its result: corpora, queries, retriever. It is computed before
+any search. A key is never computed twice, and a killed call continues: finished indexes, finished domains and the
+work folder are found by their hashes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SPEC_VERSION = 1
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What is asked of the stage."""
+    """The parameters of a run."""
 
     benchmark: Benchmark
     """Tasks, and the folder with the corpora."""
@@ -70,9 +70,9 @@ class RunRequest:
 
 @loading_once()
 def build_run(request: RunRequest, store: RunStore, progress: Progress = no_progress) -> StoredRun:
-    """Return the stored run that the request describes, made now or found.
+    """Return the stored run of a request, made now if it is missing.
 
-    An identical run under another name is given this one too, at no cost.
+    If an identical run is stored under another name, its files are linked under this name.
     """
     if request.name is not None:
         new_run_name(request.name)
@@ -140,7 +140,7 @@ class _RunBuild:
         return lambda what, done, total: self._progress(f"{domain}: {what}", done, total)
 
     def spec(self) -> dict[str, Any]:
-        """Return everything that decides the result, as JSON values."""
+        """Return everything that decides the result, as JSON values: the content of the run's key."""
         retriever = self._request.make_retriever()
         queries = self._request.queries
         return {
@@ -156,7 +156,7 @@ class _RunBuild:
         }
 
     def search(self, domain: str, folder: Path) -> str:
-        """Return the sha256 of a domain's TREC file, written now or found finished."""
+        """Return the sha256 of a domain's TREC file, written now if it is missing."""
         path = folder / f"{domain}.trec"
         if path.is_file():
             return file_hash(path)
@@ -174,7 +174,7 @@ class _RunBuild:
         return write_trec(path, run, "ragtasks")
 
     def _ranked(self, retriever: Retriever, domain: str) -> Run:
-        """Return what a retriever finds: for one query form as it is, for several fused by reciprocal rank."""
+        """Return the rankings of a retriever; those of several query forms are fused by reciprocal rank."""
         forms, depth = self._texts(domain), self._request.depth
         if len(forms) == 1:
             return searched(retriever, forms[0], depth, self._stage_progress(domain))
@@ -183,7 +183,7 @@ class _RunBuild:
         return {query_id: ranked[:depth] for query_id, ranked in reciprocal_rank_fusion(runs, depth=deep).items()}
 
     def statistics(self, folder: Path) -> dict[str, Any]:
-        """Return what the retriever of each domain counted, nothing where none counts; in the work folder."""
+        """Return domain -> counts of its retriever, from the work folder; domains without counts are left out."""
         files = {domain: _statistics_file(folder, domain) for domain in self.domains}
         return {domain: orjson.loads(file.read_bytes()) for domain, file in files.items() if file.is_file()}
 
@@ -277,15 +277,14 @@ def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
     return run | {query_id: () for query_id in queries if query_id not in run and query_id not in left_out}
 
 
-# One index a corpus and retriever, found again by the hash of both, whoever asks for it.
-# The stage searches with it for a run that it stores; an evaluation searches with it for queries that a model has
-# just written and that nobody will ask for again.
+# One index per corpus and retriever, stored under the hash of both. The stage searches with it for stored runs, an
+# evaluation for queries that a model has just written.
 
 
 def indexed(
     retriever: Retriever, source: PassageSource, store: RunStore, progress: Progress = no_progress
 ) -> Retriever:
-    """Return a fresh retriever with a corpus in it; two processes that want the same index make it once."""
+    """Return a retriever that has indexed a corpus; two processes that need the same index build it once."""
     encode_with(retriever, place=_vectors_of(source, store))
     corpus = source.describe()
     n_passages = corpus.get("n_passages", corpus.get("n_named"))
@@ -304,7 +303,7 @@ def indexed(
 
 
 def _vectors_of(source: PassageSource, store: RunStore) -> Callable[[Mapping[str, Any]], Any]:
-    """Return where the vectors of a corpus lie: one folder an encoder, whichever retriever or engine reads them."""
+    """Return a function: description of an encoder -> folder of its vectors of a corpus, locked while it is open."""
 
     @contextmanager
     def place(made_by: Mapping[str, Any]) -> Iterator[Path]:
@@ -326,7 +325,7 @@ def domain_retriever(
     store: RunStore,
     progress: Progress = no_progress,
 ) -> tuple[Retriever, PassageSource]:
-    """Return a retriever with the corpus of one domain of a benchmark in it, ready for any queries, and the corpus."""
+    """Return a retriever that has indexed the corpus of a benchmark's domain, and that corpus."""
     retriever = make_retriever()
     if retriever.name.startswith("run:"):
         raise ConfigurationError(f"retriever {retriever.name!r} has rankings of its own queries and finds no others")

@@ -1,13 +1,13 @@
-"""Stored runs: one folder each, whole or not there, under names that people choose.
+"""Stored runs: a folder each, complete or missing, under names that users choose.
 
     <store>/runs/<name>/manifest.json
                         <domain>.trec
                         contexts/<setting>.jsonl
     <store>/indexes/<hash of corpus and retriever>/     shared by all query forms
-    <store>/vectors/<hash of corpus and encoder>/       made once, read by every retriever and engine
-    <store>/searches/<hash of corpus and retriever>/    what models searched for while they answered
-    <store>/building/<key>/                             an unfinished run, taken up again by the next call
-    <store>/replies.sqlite                              what language models replied
+    <store>/vectors/<hash of corpus and encoder>/       read by every retriever and engine
+    <store>/searches/<hash of corpus and retriever>/    searches of agentic tasks
+    <store>/building/<key>/                             an unfinished run, which the next call continues
+    <store>/replies.sqlite                              replies of language models
 
 A run is published by one rename of its folder, after everything in it was written.
 """
@@ -53,19 +53,19 @@ class RunStore:
 
     @property
     def replies(self) -> Path:
-        """File that keeps what language models replied, as rewriters, rerankers and judges; it need not exist."""
+        """File of the replies of rewriters, rerankers and judges; it may be missing."""
         return self.root / "replies.sqlite"
 
     def folder(self, kind: str, key: str) -> Path:
-        """Return the folder of what has a hash: `indexes`, `vectors`, `searches`, or `building`, an unfinished run."""
+        """Return the folder of a hash; `kind` is `indexes`, `vectors`, `searches`, or `building` (unfinished runs)."""
         return self.root / kind / key[:32]
 
     def all(self) -> list[StoredRun]:
-        """Return all finished runs that can be read, by name; `unreadable` says of the others why not."""
+        """Return all finished runs that can be read, by name; `unreadable` has the reasons for the others."""
         return [run for run in self._read() if isinstance(run, StoredRun)]
 
     def unreadable(self) -> list[str]:
-        """Return a line for each run whose manifest is corrupt; the others are none the worse for it."""
+        """Return one line per run whose manifest is corrupt."""
         return [" ".join(str(error).split()) for error in self._read() if isinstance(error, CacheError)]
 
     def _read(self) -> Iterator[StoredRun | CacheError]:
@@ -93,11 +93,11 @@ class RunStore:
         raise CacheError(f"{found} in {self.runs}: {hint}")
 
     def with_key(self, key: str) -> StoredRun | None:
-        """Return a run of exactly this content, under whatever name."""
+        """Return a run of exactly this content, under any name."""
         return next((run for run in self.all() if run.manifest.key == key), None)
 
     def publish(self, work: Path, name: str) -> StoredRun:
-        """Move a finished work folder to its name, without what killed calls left half-written in it."""
+        """Move a finished work folder to its name, without the partial files of killed calls."""
         folder = run_folder(self.root, new_run_name(name))
         folder.parent.mkdir(parents=True, exist_ok=True)
         for part in work.rglob("*.part"):
@@ -109,7 +109,7 @@ class RunStore:
         return StoredRun(folder, read_manifest(folder))
 
     def linked(self, run: StoredRun, name: str) -> StoredRun:
-        """Return a run under another name too: the same files, which the disk holds once where it can."""
+        """Return a run under a second name, with hard links to the same files where the disk has them."""
         folder = run_folder(self.root, new_run_name(name))
         if (folder / MANIFEST).is_file():
             return self.named(name)
@@ -124,7 +124,7 @@ class RunStore:
         return self.publish(work, name)
 
     def remove(self, name: str) -> None:
-        """Delete a run, a corrupt one too; its index stays for other runs."""
+        """Delete a run, even a corrupt one; its index stays for other runs."""
         folder = self._folder(name)
         leaving = self.root / "building" / f"removed-{folder.name}"
         try:
@@ -137,9 +137,9 @@ class RunStore:
 
     @contextlib.contextmanager
     def only_builder(self, key: str) -> Iterator[None]:
-        """Let one process at a time make the run with this key; others wait here and then find it made.
+        """Let one process at a time make the run with this key; others wait here and then find it.
 
-        The lock belongs to the process and is gone with it, however it ends.
+        The lock ends with the process, even if it is killed.
         """
         path = self.root / "locks" / f"{key[:32]}.lock"
         lock = FileLock(path)
@@ -194,7 +194,7 @@ def data_label(manifest: Manifest) -> str:
 
 
 def fallbacks_of(manifest: Manifest) -> str:
-    """Return how many queries of a run are the last turn in the place of a rewrite, and why; "" where none is."""
+    """Return how many queries of a run are the last turn instead of a rewrite, and why; "" if none is."""
     counts = manifest.metadata.get("rewriting", {})
     fallbacks: Mapping[str, int] = counts.get("fallbacks", {})
     if not fallbacks:
@@ -204,13 +204,13 @@ def fallbacks_of(manifest: Manifest) -> str:
 
 
 def verify_run(run: StoredRun) -> list[str]:
-    """Return what is wrong with a stored run's files, a line each; [] for a whole one."""
+    """Return the problems with a stored run's files, a line each; [] for an intact run."""
     problems = (file_error(run.folder / path, sha256) for path, sha256 in run.manifest.files.items())
     return [problem for problem in problems if problem]
 
 
 def file_error(file: Path, sha256: str) -> str:
-    """Return what is wrong with one file of a stored run; "" where it has the bytes that were written."""
+    """Return the problem with one file of a stored run; "" if it has the bytes that were written."""
     if not file.is_file():
         return f"{file}: missing"
     return "" if file_hash(file) == sha256 else f"{file}: other bytes than were written"

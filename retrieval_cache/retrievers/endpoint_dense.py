@@ -1,8 +1,8 @@
 """Dense retrieval with an encoder behind an OpenAI-compatible server: `dense:openai/NAME`, `dense:NAME,base_url=...`.
 
-Everything but the encoder is that of `DenseRetriever`: shards on disk, exact search, prompts before texts. Vectors that
-came are kept by text in the file of replies, so that a killed call, another query form and a corpus that shares texts
-ask for none of them again.
+Only the encoder differs from `DenseRetriever`: shards on disk, exact search and prompts are the same. Vectors are
+cached by text in the file of replies, so that a killed call, another query form and a corpus with the same texts
+request none of them again.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from retrieval_cache.retrievers.encoders import Role
 from retrieval_cache.retrievers.vectors import Filled
 
 _KIND = "embedding"
-"""What the texts are called in a reply cache."""
+"""Kind of the texts in a reply cache."""
 _IN_NAME = ("api_key_env", "api_version", "base_url", "extra_body", "shared_replies")
-"""What of an endpoint is needed to reach the same vectors again."""
+"""The fields of an endpoint that identify its vectors."""
 _PROBE = "dimension"
 ConnectEncoder = Callable[[Endpoint, int, int], Client]
-"""(endpoint, most tokens of a request, most texts of a request) -> who gives vectors there, through a cache if any."""
+"""(endpoint, maximum tokens per request, maximum texts per request) -> client of the encoder, with a cache if any."""
 
 
 class EndpointDenseRetriever(DenseRetriever):
@@ -71,7 +71,7 @@ class EndpointDenseRetriever(DenseRetriever):
         shard_size: int = 8192,
         engine: Engine | None = None,
     ) -> None:
-        """Choose a server's encoder, and the width of its vectors where it has several; asked when they are needed."""
+        """Choose a server's encoder, and the width of its vectors if it offers several; no request is sent yet."""
         super().__init__(
             endpoint.model,
             query_prompt=query_prompt or None,
@@ -124,7 +124,7 @@ class EndpointDenseRetriever(DenseRetriever):
         return "cpu"
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return what vectors took, as the server counts tokens: in this process, and when cached ones were made."""
+        """Return the tokens of vectors, as the server counts them: of this process, and of cached vectors."""
         usage = self._usage
         counts: dict[str, Any] = {
             "asked": usage.n_asked,
@@ -135,11 +135,11 @@ class EndpointDenseRetriever(DenseRetriever):
         return {"embeddings": {**counts, **({} if usage.cost is None else {"dollars": round(usage.cost, 6)})}}
 
     def spending(self) -> Spending:
-        """Return what all replies so far took."""
+        """Return the spending on all replies so far."""
         return {f"encoder {self.model}": self._spent} if self._spent else {}
 
     def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the vectors of a corpus, asked for where they are not in `folder` yet."""
+        """Return the vectors of a corpus; those that are missing in `folder` are requested."""
         self._progress, _ = progress, self.dimension  # what that took is no cost of the index
         self._record = folder / "spent.json"
         earlier = orjson.loads(self._record.read_bytes()) if self._record.is_file() else []
@@ -152,7 +152,7 @@ class EndpointDenseRetriever(DenseRetriever):
         return filled
 
     def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
-        """Return all places as one batch: the client behind divides it, and keeps what comes."""
+        """Return all positions as one batch: the client divides it, and caches the replies."""
         return [list(range(len(passages)))], set()
 
     def encode_queries(self, texts: Sequence[str], done: Callable[[int], None]) -> tuple[NDArray[np.float32], int]:
@@ -209,7 +209,7 @@ class EndpointDenseRetriever(DenseRetriever):
 
 
 def _with_dimensions(endpoint: Endpoint, dimensions: int | None) -> Endpoint:
-    """Return an endpoint that is asked for vectors of a width."""
+    """Return an endpoint whose requests name the width of the vectors."""
     if dimensions is None:
         return endpoint
     fields = {**endpoint.extra_fields, "dimensions": dimensions}

@@ -1,7 +1,7 @@
-"""What a retriever is: it indexes the passages of one corpus and ranks them for queries.
+"""The contract of retrievers: a retriever indexes the passages of one corpus and ranks them for queries.
 
-Nothing else about it is known to the rest of the stage. `describe` feeds the run's key, so it must name everything
-that changes a ranking: parameters, analyser, model, library version; and nothing that does not, such as batch sizes.
+`describe` is part of a run's key, so it must contain everything that changes a ranking (parameters, analyser, model,
+library version) and nothing else, such as batch sizes.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Retriever(Protocol):
         """The one line that chooses it, in canonical form, such as `dense:minilm`."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides its rankings, as JSON values."""
+        """Return everything that decides its rankings, as JSON values."""
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Make this corpus searchable.
 
         Args:
             passages: in the order of the corpus; ids are unique.
-            folder: the retriever's own folder for this corpus: finished parts found there are used again, so that a
-                killed call resumes; what it leaves there is nobody else's business.
-            progress: told of every step.
+            folder: the retriever's own folder for this corpus. Finished parts in it are used again, so that a killed
+                call resumes.
+            progress: called after every step.
 
         Raises:
             RagtasksError: a passage without text, a missing library or model, a full disk.
@@ -63,10 +63,10 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class RetrieverFactory(Protocol):
-    """What makes a retriever: its class, as a rule. Arguments and options of the line are its parameters."""
+    """A function that makes a retriever, usually its class. Arguments and options of the line are its parameters."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Retriever:
-        """Return a retriever that has indexed nothing yet.
+        """Return a retriever without an index.
 
         Raises:
             RagtasksError: an argument or option that cannot be used, a missing library.
@@ -103,7 +103,7 @@ class NamesPassages(Protocol):
 
 @runtime_checkable
 class KeepsStatistics(Protocol):
-    """A retriever that counts what is worth knowing about its searches and decides nothing."""
+    """A retriever that counts facts about its searches, which decide no ranking."""
 
     def statistics(self) -> Mapping[str, Any]:
         """Return the counts so far, as JSON values."""
@@ -114,7 +114,7 @@ class Spends(Protocol):
     """A retriever that sends requests to servers."""
 
     def spending(self) -> Spending:
-        """Return what their replies took so far."""
+        """Return the spending on replies so far."""
 
 
 @runtime_checkable
@@ -122,7 +122,7 @@ class Requires(Protocol):
     """A retriever that requires libraries, weights or servers."""
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return what must be available before it indexes."""
+        """Return the requirements that are checked before it indexes."""
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
         """Return the estimated size of its index of a corpus of so many passages and bytes of text."""
@@ -170,7 +170,7 @@ def wanted_passages(retriever: Retriever, forms: Sequence[Mapping[str, str]]) ->
 
 
 def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-    """Return what a retriever finds; pairs (passage_id, score) of another package count as `Ranked`."""
+    """Return the rankings of a retriever; pairs (passage_id, score) of another package become `Ranked`."""
     found: Any = retriever.search(queries, k, progress)
     try:
         return {query_id: tuple(map(_ranked, found[query_id])) for query_id in queries}
@@ -195,7 +195,7 @@ def _ranked(item: Any) -> Ranked:
 
 
 def statistics_of(retriever: Retriever) -> Mapping[str, Any]:
-    """Return what a retriever counted, nothing where it counts nothing."""
+    """Return the counts of a retriever, {} if it counts nothing."""
     return retriever.statistics() if isinstance(retriever, KeepsStatistics) else {}
 
 
@@ -204,7 +204,7 @@ def not_indexed(name: str) -> CacheError:
     return CacheError(f"{name}: search was called before index; next step: call index first")
 
 
-# How values stand in the line that chooses a retriever: written so that they read back as themselves.
+# Values in the line that chooses a retriever: they read back as themselves.
 
 Value = str | int | float | bool
 
@@ -230,7 +230,7 @@ def value_of(text: str, line: str) -> Value:
 
 
 def written(value: Value) -> str:
-    """Return a value as a line has it: it reads back as itself, with its type."""
+    """Return a value as text for a line; it reads back as itself, with its type."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):

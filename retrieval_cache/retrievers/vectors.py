@@ -1,12 +1,12 @@
-"""Shards on disk: what an encoder made of the passages, a fixed number of them to a file.
+"""Shards on disk: the encoded passages of a corpus, a fixed number of them per file.
 
-Encoding a corpus takes hours, so what is finished has to outlive the process. A shard is one numeric file and,
-written after it, a small JSON seal: the hash of the passages that went in, of the encoder, and of the bytes that came
-out. A shard without a seal is corrupt, one whose seal does not fit is stale, and both are encoded again.
+Encoding a corpus takes hours, so finished work must outlive the process. A shard is a numeric file and, written after
+it, a small JSON seal: the hash of the passages, of the encoder, and of the bytes of the file. A shard without a seal
+is corrupt, one whose seal does not match is stale, and both are encoded again.
 
 A shard can be minutes of work, so its finished batches are saved every few seconds, in sealed parts of the same format
-that become the shard. Batches do not depend on when they are saved or on who encodes them, so a killed call, several
-workers and an undisturbed process leave the same bytes.
+that are joined to the shard. Batches do not depend on when they are saved or on which worker encodes them, so a
+killed call, several workers and one undisturbed process leave the same bytes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from retrieval_cache.retrievers.protocol import parts_of
 
 _LOGGER = logging.getLogger(__name__)
 _SAVE_SECONDS = 5.0
-"""Work that a killed call loses at most, and one batch."""
+"""Maximum work that a killed call loses, in addition to one batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A corpus whose shards are all on disk."""
+    """A corpus whose shards are complete."""
 
     ids: tuple[str, ...]
     """Passage ids in the order of the corpus, which is the order of the rows over all shards."""
@@ -104,7 +104,7 @@ class ShardFolder:
     """Passages in a shard; the last one may hold fewer."""
 
     def fill(self, passages: Iterable[Passage], encode: Encode | BatchEncoder, progress: Progress) -> Filled:
-        """Return the shards of a corpus, encoding those that are not on disk yet."""
+        """Return the shards of a corpus; those that are missing are encoded."""
         self.clean()
         ids: list[str] = []
         for number, shard in enumerate(chunks(passages, self.size)):
@@ -156,7 +156,7 @@ class ShardFolder:
             told(len(saved.union(positions)))
 
     def join(self, number: int, shard: Sequence[Passage], rows: RowFormat) -> None:
-        """Make a shard of its parts, which go."""
+        """Join the parts of a shard, and remove them."""
         parts = self._parts(number, _passages_hash(shard))
         places = np.array([place for _, seal in parts for place in seal.positions], np.int64)
         order = np.argsort(places)
@@ -192,7 +192,7 @@ class ShardFolder:
         return found
 
     def filled(self, ids: Sequence[str]) -> Filled:
-        """Return the shards, all of them finished, of a corpus with these ids; what is behind them goes."""
+        """Return the finished shards of a corpus with these ids; files of a longer corpus and parts are removed."""
         n_shards = math.ceil(len(ids) / self.size)
         for path in self.folder.glob("shard-*"):
             if int(path.stem.removeprefix("shard-")) >= n_shards:
@@ -203,7 +203,7 @@ class ShardFolder:
         return Filled(tuple(ids), paths, sum(seal.n_truncated for seal in map(_seal_of, paths) if seal is not None))
 
     def clean(self) -> None:
-        """Make the folder, and remove what killed calls left half written."""
+        """Make the folder, and remove partial files of killed calls."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for part in self.folder.glob("*.part"):
             part.unlink(missing_ok=True)
@@ -250,7 +250,7 @@ class EncodesCorpus(Protocol):
 
 
 Place = Callable[[Mapping[str, Any]], AbstractContextManager[Path]]
-"""Called with everything beside the corpus that decides the vectors; gives the folder of these, to one at a time."""
+"""Description of an encoder -> folder of its vectors of the corpus, for one process at a time."""
 
 
 def encode_with(retriever: object, fill: Fill | None = None, place: Place | None = None) -> bool:
