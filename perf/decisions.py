@@ -1,4 +1,4 @@
-"""How many judge calls `ragtasks compare --until-decided` needs on real verdicts, and how often it decides the same.
+"""How many judge calls `ragtasks compare --judge` needs on real verdicts, and how often it decides the same.
 
 Verdicts that are all there are given to a race wave by wave, pair by pair, in many seeded orders. What a test of all
 data says (`ragtasks compare`: p at most 5 %) is the full decision; a race decides the same where it names the same

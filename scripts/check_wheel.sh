@@ -24,5 +24,5 @@ for domain in clapnq fiqa govt cloud; do
   grep -q "mtrag_full_rag_$domain" table.txt || { echo "no scores for $domain" >&2; exit 1; }
 done
 grep -q '|sample|' table.txt || { echo "the table does not say that the scores are the sample's" >&2; exit 1; }
-"$folder/venv/bin/ragtasks" tasks unlink
+"$folder/venv/bin/ragtasks" tasks link --remove
 echo "the wheel works with the stock lm_eval"

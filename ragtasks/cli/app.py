@@ -83,7 +83,7 @@ def _built(added: typer.Typer, name: str) -> Any:
         only.name, only.rich_help_panel = name, added.rich_help_panel
     else:
         holder.add_typer(added, name=name, rich_help_panel=added.rich_help_panel)
-    _set_classes(holder)
+    put_in_groups(holder)
     return typer.main.get_group(holder).commands[name]
 
 
@@ -134,7 +134,8 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands by section; an added one that cannot be imported is left out."""
         sections: dict[str, list[str]] = {section: [] for section in GROUPS}
-        for name in self.commands:
+        order = [name for commands in GROUPS.values() for name in commands]
+        for name in sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order)):
             try:
                 command: Any = self.commands[name]
                 sections.setdefault(command.rich_help_panel, []).append(name)
@@ -315,33 +316,21 @@ ragtasks --help lists all commands, ragtasks COMMAND --help has an example of ea
 """
 
 
-def put_in_groups(app: typer.Typer) -> None:
-    """Give the commands of an application their groups, examples and order, and all of them their class."""
-    _set_classes(app)
-    places = {name: (group, example) for group, commands in GROUPS.items() for name, example in commands.items()}
-    order = list(places)
-
-    def rank(item: CommandInfo | TyperInfo) -> int:
-        return order.index(_name(item)) if _name(item) in places else len(order)
-
+def put_in_groups(app: typer.Typer, *above: str) -> None:
+    """Give the commands of an application their class, and those of ours their group and example."""
+    panels = {name: group for group, commands in GROUPS.items() for name in commands}
+    examples = {name: example for commands in GROUPS.values() for name, example in commands.items()} | SUBCOMMANDS
+    for command in app.registered_commands:
+        command.cls = Command
     items: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
     for item in items:
-        group, example = places.get(_name(item), ("Maintenance", ""))
-        item.rich_help_panel = group
-        if example:
-            item.epilog = f"Example: {example}"
-    app.registered_commands.sort(key=rank)
-    app.registered_groups.sort(key=rank)
-
-
-def _set_classes(app: typer.Typer, *above: str) -> None:
-    for item in app.registered_commands:
-        item.cls = Command
-        if example := SUBCOMMANDS.get(" ".join([*above, _name(item)])):
-            item.epilog = f"Example: {example}"
+        name = " ".join([*above, _name(item)])
+        item.rich_help_panel = panels.get(name, item.rich_help_panel)
+        if name in examples:
+            item.epilog = f"Example: {examples[name]}"
     for group in app.registered_groups:
         if group.typer_instance:
-            _set_classes(group.typer_instance, *above, _name(group))
+            put_in_groups(group.typer_instance, *above, _name(group))
 
 
 def _name(item: CommandInfo | TyperInfo) -> str:

@@ -238,7 +238,7 @@ def _metric(task: SavedTask, wanted: RaceOptions) -> Metric:
     if wanted.metric in {metric.name for metric in metrics}:
         raise ConfigurationError(
             f"metric {wanted.metric!r} needs no judge calls, or none is better for it. Next step: compare without "
-            f"--until-decided, or name one of {', '.join(judged)}"
+            f"--judge, or name one of {', '.join(judged)}"
         )
     raise ConfigurationError(f"unknown metric {wanted.metric!r}: {close_matches(str(wanted.metric), judged)}")
 
