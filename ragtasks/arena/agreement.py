@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -12,11 +12,12 @@ from ragtasks.metrics import Level, cohen_kappa, krippendorff_alpha
 from ragtasks.records import Score
 
 _MOST_PAIRS = 15
-_Opinions = Mapping[str, Mapping[str, float]]
+Opinions = Mapping[str, Mapping[str, float]]
+"""Rater -> item, such as a battle -> label."""
 
 
 @dataclass(frozen=True, slots=True)
-class VoteAgreement:
+class RaterAgreement:
     """One row of the table."""
 
     who: str
@@ -25,32 +26,33 @@ class VoteAgreement:
     score: Score
     """1 for agreement everywhere, 0 for as much as by chance."""
     same: float | None
-    """Share of the battles on which they say the same; None where there is none."""
+    """Share of the items on which they give the same label; None where there is none."""
     n: int
-    """Battles that at least two of them voted on."""
+    """Items that at least two of them rated."""
 
 
-def vote_agreement(votes: Sequence[Vote]) -> list[VoteAgreement]:
+def vote_agreement(votes: Sequence[Vote]) -> list[RaterAgreement]:
     """Return the agreement within people, within judges, of every two raters, and of people with judges.
 
     Labels are the preferred system or a tie, whatever the order shown; people and judges meet as the median of their
     votes. Of more than 15 pairs of raters, those with most battles in common are given.
     """
-    rows: list[VoteAgreement] = []
-    sides: dict[str, _Opinions] = {}
+    rows: list[RaterAgreement] = []
+    sides: dict[str, Opinions] = {}
     for kind, name in (("human", "people"), ("judge", "judges")):
         opinions = _by_rater([vote for vote in votes if vote.kind == kind])
         if opinions:
             sides[name] = opinions
         if len(opinions) > 1:
-            rows.append(_all_of(f"all {name}", opinions))
-            rows += _every_two(opinions)
+            rows.append(agreement_of_all(f"all {name}", opinions, Level.ORDINAL))
+            pairs = [pair for pair in agreement_of_two(opinions) if pair.n]
+            rows += sorted(pairs, key=lambda pair: -pair.n)[:_MOST_PAIRS]
     if len(sides) == 2:
         rows.append(_two("people", _medians(sides["people"]), "judges", _medians(sides["judges"])))
     return rows
 
 
-def _by_rater(votes: Sequence[Vote]) -> _Opinions:
+def _by_rater(votes: Sequence[Vote]) -> Opinions:
     """Return rater -> battle -> share of the system that comes first by name."""
     found: dict[str, dict[str, float]] = {}
     for vote in votes:
@@ -59,28 +61,28 @@ def _by_rater(votes: Sequence[Vote]) -> _Opinions:
     return found
 
 
-def _all_of(who: str, opinions: _Opinions) -> VoteAgreement:
-    battles = sorted({battle for votes in opinions.values() for battle in votes})
-    rows = [[votes[battle] for votes in opinions.values() if battle in votes] for battle in battles]
+def agreement_of_all(who: str, opinions: Opinions, level: Level) -> RaterAgreement:
+    """Return the alpha of all raters over the items that at least two of them rated."""
+    items = sorted({item for rated in opinions.values() for item in rated})
+    rows = [[rated[item] for rated in opinions.values() if item in rated] for item in items]
     rows = [row for row in rows if len(row) > 1]
     same = sum(len(set(row)) == 1 for row in rows) / len(rows) if rows else None
-    return VoteAgreement(who, "alpha", krippendorff_alpha(rows, Level.ORDINAL), same, len(rows))
+    return RaterAgreement(who, "alpha", krippendorff_alpha(rows, level), same, len(rows))
 
 
-def _every_two(opinions: _Opinions) -> Iterator[VoteAgreement]:
-    pairs = [_two(a, opinions[a], b, opinions[b]) for a, b in itertools.combinations(sorted(opinions), 2)]
-    shared = sorted((pair for pair in pairs if pair.n), key=lambda pair: -pair.n)
-    yield from shared[:_MOST_PAIRS]
+def agreement_of_two(opinions: Opinions) -> list[RaterAgreement]:
+    """Return the kappa of every two raters, in the order of their names."""
+    return [_two(a, opinions[a], b, opinions[b]) for a, b in itertools.combinations(sorted(opinions), 2)]
 
 
-def _two(one: str, own: Mapping[str, float], other: str, others: Mapping[str, float]) -> VoteAgreement:
+def _two(one: str, own: Mapping[str, float], other: str, others: Mapping[str, float]) -> RaterAgreement:
     battles = sorted(own.keys() & others.keys())
     first, second = [own[battle] for battle in battles], [others[battle] for battle in battles]
     same = sum(a == b for a, b in zip(first, second, strict=True)) / len(battles) if battles else None
-    return VoteAgreement(f"{one} and {other}", "kappa", cohen_kappa(first, second), same, len(battles))
+    return RaterAgreement(f"{one} and {other}", "kappa", cohen_kappa(first, second), same, len(battles))
 
 
-def _medians(opinions: _Opinions) -> dict[str, float]:
+def _medians(opinions: Opinions) -> dict[str, float]:
     """Return battle -> which system most raters prefer: 1, 0, or 0.5 for a tie or a split."""
     battles = {battle for votes in opinions.values() for battle in votes}
     middle = {battle: median(votes[battle] for votes in opinions.values() if battle in votes) for battle in battles}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +12,12 @@ from typing import Any, Literal, cast, get_args
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ragtasks.arena.agreement import agreement_of_all, agreement_of_two
 from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import canonical_hash, write_atomically
-from ragtasks.metrics import Level, cohen_kappa, krippendorff_alpha
+from ragtasks.metrics import Level
 from ragtasks.records import Task, task_id
 from ragtasks.synthesis.folder import DETAILS, DIALOGUES, QRELS, is_made, lines_of, publish_folder, standalone
 from ragtasks.tables import Cell, Section, Table, dashed
@@ -170,9 +170,7 @@ def review_section(title: str, pairs: Sequence[Pair], reviews: Sequence[Review])
     for review in reviews:
         by_reviewer.setdefault(review.reviewer, {})[review.pair_id] = review
     statistics = {"pairs": str(len(pairs)), "reviewed": str(len({review.pair_id for review in reviews}))}
-    return Section(
-        f"review: {title}", statistics, (_decisions(by_reviewer, len(pairs)), _agreement(by_reviewer, pairs))
-    )
+    return Section(f"review: {title}", statistics, (_decisions(by_reviewer, len(pairs)), _agreement(by_reviewer)))
 
 
 def _decisions(by_reviewer: Mapping[str, Mapping[str, Review]], n_pairs: int) -> Table:
@@ -184,29 +182,23 @@ def _decisions(by_reviewer: Mapping[str, Mapping[str, Review]], n_pairs: int) ->
     return Table("Decisions", ("reviewer", "accepted", "edited", "rejected", "left"), tuple(rows))
 
 
-def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]], pairs: Sequence[Pair]) -> Table:
+def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]]) -> Table:
+    kept: dict[str, dict[str, float]] = {}
+    chosen: dict[str, dict[str, float]] = {}
+    for reviewer, reviews in by_reviewer.items():
+        kept[reviewer] = {pair: float(one.keeps) for pair, one in reviews.items()}
+        chosen[reviewer] = {pair: float(CHOICES.index(one.decision.choice)) for pair, one in reviews.items()}
     rows: list[tuple[Cell, ...]] = []
-    for one, other in itertools.combinations(sorted(by_reviewer), 2):
-        shared = [pair.pair_id for pair in pairs if pair.pair_id in by_reviewer[one].keys() & by_reviewer[other].keys()]
-        both = [(by_reviewer[one][name], by_reviewer[other][name]) for name in shared]
-        same = sum(a.keeps == b.keeps for a, b in both) / len(both) if both else None
-        kappa = cohen_kappa([float(a.keeps) for a, _ in both], [float(b.keeps) for _, b in both])
-        choice = cohen_kappa([_label(a) for a, _ in both], [_label(b) for _, b in both])
-        percent = "-" if same is None else f"{100 * same:.1f} %"
-        rows.append((f"{one}, {other}", "kappa", len(both), percent, dashed(kappa.value), dashed(choice.value)))
+    for by_kept, by_choice in zip(agreement_of_two(kept), agreement_of_two(chosen), strict=True):
+        percent = "-" if by_kept.same is None else f"{100 * by_kept.same:.1f} %"
+        kappas = (dashed(by_kept.score.value), dashed(by_choice.score.value))
+        rows.append((by_kept.who, "kappa", by_kept.n, percent, *kappas))
     if len(by_reviewer) > 1:
-        ratings = [[reviews.get(pair.pair_id) for reviews in by_reviewer.values()] for pair in pairs]
-        kappa = krippendorff_alpha([[float(one.keeps) for one in row if one] for row in ratings], Level.NOMINAL)
-        choice = krippendorff_alpha([[_label(one) for one in row if one] for row in ratings], Level.NOMINAL)
-        n_shared = sum(sum(one is not None for one in row) > 1 for row in ratings)
-        rows.append((_EVERYBODY, "alpha", n_shared, "-", dashed(kappa.value), dashed(choice.value)))
+        of_kept, of_chosen = (agreement_of_all(_EVERYBODY, one, Level.NOMINAL) for one in (kept, chosen))
+        rows.append((_EVERYBODY, "alpha", of_kept.n, "-", dashed(of_kept.score.value), dashed(of_chosen.score.value)))
     heads = ("reviewers", "measure", "pairs", "same", "kept or rejected", "accepted, edited or rejected")
     note = "Cohen's kappa of two reviewers, over the pairs that both decided on; Krippendorff's alpha of all."
     return Table("Agreement of reviewers", heads, tuple(rows), note)
-
-
-def _label(review: Review) -> float:
-    return float(CHOICES.index(review.decision.choice))
 
 
 # The benchmark that a review leaves: the pairs that everybody who decided on them keeps, in the custom format.

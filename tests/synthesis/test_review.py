@@ -110,7 +110,7 @@ def test_agreement_of_two_and_of_all(tmp_path: Path) -> None:
     decisions, agreement = review_section("b", pairs, reviews).tables
     assert decisions.rows == (("ann", 3, 1, 2, 0), ("bob", 2, 2, 1, 1))
     # Kept or rejected: 4 of 5 the same; by chance (3 * 4 + 2 * 1) / 25: (0.8 - 0.56) / 0.44.
-    assert agreement.rows[0][:5] == ("ann, bob", "kappa", 5, "80.0 %", "0.545")
+    assert agreement.rows[0][:5] == ("ann and bob", "kappa", 5, "80.0 %", "0.545")
     assert agreement.rows[1][:3] == ("all reviewers", "alpha", 5)
     # By choice, kappa: (0.6 - 0.32) / 0.68; alpha: 1 - 0.2 / (42 / 90) and 1 - 0.4 / (66 / 90).
     assert agreement.rows[0][5] == "0.412"
@@ -164,7 +164,7 @@ def test_reviewers_who_share_no_pair_have_no_agreement(tmp_path: Path) -> None:
     section = review_section("b", pairs, [review(pairs[0], "accept"), review(pairs[1], "reject", "bob")])
     assert section.provenance == {"pairs": "3", "reviewed": "2"}
     assert section.tables[1].rows == (
-        ("ann, bob", "kappa", 0, "-", "-", "-"),
+        ("ann and bob", "kappa", 0, "-", "-", "-"),
         ("all reviewers", "alpha", 0, "-", "-", "-"),
     )
 
@@ -186,9 +186,9 @@ def test_three_reviewers_agree_two_by_two_and_all_together(tmp_path: Path) -> No
     decisions, agreement = section.tables
     assert decisions.rows == (("ann", 1, 1, 1, 3), ("bob", 2, 0, 1, 3), ("cid", 1, 0, 1, 4))
     assert [row[:4] for row in agreement.rows] == [
-        ("ann, bob", "kappa", 2, "50.0 %"),
-        ("ann, cid", "kappa", 2, "100.0 %"),
-        ("bob, cid", "kappa", 1, "0.0 %"),
+        ("ann and bob", "kappa", 2, "50.0 %"),
+        ("ann and cid", "kappa", 2, "100.0 %"),
+        ("bob and cid", "kappa", 1, "0.0 %"),
         ("all reviewers", "alpha", 3, "-"),
     ]
     assert agreement.rows[1][4:] == ("1.000", "1.000")

@@ -102,7 +102,7 @@ def test_decisions_are_saved_at_once_by_whom_and_when_and_can_be_changed(tmp_pat
         assert "too long" in ann.get("/pairs/2").text
         assert "two crowns" not in bob.get("/pairs/2").text, "reviewers do not see each other's decisions"
         assert "2 reviewed, 1 left" in ann.get("/all").text
-        assert "Ann, Bob" in ann.get("/agreement").text
+        assert "Ann and Bob" in ann.get("/agreement").text
         kept = desk.store.reviews()
     assert [(row[0], json.loads(row[2])["choice"]) for row in kept] == [
         ("Ann", "accept"),
