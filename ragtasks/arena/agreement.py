@@ -17,7 +17,7 @@ Opinions = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class RaterAgreement:
+class OpinionAgreement:
     """One row of the table."""
 
     who: str
@@ -31,13 +31,13 @@ class RaterAgreement:
     """Items that at least two of them rated."""
 
 
-def vote_agreement(votes: Sequence[Vote]) -> list[RaterAgreement]:
+def vote_agreement(votes: Sequence[Vote]) -> list[OpinionAgreement]:
     """Return the agreement within people, within judges, of every two raters, and of people with judges.
 
     Labels are the preferred system or a tie, whatever the order shown; people and judges meet as the median of their
     votes. Of more than 15 pairs of raters, those with most battles in common are given.
     """
-    rows: list[RaterAgreement] = []
+    rows: list[OpinionAgreement] = []
     sides: dict[str, Opinions] = {}
     for kind, name in (("human", "people"), ("judge", "judges")):
         opinions = _by_rater([vote for vote in votes if vote.kind == kind])
@@ -61,25 +61,25 @@ def _by_rater(votes: Sequence[Vote]) -> Opinions:
     return found
 
 
-def agreement_of_all(who: str, opinions: Opinions, level: Level) -> RaterAgreement:
+def agreement_of_all(who: str, opinions: Opinions, level: Level) -> OpinionAgreement:
     """Return the alpha of all raters over the items that at least two of them rated."""
     items = sorted({item for rated in opinions.values() for item in rated})
     rows = [[rated[item] for rated in opinions.values() if item in rated] for item in items]
     rows = [row for row in rows if len(row) > 1]
     same = sum(len(set(row)) == 1 for row in rows) / len(rows) if rows else None
-    return RaterAgreement(who, "alpha", krippendorff_alpha(rows, level), same, len(rows))
+    return OpinionAgreement(who, "alpha", krippendorff_alpha(rows, level), same, len(rows))
 
 
-def agreement_of_two(opinions: Opinions) -> list[RaterAgreement]:
+def agreement_of_two(opinions: Opinions) -> list[OpinionAgreement]:
     """Return the kappa of every two raters, in the order of their names."""
     return [_two(a, opinions[a], b, opinions[b]) for a, b in itertools.combinations(sorted(opinions), 2)]
 
 
-def _two(one: str, own: Mapping[str, float], other: str, others: Mapping[str, float]) -> RaterAgreement:
+def _two(one: str, own: Mapping[str, float], other: str, others: Mapping[str, float]) -> OpinionAgreement:
     battles = sorted(own.keys() & others.keys())
     first, second = [own[battle] for battle in battles], [others[battle] for battle in battles]
     same = sum(a == b for a, b in zip(first, second, strict=True)) / len(battles) if battles else None
-    return RaterAgreement(f"{one} and {other}", "kappa", cohen_kappa(first, second), same, len(battles))
+    return OpinionAgreement(f"{one} and {other}", "kappa", cohen_kappa(first, second), same, len(battles))
 
 
 def _medians(opinions: Opinions) -> dict[str, float]:

@@ -264,10 +264,6 @@ def _in_memory(path: Path) -> sqlite3.Connection:
     return made
 
 
-def _has_table(connection: sqlite3.Connection, name: str) -> bool:
-    return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0])
-
-
 def _require_ours(connection: sqlite3.Connection) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -280,7 +276,7 @@ def _require_ours(connection: sqlite3.Connection) -> None:
 
 def _make_tables(connection: sqlite3.Connection) -> None:
     """Create the tables in a new file."""
-    if _has_table(connection, "votes"):
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'votes'").fetchone():
         return
     for statement in _TABLES.split(";"):
         connection.execute(statement)
@@ -626,7 +622,8 @@ class Takers:
         with self._lock:
             self._read(connection)
             for item in [item for item, end in self._leased.items() if end <= now]:
-                self._keep(item, _ends_after(connection, item, now))
+                # A longer lease leaves no event, so the ends are read again.
+                self._keep(item, [end for (end,) in connection.execute(_ENDS_OF, (item,)) if end > now])
             if self._free is None:
                 n_of, wanted = self._n, self._wanted
                 self._free = {item: n for item in self._items if (n := n_of.get(item, 0)) < wanted}
@@ -657,8 +654,3 @@ class Takers:
         self._leased.pop(item, None)
         if ends and not math.isinf(first := min(ends)):
             self._leased[item] = first
-
-
-def _ends_after(connection: sqlite3.Connection, item: str, now: float) -> list[float]:
-    """Return the ends of one item's votes and leases that are not over: a longer lease leaves no event."""
-    return [end for (end,) in connection.execute(_ENDS_OF, (item,)) if end > now]

@@ -64,10 +64,6 @@ class RepairedAnswer(NamedTuple):
 # What a benchmark module hands to the rest of ragtasks, whatever its files look like.
 
 
-def _always(_task: Task, _setting: Setting) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """The tasks of one benchmark and where they were read from."""
@@ -90,7 +86,7 @@ class Benchmark:
     """How many retrieved passages a task is given."""
     copy: str = ""
     """Which one is meant where a name means many, such as everybody's own data; empty elsewhere."""
-    belongs: Callable[[Task, Setting], bool] = _always
+    belongs: Callable[[Task, Setting], bool] = lambda _task, _setting: True
     has_own_domains: bool = False
     """Whether each domain is a set of tasks of its own that is never averaged with the others."""
 

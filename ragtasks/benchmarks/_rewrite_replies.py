@@ -132,10 +132,6 @@ def parse_conditional(text: str, question: str) -> tuple[QuestionClass, str]:
     return QuestionClass.NON_STANDALONE, _collapsed(version)
 
 
-def _parse_json(text: str, question: str) -> tuple[QuestionClass, str]:
-    return parse_rewrite(text)
-
-
 def _write_json(question: str, rewrite: str) -> str:
     label = QuestionClass.STANDALONE if rewrite == question else QuestionClass.NON_STANDALONE
     return json.dumps({"class": label.value, "reworded version": rewrite}, ensure_ascii=False)
@@ -145,7 +141,7 @@ def _write_conditional(question: str, rewrite: str) -> str:
     return NO_REWRITE if rewrite == question else f"rewrite: {' '.join(rewrite.split())}"
 
 
-JSON_CONTRACT = Contract(_parse_json, _write_json)
+JSON_CONTRACT = Contract(lambda text, _question: parse_rewrite(text), _write_json)
 """A JSON object with class and reworded version."""
 
 CONDITIONAL_CONTRACT = Contract(parse_conditional, _write_conditional)

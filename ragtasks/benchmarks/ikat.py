@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -100,7 +100,10 @@ class Year:
         return replace(
             found,
             name=f"{self.name}_facts",
-            tasks=tuple(replace(task, target=_listed(task.extra["relevant_facts"])) for task in found.tasks),
+            tasks=tuple(
+                replace(task, target=", ".join(map(str, task.extra["relevant_facts"])) or "none")
+                for task in found.tasks
+            ),
             suite="ikat_facts",
             read_contexts=lambda setting: Contexts("official", setting, dict(own)),
             belongs=lambda _task, setting: setting is Setting.REFERENCE,
@@ -195,11 +198,6 @@ def _tasks_of(
             },
         )
         messages.append(Message(Role.ASSISTANT, turn.response))
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """Return numbers of facts as the prompt asks for them."""
-    return ", ".join(map(str, numbers)) or "none"
 
 
 def _problems(path: Path, name: str, what: str) -> Problems:

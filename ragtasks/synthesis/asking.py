@@ -77,10 +77,14 @@ class Asker:
     def ask(self, what: str, questions: Sequence[Inquiry[T]]) -> list[T | UnusableReply]:
         """Return what each reply says, or why it cannot be used, in the order of the questions."""
         states: list[_State[T]] = [_State(question) for question in questions]
+
+        def stage_progress(name: str, done: int, total: int | None) -> None:
+            self._progress(f"{what}: {name}", done, total)
+
         for _ in range(_ATTEMPTS):
             waiting = [state for state in states if state.is_open]
             prompts = [state.prompt() for state in waiting]
-            replies = self.client.answer(prompts, self._stage_progress(what)) if prompts else []
+            replies = self.client.answer(prompts, stage_progress) if prompts else []
             for state, prompt, reply in zip(waiting, prompts, replies, strict=True):
                 self.usage += usage_of(reply, self._price)
                 state.take(prompt, reply)
@@ -92,9 +96,6 @@ class Asker:
                 "Next step: run the same command again"
             )
         return [UnusableReply(state.reason) if state.result is None else state.result[0] for state in states]
-
-    def _stage_progress(self, what: str) -> Progress:
-        return lambda name, done, total: self._progress(f"{what}: {name}", done, total)
 
 
 class _State(Generic[T]):

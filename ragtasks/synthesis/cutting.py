@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -62,34 +62,26 @@ def cut_documents(
 
     Near-duplicates are looked for within a domain; of a group the first passage stays.
     """
-    pieces = partial(_by_sentences, cut) if cut.unit == "sentences" else _token_cutter(cut)
+    tokenizer = encoder_tokenizer(cut.tokenizer) if cut.tokenizer else plain_tokenizer
     cut_up: dict[str, list[DocumentPassage]] = {}
     for document in documents:
-        found = (DocumentPassage(piece, document.document_id, document.domain) for piece in pieces(document))
+        found = (
+            DocumentPassage(piece, document.document_id, document.domain) for piece in _pieces(document, cut, tokenizer)
+        )
         cut_up.setdefault(document.domain, []).extend(found)
     repeated: dict[str, str] = {}
     for found_in_domain in cut_up.values():
-        repeated |= _repeated([item.passage for item in found_in_domain], cut.threshold, progress)
+        own = [item.passage for item in found_in_domain]
+        for group in near_duplicates(partial(list, own), cut.threshold, progress, SHINGLE_WORDS).groups:
+            repeated |= dict.fromkeys(group.passage_ids[1:], group.passage_ids[0])
     kept = [item for items in cut_up.values() for item in items if item.passage.passage_id not in repeated]
     return kept, [LeftOut(name, f"nearly the same text as {first}") for name, first in repeated.items()]
 
 
-def _token_cutter(cut: Cut) -> Callable[[Document], Iterator[Passage]]:
-    tokenizer = encoder_tokenizer(cut.tokenizer) if cut.tokenizer else plain_tokenizer
-    return partial(_by_tokens, cut, tokenizer)
-
-
-def _by_tokens(cut: Cut, tokenizer: Tokenizer, document: Document) -> Iterator[Passage]:
-    whole = Passage(document.document_id, document.text, document.title)
-    return segment(whole, cut.size, cut.size - cut.stride, tokenizer, title_in_text=False)
-
-
-def _by_sentences(cut: Cut, document: Document) -> Iterator[Passage]:
+def _pieces(document: Document, cut: Cut, tokenizer: Tokenizer) -> Iterator[Passage]:
+    if cut.unit == "tokens":
+        whole = Passage(document.document_id, document.text, document.title)
+        yield from segment(whole, cut.size, cut.size - cut.stride, tokenizer, title_in_text=False)
+        return
     for start, end in sentence_windows(document.text, cut.size, cut.stride):
         yield Passage(f"{document.document_id}-{start}-{end}", document.text[start:end], document.title)
-
-
-def _repeated(passages: Sequence[Passage], threshold: float, progress: Progress) -> dict[str, str]:
-    """Return id of a passage -> id of the first one that says nearly the same."""
-    groups = near_duplicates(lambda: passages, threshold, progress, SHINGLE_WORDS).groups
-    return {name: group.passage_ids[0] for group in groups for name in group.passage_ids[1:]}

@@ -6,10 +6,9 @@ import hashlib
 import re
 import stat
 from collections import Counter
-from collections.abc import Set
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from ragtasks.errors import ConfigurationError
@@ -73,7 +72,9 @@ def read_documents(
     """Return every document below a folder; hidden files and folders are not looked at, nothing outside is read."""
     if not root.is_dir():
         raise _no_documents(root, "no such folder")
-    files = [path for path in sorted(root.rglob("*")) if _is_taken(path) and not _is_hidden(path, root)]
+    kinds = (stat.S_IFREG, stat.S_IFLNK)
+    visible = (path for path in sorted(root.rglob("*")) if "/." not in f"/{path.relative_to(root).as_posix()}")
+    files = [path for path in visible if stat.S_IFMT(path.lstat().st_mode) in kinds]
     reader = FileReader(most_seconds)
     reading = _Reading(root, folders_are_domains, most_bytes, reader)
     with closing(reader):
@@ -84,15 +85,6 @@ def read_documents(
     if not reading.documents:
         raise _no_documents(root, reading.summary(len(files)))
     return Documents(tuple(reading.documents), tuple(reading.left_out), reading.others, reading.guessed)
-
-
-def _is_taken(path: Path) -> bool:
-    mode = path.lstat().st_mode
-    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
-
-
-def _is_hidden(path: Path, root: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
 def _no_documents(root: Path, found: str) -> ConfigurationError:
@@ -160,13 +152,11 @@ class _Reading:
         if found.encoding:
             self.guessed[found.encoding] += 1
         text = found.text.encode("utf-8", "replace").decode()
-        self.documents.append(Document(self._free_id(name), self._domain(name), found.title or path.stem, text))
-
-    def _free_id(self, name: str) -> str:
         wanted = "_".join(name.split())
-        taken = _first_free(wanted, self._ids)
-        self._ids.add(taken)
-        return taken
+        numbered = (f"{wanted}~{number}" for number in count(2))
+        document_id = next(one for one in chain([wanted], numbered) if one not in self._ids)
+        self._ids.add(document_id)
+        self.documents.append(Document(document_id, self._domain(name), found.title or path.stem, text))
 
     def _domain(self, name: str) -> str:
         folder, slash, _ = name.partition("/")
@@ -180,9 +170,3 @@ class _Reading:
         reasons = [f"{item.what}: {item.reason}" for item in self.left_out[:3]]
         others = [f"{n} {suffix}" for suffix, n in self.others.most_common(3)]
         return f"{n_files} files, none with text ({'; '.join([*reasons, *others])})"
-
-
-def _first_free(wanted: str, taken: Set[str]) -> str:
-    """Return a name, with a number behind it where it is taken."""
-    names = (f"{wanted}~{number}" if number > 1 else wanted for number in count(1))
-    return next(name for name in names if name not in taken)

@@ -67,7 +67,10 @@ def train_retriever(
     qrels = relevant(benchmark)
     split = split_by_dialogue([task for task in benchmark.tasks if task.task_id in qrels], fitting.seed)
     texts = {item.passage_id: passage_text(item) for item in _passages(benchmark, split.train + split.validation)}
-    pairs = [_pairs(tasks, queries, qrels, texts) for tasks in (split.train, split.validation)]
+    pairs = [
+        [{"anchor": queries[task.task_id], "positive": texts[name]} for task in part for name in qrels[task.task_id]]
+        for part in (split.train, split.validation)
+    ]
     made_by = {"fitting": asdict(fitting), "base": base, "form": form, "data": canonical_hash(pairs)}
 
     def make_trainer(work: Path) -> Any:
@@ -121,14 +124,6 @@ def _passages(benchmark: Benchmark, tasks: Sequence[Task]) -> list[Passage]:
     side = retrieval_side(benchmark.name)
     domains = dict.fromkeys(task.domain for task in tasks)
     return [item for domain in domains for item in read_corpus(str(side.corpus_file(benchmark.root, domain)))]
-
-
-def _pairs(
-    tasks: Sequence[Task], queries: Mapping[str, str], qrels: Mapping[str, list[str]], texts: Mapping[str, str]
-) -> list[dict[str, str]]:
-    return [
-        {"anchor": queries[task.task_id], "positive": texts[name]} for task in tasks for name in qrels[task.task_id]
-    ]
 
 
 def _retriever_trainer(base: str, fitting: Hyperparameters, work: Path, pairs: Sequence[list[dict[str, str]]]) -> Any:

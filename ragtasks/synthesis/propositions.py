@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ragtasks.synthesis.asking import (
     Asker,
-    Inquiry,
     UnreadableReplyError,
     UnusableReply,
     covered_share,
@@ -34,8 +33,6 @@ LEAST_SHARED = 0.4
 HELD = 0.9
 """Share of a proposition's words that an overlapping passage must have to hold it too."""
 
-_KEY = "propositions"
-
 
 @dataclass(frozen=True)
 class Extraction:
@@ -51,7 +48,13 @@ class Extraction:
 
 def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> Extraction:
     """Return the propositions of passages; one that several passages give stands once, with all of them."""
-    found = asker.ask("propositions", [_question(item) for item in passages])
+    found = asker.ask(
+        "propositions",
+        [
+            question_of("propositions", _read, {"title": item.passage.title, "passage": item.passage.text})
+            for item in passages
+        ],
+    )
     counts: Counter[str] = Counter()
     left_out: list[LeftOut] = []
     texts: dict[tuple[str, str], str] = {}
@@ -67,17 +70,15 @@ def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> E
             texts.setdefault(key, text)
             sources = origins.setdefault(key, [])
             sources += [one for one in _holders(text, place, passages) if one not in sources]
-    units = [_unit(number, text, origins[key]) for number, (key, text) in enumerate(texts.items(), start=1)]
+    units = []
+    for number, (key, text) in enumerate(texts.items(), start=1):
+        ids = tuple(item.passage.passage_id for item in origins[key])
+        units.append(Unit(f"p{number}", text, ids, origins[key][0].document_id, origins[key][0].domain))
     return Extraction(tuple(units), tuple(left_out), counts)
 
 
-def _question(item: DocumentPassage) -> Inquiry[list[str]]:
-    fields = {"title": item.passage.title, "passage": item.passage.text}
-    return question_of(_KEY, _read, fields)
-
-
 def _read(reply: str) -> list[str]:
-    found = listed_texts(object_with(reply, _KEY)[_KEY], f'"{_KEY}"')
+    found = listed_texts(object_with(reply, "propositions")["propositions"], '"propositions"')
     if len(found) > MOST_IN_A_PASSAGE:
         raise UnreadableReplyError(f"{len(found):,} propositions of one passage, more than {MOST_IN_A_PASSAGE}")
     return found
@@ -98,11 +99,6 @@ def _holders(text: str, place: int, passages: Sequence[DocumentPassage]) -> list
     neighbours = [*passages[max(0, place - 1) : place], *passages[place + 1 : place + 2]]
     near = [one for one in neighbours if one.document_id == item.document_id]
     return [item, *(one for one in near if covered_share(text, one.passage.text) >= HELD)]
-
-
-def _unit(number: int, text: str, origins: Sequence[DocumentPassage]) -> Unit:
-    ids = tuple(item.passage.passage_id for item in origins)
-    return Unit(f"p{number}", text, ids, origins[0].document_id, origins[0].domain)
 
 
 # A unit of knowledge, whichever way it came about, and the lists that dialogues are written from.

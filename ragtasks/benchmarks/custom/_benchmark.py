@@ -61,11 +61,12 @@ def load(root: Path) -> Benchmark:
     """Return the benchmark in a folder of your own, or the sample."""
     folder = _checked(root)
     is_sample = (root / SAMPLE_STATISTICS).is_file()
+    hashes = (hashlib.sha256((root / name).read_bytes()).digest() for name in (CONVERSATIONS, PASSAGES))
     return Benchmark(
         "custom",
         root,
         is_sample,
-        _digest(root / CONVERSATIONS, root / PASSAGES)[:16],
+        hashlib.sha256(b"".join(hashes)).hexdigest()[:16],
         "answerability",
         folder.tasks,
         functools.partial(_read_contexts, folder),
@@ -73,11 +74,6 @@ def load(root: Path) -> Benchmark:
         copy="" if is_sample else _NOT_IN_A_NAME.sub("-", root.resolve().name) or "root",
         belongs=belongs,
     )
-
-
-def _digest(*paths: Path) -> str:
-    """Return a hash of whole files: what of a folder a stored run rests on."""
-    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).hexdigest()
 
 
 def _read_contexts(folder: Folder, setting: Setting) -> Contexts:

@@ -37,7 +37,7 @@ from ragtasks.benchmarks.mtrag._rows import (
 from ragtasks.benchmarks.sources import Source, source_files
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Misfit, Problems, Run, json_lines, labels_of, qrel_lines, read_run, read_whole
-from ragtasks.records import Contexts, Qrel, Setting, Task, normalise_task_id
+from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
 
 # MTRAG's retrieval side: where its corpora lie, rewritten questions, relevance judgements.
 
@@ -252,20 +252,17 @@ def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
     for domain in domains:
         official |= side.load_rewrites(benchmark.root, domain)
     tasks = tuple(
-        _rewriting_task(task, contract, official.get(task.task_id, task.question), labels.get(task.task_id))
+        replace(
+            task,
+            target=contract.write(task.question, rewrite),
+            extra={"rewrite": rewrite, "standalone": labels.get(task.task_id)},
+        )
         for task in benchmark.tasks
         if task.task_id in judged
+        for rewrite in [official.get(task.task_id, task.question)]
     )
-    return replace(benchmark, tasks=tasks, read_contexts=lambda setting: _no_passages(tasks, setting))
-
-
-def _rewriting_task(task: Task, contract: Contract, rewrite: str, standalone: bool | None) -> Task:
-    extra = {"rewrite": rewrite, "standalone": standalone}
-    return replace(task, target=contract.write(task.question, rewrite), extra=extra)
-
-
-def _no_passages(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    return Contexts("official", setting, {task.task_id: () for task in tasks})
+    no_passages: dict[str, tuple[Passage, ...]] = {task.task_id: () for task in tasks}
+    return replace(benchmark, tasks=tasks, read_contexts=lambda setting: Contexts("official", setting, no_passages))
 
 
 # Which questions can be understood without the conversation, as far as somebody says so.
