@@ -68,8 +68,8 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     The folder is for `ragtasks check` and the harness tasks custom_*.
     """
     from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
+    from ragtasks.synthesis.pipeline import Settings
     from ragtasks.synthesis.pipeline import synthesize as make
-    from ragtasks.synthesis.settings import Settings
 
     given = given_options(metadata, most_dialogues=dialogues, cut=_cut(cut_by, size, overlap))
     form = {"mtrag_s": "govt", "unit": "passages"} if kind == "mtrag-s" else {}

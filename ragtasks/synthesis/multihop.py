@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from ragtasks.benchmarks import once, typed_items
 from ragtasks.benchmarks.multihop_rag import Article
 from ragtasks.clients import Client, Price
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import SAMPLE_STATISTICS, canonical_hash
+from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash
 from ragtasks.progress import Progress, no_progress
-from ragtasks.synthesis.articles import read_articles
 from ragtasks.synthesis.asking import Asker
+from ragtasks.synthesis.documents import LeftOut, read_documents
 from ragtasks.synthesis.evidence import find_bridges, find_claims
 from ragtasks.synthesis.folder import SynthesisReport, make_once, outcome_lines, prompt_hashes, publish_folder
 from ragtasks.synthesis.multihop_questions import MultihopQuery, write_null_queries, write_queries
@@ -102,3 +104,34 @@ def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str
         "dataset/MultiHopRAG.json": [orjson.dumps(questions, option=_INDENTED)],
         SAMPLE_STATISTICS: [orjson.dumps(facts, option=_INDENTED)],
     }
+
+
+# Articles: the user's own, in MultiHop-RAG's `corpus.json`, or the documents of a folder with their known fields.
+
+
+def read_articles(location: Path, progress: Progress = no_progress) -> tuple[list[Article], list[LeftOut]]:
+    """Return articles, each with a URL of its own, and what could not be read."""
+    if location.is_file():
+        problems = Problems(location, "articles", "write each as MultiHop-RAG's corpus.json has it")
+        named = [(row.url or f"article-{number}", row) for number, row in typed_items(problems, Article)]
+        found_rows = once(problems, ((0, url, row) for url, row in named), "url")
+        if not named and not len(problems):
+            problems.add(0, "at least two articles", "none")
+        problems.raise_if_any()
+        return [row.model_copy(update={"url": url}) for url, row in found_rows.items()], []
+    found = read_documents(location, folders_are_domains=True, progress=progress)
+    articles = []
+    for document in found.documents:
+        path = location / document.document_id
+        stamp = (path if path.exists() else location).stat().st_mtime
+        articles.append(
+            Article(
+                title=document.title,
+                source=document.domain,
+                published_at=datetime.fromtimestamp(stamp, timezone.utc).isoformat(timespec="seconds"),
+                category=document.domain,
+                url=document.document_id,
+                body=document.text,
+            )
+        )
+    return articles, list(found.left_out)

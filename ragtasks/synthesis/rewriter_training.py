@@ -21,8 +21,7 @@ from ragtasks.metrics import token_f1, without_bars
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Task
 from ragtasks.requirements import importing
-from ragtasks.synthesis.splits import split_by_dialogue
-from ragtasks.synthesis.training import Hyperparameters, fit, needs_new_folder, publish_model
+from ragtasks.synthesis.training import Hyperparameters, fit, needs_new_folder, publish_model, split_by_dialogue
 from retrieval_cache import (
     REWRITE,
     Recipe,

@@ -11,8 +11,7 @@ from ragtasks.benchmarks.custom import check_folder
 from ragtasks.clients import CachedClient, Decoding, OpenAIClient, endpoint_of
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis.cutting import Cut
-from ragtasks.synthesis.pipeline import synthesize
-from ragtasks.synthesis.settings import Settings
+from ragtasks.synthesis.pipeline import Settings, synthesize
 
 pytestmark = pytest.mark.model
 TEXT = """The ferry of Orsund runs from April to October. It crosses the sound eleven times a day. A crossing takes

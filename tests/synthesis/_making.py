@@ -9,8 +9,7 @@ from typing import Any
 from ragtasks.clients import CachedClient, OpenAIClient, endpoint_of
 from ragtasks.synthesis.cutting import Cut
 from ragtasks.synthesis.folder import SynthesisReport
-from ragtasks.synthesis.pipeline import synthesize
-from ragtasks.synthesis.settings import Settings
+from ragtasks.synthesis.pipeline import Settings, synthesize
 
 SETTINGS: dict[str, Any] = {"cut": Cut(size=60, stride=50), "list_size": 8}
 ENDPOINT: dict[str, Any] = {"attempts": 1, "backoff_seconds": 0.01, "slots": 2}

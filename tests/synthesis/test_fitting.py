@@ -22,13 +22,13 @@ from ragtasks.synthesis.encoder_training import (
 )
 from ragtasks.synthesis.qrecc import read_qrecc
 from ragtasks.synthesis.rewriter_training import _example, _trainer, train_rewriter
-from ragtasks.synthesis.splits import split_by_dialogue
 from ragtasks.synthesis.training import (
     Hyperparameters,
     _end_where_it_ended,
     _last_checkpoint,
     needs_new_folder,
     publish_model,
+    split_by_dialogue,
 )
 from retrieval_cache import REWRITE, DenseRetriever, Recipe, build_queries, encoded, source_text
 from tests._messages import raises

@@ -16,8 +16,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis.cutting import Cut
 from ragtasks.synthesis.documents import Document
 from ragtasks.synthesis.folder import SynthesisReport
-from ragtasks.synthesis.pipeline import _made_by, synthesize
-from ragtasks.synthesis.settings import UNITS, Settings
+from ragtasks.synthesis.pipeline import UNITS, Settings, _made_by, synthesize
 from tests._messages import raises, same_message
 from tests.judges._scripted import ScriptedClient
 from tests.synthesis._documents import town, write_towns

@@ -13,8 +13,8 @@ from ragtasks.benchmarks.custom import check_folder
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.metrics import NgramIdk
 from ragtasks.records import Answerability, IdkVerdict, Response
+from ragtasks.synthesis.pipeline import Settings
 from ragtasks.synthesis.removal import NO_ANSWER
-from ragtasks.synthesis.settings import Settings
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 from tests.synthesis._documents import PLACES, town, write_towns
 from tests.synthesis._making import content, make, rows

@@ -16,8 +16,7 @@ from ragtasks.metrics import token_f1
 from ragtasks.synthesis.encoder_training import train_retriever
 from ragtasks.synthesis.qrecc import read_qrecc
 from ragtasks.synthesis.rewriter_training import TrainedOne, train_rewriter
-from ragtasks.synthesis.splits import split_by_dialogue
-from ragtasks.synthesis.training import Hyperparameters, _keep_only
+from ragtasks.synthesis.training import Hyperparameters, _keep_only, split_by_dialogue
 from retrieval_cache import (
     Recipe,
     Rewriter,
