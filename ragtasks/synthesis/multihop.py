@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,21 @@ from ragtasks.clients import Client, Price
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash
 from ragtasks.progress import Progress, no_progress
-from ragtasks.synthesis.asking import Asker
+from ragtasks.records import Passage, compact
+from ragtasks.synthesis.asking import (
+    Asker,
+    Inquiry,
+    UnreadableReplyError,
+    UnusableReply,
+    covered_share,
+    listed_texts,
+    object_with,
+    question_of,
+    text_of,
+)
 from ragtasks.synthesis.documents import LeftOut, read_documents
-from ragtasks.synthesis.evidence import find_bridges, find_claims
 from ragtasks.synthesis.folder import SynthesisReport, make_once, outcome_lines, prompt_hashes, publish_folder
-from ragtasks.synthesis.multihop_questions import MultihopQuery, write_null_queries, write_queries
+from retrieval_cache import segment
 
 _VERSION = 1
 """Raised when the same replies come to other questions."""
@@ -135,3 +146,245 @@ def read_articles(location: Path, progress: Progress = no_progress) -> tuple[lis
             )
         )
     return articles, list(found.left_out)
+
+
+# Evidence, claims and bridges: the facts of an article, each also as a stand-alone claim, and its subject. A fact
+# counts only if the article contains it letter by letter, because the official scores search for it there.
+
+MOST_CLAIMS = 5
+"""Of one piece of an article."""
+LEAST, MOST = 2, 4
+"""Claims that a question is written from, each of another article."""
+
+_PIECE_TOKENS = 1024
+_LEAST_SHARED = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim with its evidence."""
+
+    article: Article
+    fact: str
+    """The sentence, as it stands there."""
+    text: str
+    """The same in words that stand alone."""
+    entity: str
+    topic: str
+
+
+_Found = tuple[list[Claim], Counter[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """Claims of several articles about the same."""
+
+    name: str
+    """The entity or topic that they share."""
+    is_entity: bool
+    claims: tuple[Claim, ...]
+    """Two to four, each of another article, by date."""
+
+
+def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
+    """Return the claims of all articles, pieces without a usable reply, and counts of what was dropped."""
+    pieces = [
+        (article, piece)
+        for article in articles
+        for piece in segment(Passage("p", article.body), _PIECE_TOKENS, 0, title_in_text=False)
+    ]
+    questions: list[Inquiry[_Found]] = [
+        question_of(
+            "claims", partial(_claims_read, article), {"title": article.title, "piece": piece.text}, most=MOST_CLAIMS
+        )
+        for article, piece in pieces
+    ]
+    claims: list[Claim] = []
+    left_out: list[LeftOut] = []
+    counts: Counter[str] = Counter()
+    answers = asker.ask("claims", questions)
+    for (article, _), found in zip(pieces, answers, strict=True):
+        if isinstance(found, UnusableReply):
+            left_out.append(LeftOut(article.url, found.reason))
+            continue
+        accepted, dropped = found
+        claims += accepted
+        counts += dropped
+    return claims, left_out, counts
+
+
+def _claims_read(article: Article, reply: str) -> _Found:
+    rows = object_with(reply, "claims")["claims"]
+    if not isinstance(rows, list):
+        raise UnreadableReplyError('"claims": no list')
+    claims: list[Claim] = []
+    dropped: Counter[str] = Counter()
+    body = compact(article.body)
+    for row in rows[:MOST_CLAIMS]:
+        fact, text, entity, topic = (text_of(row, key) for key in ("fact", "claim", "entity", "topic"))
+        if compact(fact) not in body:
+            dropped["facts that their article does not hold"] += 1
+        elif covered_share(text, f"{fact} {article.title} {article.body}") < _LEAST_SHARED:
+            dropped["claims in words that their article lacks"] += 1
+        elif entity.casefold() not in text.casefold():
+            dropped["claims without their entity"] += 1
+        else:
+            claims.append(Claim(article, fact, text, entity, topic))
+    return claims, dropped
+
+
+def find_bridges(claims: Sequence[Claim]) -> list[Bridge]:
+    """Return what claims of several articles share, entities first; each set of claims once.
+
+    Of an article that says several things about the same, the first stands for it.
+    """
+    groups: dict[tuple[bool, str], dict[str, Claim]] = {}
+    for claim in claims:
+        for is_entity, name in ((True, claim.entity), (False, claim.topic)):
+            groups.setdefault((is_entity, name.casefold()), {}).setdefault(claim.article.url, claim)
+    bridges: dict[frozenset[str], Bridge] = {}
+    for (is_entity, _), by_article in sorted(groups.items(), key=lambda item: not item[0][0]):
+        ordered = sorted(by_article.values(), key=lambda claim: claim.article.published_at)
+        sets = [ordered[start : start + MOST] for start in range(0, len(ordered), MOST)]
+        for part in sets:
+            if len(part) >= LEAST:
+                name = part[0].entity if is_entity else part[0].topic
+                bridges.setdefault(frozenset(one.fact for one in part), Bridge(name, is_entity, tuple(part)))
+    return list(bridges.values())
+
+
+# Questions over bridges: inference, comparison and temporal questions, and null questions without an answer. Each is
+# checked by the form of its answer, and by a model: it uses all claims, these suffice, and its answer is short and of
+# its type. Source: MultiHop-RAG paper, section 3.1, steps 4 and 5. The wording of the prompts is ours.
+
+INFERENCE, COMPARISON, TEMPORAL, NULL = "inference_query", "comparison_query", "temporal_query", "null_query"
+INSUFFICIENT = "Insufficient information."
+"""The answer of a null query, as in the official file."""
+
+_ANSWERS = {COMPARISON: ("yes", "no"), TEMPORAL: ("yes", "no", "before", "after")}
+_CHECKS = ("all_used", "only_these", "short", "of_its_kind")
+_MAX_NAMES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class MultihopQuery:
+    """One question with what it rests on."""
+
+    query: str
+    answer: str
+    """`Yes`, `No`, `before`, `after`, an entity, or that information is insufficient."""
+    question_type: str
+    """One of the four."""
+    claims: tuple[Claim, ...]
+    """Its evidence; none for a null query."""
+
+    def row(self) -> dict[str, object]:
+        """Return the question as a row of `MultiHopRAG.json`."""
+        evidence = [{**claim.article.model_dump(exclude={"body"}), "fact": claim.fact} for claim in self.claims]
+        return {
+            "query": self.query,
+            "answer": self.answer,
+            "question_type": self.question_type,
+            "evidence_list": evidence,
+        }
+
+
+def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[MultihopQuery], Counter[str]]:
+    """Return the questions over bridges that pass, and counts of those that do not, by reason."""
+    wanted = [(bridge, kind) for bridge in bridges for kind in _kinds(bridge)]
+    written = asker.ask("questions", [_question(bridge, kind) for bridge, kind in wanted])
+    counts: Counter[str] = Counter()
+    made: dict[str, MultihopQuery] = {}
+    for (bridge, kind), found in zip(wanted, written, strict=True):
+        if isinstance(found, UnusableReply):
+            counts[f"questions without a usable reply: {found.reason}"] += 1
+        elif found[0].casefold() in made:
+            counts["questions that come twice"] += 1
+        else:
+            made[found[0].casefold()] = MultihopQuery(*found, kind, bridge.claims)
+    queries = list(made.values())
+    checks = asker.ask("checks", [_check(query) for query in queries])
+    passed = []
+    for query, check in zip(queries, checks, strict=True):
+        failed = [check.reason] if isinstance(check, UnusableReply) else check
+        if failed:
+            counts[f"questions that fail the check: {', '.join(failed)}"] += 1
+        else:
+            passed.append(query)
+    return passed, counts
+
+
+def _kinds(bridge: Bridge) -> list[str]:
+    """Return the kinds that a bridge allows: an order in time needs several days, an inference an entity."""
+    n_days = len({claim.article.published_at[:10] for claim in bridge.claims})
+    return [*([INFERENCE] if bridge.is_entity else []), COMPARISON, *([TEMPORAL] if n_days > 1 else [])]
+
+
+def _question(bridge: Bridge, kind: str) -> Inquiry[tuple[str, str]]:
+    claims = [
+        {"source": claim.article.source, "date": claim.article.published_at[:10], "text": claim.text}
+        for claim in bridge.claims
+    ]
+    read = partial(_read, bridge, kind)
+    return question_of("multihop", read, {"claims": claims, "bridge": bridge.name}, query_type=kind)
+
+
+def _read(bridge: Bridge, kind: str, reply: str) -> tuple[str, str]:
+    row = object_with(reply, "query")
+    query, answer = text_of(row, "query"), text_of(row, "answer").strip(" .\"'")
+    if kind == INFERENCE:
+        if answer.casefold() != bridge.name.casefold():
+            raise UnreadableReplyError("an answer that is not the entity")
+        if bridge.name.casefold() in query.casefold():
+            raise UnreadableReplyError("a question that names its answer")
+        return query, bridge.name
+    if answer.casefold() not in _ANSWERS[kind]:
+        raise UnreadableReplyError(f"an answer that is none of {', '.join(_ANSWERS[kind])}")
+    return query, answer.capitalize() if answer.casefold() in ("yes", "no") else answer.lower()
+
+
+def _check(query: MultihopQuery) -> Inquiry[list[str]]:
+    fields = {"question": query.query, "answer": query.answer, "claims": [claim.text for claim in query.claims]}
+    return question_of("multihop_check", _read_check, fields, query_type=query.question_type)
+
+
+def _read_check(reply: str) -> list[str]:
+    """Return the points that do not hold."""
+    row = object_with(reply, _CHECKS[0])
+    if not all(isinstance(row.get(name), bool) for name in _CHECKS):
+        raise UnreadableReplyError("a point that is neither true nor false")
+    return [name for name in _CHECKS if not row[name]]
+
+
+def write_null_queries(
+    articles: Sequence[Article], claims: Sequence[Claim], n: int, asker: Asker
+) -> tuple[list[MultihopQuery], Counter[str]]:
+    """Return up to `n` questions about entities and sources that no article names, and counts of what was dropped."""
+    topics = list(dict.fromkeys(claim.topic for claim in claims))[:n]
+    names = dict.fromkeys([*(claim.entity for claim in claims), *(article.source for article in articles)])
+    texts = (f"{article.source}\n{article.title}\n{article.body}" for article in articles)
+    text = "\n".join([*texts, *names]).casefold()
+    listed = list(names)[:_MAX_NAMES]
+    questions = [
+        question_of("null_query", partial(_read_null, text), {"known": listed, "topic": topic}) for topic in topics
+    ]
+    counts: Counter[str] = Counter()
+    made: dict[str, MultihopQuery] = {}
+    for found in asker.ask("null queries", questions):
+        if isinstance(found, UnusableReply):
+            counts[f"null queries left out: {found.reason}"] += 1
+        else:
+            made.setdefault(found.casefold(), MultihopQuery(found, INSUFFICIENT, NULL, ()))
+    return list(made.values()), counts
+
+
+def _read_null(text: str, reply: str) -> str:
+    row = object_with(reply, "query")
+    query, entity = text_of(row, "query"), text_of(row, "entity")
+    made_up = [entity, *listed_texts(row.get("sources"), '"sources"')]
+    if any(name.casefold() in text for name in made_up):
+        raise UnreadableReplyError("a made-up name that an article holds")
+    if not all(name.casefold() in query.casefold() for name in made_up):
+        raise UnreadableReplyError("a question without the names that were made up for it")
+    return query

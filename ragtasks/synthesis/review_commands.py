@@ -108,8 +108,7 @@ def quality(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Print the quality of made dialogues: lengths, rewriting and repetition, next to published dialogues."""
     from ragtasks.synthesis.qrelscore import QRelScore
-    from ragtasks.synthesis.quality import quality_section
-    from ragtasks.synthesis.retrieval_quality import PAPER_FORMS
+    from ragtasks.synthesis.quality import PAPER_FORMS, quality_section
     from retrieval_cache import LLM_REWRITE, Rewriter, needs_model
 
     if not retriever and (queries or rewriter):

@@ -11,9 +11,8 @@ import pytest
 from ragtasks.arena import Vote
 from ragtasks.arena.agreement import vote_agreement
 from ragtasks.arena.bradley_terry import fit
-from ragtasks.arena.elo import elo
 from ragtasks.arena.rating_tables import rating_sections
-from ragtasks.arena.ratings import rate
+from ragtasks.arena.ratings import elo, rate
 from ragtasks.statistics import cluster, estimate_means, holm
 from ragtasks.tables import Format, Table, render
 from tests._messages import same_message

@@ -20,10 +20,15 @@ from ragtasks.records import Answerability, Passage, Qrel, Score, Setting, norma
 from ragtasks.results import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
 from ragtasks.submissions._findings import Report, Severity, SubmissionTask, render_text
 from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
-from ragtasks.submissions.mtrageval._documents import Documents, document_ids_by_domain
-from ragtasks.submissions.mtrageval._inputs import Inputs, InputTask, benchmark_inputs, read_inputs
-from ragtasks.submissions.mtrageval._line_rules import MAX_CONTEXTS
-from ragtasks.submissions.mtrageval._ranking import official_scores, rank_scores
+from ragtasks.submissions.mtrageval._inputs import (
+    Documents,
+    Inputs,
+    InputTask,
+    benchmark_inputs,
+    document_ids_by_domain,
+    read_inputs,
+)
+from ragtasks.submissions.mtrageval._line_rules import MAX_CONTEXTS, official_scores, rank_scores
 from ragtasks.tables import dashed
 
 _MOST_NAMED = 20

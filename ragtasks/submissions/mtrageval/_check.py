@@ -16,8 +16,7 @@ from typing import Any
 from ragtasks.files import bounded_lines
 from ragtasks.records import normalise_task_id
 from ragtasks.submissions._findings import Diagnostic, Problem, Report, Rule, Severity, SubmissionTask, Words, reading
-from ragtasks.submissions.mtrageval._documents import Documents
-from ragtasks.submissions.mtrageval._inputs import Inputs
+from ragtasks.submissions.mtrageval._inputs import Documents, Inputs
 from ragtasks.submissions.mtrageval._line_rules import LINE_RULES, RECOMMENDED_CONTEXTS, Line
 
 _SUFFIX = ".jsonl"

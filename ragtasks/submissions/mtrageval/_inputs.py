@@ -6,15 +6,18 @@ participants receive: no target and no label can reach a submission.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ragtasks.benchmarks import Benchmark, once
+from ragtasks.benchmarks import Benchmark, once, retrieval_side
 from ragtasks.benchmarks.mtrag import domain_of
-from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Problems, json_lines, passage_of
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
+from ragtasks.files import Problems, bounded_lines, json_lines, parse_json, passage_of
 from ragtasks.records import Passage, normalise_task_id
 
 _TASK_FILES = {
@@ -98,3 +101,40 @@ def messages_of(value: object) -> tuple[tuple[str, str], ...]:
     pairs = [(item.get("speaker"), item.get("text")) for item in value]
     kept = tuple((speaker, text) for speaker, text in pairs if isinstance(speaker, str) and isinstance(text, str))
     return kept if len(kept) == len(pairs) else ()
+
+
+# The ids of the documents in a benchmark's corpora, for the corpora on this machine.
+
+_BLOCK = 1 << 20  # read ahead: a zip's own reader of bounded lines is slow
+
+Documents = Mapping[str, frozenset[str]]
+"""Short name of a corpus -> ids of its documents."""
+
+
+def document_ids_by_domain(benchmark: Benchmark) -> Documents:
+    """Return the ids of the documents of every corpus that the benchmark's tasks search."""
+    side = retrieval_side(benchmark.name)
+    present = {task.domain for task in benchmark.tasks}
+    files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains if domain in present}
+    return {domain: frozenset(document_ids(path)) for domain, path in files.items()}
+
+
+def document_ids(path: Path) -> Iterator[str]:
+    """Yield the ids of the documents of a zipped corpus, which is read as a stream."""
+    number = 0
+    # `number` outlives the loop: the error below says how far the file could be read.
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as member:
+            lines = io.BufferedReader(cast(io.RawIOBase, member), _BLOCK)
+            for number, line in enumerate(bounded_lines(lines), start=1):  # noqa: B007
+                if line.strip():
+                    yield str(parse_json(line)["_id"])
+    # A damaged stream shows as one of these; RuntimeError is zipfile's word for a password or an unknown method.
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError, TypeError) as e:
+        raise BenchmarkFileError(
+            "corpus",
+            where=f"{path}, line {number}",
+            expected="a zip with one file of JSON lines with `_id`",
+            found=f"{type(e).__name__}: {e}",
+            next_step="fetch the corpora again, or leave documents unchecked with --no-documents",
+        ) from e

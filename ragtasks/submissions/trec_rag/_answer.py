@@ -5,8 +5,8 @@ Source: guidelines of TREC RAG 2024 and the organisers' validator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
 from ragtasks.records import Response
+from ragtasks.submissions._findings import Diagnostic, Problem, Report, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +73,40 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> CitedAns
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:
     """Write JSON lines, atomically; other characters as escapes where `is_ascii`, as Python's own writer has them."""
     write_atomically(path, written_lines(rows, is_ascii=is_ascii))
+
+
+# The answers of a file with its problems, for every year of the track.
+
+REFUSES = "the track refuses the file"
+WARNS = "the track warns of it"
+
+
+@dataclass(slots=True)
+class CheckedFile:
+    """An answer file and its problems."""
+
+    form: str
+    rules: Mapping[str, Rule]
+    answers: list[CitedAnswer] = field(default_factory=list)
+    """The answers without problems, in the order of the file."""
+    findings: list[Diagnostic] = field(default_factory=list)
+    repaired: list[dict[str, Any]] = field(default_factory=list)
+    """The same answers as the track of 2024 repairs them, as the objects of their lines; empty for 2025."""
+    n_rows: int = 0
+    """Lines that are not blank."""
+    unchecked: tuple[str, ...] = ()
+
+    def add(self, line: int, topic_id: str, problem: Problem) -> None:
+        """Note a problem in a line, 0 for the file as a whole."""
+        rule, expected, found = problem
+        self.findings.append(self.rules[rule].finding(line, topic_id, expected, found))
+
+    def report(self, name: str) -> Report:
+        """Return the report of the file; the track repairs or passes what is a warning."""
+        return Report(name, self.form, self.n_rows, tuple(self.findings), self.unchecked, warnings_fail=False)
+
+
+def unchecked_topics(topics: object, what: str, benchmark: str) -> tuple[str, ...]:
+    """Return what cannot be told without the topics; () with them."""
+    ids = f"whether each {what} is one of the track's, with its text, and none is missing"
+    return () if topics is not None else (f"{ids}: no {what}s are here (`ragtasks data fetch {benchmark}`)",)

@@ -16,9 +16,8 @@ from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
 from ragtasks.files import bounded_lines, parse_json
 from ragtasks.metrics import CitedSentence, n_words, within
 from ragtasks.submissions._findings import Severity, Words, reading, refuse_problems, rules
-from ragtasks.submissions.trec_rag._answer import CitedAnswer
+from ragtasks.submissions.trec_rag._answer import REFUSES, WARNS, CheckedFile, CitedAnswer, unchecked_topics
 from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025
-from ragtasks.submissions.trec_rag._checked_file import REFUSES, WARNS, CheckedFile, unchecked_topics
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
 _FORM = "TREC RAG 2024"

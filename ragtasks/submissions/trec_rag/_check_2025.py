@@ -14,8 +14,7 @@ from ragtasks.benchmarks.trec_rag import MAX_WORDS, SEGMENT_ID
 from ragtasks.files import parse_json
 from ragtasks.metrics import CitedSentence
 from ragtasks.submissions._findings import Problem, Severity, Words, rules
-from ragtasks.submissions.trec_rag._answer import CitedAnswer
-from ragtasks.submissions.trec_rag._checked_file import REFUSES, WARNS, CheckedFile, unchecked_topics
+from ragtasks.submissions.trec_rag._answer import REFUSES, WARNS, CheckedFile, CitedAnswer, unchecked_topics
 
 MAX_REFERENCES = 100
 """Most references of an answer (guidelines)."""

@@ -17,8 +17,7 @@ from ragtasks.records import Setting
 from ragtasks.submissions import Report, Severity, SubmissionTask, render_text
 from ragtasks.submissions.mtrageval._build import SubmittedTask, build
 from ragtasks.submissions.mtrageval._check import MAX_BYTES, RULES, Against, check_file, check_lines
-from ragtasks.submissions.mtrageval._documents import document_ids_by_domain
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, read_inputs
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, document_ids_by_domain, read_inputs
 from tests._messages import raises, same_message
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections

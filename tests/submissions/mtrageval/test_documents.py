@@ -10,7 +10,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.submissions.mtrageval._documents import document_ids_by_domain
+from ragtasks.submissions.mtrageval._inputs import document_ids_by_domain
 from tests._messages import raises
 from tests.benchmarks.mtrag._official import official_passages
 from tests.files._limits import shorten_lines

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.submissions.mtrageval._ranking import falls_strictly, official_scores, rank_scores, single
+from ragtasks.submissions.mtrageval._line_rules import falls_strictly, official_scores, rank_scores, single
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -18,8 +18,7 @@ from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Answerability, Role, Setting
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Submission, check, submit
-from ragtasks.submissions.mtrageval._documents import document_ids_by_domain
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, read_inputs
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, document_ids_by_domain, read_inputs
 from tests._messages import raises
 from tests.submissions.mtrageval._files import lines_of, sample, store_run, write_answers
 from tests.submissions.mtrageval._official import ranking, rejections
