@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The theme's notice about its successor.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run docs judge-demo arena-demo system-packages test lint bare-machine slow-test engine-test network-test long-test model-test mutation-test mutants wheel-test clean
+.PHONY: run docs judge-demo arena-demo system-packages test lint default-test bare-machine slow-test engine-test network-test long-test model-test mutation-test mutants wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -34,8 +34,10 @@ arena-demo: $(VENV)/.installed-dev
 system-packages:
 	bash scripts/system_packages.sh
 
+test: lint docs default-test
+
 # One thread a process: the processes share the cores already.
-test: lint docs
+default-test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 lint: $(VENV)/.installed-dev
