@@ -7,7 +7,7 @@ reads English, with torch or without.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ MAX_TOKENS = 512
 """Positions of the encoder: what a response has beyond them is not read."""
 WEIGHTS = Path(__file__).with_name("weights") / "refusal_encoder.safetensors"
 
+ReadTexts = Callable[[Sequence[str]], list[list[float]]]
+"""Texts -> the probabilities of `VERDICTS` for each."""
+
 _BATCH = 16
 _PURPOSE = 'the IDK detector "encoder"'
 
@@ -49,55 +52,10 @@ def _is_light(device: str | None) -> bool:
 
 def read(responses: Sequence[str], device: str | None = None) -> list[list[float]]:
     """Return the probability (0 to 1) of each of `VERDICTS` for each response, in order."""
-    if not responses:
+    texts = [" ".join(sentences_of(response)) for response in responses]
+    if not texts:
         return []
-    load = load_light_reader if _is_light(device) else load_reader
-    return load(device).probabilities(responses)
-
-
-class Reader:
-    """The encoder with its learned weights, on one device."""
-
-    def __init__(self, tokenizer: Any, encoder: Any, verdict: Any, device: str) -> None:
-        """Take what was loaded."""
-        self._tokenizer = tokenizer
-        self._encoder = encoder
-        self._verdict = verdict
-        self._device = device
-
-    def probabilities(self, responses: Sequence[str]) -> list[list[float]]:
-        """Return the probability (0 to 1) of each of `VERDICTS` for each response, in order."""
-        import torch
-
-        texts = [" ".join(sentences_of(response)) for response in responses]
-        found: list[list[float]] = [[] for _ in texts]
-        with torch.inference_mode():
-            for places in _batches([len(text) for text in texts]):
-                tokens = tokenized(self._tokenizer, [texts[place] for place in places])
-                hidden = self._encoder(**tokens.to(self._device)).last_hidden_state
-                for place, row in zip(places, self._verdict(hidden[:, 0]).softmax(-1).tolist(), strict=True):
-                    found[place] = row
-        return found
-
-
-class LightReader:
-    """The encoder with its learned weights, without torch."""
-
-    def __init__(self, model: LightModel, weight: Any, bias: Any) -> None:
-        """Take what was loaded; the last layer's weight is verdicts by width."""
-        self._model, self._weight, self._bias = model, weight, bias
-
-    def probabilities(self, responses: Sequence[str]) -> list[list[float]]:
-        """Return the probability (0 to 1) of each of `VERDICTS` for each response, in order."""
-        ids, _ = self._model.token_ids([" ".join(sentences_of(response)) for response in responses])
-        scores = [self._weight @ states[0] + self._bias for states in self._model.all_states(ids)]
-        return [[float(share) for share in softmax(row)] for row in scores]
-
-
-def softmax(scores: Any) -> Any:
-    """Return probabilities of scores, along the last axis."""
-    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return raised / raised.sum(axis=-1, keepdims=True)
+    return load_light_reader()(texts) if _is_light(device) else load_reader(device)(texts)
 
 
 def tokenized(tokenizer: Any, texts: list[str], **options: Any) -> Any:
@@ -128,7 +86,7 @@ def load_encoder() -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=2)
-def load_reader(device: str | None = None) -> Reader:
+def load_reader(device: str | None = None) -> ReadTexts:
     """Return the reader on a device; None takes the GPU where there is one."""
     tokenizer, encoder = load_encoder()
     import torch
@@ -141,12 +99,25 @@ def load_reader(device: str | None = None) -> Reader:
     verdict = torch.nn.Linear(encoder.config.hidden_size, len(VERDICTS))
     verdict.load_state_dict({"weight": learned["verdict.weight"], "bias": learned["verdict.bias"]})
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return Reader(tokenizer, encoder.to(where), verdict.to(where).eval(), where)
+    encoder, verdict = encoder.to(where), verdict.to(where).eval()
+
+    def read_texts(texts: Sequence[str]) -> list[list[float]]:
+        found: list[list[float]] = [[] for _ in texts]
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        with torch.inference_mode():
+            for places in (order[start : start + _BATCH] for start in range(0, len(order), _BATCH)):
+                tokens = tokenized(tokenizer, [texts[place] for place in places])
+                hidden = encoder(**tokens.to(where)).last_hidden_state
+                for place, row in zip(places, verdict(hidden[:, 0]).softmax(-1).tolist(), strict=True):
+                    found[place] = row
+        return found
+
+    return read_texts
 
 
-@lru_cache(maxsize=2)
-def load_light_reader(device: str | None = None) -> LightReader:
-    """Return the reader without torch; every device is the processor."""
+@lru_cache(maxsize=1)
+def load_light_reader() -> ReadTexts:
+    """Return the reader without torch, on the processor."""
     from safetensors.numpy import load_file
 
     require_light(_PURPOSE)
@@ -154,11 +125,12 @@ def load_light_reader(device: str | None = None) -> LightReader:
     layers = [name.removesuffix(".up") for name in learned if name.endswith(".up")]
     changes = {f"encoder.layer.{name}.weight": learned[f"{name}.up"] @ learned[f"{name}.down"] for name in layers}
     model = LightModel(Path(packaged_minilm(_PURPOSE)), changes=changes)
-    return LightReader(model, learned["verdict.weight"], learned["verdict.bias"])
 
+    def read_texts(texts: Sequence[str]) -> list[list[float]]:
+        ids, _ = model.token_ids(texts)
+        scores = [learned["verdict.weight"] @ states[0] + learned["verdict.bias"] for states in model.all_states(ids)]
+        raised = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+        found: list[list[float]] = (raised / raised.sum(axis=-1, keepdims=True)).tolist()
+        return found
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the places of texts, texts of like lengths together."""
-    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
-    for start in range(0, len(order), _BATCH):
-        yield order[start : start + _BATCH]
+    return read_texts
