@@ -91,15 +91,23 @@ def _keys(*names: str) -> dict[str, str]:
     return {f"--{name.replace('_', '-')}": f"--metadata {name}=VALUE" for name in names}
 
 
+_DECIDES = {"--until-decided": "leave it out, --judge decides so"}
+_REWRITER = {"--base-url": "--rewriter NAME,base_url=ADDRESS"}
+_ESTIMATE = {
+    f"--{key}": f"ragtasks eval --set estimate.{key.replace('-', '_')}=VALUE"
+    for key in ("tokenizer", "prompts-per-minute")
+}
 MOVED = {
-    "compare": _keys("margin", "setting", "seed") | {"--until-decided": "leave it out, --judge decides so"},
-    "eval": {
-        f"--{key}": f"--set estimate.{key.replace('-', '_')}=VALUE" for key in ("tokenizer", "prompts-per-minute")
-    },
-    "gate": _keys("setting", "seed") | {"--until-decided": "leave it out, --judge decides so", "--judged": "--output"},
+    "compare": _keys("margin", "setting", "seed") | _DECIDES,
+    "eval": _ESTIMATE,
+    "gate": _keys("setting", "seed") | _DECIDES | {"--judged": "--output"},
+    "retrieve": _REWRITER,
+    "review quality": _REWRITER,
+    "run": _ESTIMATE,
     "score": _keys("narratives", "nuggets", "segments") | {"--set": "--metadata topics=VALUE"},
     "synthesize": _keys("unit", "list_size", "turns", "unanswerable", "pool")
     | {
+        "--base-url": "--model NAME,base_url=ADDRESS",
         "--types": "--metadata 'question_types=[\"TYPE\"]'",
         "--domains": "--metadata folders_are_domains=true",
         "--most-megabytes": "--metadata most_bytes=VALUE",
