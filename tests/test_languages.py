@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from ragtasks.benchmarks import Benchmark, build_doc, open_benchmark
 from ragtasks.cli import app
+from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.harness.models import extract_answer
-from ragtasks.harness.prompts import system_text
+from ragtasks.harness.prompts import TaskPrompts
 from ragtasks.languages import ENGLISH, UNKNOWN, words_of
 from ragtasks.metrics import NgramIdk, extractiveness, k_precision, rouge_l, token_f1, token_recall, word_count
 from ragtasks.prompts import shipped_template
@@ -182,7 +183,7 @@ def test_a_rule_asks_for_the_language_and_english_prompts_have_none(code: str, t
     rule = shipped_template("generation/answer_language").render().strip()
     for benchmark, has_rule in ((twin(code, tmp_path), True), (open_benchmark("custom", ENGLISH_SAMPLE), False)):
         doc = build_doc(benchmark, benchmark.tasks[0], Setting.REFERENCE, "references", ())
-        text = system_text(doc, shipped_template("generation/system"), max_words=150, instruction=None)
+        text = TaskPrompts(EvaluationConfig(), {}).system_text(doc, None)
         assert text.endswith(f"\n\n{rule}") is has_rule
         assert (rule in text) is has_rule
 
@@ -200,7 +201,7 @@ def test_a_benchmark_of_short_questions_is_searched_by_their_script_and_has_no_r
     assert first in task.references
     assert extract_answer(task.question, [first.text], UNKNOWN) == "请带一封写有您地址的信和一张带照片的证件。"
     doc = build_doc(benchmark, task, Setting.REFERENCE, "references", ())
-    text = system_text(doc, shipped_template("generation/system"), max_words=150, instruction=None)
+    text = TaskPrompts(EvaluationConfig(), {}).system_text(doc, None)
     assert shipped_template("generation/answer_language").render().strip() not in text
 
 

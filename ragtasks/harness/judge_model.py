@@ -108,7 +108,8 @@ class ModelClient:
         """
         tally = Tally(self._name, len(prompts), progress)
         replies: list[Reply] = []
-        n_together = self._n_together()
+        size = getattr(self._model, "batch_size", None)  # prompts between two visits to the journal
+        n_together = min(_BATCHES * size, _LARGE_BATCH) if isinstance(size, int) and size > 0 else _LARGE_BATCH
         for start in range(0, len(prompts), n_together):
             for reply in self._batch(prompts[start : start + n_together], start, journal):
                 if journal is not None:
@@ -116,11 +117,6 @@ class ModelClient:
                 replies.append(reply)
                 tally.add(reply)
         return replies
-
-    def _n_together(self) -> int:
-        """Return how many prompts lie between two visits to the journal."""
-        size = getattr(self._model, "batch_size", None)
-        return min(_BATCHES * size, _LARGE_BATCH) if isinstance(size, int) and size > 0 else _LARGE_BATCH
 
     def _batch(self, prompts: Sequence[Prompt], start: int, journal: Journal | None) -> list[Reply]:
         replies: dict[int, Reply] = {}

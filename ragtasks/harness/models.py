@@ -225,7 +225,9 @@ def extract_answer(question: str, passages: Sequence[str], language: str = ENGLI
     ends = _SENTENCE_END if language == ENGLISH else _FOREIGN_SENTENCE_END
     sentences = [part.strip() for text in passages for part in ends.split(text) if _words(part, language)]
     found = [_words(sentence, language) for sentence in sentences]
-    weights = _weights(_words(question, language), found)
+    # Word -> inverse sentence frequency, for the words of the question.
+    counts = Counter(word for words in found for word in words)
+    weights = {word: math.log(1 + len(found) / (1 + counts[word])) for word in sorted(_words(question, language))}
     total = math.fsum(weights.values())
     if not sentences or not total:
         return None
@@ -241,9 +243,3 @@ def _words(text: str, language: str) -> frozenset[str]:
     if language != ENGLISH:
         return frozenset(words_of(text, language))
     return frozenset(_WORD.findall(text.lower())) - _FUNCTION_WORDS
-
-
-def _weights(question: frozenset[str], sentences: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Return word -> inverse sentence frequency, for the words of the question."""
-    counts = Counter(word for words in sentences for word in words)
-    return {word: math.log(1 + len(sentences) / (1 + counts[word])) for word in sorted(question)}

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,15 +51,24 @@ class TaskPrompts:
 
     def messages(self, doc: Doc, instruction: str | None) -> ChatMessages:
         """Return what a chat model is sent."""
-        return chat_messages(doc, self._system_text(doc, instruction))
+        return chat_messages(doc, self.system_text(doc, instruction))
 
     def text(self, doc: Doc, instruction: str | None) -> str:
         """Return what a model without a chat template is sent."""
-        system = self._system_text(doc, instruction)
+        system = self.system_text(doc, instruction)
         return self.plain.render(system=system, history=doc["history"], question=doc["question"]).rstrip("\n")
 
-    def _system_text(self, doc: Doc, instruction: str | None) -> str:
-        return system_text(doc, self.system, max_words=self.max_words, instruction=instruction, fields=self.fields)
+    def system_text(self, doc: Doc, instruction: str | None) -> str:
+        """Return the system message: the user's own instruction, if any, then ours with the numbered passages.
+
+        A conversation in another language than English has a rule on the language of the answer behind it.
+        """
+        extra = json.loads(doc.get("extra") or "{}")
+        texts = {"passages": doc["passages"], "max_words": self.max_words, "refusal": REFUSAL, "extra": extra}
+        text = self.system.render(**texts, **self.fields).strip()
+        if extra.get(LANGUAGE, UNKNOWN) != UNKNOWN:
+            text = f"{text}\n\n{shipped_template(_ANSWER_LANGUAGE).render().strip()}"
+        return f"{instruction}\n\n{text}" if instruction else text
 
     def decides(self) -> dict[str, Any]:
         """Return what prompts depend on beside their docs."""
@@ -130,26 +138,6 @@ REFUSAL = "I do not have specific information"
 """The fixed phrase that the benchmark asks for where the passages hold no answer (paper, appendix D.2)."""
 
 ChatMessages = list[dict[str, str]]
-
-
-def system_text(
-    doc: Doc,
-    template: PromptTemplate,
-    *,
-    max_words: int,
-    instruction: str | None,
-    fields: Mapping[str, Any] = MappingProxyType({}),
-) -> str:
-    """Return the system message: the user's own instruction, if any, then ours with the numbered passages.
-
-    A conversation in another language than English has a rule on the language of the answer behind it.
-    """
-    extra = json.loads(doc.get("extra") or "{}")
-    passages = doc["passages"]
-    text = template.render(passages=passages, max_words=max_words, refusal=REFUSAL, extra=extra, **fields).strip()
-    if extra.get(LANGUAGE, UNKNOWN) != UNKNOWN:
-        text = f"{text}\n\n{shipped_template(_ANSWER_LANGUAGE).render().strip()}"
-    return f"{instruction}\n\n{text}" if instruction else text
 
 
 def chat_messages(doc: Doc, system: str) -> ChatMessages:

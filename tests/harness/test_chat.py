@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.models.api_models import JsonChatStr
 
+from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.prompts import (
     REFUSAL,
     ChatMessages,
     ChatRenderer,
+    TaskPrompts,
     chat_messages,
     fold_system,
     refuse_chat_endpoint,
-    system_text,
 )
-from ragtasks.prompts import shipped_template
 from tests._commands import CommandResult
 from tests.harness.conftest import NO_SYSTEM
 
@@ -56,7 +56,7 @@ def test_messages_keep_roles_and_order_with_the_question_last() -> None:
 
 
 def test_the_system_text_numbers_the_passages_and_states_limit_and_refusal() -> None:
-    text = system_text(DOC, shipped_template("generation/system"), max_words=77, instruction=None)
+    text = TaskPrompts(EvaluationConfig(max_words=77), {}).system_text(DOC, None)
     assert "77 words" in text
     assert REFUSAL in text
     first, second = "Passage 1:\nThe guild built it in 1412.", "Passage 2:\nIt burnt down in 1530."
@@ -64,13 +64,13 @@ def test_the_system_text_numbers_the_passages_and_states_limit_and_refusal() -> 
 
 
 def test_the_users_own_instruction_stands_first() -> None:
-    template = shipped_template("generation/system")
-    plain = system_text(DOC, template, max_words=150, instruction=None)
-    assert system_text(DOC, template, max_words=150, instruction="Be kind.") == f"Be kind.\n\n{plain}"
+    prompts = TaskPrompts(EvaluationConfig(), {})
+    plain = prompts.system_text(DOC, None)
+    assert prompts.system_text(DOC, "Be kind.") == f"Be kind.\n\n{plain}"
 
 
 def test_no_passage_is_said_and_not_left_blank() -> None:
-    text = system_text({**DOC, "passages": []}, shipped_template("generation/system"), max_words=150, instruction=None)
+    text = TaskPrompts(EvaluationConfig(), {}).system_text({**DOC, "passages": []}, None)
     assert "no passage" in text.lower()
     assert "Passage 1" not in text
 
