@@ -59,12 +59,13 @@ def read_json(root: Path, name: str) -> tuple[Any, Path]:
                     path = archive / member
                     return parse_json(opened.read(member)), path
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise _unreadable(path or root, "JSON, or a zip with it", str(error)) from error
-    raise _unreadable(root / name, "the file, unpacked or in the official zip", "no such file")
+        raise _unreadable(name, path or root, "JSON, or a zip with it", str(error)) from error
+    raise _unreadable(name, root / name, "the file, unpacked or in the official zip", "no such file")
 
 
-def _unreadable(path: Path, expected: str, found: str) -> BenchmarkFileError:
-    step = "run `ragtasks data fetch multidoc2dial`, or put the official zip there"
+def _unreadable(name: str, path: Path, expected: str, found: str) -> BenchmarkFileError:
+    benchmark = "doc2dial" if name.startswith("doc2dial_") else "multidoc2dial"
+    step = f"run `ragtasks data fetch {benchmark}`, or put the official zip there"
     return BenchmarkFileError("Doc2Dial data", where=str(path), expected=expected, found=found, next_step=step)
 
 

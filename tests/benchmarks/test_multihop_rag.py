@@ -36,7 +36,6 @@ from tests._messages import raises
 from tests.conftest import REAL_DATA
 
 SAMPLE = benchmark_folder("multihop_rag", "sample", Path())
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 QUERIES, CORPUS = "dataset/MultiHopRAG.json", "dataset/corpus.json"
 TOKEN = re.compile(r"\w{1,16}|[^\w\s]")
 Change = Callable[..., Path]
@@ -253,11 +252,6 @@ def test_a_file_that_is_no_array_is_named(tmp_path: Path, content: bytes) -> Non
 def test_other_counts_than_expected_are_a_problem(changed: Change, file: str) -> None:
     with raises(BenchmarkFileError):
         load(changed(file, lambda items: items.pop(0)))
-
-
-def test_missing_files_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
-    with raises(BenchmarkFileError):
-        load(tmp_path)
 
 
 def test_results_that_do_not_fit_the_queries_are_one_error(changed: Change) -> None:

@@ -35,6 +35,12 @@ def test_an_unknown_benchmark_is_answered_with_close_matches(tmp_path: Path) -> 
             ask()
 
 
+@pytest.mark.parametrize("name", benchmark_names())
+def test_missing_files_are_named_with_the_command_that_fetches_them(name: str, tmp_path: Path) -> None:
+    with raises(BenchmarkFileError):
+        open_benchmark(name, tmp_path / "nowhere")
+
+
 def test_the_sample_is_a_benchmark_that_says_so(tmp_path: Path) -> None:
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path))
     assert benchmark.is_sample

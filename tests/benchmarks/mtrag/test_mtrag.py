@@ -192,13 +192,6 @@ def test_domain_of_every_spelling(collection: object, domain: str | None) -> Non
     assert domain_of(collection) == domain
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    text = message_of(tmp_path)
-    assert "reference.jsonl" in text
-    assert "no file" in text
-    assert "ragtasks data fetch mtrag" in text
-
-
 @pytest.mark.parametrize(
     ("content", "found"),
     [

@@ -21,7 +21,6 @@ from tests.benchmarks.mtrag._official import DOMAINS, official_passages
 from tests.conftest import REAL_DATA
 
 SAMPLE = benchmark_folder("mtrag_s", "sample", Path())
-SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 TASK_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 LONGEST_COPY = 12  # words that an answer of the sample may share with a passage in a row
 
@@ -133,11 +132,6 @@ def test_another_number_of_conversations_is_a_problem(changed: Callable[..., Pat
 
     with raises(BenchmarkFileError):
         load(changed(edit))
-
-
-def test_a_missing_file_is_named_with_the_command_that_fetches_it(tmp_path: Path) -> None:
-    with raises(BenchmarkFileError):
-        load(tmp_path)
 
 
 def test_its_passages_are_those_of_the_task_file_and_no_others_exist(sample: Benchmark) -> None:
