@@ -410,7 +410,14 @@ _CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in field
 def render_list(entries: Sequence[Entry], folder: Path) -> str:
     """Return one line an evaluation, with the files named below the folder."""
     header = ["time", "model", "benchmark", "setting", "run", "n", "scores", "encoder", "judges", "requests", "file"]
-    table = markdown_table(header, [_line(entry, folder) for entry in entries])
+    rows = []
+    for entry in entries:
+        found, metrics = entry.provenance, entry.main_metrics
+        scores = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in metrics)
+        names = (time_text(entry), entry.model, entry.title, entry.setting, found["run"], str(entry.n), scores)
+        rested = (found["encoder"], found["judges"], found["requests"][:_SHORT], below(entry.source, folder))
+        rows.append((*names, *rested))
+    table = markdown_table(header, rows)
     notes = [SAMPLE_NOTE] if any(entry.is_sample for entry in entries) else []
     return "\n".join([*table, "", f"evaluations: {len(entries)}", *notes])
 
@@ -451,19 +458,6 @@ def mean_text(mean: Value | None) -> str:
 def time_text(entry: Entry) -> str:
     """Return when an evaluation began, in UTC, to the minute."""
     return entry.time.strftime("%Y-%m-%d %H:%M") if entry.time else UNKNOWN
-
-
-def _line(entry: Entry, folder: Path) -> list[str]:
-    provenance = entry.provenance
-    scores = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in entry.main_metrics)
-    names = [time_text(entry), entry.model, entry.title, entry.setting, provenance["run"], str(entry.n), scores]
-    return [
-        *names,
-        provenance["encoder"],
-        provenance["judges"],
-        provenance["requests"][:_SHORT],
-        below(entry.source, folder),
-    ]
 
 
 def _entry(entry: Entry) -> Iterator[str]:

@@ -155,7 +155,9 @@ def _canvas(picture: Picture) -> Canvas:
     from matplotlib.figure import Figure as Canvas
 
     title, rows = _title(picture), _rows(picture.panels)
-    n_columns = _legend_columns(picture.models)
+    # As many entries of the legend stand side by side as there is room for.
+    entry = _LEGEND_INCHES + _LEGEND_LETTER_INCHES * max(map(len, picture.models))
+    n_columns = max(1, min(_LEGEND_COLUMNS, len(picture.models), int(_WIDTH / entry)))
     head = _LINE_INCHES * (title.count("\n") + 1.5)
     top = head + _LINE_INCHES * (-(-len(picture.models) // n_columns) + 0.5)
     height = top + _ROW_INCHES * len(rows)
@@ -173,12 +175,6 @@ def _canvas(picture: Picture) -> Canvas:
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 1 - head / height), "borderaxespad": 0.0}
     canvas.legend(drawn, picture.models, ncols=n_columns, frameon=False, **place)
     return canvas
-
-
-def _legend_columns(models: Sequence[str]) -> int:
-    """Return how many entries of a legend stand side by side: as many as there is room for."""
-    entry = _LEGEND_INCHES + _LEGEND_LETTER_INCHES * max(map(len, models))
-    return max(1, min(_LEGEND_COLUMNS, len(models), int(_WIDTH / entry)))
 
 
 def _widths(row: Sequence[Panel]) -> Iterator[tuple[float, float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from ragtasks.benchmarks import ROWS
@@ -54,18 +53,6 @@ _Gap = tuple[Estimate, float | None]
 """A difference to the best, and its p value by Holm."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """What table and sentence both rest on: rows by setting and model, the best of each setting, the others' gaps."""
-
-    rows_of: Mapping[_Group, Sequence[ScoredAnswer]]
-    n_tasks: Mapping[_Group, int | None]
-    """Tasks that a setting has; None of who answered them all."""
-    bests: Mapping[str, str]
-    """Setting -> the model of the best mean; of those who answered all tasks."""
-    differences: Mapping[_Group, _Gap]
-
-
 def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> tuple[Table, str]:
     """Return models by settings, and in one sentence who leads.
 
@@ -76,15 +63,10 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     offered = offered_tasks(evaluations)
     n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
     whole = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
-    standing = _Standing(rows_of, n_tasks, *_differences(whole, present[main]))
-    return _table(evaluations, present, main, standing), _lead_sentence(evaluations, present[main], standing)
-
-
-def _table(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, standing: _Standing) -> Table:
-    rows_of, n_tasks = standing.rows_of, standing.n_tasks
-    bests, found = standing.bests, standing.differences
-    words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in found)}
-    words |= {key: _difference(*item, is_ahead=_is_ahead(item[0], present[main])) for key, item in found.items()}
+    metric = present[main]
+    bests, gaps = _differences(whole, metric)
+    words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in gaps)}
+    words |= {key: _difference(*gap, is_ahead=_is_ahead(gap[0], metric)) for key, gap in gaps.items()}
     lacking = unscored_main(evaluations, present)
     beside = [name for name in _BESIDE if name in present and name != main and not (lacking and name == "coverage")]
     lines: list[tuple[Cell, ...]] = []
@@ -97,24 +79,29 @@ def _table(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], mai
     loss = "" if evaluations[0].kind[0] == ROWS else loss_sentence(evaluations, main)
     legend = (loss, turn_error_sentence(evaluations), *_distrust(evaluations, rows_of, n_tasks, present, main))
     note = _NOTE.format(level=LEVEL) if words else ""
-    return Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
+    table = Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
+    return table, _lead_sentence(evaluations, metric, rows_of, bests, gaps)
 
 
-def _lead_sentence(evaluations: Sequence[Evaluation], metric: Metric, standing: _Standing) -> str:
+def _lead_sentence(
+    evaluations: Sequence[Evaluation],
+    metric: Metric,
+    rows_of: Mapping[_Group, Sequence[ScoredAnswer]],
+    bests: Mapping[str, str],
+    gaps: Mapping[_Group, _Gap],
+) -> str:
     """Return in one sentence who leads, by how much, whether that is sure, and where the leader's loss is.
 
     It is of full RAG, or of the last setting that anyone has answered whole; empty where nobody has, or where neither a
     higher nor a lower score is better.
     """
-    bests, found, main = standing.bests, standing.differences, metric.name
     if not bests:
         return ""
-    setting = list(bests)[-1]
-    best = bests[setting]
-    score = cell_text(mean_of(standing.rows_of[setting, best], main, metric.bounds))
-    others = {model: difference for (name, model), difference in found.items() if name == setting}
+    main, (setting, best) = metric.name, list(bests.items())[-1]
+    score = cell_text(mean_of(rows_of[setting, best], main, metric.bounds))
+    others = {model: gap for (name, model), gap in gaps.items() if name == setting}
     rivals = {model: item for model, (item, _) in others.items() if _is_ahead(item, metric)}
-    second = _best([column_of(standing.rows_of[setting, model], metric, model) for model in others], metric)
+    second = _best([column_of(rows_of[setting, model], metric, model) for model in others], metric)
     has_lead = bool(others) and all(_is_sure(item) for item in others.values())
     if second is None:
         opening = f"{best} has {main} {score} in {setting}"
@@ -133,11 +120,9 @@ def _lead_sentence(evaluations: Sequence[Evaluation], metric: Metric, standing: 
         is_paired = others[second][0].value is not None
         ahead = _how_sure(*others[second], f" of {second}") if is_paired else f"and {second} answered other tasks"
         opening = f"{best} {words} {main} {score}{where}, {ahead}"
-    behind = {name: found[name, best] for name in bests if (name, best) in found}
-    elsewhere = {
-        name: bests[name] for name, item in behind.items() if _is_sure(item) and not _is_ahead(item[0], metric)
-    }
-    leads = "".join(f"; in {name} {model} leads" for name, model in elsewhere.items())
+    behind = {name: gaps[name, best] for name in bests if (name, best) in gaps}
+    elsewhere = [name for name, gap in behind.items() if _is_sure(gap) and not _is_ahead(gap[0], metric)]
+    leads = "".join(f"; in {name} {bests[name]} leads" for name in elsewhere)
     (leader,) = [item for item in evaluations if item.model == best][:1]
     return f"{opening}{leads}{largest_loss(leader, main)}."
 

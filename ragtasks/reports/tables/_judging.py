@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ragtasks.judges import CLARIFICATION, IDK, JudgeCard
-from ragtasks.metrics import EncoderIdk, IdkLabel, Level, NgramIdk, krippendorff_alpha, pairwise_spearman
+from ragtasks.metrics import EncoderIdk, Level, NgramIdk, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import IdkVerdict, Score
 from ragtasks.reports.judge_card import card_table
 from ragtasks.reports.tables._scores import plain_mean
 from ragtasks.results import Evaluation, ScoredAnswer, value_at
-from ragtasks.tables import Cell, Table, Value, fixed
+from ragtasks.tables import Cell, Table, Value, fixed, grouped
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
 """Rubric -> what differences between its verdicts mean; any other rubric gives numbers."""
@@ -102,28 +102,15 @@ def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return how often n-grams and encoder differ on who refuses, by setting and model, with a task for an example."""
     columns = ("setting", "model", "n", "differ", "share", "yes by ngrams alone", "yes by encoder alone", "example")
-    rows = [cells for evaluation in evaluations for cells in _detected(evaluation)]
-    return Table("Refusals by ngrams and by encoder", columns, tuple(rows), _DETECTORS_NOTE)
-
-
-def _detected(evaluation: Evaluation) -> Iterator[tuple[Cell, ...]]:
-    rows = evaluation.rows if evaluation.samples else ()
-    responses = [row.response for row in rows]
-    pairs = list(zip(NgramIdk().detect(responses), EncoderIdk().detect(responses), strict=True))
-    for setting in dict.fromkeys(row.setting for row in rows):
-        inside = [place for place, row in enumerate(rows) if row.setting == setting]
-        differ = [place for place in inside if pairs[place][0].verdict is not pairs[place][1].verdict]
-        yield (
-            setting,
-            evaluation.model,
-            len(inside),
-            len(differ),
-            fixed(len(differ) / len(inside)),
-            sum(_alone(*pairs[place]) for place in differ),
-            sum(_alone(*reversed(pairs[place])) for place in differ),
-            rows[differ[0]].task.task_id if differ else "-",
-        )
-
-
-def _alone(one: IdkLabel, other: IdkLabel) -> bool:
-    return one.verdict is IdkVerdict.YES and other.verdict is not IdkVerdict.YES
+    lines: list[tuple[Cell, ...]] = []
+    for evaluation in evaluations:
+        rows = evaluation.rows if evaluation.samples else ()
+        responses = [row.response for row in rows]
+        labels = zip(rows, NgramIdk().detect(responses), EncoderIdk().detect(responses), strict=True)
+        for setting, inside in grouped(labels, lambda item: item[0].setting).items():
+            differ = [item for item in inside if item[1].verdict is not item[2].verdict]
+            alone = [sum(both[place].verdict is IdkVerdict.YES for _, *both in differ) for place in (0, 1)]
+            share = fixed(len(differ) / len(inside))
+            example = differ[0][0].task.task_id if differ else "-"
+            lines.append((setting, evaluation.model, len(inside), len(differ), share, *alone, example))
+    return Table("Refusals by ngrams and by encoder", columns, tuple(lines), _DETECTORS_NOTE)

@@ -7,7 +7,7 @@ shape of the paper's Table 6 with the paper's own rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from ragtasks.reports.agreement import ALL, HUMAN, PAPER_TABLE_6, Consolidation,
 from ragtasks.reports.tables._scores import mean_of
 from ragtasks.results import Evaluation, Kind, ScoredAnswer
 from ragtasks.statistics import assisted_mean
-from ragtasks.tables import Cell, Table, Value
+from ragtasks.tables import Cell, Table, Value, grouped
 
 RATED_KIND: Kind = ("mtrag (human evaluation)", "as published", "the paper's judge; judges: the paper's")
 """What the file's scores rest on. Nothing in them was scored by us, so they share a table with no others."""
@@ -111,21 +111,16 @@ _ASSISTED_NOTE = (
 
 def people_table(evaluations: Sequence[Evaluation], rated: Sequence[RatedResponse]) -> Table:
     """Return people's means over all answers, a row a setting, model and property."""
-    rows = tuple(cells for item in evaluations for cells in _of_evaluation(item, rated))
+    ratings = {(row.model_id, row.response.task.task_id, row.response.text): row for row in rated}
+    rows: list[tuple[Cell, ...]] = []
+    for item in evaluations:
+        answers = [(row, ratings.get((item.model, row.task.task_id, row.response.text))) for row in item.rows]
+        for setting, inside in grouped(answers, lambda answer: answer[0].setting).items():
+            if any(found is not None for _, found in inside):
+                names = (*FANC, WIN_RATE, ALL_PROPERTIES)
+                rows += [(setting, item.model, name, *_cells(inside, name)) for name in names]
     legend = () if rows else ("No rated answer is among these: their texts differ, or the samples are gone.",)
-    return Table("People's ratings", _ASSISTED_COLUMNS, rows, _ASSISTED_NOTE, legend)
-
-
-def _of_evaluation(evaluation: Evaluation, rated: Sequence[RatedResponse]) -> Iterator[tuple[Cell, ...]]:
-    mine = {(row.response.task.task_id, row.response.text): row for row in rated if row.model_id == evaluation.model}
-    if not mine:
-        return
-    answers = [(row, mine.get((row.task.task_id, row.response.text))) for row in evaluation.rows]
-    for setting in dict.fromkeys(row.setting for row, _ in answers):
-        inside = [(row, found) for row, found in answers if row.setting == setting]
-        if any(found is not None for _, found in inside):
-            for name in (*FANC, WIN_RATE, ALL_PROPERTIES):
-                yield (setting, evaluation.model, name, *_cells(inside, name))
+    return Table("People's ratings", _ASSISTED_COLUMNS, tuple(rows), _ASSISTED_NOTE, legend)
 
 
 def _cells(answers: Sequence[tuple[ScoredAnswer, RatedResponse | None]], name: str) -> tuple[Cell, ...]:
