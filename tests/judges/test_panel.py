@@ -324,8 +324,11 @@ def interruptible() -> Iterator[None]:
 def test_interruption_ends_the_threads_at_their_next_reply(interrupt: Callable[[], None], recalls: bool) -> None:
     clients = [ScriptedClient(slowly(obedient()), name=name, recalls=recalls) for name in ("one", "two")]
 
+    seen: list[int] = []
+
     def progress(_what: str, done: int, _total: int | None) -> None:
-        if done == 3:
+        seen.append(done)  # a judge that begins late shows the same number once more
+        if done == 3 and seen.count(3) == 1:
             interrupt()
 
     with pytest.raises(KeyboardInterrupt):
