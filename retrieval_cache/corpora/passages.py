@@ -55,16 +55,7 @@ class Survey:
 
 def read_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
     """Yield the passages of a corpus that have a text, with the rows that they were read from."""
-    n_blank = 0
-    is_empty = True
-    for passage, row in _all_rows(location):
-        if passage.text.strip():
-            is_empty = False
-            yield passage, row
-        else:
-            n_blank += 1
-    if is_empty:
-        _raise(location, [_nothing(n_blank)])
+    return ((passage, row) for passage, row in _all_rows(location) if passage.text.strip())
 
 
 def read_corpus(location: str) -> Iterator[Passage]:
@@ -72,14 +63,14 @@ def read_corpus(location: str) -> Iterator[Passage]:
 
     There is nothing to find in a passage of white space only, of which the official cloud corpus has three.
     """
-    for passage, _ in read_rows(location):
-        yield passage
+    return (passage for passage, _ in read_rows(location))
 
 
 def _all_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
-    """Yield every passage with its row; eight bytes a passage are kept."""
+    """Yield every passage with its row; eight bytes a passage are kept. A corpus without any text is an error."""
     digests = array("Q")
     problems: list[str] = []
+    has_text = False
     for source, number, row in placed_rows(location):
         passage = row if isinstance(row, str) else passage_of(row)
         if isinstance(row, str) or isinstance(passage, str):
@@ -89,8 +80,19 @@ def _all_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
                 break
         elif not problems:
             digests.append(_digest(passage.passage_id))
+            has_text = has_text or bool(passage.text.strip())
             yield passage, row
-    _raise(location, problems or _duplicates(location, digests))
+    problems = problems or _duplicates(location, digests)
+    if not problems and not has_text:
+        problems = [f"no text in any of {len(digests)} passages" if digests else "no passage at all"]
+    if problems:
+        raise BenchmarkFileError(
+            "corpus",
+            where=location,
+            expected="one passage a line or row: a unique id and a text",
+            found="\n    ".join(problems),
+            next_step=f"correct it: ids stand in {', '.join(ID_FIELDS)}, texts in {', '.join(TEXT_FIELDS)}",
+        )
 
 
 def survey_corpus(location: str, progress: Progress = no_progress) -> Survey:
@@ -108,14 +110,8 @@ def survey_corpus(location: str, progress: Progress = no_progress) -> Survey:
             sha256.update(len(part).to_bytes(8, "little") + part)
         if n_passages % _PROGRESS_EVERY == 0:
             progress("corpus", n_passages, None)
-    if not n_passages:
-        _raise(location, [_nothing(n_blank)])
     progress("corpus", n_passages, n_passages)
     return Survey(sha256.hexdigest(), n_passages, n_blank, n_characters)
-
-
-def _nothing(n_blank: int) -> str:
-    return f"no text in any of {n_blank} passages" if n_blank else "no passage at all"
 
 
 def passage_of(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> Passage | str:
@@ -177,17 +173,6 @@ def _duplicates(location: str, digests: array[int]) -> list[str]:
             if len(problems) == _MOST_PROBLEMS:
                 break
     return problems
-
-
-def _raise(location: str, problems: list[str]) -> None:
-    if problems:
-        raise BenchmarkFileError(
-            "corpus",
-            where=location,
-            expected="one passage a line or row: a unique id and a text",
-            found="\n    ".join(problems),
-            next_step=f"correct it: ids stand in {', '.join(ID_FIELDS)}, texts in {', '.join(TEXT_FIELDS)}",
-        )
 
 
 # Where the passages of a domain come from: a corpus that is surveyed, or the segments of a huge one that a run
