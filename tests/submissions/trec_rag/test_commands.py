@@ -176,7 +176,7 @@ def test_narratives_go_from_logged_answers_to_scores_by_part(
     assert (row["metadata"]["team_id"], row["metadata"]["narrative_id"]) == ("mine", "301")
     assert command("check", str(answers), "--set", "narratives")[0] == 0
 
-    options = ("--judge", named, "--output", str(tmp_path / "scores"), "--set", "narratives")
+    options = ("--judge", named, "--output", str(tmp_path / "scores"), "--metadata", "topics=narratives")
     status, said = command("score", str(answers), *options)
     assert (status, "3 of 4 answers are to topics with nuggets" in said) == (0, True)
     mean = json.loads((tmp_path / "scores/metrics.jsonl").read_text().splitlines()[-1])
