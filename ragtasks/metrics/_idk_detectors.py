@@ -102,9 +102,13 @@ def _detect(
     read: Callable[[Sequence[str]], list[tuple[Probabilities, str]]],
 ) -> list[IdkLabel]:
     """Return the labels of responses; `read` returns probabilities of `VERDICTS` and a sentence for each text."""
-    labels = _known(responses, known_refusals)
+    known = set(map(_bare, known_refusals))
+    labels: list[IdkLabel | None] = [None] * len(responses)
     for place, response in enumerate(responses):
-        if labels[place] is None and (why := unreadable(response.text)):
+        if _bare(response.text) in known:
+            reason = f"a refusal that the benchmark fixes: {response.text.strip()}"
+            labels[place] = IdkLabel(IdkVerdict.YES, reason)
+        elif why := unreadable(response.text):
             labels[place] = IdkLabel(None, why)
     texts = [response.text for label, response in zip(labels, responses, strict=True) if label is None]
     found = iter(read(texts))
@@ -117,16 +121,6 @@ def _label(odds: Probabilities, sentence: str) -> IdkLabel:
     verdict = VERDICTS[max(range(len(VERDICTS)), key=odds.__getitem__)]
     quoted = "" if verdict is IdkVerdict.NO else f": {sentence}"
     return IdkLabel(verdict, f"{verdict.value} {max(odds):.2f}{quoted}")
-
-
-def _known(responses: Sequence[Response], known_refusals: Sequence[str]) -> list[IdkLabel | None]:
-    """Return the label of each response that is one of a benchmark's own refusals, None for the others."""
-    known = {_bare(sentence) for sentence in known_refusals}
-    return [_refusal(response.text) if _bare(response.text) in known else None for response in responses]
-
-
-def _refusal(text: str) -> IdkLabel:
-    return IdkLabel(IdkVerdict.YES, f"a refusal that the benchmark fixes: {text.strip()}")
 
 
 def _bare(text: str) -> str:

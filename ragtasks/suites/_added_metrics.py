@@ -51,11 +51,12 @@ from ragtasks.suites._suite import ScoringInputs, Suite, SuiteMetric, extended, 
 
 def diagnosed(suite: Suite) -> Suite:
     """Return a suite with `grounded` and `copied` behind its metrics; they rank nobody."""
-    return extended(suite, (GROUNDED, COPIED), _diagnoses, official_rubrics=suite.official_rubrics)
-
-
-def _diagnoses(inputs: ScoringInputs) -> list[Scores]:
-    return [_diagnosis(response) for response in inputs.responses]
+    return extended(
+        suite,
+        (GROUNDED, COPIED),
+        lambda inputs: list(map(_diagnosis, inputs.responses)),
+        official_rubrics=suite.official_rubrics,
+    )
 
 
 def _diagnosis(response: Response) -> Scores:
@@ -193,10 +194,6 @@ def _by_passages(compare: Callable[[str, Sequence[str], str], float | None], inp
     return [Score(value, "" if value is not None else "no passages") for value in found]
 
 
-def _length(inputs: ScoringInputs) -> Sequence[Score]:
-    return [Score(float(len(item.text))) for item in inputs.responses]
-
-
 EXTRACTIVENESS = SuiteMetric(
     Metric(
         "extractiveness",
@@ -207,7 +204,7 @@ EXTRACTIVENESS = SuiteMetric(
 )
 LENGTH = SuiteMetric(
     Metric("length", "characters of the answer, as the official scripts count", higher_is_better=None, bounds=COUNT),
-    _length,
+    lambda inputs: [Score(float(len(item.text))) for item in inputs.responses],
 )
 K_PRECISION = SuiteMetric(
     Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"),

@@ -138,13 +138,14 @@ def semantic_scores(
     pairs = [(text, other) for text, row in zip(responses, compared, strict=True) for other in row]
     scores = iter(scorer.score(pairs, cache))
     rows = [[next(scores) for _ in row] for row in compared]
-    return [_semantic_score(against_target, against_passages) for against_target, *against_passages in rows]
-
-
-def _semantic_score(against_target: BertScore, against_passages: Sequence[BertScore]) -> SemanticScore:
-    """Return the scores of one response."""
-    best = max((score.precision for score in against_passages), default=None)
-    return SemanticScore(against_target.recall, against_target.precision, best)
+    return [
+        SemanticScore(
+            against_target.recall,
+            against_target.precision,
+            max((score.precision for score in against_passages), default=None),
+        )
+        for against_target, *against_passages in rows
+    ]
 
 
 def _score_groups(
