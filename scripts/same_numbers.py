@@ -54,10 +54,6 @@ run.oracle          run --model ragtasks-oracle --tasks {tasks} {free} {all} {lo
 run.refuse          run --model ragtasks-refuse --tasks {tasks} {free} {all} {log} results/refuse
 run.cited           run --model ragtasks-extractive {cited} {log} more/cited
                     --tasks mtrag,mtrag_s,custom_reference,multidoc2dial_reference,inscit_reference,ikat23_reference
-run.topiocqa        run --model ragtasks-extractive --tasks topiocqa_reference {panel} {log} more/topiocqa
-run.faithdial       run --model ragtasks-extractive --tasks faithdial_reference {panel} {log} more/faithdial
-run.coral           run --model ragtasks-extractive --tasks coral_reference {panel} {log} more/coral
-run.liverag         run --model ragtasks-extractive --tasks liverag_reference {panel} {log} more/liverag
 run.rewrite         run --model ragtasks-oracle --tasks mtrag_rewrite {log} more/rewrite
 run.closed_book     run --model ragtasks-extractive --tasks mtrag_full_rag --run closed_book {log} more/closed
 run.server          run --model local-chat-completions --apply_chat_template --tasks mtrag_reference,custom_full_rag
