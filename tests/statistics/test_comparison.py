@@ -82,7 +82,9 @@ def test_turned_around_the_same_with_the_other_sign() -> None:
 
 def test_the_correction_is_over_all_that_was_compared() -> None:
     columns = [column(name, metric=metric) for metric in ("x", "y") for name in ("a", "b", "cc")]
-    pairs = compare_columns(columns).pairs
+    found = compare_columns(columns)
+    assert [mean.column for mean in found.means] == columns
+    pairs = found.pairs
     assert len(pairs) == 6
     assert [pair.adjusted_p for pair in pairs] == holm([pair.p for pair in pairs])
 
