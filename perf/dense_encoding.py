@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtasks.errors import RagtasksError
+from ragtasks.records import Passage
 from retrieval_cache import DenseRetriever
 
 Vectors = NDArray[np.float32]
@@ -85,7 +86,9 @@ def measure_peer(texts: list[str], options: argparse.Namespace) -> None:
         raise SystemExit(str(error)) from None
 
     def ours() -> Vectors:
-        return retriever._encode(texts, "passage", lambda done: None)[0]
+        batches, _ = retriever.batches([Passage("", text) for text in texts])
+        rows = [retriever._batch([texts[position] for position in positions], "passage") for positions in batches]
+        return np.concatenate(rows)[np.argsort(np.concatenate(batches))]
 
     def theirs() -> Vectors:
         return np.asarray(encoder.encode_document(texts, normalize_embeddings=True, show_progress_bar=False))

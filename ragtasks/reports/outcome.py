@@ -23,7 +23,7 @@ def decision_text(found: Decided) -> str:
         for name, n in found.n_asked.items()
     ]
     table = ["", *markdown_table(columns, rows)] if len(rows) > 2 else []
-    return "\n".join([*race_lines(found.race, found.metric.name), *_asked_lines(found), *found.notes, *table])
+    return "\n".join([*race_lines(found.race, found.metric.name), *_request_lines(found), *found.notes, *table])
 
 
 def wave_text(race: Race) -> str:
@@ -44,7 +44,7 @@ def race_lines(race: Race, measure: str) -> Iterator[str]:
         yield from _what_all_would_show(race)
 
 
-def _asked_lines(found: Decided) -> Iterator[str]:
+def _request_lines(found: Decided) -> Iterator[str]:
     """Yield how much of the judging the decision took."""
     race = found.race
     n_asked, n_all = sum(found.n_asked.values()), found.n_answers * len(found.n_asked)
