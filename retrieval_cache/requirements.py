@@ -18,7 +18,7 @@ from ragtasks.files import disk_space, writable_folder
 from ragtasks.requirements import Requirement
 from retrieval_cache.corpora.containers import shards_of
 from retrieval_cache.corpora.passages import read_corpus
-from retrieval_cache.retrievers.protocol import NamesPassages, Retriever, index_bytes, requirements_of
+from retrieval_cache.retrievers.protocol import Retriever, index_bytes, names_passages, requirements_of
 from retrieval_cache.service import Rewriter, Workspace, check_request
 from retrieval_cache.spec import parse
 
@@ -72,7 +72,7 @@ def _index_bytes(retriever: Retriever, workspace: Workspace, others: Mapping[str
         sizes = [
             _size(location)
             for location in _corpora(workspace, others)
-            if not (shards_of(location) and isinstance(retriever, NamesPassages))
+            if not (shards_of(location) and names_passages(retriever))
         ]
         needed = sum(index_bytes(retriever, n_passages, n_bytes) for n_passages, n_bytes in sizes)
         stored = [

@@ -160,12 +160,18 @@ def spending_of(retriever: object) -> Spending:
     return joined_spending(part.spending() for part in parts_of(retriever) if isinstance(part, Spends))
 
 
+def names_passages(retriever: object) -> bool:
+    """Return whether a retriever, with all that it searches with, knows its passages before it has a corpus."""
+    if isinstance(retriever, Composed) and retriever.retrievers:
+        return all(map(names_passages, retriever.retrievers))
+    return isinstance(retriever, NamesPassages)
+
+
 def wanted_passages(retriever: Retriever, forms: Sequence[Mapping[str, str]]) -> frozenset[str] | None:
     """Return the ids of all passages that a retriever may rank for queries; None if it needs the whole corpus."""
-    sources = [part for part in parts_of(retriever) if not isinstance(part, Composed)]
-    named = [part for part in sources if isinstance(part, NamesPassages)]
-    if not named or len(named) < len(sources):
+    if not names_passages(retriever):
         return None
+    named = [part for part in parts_of(retriever) if isinstance(part, NamesPassages)]
     return frozenset().union(*(part.wanted_passages(queries) for part in named for queries in forms))
 
 

@@ -62,6 +62,17 @@ def test_room_is_estimated_from_passages_and_the_width_of_vectors(tmp_path: Path
     assert "about 0.2" in disk
 
 
+def test_shards_need_no_room_if_a_run_names_their_passages(tmp_path: Path) -> None:
+    shards, trec = tmp_path / "shards", tmp_path / "all.trec"
+    shards.mkdir()
+    rows = [{"docid": f"p{n}", "segment": "word " * 200} for n in range(20_000)]
+    (shards / "segmented_00.jsonl").write_bytes(written_lines(rows))
+    trec.write_text("clapnq<::>1 Q0 p1 1 1.0 run\n")
+    text = 20_000 * PASSAGE_BYTES / 1e6
+    assert megabytes(tmp_path, f"rerank(run:{trec},cross-encoder:minilm)", shards) == 0
+    assert megabytes(tmp_path, f"hybrid(bm25,run:{trec})", shards) == pytest.approx(text, abs=10)
+
+
 def test_indexes_of_an_earlier_call_need_no_room_again(tmp_path: Path, corpus: Path) -> None:
     stored = tmp_path / "store" / "indexes" / "key"
     stored.mkdir(parents=True)

@@ -287,7 +287,8 @@ def test_retrievers_over_runs_know_their_passages(line: str, sharded: tuple[dict
     query_id, ranking = next(iter(read_run(stored).items()))
     wanted = wanted_passages(parse(line.format(trec=trec)), [{query_id: "text"}])
     assert wanted == {item.passage_id for item in ranking}
-    assert wanted_passages(parse(f"hybrid(bm25,run:{trec})"), [{query_id: "text"}]) is None
+    for whole in ("bm25", "milvus:x.db,mode=bm25"):
+        assert wanted_passages(parse(f"hybrid({whole},run:{trec})"), [{query_id: "text"}]) is None
 
 
 def test_the_stage_makes_the_same_contexts_from_a_run_and_shards_as_from_the_corpora(
