@@ -297,7 +297,8 @@ def _scored(
     scorer = ResponseScorer(source, config, suite, _local_judge(config))
     scored = scorer.score(unscored_answers(given, source, contexts, config))
     is_published = config.run in {OFFICIAL, CONTEXTS_OF_FILE}
-    _, answers = check_answers(source.label, scored, source if is_published else None)
+    where = f"{source.label} in {contexts.setting.value}"
+    _, answers = check_answers(where, scored, source if is_published else None)
     provenance = {
         "benchmark": source.label,
         "suite": suite,

@@ -43,6 +43,7 @@ from ragtasks.records import Passage, Setting
 from ragtasks.results import ScoredAnswer, logged_scoring, logged_values, saved_answer
 from ragtasks.scoring import check_answers, given_metrics, record_checked, shared_scorer, with_turn_error
 from ragtasks.suites import suite_named, suite_with
+from ragtasks.tables import grouped
 
 # The harness task of ragtasks: real chat messages in, batch-scored answers out.
 # `ConfigurableTask` builds one user message and scores one document at a time. `ConversationTask` hands over the
@@ -349,19 +350,21 @@ def score_together(tasks: Sequence[ConversationTask]) -> None:
     answers = [answer for task in tasks for answer in task.answers()]
     _LOGGER.info("scoring %d answers of %d task%s", len(answers), len(tasks), "" if len(tasks) == 1 else "s")
     first = tasks[0]
-    scored = first.scorer.score(answers)
-    if getattr(model_in_use(), "is_baseline", False):
-        scored = [with_turn_error(answer) for answer in scored]
-    else:
-        is_official = first.evaluation.run == OFFICIAL
-        checked, scored = check_answers(first.benchmark.label, scored, first.benchmark if is_official else None)
-        for found in checked:
-            for line in found.lines:
-                _LOGGER.warning("%s: %s", found.where, line)
-            record_checked(found, first.evaluation.max_implausible)
-    remaining = iter(scored)
-    for task in tasks:
-        task.take_scores(islice(remaining, len(task.instances)))
+    scored = iter(first.scorer.score(answers))
+    scored_tasks = [(task, list(islice(scored, len(task.instances)))) for task in tasks]
+    for setting, items in grouped(scored_tasks, lambda item: item[0].setting).items():
+        answers = [answer for _, own in items for answer in own]
+        if getattr(model_in_use(), "is_baseline", False):
+            answers = [with_turn_error(answer) for answer in answers]
+        else:
+            benchmark = first.benchmark if first.evaluation.run == OFFICIAL else None
+            checked, answers = check_answers(f"{first.benchmark.label} in {setting}", answers, benchmark)
+            for line in checked.lines:
+                _LOGGER.warning("%s: %s", checked.where, line)
+            record_checked(checked, first.evaluation.max_implausible)
+        remaining = iter(answers)
+        for task, own in items:
+            task.take_scores(islice(remaining, len(own)))
 
 
 # What is looked at before a harness task asks anything: its YAML's metrics, and keys among the model's arguments.

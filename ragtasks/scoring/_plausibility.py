@@ -229,37 +229,29 @@ def find_implausible(
 
 
 def check_answers(
-    label: str, answers: Sequence[ScoredAnswer], benchmark: Benchmark | None
-) -> tuple[list[CheckedAnswers], list[ScoredAnswer]]:
-    """Check the answers of one system to one benchmark, setting by setting.
+    where: str, answers: Sequence[ScoredAnswer], benchmark: Benchmark | None
+) -> tuple[CheckedAnswers, list[ScoredAnswer]]:
+    """Check the answers of one system in one setting.
 
     Args:
-        label: the benchmark's name with its version, for messages.
+        where: the benchmark's name with its version, and the setting, for messages.
         answers: with scores, and with samples that have the replies.
         benchmark: the source of the passages' ids; None: their origin is not checked.
 
     Returns:
-        What was found in each setting, and the answers with `implausible` and `turn_error`.
+        What was found, and the answers with `implausible` and `turn_error`.
     """
-    settings: dict[str, list[int]] = {}
-    for index, answer in enumerate(answers):
-        settings.setdefault(answer.setting, []).append(index)
-    found: list[CheckedAnswers] = []
-    marked = list(answers)
-    for setting, indexes in settings.items():
-        responses = [answers[index].response for index in indexes]
-        replies = [_first_reply(answers[index].sample) for index in indexes]
-        matches = find_implausible(responses, replies, setting=Setting(setting), benchmark=benchmark)
-        answered = [
-            (index, names)
-            for index, names, response in zip(indexes, matches, responses, strict=True)
-            if not response.no_answer
-        ]
-        for index, names in answered:
-            marked[index] = replace(answers[index], implausible=names)
-        by_task = tuple((answers[index].task.task_id, names) for index, names in answered)
-        found.append(CheckedAnswers(f"{label} in {setting}", by_task))
-    return found, [with_turn_error(answer) for answer in marked]
+    responses = [answer.response for answer in answers]
+    replies = [_first_reply(answer.sample) for answer in answers]
+    setting = Setting(answers[0].setting) if answers else None
+    found: list[tuple[str, Mapping[str, str]]] = []
+    marked: list[ScoredAnswer] = []
+    matches = find_implausible(responses, replies, setting=setting, benchmark=benchmark)
+    for answer, names in zip(answers, matches, strict=True):
+        if not answer.response.no_answer:
+            found.append((answer.task.task_id, names))
+        marked.append(with_turn_error(answer if answer.response.no_answer else replace(answer, implausible=names)))
+    return CheckedAnswers(where, tuple(found)), marked
 
 
 def with_turn_error(answer: ScoredAnswer) -> ScoredAnswer:

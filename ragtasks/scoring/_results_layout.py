@@ -34,6 +34,7 @@ from ragtasks.scoring._plausibility import (
 )
 from ragtasks.scoring._scoring import ResponseScorer
 from ragtasks.suites import suite_named
+from ragtasks.tables import grouped
 
 _PER_TASK = ("configs", "versions", "n-shot", "n-samples", "task_hashes")
 
@@ -75,19 +76,17 @@ def write_results(evaluation: SavedEvaluation, file: Path, done: Sequence[Scored
 
 
 def _checked(evaluation: SavedEvaluation, done: Sequence[ScoredTask]) -> tuple[list[CheckedAnswers], list[SavedTask]]:
-    """Check the answers to each benchmark together, and return the tasks with what was found."""
+    """Check the answers in each setting together, and return the tasks with what was found."""
     if model_of(evaluation.results) in EXEMPT:
         return [], [replace(task, answers=tuple(map(with_turn_error, task.answers))) for task, _ in done]
-    of_benchmarks: dict[str, list[ScoredTask]] = {}
-    for item in done:
-        of_benchmarks.setdefault(str(item[0].provenance["benchmark"]), []).append(item)
     checked: list[CheckedAnswers] = []
     marked: dict[str, SavedTask] = {}
-    for label, items in of_benchmarks.items():
+    groups = grouped(done, lambda item: f"{item[0].provenance['benchmark']} in {item[0].answers[0].setting}")
+    for where, items in groups.items():
         first, scorer = items[0]
         benchmark = scorer.benchmark if _names_passages(first) else None
-        found, answers = check_answers(label, [answer for task, _ in items for answer in task.answers], benchmark)
-        checked += found
+        found, answers = check_answers(where, [answer for task, _ in items for answer in task.answers], benchmark)
+        checked.append(found)
         remaining = iter(answers)
         marked |= {task.name: replace(task, answers=tuple(islice(remaining, len(task.answers)))) for task, _ in items}
     return checked, [marked[task.name] for task, _ in done]

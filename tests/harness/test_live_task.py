@@ -106,6 +106,15 @@ def test_each_turn_sees_the_models_own_answers(command: Callable[..., CommandRes
     assert history_in(json.loads(file.read_text())) == {"answers": "own", "counts": counts}
 
 
+def test_answers_with_the_own_history_are_checked_apart_from_those_without(
+    command: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    with chat_server(lambda *_: completion("It opens at nine on most days.")) as server:
+        done = command(*arguments(server.base_url, tmp_path, f"{TASK},mtrag_reference_govt"))
+    for where in ("reference", "reference, own history"):
+        assert f"in {where}: implausible: {N_TASKS} of {N_TASKS} answers" in " ".join(done.err.split())
+
+
 @pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
 def test_no_conversation_waits_for_another(
     command: Callable[..., CommandResult], benchmark_sample: Benchmark, tmp_path: Path, task: str
