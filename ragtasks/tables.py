@@ -123,7 +123,7 @@ def table_of(
     columns: Mapping[str, Callable[[Record], Cell]],
     note: str = "",
 ) -> Table:
-    """Return a table with a row a record, which may be a group of rows: the cells that name it, then each column's."""
+    """Return a table with one row per record: the cells that name it, then the cell of each column."""
     rows = tuple((*names, *(cell_of(record) for cell_of in columns.values())) for names, record in records)
     return Table(title, (*heads, *columns), rows, note)
 

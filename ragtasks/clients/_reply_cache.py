@@ -292,8 +292,8 @@ def prune(
     outcomes = [one.value for one in Outcome]
     if outcome is not None and outcome not in outcomes:
         raise ConfigurationError(f"unknown outcome {outcome!r}: {close_matches(outcome, outcomes)}")
-    latest = None if older_than_days is None else time.time() - older_than_days * _DAY_SECONDS
-    given = {"stored < ?": latest, "model = ?": model, "outcome = ?": outcome}
+    before = None if older_than_days is None else time.time() - older_than_days * _DAY_SECONDS
+    given = {"stored < ?": before, "model = ?": model, "outcome = ?": outcome}
     chosen = {part: value for part, value in given.items() if value is not None}
     if not chosen:
         raise ConfigurationError("nothing is chosen: give --older-than, --model or --outcome")

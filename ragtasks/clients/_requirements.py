@@ -61,12 +61,12 @@ def _of_server(
     def reply() -> str:
         prompt = replace(Prompt.of(PROBE_QUESTION, kind="answer"), body={"id": "preflight"})
         try:
-            reply = client(endpoint, credentials_for(endpoint, secrets)).probe(prompt)
+            found = client(endpoint, credentials_for(endpoint, secrets)).probe(prompt)
         except RagtasksError as error:
             raise ModelError(no_reply(where, one_line(error)) + cached) from None
-        is_odd = reply.reason.startswith("the reply has no")
-        if reply.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
-            raise ModelError(no_reply(where, reply.reason) + cached)
+        is_odd = found.reason.startswith("the reply has no")
+        if found.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
+            raise ModelError(no_reply(where, found.reason) + cached)
         return f"{endpoint.address} replies"
 
     return [

@@ -16,7 +16,7 @@ from ragtasks.clients._protocol import CallUsage, Outcome, Reply, Spent
 from ragtasks.progress import Progress
 
 _MILLION = 1_000_000
-_SMALL = 0.1  # dollars below which two places would hide most of the score
+_SMALL = 0.1  # dollars below which two places would hide most of the cost
 
 Price = tuple[float, ...]
 """Dollars for a million tokens of prompts, and of replies; a third amount is for prompt tokens that a server cached."""

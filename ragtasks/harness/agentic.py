@@ -123,7 +123,7 @@ class AgenticTask(RoundsTask):
         request, search = self._pending[task_id], self._searches[task_id]
         request.doc = search.doc
         prompt = self._prompt(search)
-        while not self._fitting.has_room(self._protocol.counted(prompt)):
+        while not self._budget.has_room(self._protocol.counted(prompt)):
             if not search.shorten():
                 search.end(Ending.CONTEXT_FULL)
                 self._end(request, "" if search.exchanges else NoAnswer(TOO_LONG))

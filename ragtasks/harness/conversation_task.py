@@ -77,7 +77,7 @@ class ConversationTask(ConfigurableTask):
         settings = {key: value for key, value in settings.items() if key not in YAML_KEYS}
         self._is_distributed = False
         self._read_rows: tuple[Dataset, list[Doc]] | None = None
-        self._fitting = PromptBudget()
+        self._budget = PromptBudget()
         _require_one_reply(settings)
         self._answers = TaskAnswers(self.evaluation.end_of_thinking)
         self._run_key = run_key(run_store(), self.evaluation.run)
@@ -144,7 +144,7 @@ class ConversationTask(ConfigurableTask):
     ) -> Any:
         """Return the prompt: what the model's chat template makes of the messages, else plain text."""
         template = chat_template if apply_chat_template else None
-        return self._fitting.prompt(doc, lambda shown: self._rendered(shown, system_instruction, template))
+        return self._budget.prompt(doc, lambda shown: self._rendered(shown, system_instruction, template))
 
     def _rendered(self, doc: Doc, instruction: str | None, chat_template: Callable[..., Any] | None) -> Any:
         """Return the prompt of a doc with all its passages."""
@@ -182,23 +182,23 @@ class ConversationTask(ConfigurableTask):
             refuse_chat_endpoint(self._foreign_metadata)
         self._is_distributed = options.get("world_size", 1) > 1
         self._prompts.forget_model()
-        self._fitting = PromptBudget()  # the key is of whole prompts, and of what they are fitted to
-        fitting = self._fitting_to(options.get("chat_template"))
-        key = self._requests_key(options, fitting)
+        self._budget = PromptBudget()  # the key is of whole prompts, and of the budget
+        budget = self._budget_of(options.get("chat_template"))
+        key = self._requests_key(options, budget)
         options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{key}"
-        self._fitting = fitting
+        self._budget = budget
         self._scores.forget()
         _ANSWERED_TOGETHER.add(self)
         super().build_all_requests(**options)
-        self._fitting.check(self.task_name, len(self._instances))
+        self._budget.check(self.task_name, len(self._instances))
 
-    def _fitting_to(self, chat_template: Any) -> PromptBudget:
-        """Return what makes prompts fit the model that is about to be asked, as far as anybody knows it."""
+    def _budget_of(self, chat_template: Any) -> PromptBudget:
+        """Return the prompt budget of the model; without a limit if its context length is unknown."""
         model = getattr(chat_template, "__self__", None) or model_in_use()
         n_reply = int((self.config.generation_kwargs or {}).get("max_gen_toks", 0))
         return PromptBudget.of(model, self.evaluation.context_tokens, self.evaluation.too_long, n_reply)
 
-    def _requests_key(self, options: Mapping[str, Any], fitting: PromptBudget) -> str:
+    def _requests_key(self, options: Mapping[str, Any], budget: PromptBudget) -> str:
         """Return a hash of what the harness's own key leaves out: our fingerprint, `--samples`, and how it renders.
 
         A tokeniser's name tells nothing of its chat template or of the options to it; one rendered prompt does.
@@ -207,7 +207,7 @@ class ConversationTask(ConfigurableTask):
         names = ("system_instruction", "apply_chat_template", "chat_template")
         rendering: dict[str, Any] = {name: options.get(name) for name in names}
         prompt = self.fewshot_context(longest, **rendering)
-        parts = [self.fingerprint(), options.get("samples"), getattr(prompt, "prompt", prompt), *fitting.decides()]
+        parts = [self.fingerprint(), options.get("samples"), getattr(prompt, "prompt", prompt), *budget.decides()]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def _rows(self) -> list[Doc]:
@@ -263,7 +263,7 @@ class ConversationTask(ConfigurableTask):
         usage = priced(self._answers.usage(doc["task_id"]), self.evaluation.price)
         if doc["setting"] != Setting.REFERENCE.value and doc["domain"] in self._search_seconds:
             usage.setdefault("retriever_seconds", self._search_seconds[doc["domain"]])
-        reported = self._answers.reported(doc, self._fitting.kept)
+        reported = self._answers.reported(doc, self._budget.kept)
         return {**reported, "usage": usage} if usage else reported
 
     def take_scores(self, answers: Iterable[ScoredAnswer]) -> None:
@@ -307,7 +307,7 @@ class ConversationTask(ConfigurableTask):
                 "configuration": json.loads(self.evaluation.model_dump_json()),
                 "fingerprint": self.fingerprint(),
                 "run_key": self._run_key,
-                "too_long": self._fitting.counts(),
+                "too_long": self._budget.counts(),
                 "ragtasks_version": version("ragtasks"),
                 "prompts": self._prompts.provenance(),
                 **({"server_settings": dict(served.client.learned)} if served and served.client.learned else {}),

@@ -74,13 +74,13 @@ class RoundsTask(ConversationTask):
         self._is_building = True
         super().build_all_requests(**{**options, "limit": self._whole(options.get("limit")), "cache_requests": False})
         self._is_building = False
-        self._fitting = self._fitting_to(options.get("chat_template"))
+        self._budget = self._budget_of(options.get("chat_template"))
         self._replies, self._request_docs = {}, {}
         self._begin_conversations()
 
-    def _fitting_to(self, chat_template: Any) -> PromptBudget:
-        """Return what makes prompts fit; while requests are built there are no prompts yet that could."""
-        return PromptBudget() if self._is_building else super()._fitting_to(chat_template)
+    def _budget_of(self, chat_template: Any) -> PromptBudget:
+        """Return the prompt budget; without a limit while requests are built, as they have no prompts yet."""
+        return PromptBudget() if self._is_building else super()._budget_of(chat_template)
 
     def _begin_conversations(self) -> None:
         """Have the requests answered in rounds."""
@@ -99,9 +99,9 @@ class RoundsTask(ConversationTask):
         self._request_docs[doc["task_id"]] = doc
         request.doc = doc
         request.arguments = (self.fewshot_context(doc, **self._rendering), *request.arguments[1:])
-        if self._fitting.kept.get(doc["task_id"], 0) >= 0:
+        if self._budget.kept.get(doc["task_id"], 0) >= 0:
             return request
-        del self._fitting.kept[doc["task_id"]]
+        del self._budget.kept[doc["task_id"]]
         self.take(request, NoAnswer(TOO_LONG))
         return None
 

@@ -316,7 +316,7 @@ class PromptBudget:
         return prompt
 
     def has_room(self, prompt: Any) -> bool:
-        """Return whether a prompt fits as it is; where nobody knows the room it does."""
+        """Return whether a prompt fits as it is; True if the context length is unknown."""
         return self.n_context is None or self._fits(self.tokens_of(prompt))
 
     def _fits(self, n_tokens: int) -> bool:

@@ -429,7 +429,7 @@ NO_NUGGETS = Finding(None, None, VerdictOutcome.NOT_ASKED, "the topic has no nug
 """For a topic that nobody made nuggets for."""
 _NOTHING_FOUND = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "no segment answers the topic")
 
-# Not JSON as they stand: a judge that only repeats the form has given no verdict.
+# Not JSON as it stands: a judge that only repeats the form has given no verdict.
 _NUGGETS_FORM = '{"id": "CODE", "nuggets": [FACT, ...]}'
 
 

@@ -79,9 +79,8 @@ class ResponseScorer:
             survive("scoring", lambda: self._score(responses), lambda reason: [self._unscored(reason)] * len(responses))
         )
         return [
-            self._with_scores(answer, *(self._without_answer(reason) if reason else next(scored)))
+            self._with_scores(answer, *(self._without_answer(answer) if answer.response.no_answer else next(scored)))
             for answer in answers
-            for reason in [answer.response.no_answer]
         ]
 
     def _with_scores(
@@ -166,9 +165,9 @@ class ResponseScorer:
         scores = {name: Score(None, reason) for name in given_metrics(self.suite.metrics, self._config)}
         return scores, IdkLabel(None, reason), [], []
 
-    def _without_answer(self, reason: str) -> _Scored:
+    def _without_answer(self, answer: ScoredAnswer) -> _Scored:
         """Return the scores of a failed request: a coverage of 0, and no other value."""
-        scores, label, _, _ = self._unscored(f"no answer: {reason}")
+        scores, label, _, _ = self._unscored(f"no answer: {answer.response.no_answer}")
         return {name: Score(0.0) if name == _COVERAGE else score for name, score in scores.items()}, label, [], []
 
     def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
