@@ -143,7 +143,8 @@ def ratings(
 
     files = [path for path in votes if path.suffix == ".jsonl"]
     stores = [served_votes(path) for path in votes if path.suffix != ".jsonl"]
-    every = [*read_votes(files), *(vote for store in stores for vote in store.votes())]
+    found = [*read_votes(files), *(vote for store in stores for vote in store.votes())]
+    every = list({vote.vote_id: vote for vote in found}.values())  # a saved file has the votes of its database
     put(_tables(every, form))
     if save is not None:
         events = save.with_suffix(".events.jsonl")

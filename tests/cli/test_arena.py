@@ -103,6 +103,8 @@ def test_saved_votes_come_with_what_was_skipped_and_undone(tmp_path: Path, comma
     status, out, err = command("ratings", database, "--save", tmp_path / "v.jsonl")
     assert status == 0, err
     assert f"wrote {tmp_path / 'v.jsonl'}: 1 votes" in err
+    _, _, err = command("ratings", database, tmp_path / "v.jsonl", "--save", tmp_path / "both.jsonl")
+    assert f"wrote {tmp_path / 'both.jsonl'}: 1 votes" in err, "a vote in a database and a file is one vote"
     events = [json.loads(line) for line in (tmp_path / "v.events.jsonl").read_text().splitlines()]
     said = [(row["event"], row.get("preference"), row["view"]) for row in events if row["event"] != "names_shown"]
     assert said == [
