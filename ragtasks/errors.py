@@ -122,7 +122,8 @@ def misfit(item: ErrorDetails) -> str:
         return f"expected {expected}, found {_FOUND.get(type(given), 'a number')}"
     if kind in {"literal_error", "enum"}:
         choices = str(item["ctx"]["expected"])
-        near = difflib.get_close_matches(str(given), re.findall("'([^']+)'", choices), n=3)
+        known = re.findall("'([^']+)'", choices)
+        near = difflib.get_close_matches(str(given), known, n=3) if len(known) > 1 else []
         found = f", found {given}" if isinstance(given, int) else ""
         return f"expected {choices}{found}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")
     if kind in _BOUNDS:

@@ -718,7 +718,11 @@ def _read_baseline(path: Path) -> GatedSystem:
     try:
         saved = _baseline_files().validate_json(path.read_bytes(), strict=True)
     except ValidationError as problem:
-        raise error(str(path), expected, first_ones(misfits(problem), _MOST_NAMED, "; ")) from None
+        formats = [
+            item["input"] for item in problem.errors() if (item["type"], item["loc"]) == ("literal_error", ("format",))
+        ]
+        other = [f"format {found!r}" for found in formats]
+        raise error(str(path), expected, first_ones(other or misfits(problem), _MOST_NAMED, "; ")) from None
     system = saved["system"]
     for setting, fields in system.fields.items():
         foreign = [f"{name}: {text}" for name, text in fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN]

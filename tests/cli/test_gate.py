@@ -163,6 +163,10 @@ def _edited(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[dict[
         (_edited(lambda rows: rows[0]["response"]["task"].update(task_id="c99<::>9")), "found: changed ones"),
         (_edited(lambda rows: rows[0]["scores"].update(rouge_l=0.51)), "found: changed ones"),
         (lambda content: content.update(format="ragtasks baseline 2"), "kept.json --force"),
+        (
+            lambda content: content.update(format="ragtasks baseline 2", rows={}),
+            "found: format 'ragtasks baseline 2'\n",
+        ),
         (lambda content: content["system"]["fields"].update(full_rag={}), "found: changed ones"),
         (_edited(lambda rows: rows[0]["scores"].update(rouge_l="0.5")), "found a text"),
         (_edited(lambda rows: rows[0]["scores"].update(rouge_l=True)), "found true or false"),
