@@ -87,7 +87,8 @@ def _built(added: typer.Typer, name: str) -> Any:
     return typer.main.get_group(holder).commands[name]
 
 
-def _keys(*names: str) -> dict[str, str]:
+def metadata_keys(*names: str) -> dict[str, str]:
+    """Return former option -> its key of `--metadata`."""
     return {f"--{name.replace('_', '-')}": f"--metadata {name}=VALUE" for name in names}
 
 
@@ -98,32 +99,22 @@ _ESTIMATE = {
     for key in ("tokenizer", "prompts-per-minute")
 }
 MOVED = {
-    "compare": _keys("margin", "setting", "seed") | _DECIDES,
+    "compare": metadata_keys("margin", "setting", "seed") | _DECIDES,
     "eval": _ESTIMATE,
-    "gate": _keys("setting", "seed") | _DECIDES | {"--judged": "--output"},
+    "gate": metadata_keys("setting", "seed") | _DECIDES | {"--judged": "--output"},
     "retrieve": _REWRITER,
     "review quality": _REWRITER,
     "run": _ESTIMATE,
-    "score": _keys("narratives", "nuggets", "segments") | {"--set": "--metadata topics=VALUE"},
-    "synthesize": _keys("unit", "list_size", "turns", "unanswerable", "pool")
-    | {
-        "--base-url": "--model NAME,base_url=ADDRESS",
-        "--types": "--metadata 'question_types=[\"TYPE\"]'",
-        "--domains": "--metadata folders_are_domains=true",
-        "--most-megabytes": "--metadata most_bytes=VALUE",
-        "--collection": "--metadata mtrag_s=VALUE",
-        "--json-mode": 'in --model, "extra_body": {"response_format": {"type": "json_object"}}',
-    },
-    "train": _keys("epochs", "batch_size", "learning_rate", "patience"),
+    "score": metadata_keys("narratives", "nuggets", "segments") | {"--set": "--metadata topics=VALUE"},
 }
-"""Command -> former option -> what is given instead."""
+"""Command -> former option -> what is given instead; commands of other packages add theirs."""
 
 
 def _refuse_moved(command: str, arguments: Sequence[str], known: set[str]) -> None:
     """Raise where an unknown option of a command is a key of an evaluation that `--metadata` sets, or has moved."""
     from ragtasks.config import KEYS
 
-    moved = (_keys(*KEYS) if command in {"compare", "gate", "score"} else {}) | MOVED.get(command, {})
+    moved = (metadata_keys(*KEYS) if command in {"compare", "gate", "score"} else {}) | MOVED.get(command, {})
     for name in (argument.partition("=")[0] for argument in arguments):
         if name in moved.keys() - known:
             problem = ConfigurationError(f"no option {name}. Next step: {moved[name]}")

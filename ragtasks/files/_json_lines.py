@@ -42,7 +42,7 @@ class Problems:
 
     def __init__(self, path: Path, what: str, next_step: str) -> None:
         self.path = path
-        self.what = what
+        self._what = what
         self._next_step = next_step
         self._lines: list[tuple[str, str]] = []  # what is expected, and the error
 
@@ -66,12 +66,18 @@ class Problems:
         # There is nothing to fix in a file that cannot be read; one that can be fetched is fetched again.
         fixable = self._next_step.startswith(("fix ", "correct "))
         next_step = "check the path, and whether you may read the file" if fixable else self._next_step
-        return listed_error(f"{self.what}: {self.path}", [found], next_step)
+        return listed_error(f"{self._what}: {self.path}", [found], next_step)
+
+    def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
+        """Return the one error of a file that is in another form as a whole, in place of those by line."""
+        self._lines.clear()
+        expected = "JSON lines: an object a line, in UTF-8"
+        return BenchmarkFileError(self._what, where=str(self.path), expected=expected, found=found, next_step=next_step)
 
     def raise_if_any(self) -> None:
         """Raise one error with every error noted so far; of many of one kind, with the first ones."""
         if self._lines:
-            what, shown = f"{self.what}: {self.path}", _first_of_each_kind(self._lines)
+            what, shown = f"{self._what}: {self.path}", _first_of_each_kind(self._lines)
             raise listed_error(what, shown, self._next_step, n_errors=len(self))
 
 
@@ -229,10 +235,7 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
         else:
             problems.add(number, "one JSON object", row)
     if len(problems) and not has_objects and (form := _other_form(problems.path)):
-        found, next_step = form
-        expected = "JSON lines: an object a line, in UTF-8"
-        where = str(problems.path)
-        raise BenchmarkFileError(problems.what, where=where, expected=expected, found=found, next_step=next_step)
+        raise problems.other_form(*form)
 
 
 def _other_form(path: Path) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ragtasks.cli.app import echo
+from ragtasks.cli.app import MOVED, echo, metadata_keys
 from ragtasks.cli.options import given_options, named_benchmark
 from ragtasks.clients import (
     CachedClient,
@@ -36,6 +36,16 @@ _METADATA = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="Any other setting (docs/synthesis.md), or a JSON object; repeatable."),
 ]
+
+MOVED["synthesize"] = metadata_keys("unit", "list_size", "turns", "unanswerable", "pool") | {
+    "--base-url": "--model NAME,base_url=ADDRESS",
+    "--types": "--metadata 'question_types=[\"TYPE\"]'",
+    "--domains": "--metadata folders_are_domains=true",
+    "--most-megabytes": "--metadata most_bytes=VALUE",
+    "--collection": "--metadata mtrag_s=VALUE",
+    "--json-mode": 'in --model, "extra_body": {"response_format": {"type": "json_object"}}',
+}
+MOVED["train"] = metadata_keys("epochs", "batch_size", "learning_rate", "patience")
 
 synthesize_command = typer.Typer(rich_help_panel="Your own data")
 

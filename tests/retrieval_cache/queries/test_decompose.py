@@ -42,7 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 def test_each_search_is_searched_for_and_the_lists_are_fused(place: Workspace, tmp_path: Path) -> None:
     benchmark = place.open()
     with chat_server(split) as server:
-        rewriter = Rewriter("m", server.base_url)
+        rewriter = Rewriter(f"m,base_url={server.base_url}")
         made = retrieve(place, "bm25", "decompose", depth=10, rewriter=rewriter)
         n_asked = len(server.asked)
         again = retrieve(place, "bm25", "decompose", depth=5, rewriter=rewriter)
@@ -75,13 +75,15 @@ def _corpus(place: Workspace) -> list[Passage]:
 
 def test_questions_of_one_fact_alone_are_searched_for_as_last_turns_are(place: Workspace) -> None:
     with chat_server(lambda text, _: searches(text.rpartition("[user] ")[2].partition("\n")[0])) as server:
-        made = retrieve(place, "bm25", "decompose", depth=10, rewriter=Rewriter("m", server.base_url))
+        made = retrieve(place, "bm25", "decompose", depth=10, rewriter=Rewriter(f"m,base_url={server.base_url}"))
     assert read_run(made) == read_run(retrieve(place, "bm25", "last_turn", depth=10))
 
 
 def test_it_is_fused_with_other_forms(place: Workspace) -> None:
     with chat_server(split) as server:
-        made = retrieve(place, "bm25", "last_turn/decompose", depth=10, rewriter=Rewriter("m", server.base_url))
+        made = retrieve(
+            place, "bm25", "last_turn/decompose", depth=10, rewriter=Rewriter(f"m,base_url={server.base_url}")
+        )
         listed = CliRunner().invoke(app, ["results", "list"]).output
     assert [part["form"] for part in made.manifest.spec["queries"]["of"]] == ["last_turn", "decompose"]
     assert "last_turn/decompose (m)" in listed
