@@ -669,7 +669,7 @@ def named_side(named: str, folder: Path, benchmark: str | None = None) -> GatedS
 
 
 @with_config(ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True))
-class _Baseline(TypedDict):
+class _BaselineFile(TypedDict):
     """The file of a saved baseline."""
 
     format: Literal["ragtasks baseline 3"]
@@ -680,11 +680,11 @@ class _Baseline(TypedDict):
 
 
 @cache
-def _baseline_files() -> TypeAdapter[_Baseline]:
-    return TypeAdapter(_Baseline)
+def _baseline_files() -> TypeAdapter[_BaselineFile]:
+    return TypeAdapter(_BaselineFile)
 
 
-def _content(saved: _Baseline) -> dict[str, Any]:
+def _content(saved: _BaselineFile) -> dict[str, Any]:
     """Return a baseline as JSON values, with the checksum that they should have."""
     content = _baseline_files().dump_python(saved, mode="json", exclude_defaults=True)
     return {**content, "checksum": canonical_hash([list(saved["system"].fields), content["system"]["rows"]])}
@@ -694,7 +694,7 @@ def save_baseline(system: GatedSystem, path: Path) -> None:
     """Write what a gate needs of a system to a file that later results do not change."""
     rows = {setting: tuple(map(_without_texts, found)) for setting, found in system.rows.items()}
     anchors = {judge: replace(found, baseline=None) for judge, found in system.anchors.items()}
-    saved = _Baseline(
+    saved = _BaselineFile(
         format="ragtasks baseline 3",
         n_answers=sum(map(len, rows.values())),
         checksum="",

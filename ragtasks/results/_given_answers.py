@@ -201,7 +201,7 @@ class GivenAnswer:
     """Why there is none, where a request failed."""
 
 
-class AnswerRecord:
+class AnswerRow:
     """One record of an answer in a file or a program, and whether anything is wrong with it."""
 
     def __init__(self, number: int, row: Mapping[str, Any], keys: Mapping[str, tuple[str, ...]], note: Note) -> None:
@@ -299,12 +299,12 @@ class AnswerReader:
         if not isinstance(row, Mapping):
             self._note(number, "an object with `id` and `answer`", type(row).__name__, "")
             return None
-        record = AnswerRecord(number, row, ANSWER_KEYS, self._note)
+        record = AnswerRow(number, row, ANSWER_KEYS, self._note)
         record.name = self._task_id(number, record)
         answer = record.answer()
         return (record.name, answer) if record.is_right else None
 
-    def _task_id(self, number: int, record: AnswerRecord) -> str:
+    def _task_id(self, number: int, record: AnswerRow) -> str:
         """Return the task of a record; empty after an error."""
         written = record.values.get("id")
         if written is None:

@@ -20,7 +20,7 @@ from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Message, Role, Setting, Task
 from ragtasks.results._given_answers import (
     CONTEXTS_OF_FILE,
-    AnswerRecord,
+    AnswerRow,
     GivenAnswer,
     Note,
     is_null,
@@ -191,7 +191,7 @@ class _Reader:
         )
 
 
-class _Row(AnswerRecord):
+class _Row(AnswerRow):
     """One row: an answer with its question."""
 
     def __init__(self, number: int, row: Mapping[str, Any], note: Note) -> None:

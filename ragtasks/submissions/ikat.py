@@ -90,7 +90,7 @@ class _TurnAnswer(_Strict, Generic[FactOrNumber]):
     ptkb_provenance: list[FactOrNumber] = []
 
 
-class _Turn(_Strict, Generic[FactOrNumber]):
+class _RunTurn(_Strict, Generic[FactOrNumber]):
     turn_id: str = ""
     responses: list[_TurnAnswer[FactOrNumber]] = []
 
@@ -98,7 +98,7 @@ class _Turn(_Strict, Generic[FactOrNumber]):
 class _Run2023(_Strict, Generic[FactOrNumber]):
     run_name: str
     run_type: str
-    turns: list[_Turn[FactOrNumber]]
+    turns: list[_RunTurn[FactOrNumber]]
 
 
 class _Run2024(_Run2023[int]):
