@@ -2,21 +2,18 @@
 
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache, describe_embeddings
 from ragtasks.metrics.semantic._encoders import (
-    EncoderSpec,
-    check_device,
     check_encoder,
     encoder_requirement,
     is_light,
     packaged_minilm,
     require_light,
     require_torch,
-    resolve_encoder,
-    weights_hash,
-    whole_weights,
-    without_bars,
 )
+from ragtasks.metrics.semantic._identity import weights_hash
 from ragtasks.metrics.semantic._light import LightModel
+from ragtasks.metrics.semantic._models import check_device, whole_weights, without_bars
 from ragtasks.metrics.semantic._semantic import BertScore, BertScorer, SemanticScore, most_different, semantic_scores
+from ragtasks.metrics.semantic._specs import EncoderSpec, resolve_encoder
 
 __all__ = [
     "BertScore",

@@ -20,15 +20,9 @@ from typing import Any, TypeVar
 
 from ragtasks.errors import CacheError
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache
-from ragtasks.metrics.semantic._encoders import (
-    EncoderSpec,
-    TextEncoder,
-    engine_of,
-    load_encoder,
-    packaged_minilm,
-    require_light,
-)
+from ragtasks.metrics.semantic._encoders import TextEncoder, engine_of, load_encoder, packaged_minilm, require_light
 from ragtasks.metrics.semantic._light import LightModel
+from ragtasks.metrics.semantic._specs import EncoderSpec
 
 _GROUP_TOKENS = 2**18
 """Tokens encoded before their pairs are scored: 1 GiB of vectors at the width of deberta-xlarge (1024)."""

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import CacheError
 from ragtasks.metrics import BertScorer, EmbeddingCache, describe_embeddings, resolve_encoder, semantic_scores
-from ragtasks.metrics.semantic._encoders import Batching, Encoder, batches
+from ragtasks.metrics.semantic._batches import Batching, batches
+from ragtasks.metrics.semantic._encoders import Encoder
 
 TARGETS = ["The ferry runs from April to October.", "A ticket costs 18 crowns; children travel free.", "", "No."]
 PASSAGES = [

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import BertScorer, resolve_encoder, semantic_scores
-from ragtasks.metrics.semantic import EncoderSpec, _encoders
-from ragtasks.metrics.semantic import _encoders as _specs
+from ragtasks.metrics.semantic import EncoderSpec, _encoders, _specs
 from ragtasks.metrics.semantic import _semantic as semantic
 
 TOLERANCE = 1e-5

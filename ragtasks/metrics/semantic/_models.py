@@ -1,0 +1,105 @@
+"""Checks of a loaded model: its device exists, and all its weights are from its files.
+
+transformers fills a weight that a checkpoint lacks with random numbers and only logs it: an embedding model that is
+loaded as a reranker would give a new random ranking at each start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from threading import RLock
+from typing import Any
+
+from ragtasks.errors import ConfigurationError
+
+_POOLER = "pooler"
+_N_NAMED = 6
+_patching = RLock()
+
+
+def check_device(
+    device: str | None, *, purpose: str = "the encoder for BERTScore", option: str = "encoder_device"
+) -> None:
+    """Check that torch has a device; None, or no torch at all, is for others to judge."""
+    if device is None or find_spec("torch") is None:
+        return
+    found = _failure_of_device(device)
+    if found:
+        raise ConfigurationError(
+            f"cannot choose the device of {purpose}",
+            where=option,
+            expected="a torch device that is there, such as 'cpu', 'cuda' or 'cuda:1'",
+            found=f"{device!r}: {found}",
+            next_step=f"name one, or leave {option} out: the GPU if there is one",
+        )
+
+
+def _failure_of_device(device: str) -> str:
+    """Return what is wrong with a torch device, empty where nothing is."""
+    import torch
+
+    try:
+        known = torch.device(device)
+        if known.type == "cuda":
+            # Counted, not tried: a GPU that this process has opened may keep vLLM from starting its own.
+            n_gpus: int = torch.cuda.device_count()
+            return "" if (known.index or 0) < n_gpus else f"torch sees {n_gpus} GPUs here"
+        torch.zeros(1, device=known).tolist()
+    except (RuntimeError, AssertionError, ImportError) as error:
+        return (str(error) or type(error).__name__).splitlines()[0].partition(". ")[0]
+    return ""
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Hide the bars that transformers draws for every file it reads and writes."""
+    from transformers.utils import logging
+
+    was_shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_shown:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str]]:
+    """Refuse, at the end of the block, a transformers model of which not every weight was in its files.
+
+    It holds for what libraries load as well (sentence-transformers passes no loading report on), and so it goes through
+    the one method that all of them call. A bare encoder's pooler is the exception: nobody reads it, and published
+    encoders often come without one. It is dropped, so that it is in no hash of the weights. The block may add to the
+    names of missing weights that it is given.
+    """
+    from transformers import PreTrainedModel
+
+    missing: list[str] = []
+    original = PreTrainedModel.__dict__["from_pretrained"]
+
+    def checked(cls: type[Any], /, *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
+        loaded, report = original.__func__(cls, *arguments, output_loading_info=True, **options)
+        lacking = {*report["missing_keys"], *(mismatch[0] for mismatch in report["mismatched_keys"])}
+        if unread := {name for name in lacking if name.startswith(f"{_POOLER}.")}:
+            loaded.register_module(_POOLER, None)
+        missing.extend(sorted(lacking - unread))
+        return (loaded, report) if output_loading_info else loaded
+
+    with _patching, without_bars():
+        PreTrainedModel.from_pretrained = classmethod(checked)
+        try:
+            yield missing
+        finally:
+            PreTrainedModel.from_pretrained = original
+    if missing:
+        rest = f" and {len(missing) - _N_NAMED} more" if len(missing) > _N_NAMED else ""
+        raise ConfigurationError(
+            f"{purpose}: weights are missing",
+            where=f"model {model!r}",
+            expected="every weight in its files, none made up",
+            found=f"{len(missing)} missing: {', '.join(missing[:_N_NAMED])}{rest}",
+            next_step=next_step,
+        )
