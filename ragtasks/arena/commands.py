@@ -266,5 +266,5 @@ def served_votes(database: Path) -> Any:
     from ragtasks.arena.store import VoteStore
 
     if not database.is_file():
-        raise ConfigurationError(f"{database}: there is no such file. Next step: name the database that was served")
+        raise ConfigurationError(f"{database}: there is no such file. Next step: check the path to the database")
     return VoteStore(database, is_read_only=True)

@@ -30,7 +30,7 @@ class TaskScores:
         return self._answers[task_id]
 
     def forget(self) -> None:
-        """Begin anew: other requests are sent."""
+        """Remove all scores, before other requests are sent."""
         self._answers = {}
 
     def take(self, answers: Iterable[ScoredAnswer]) -> None:

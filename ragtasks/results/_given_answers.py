@@ -70,7 +70,7 @@ def answers_evaluation(
     name: str,
     time: str,
 ) -> SavedEvaluation:
-    """Return the answers of a system of one's own, as if the harness had logged them."""
+    """Return the answers of a user's system in the form of logged results of the harness."""
     setting, config = contexts.setting, config.model_copy(update={"run": contexts.run})
     answers = unscored_answers(given, benchmark, contexts, config)
     if not answers:
@@ -97,7 +97,7 @@ def answers_evaluation(
 
 
 def _with_numbers(answers: Iterable[ScoredAnswer]) -> tuple[ScoredAnswer, ...]:
-    """Return the answers to one harness task with the numbers of their docs."""
+    """Return the answers to one harness task, numbered by `doc_id`."""
     return tuple(replace(item, sample={"doc_id": number, **item.sample}) for number, item in enumerate(answers))
 
 
@@ -173,7 +173,7 @@ ANSWER_KEYS = {
     "searches": ("searches",),
     **{key: (key,) for key in USAGE_KEYS},
 }
-"""What a record holds -> the keys under which it may stand; the first with a value counts."""
+"""What a record holds -> its possible keys; the first with a value counts."""
 
 Note = Callable[[int, str, object, str], None]
 """Takes (number of the record from 1, what was expected, what was found, id of the task)."""
@@ -202,15 +202,15 @@ class GivenAnswer:
 
 
 class AnswerRow:
-    """One record of an answer in a file or a program, and whether anything is wrong with it."""
+    """One answer as a file or a program gives it, and whether it has an error."""
 
     def __init__(self, number: int, row: Mapping[str, Any], keys: Mapping[str, tuple[str, ...]], note: Note) -> None:
-        """Take the values.
+        """Read the values by what they mean.
 
         Args:
             number: the record's place, from 1.
             row: the record.
-            keys: what a record holds -> the keys under which it may stand; the first with a value counts.
+            keys: what a record holds -> its possible keys; the first with a value counts.
             note: receives each error.
         """
         self.name = ""
@@ -230,7 +230,7 @@ class AnswerRow:
         self._note(self._number, expected, found, self.name)
 
     def answer(self) -> GivenAnswer:
-        """Return the answer; without what has an error."""
+        """Return the answer; a part with an error is noted and left out."""
         return GivenAnswer(self._text(), *self._used(), self._usage())
 
     def _text(self) -> str:

@@ -215,7 +215,7 @@ class _Row(AnswerRow):
         return ""
 
     def messages(self, history: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the conversation up to the question; an answer behind it is the row's if no other key has one."""
+        """Return the conversation up to the question. A final answer in it is the row's answer if no key has one."""
         if "messages" in self.values and "question" in self.values:
             self.note("`question` or `messages`", "both")
             return ()

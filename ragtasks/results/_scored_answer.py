@@ -209,7 +209,7 @@ class ScoredAnswer:
     scores: Mapping[str, float | None] = field(default_factory=dict)
     """Metric -> score, None if unscored; {} before the scoring."""
     together: tuple[str, ...] = ()
-    """Metrics of all responses together, such as corpus BLEU, that count this response."""
+    """Metrics over all responses, such as corpus BLEU, that include this response."""
     unscored: Mapping[str, str] = field(default_factory=dict)
     """Metric -> reason for a missing value."""
     idk: str | None = None
@@ -342,7 +342,7 @@ def saved_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
 
 
 def logged_scoring(answer: ScoredAnswer) -> LoggedScoring:
-    """Return what is logged of the scoring next to the scores."""
+    """Return the basis of the scores in the form that is logged."""
     found: LoggedScoring = {"idk": answer.idk, "idk_reason": answer.idk_reason, "unscored": dict(answer.unscored)}
     if answer.verdicts:
         found["verdicts"] = list(answer.verdicts)
@@ -356,7 +356,7 @@ def logged_scoring(answer: ScoredAnswer) -> LoggedScoring:
 
 
 def logged_values(answer: ScoredAnswer) -> dict[str, float | Pair]:
-    """Return metric -> what the harness logs: the score, NaN if unscored, or the input of a metric of all responses."""
+    """Return metric -> logged value: the score, NaN if unscored, or the input of a metric over all responses."""
     scores = {name: math.nan if score is None else score for name, score in answer.scores.items()}
     pair = answer.response.text, tuple(task.target for task in answer.task.variants)
     return {**scores, **dict.fromkeys(answer.together, pair)}

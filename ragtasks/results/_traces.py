@@ -111,7 +111,7 @@ def _unusable(file: Path, found: str, next_step: str) -> BenchmarkFileError:
 
 
 class _Spans:
-    """The spans of the lines that were read, whatever their form, and the lines without one."""
+    """The spans of a file in any supported form, and the lines that are no span."""
 
     def __init__(self) -> None:
         self.by_trace: dict[str, dict[tuple[str, int], _Span]] = defaultdict(dict)  # a repeated line is one span

@@ -166,7 +166,7 @@ def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Se
 def score_tasks(
     tasks: Sequence[SavedTask], place: Place, local_judge: LocalJudge | None, deciding: Metric | None = None
 ) -> Iterator[ScoredTask]:
-    """Return an iterator over the tasks with new scores and their scorer, in order; all is scored at the return."""
+    """Score all tasks, and return an iterator over each with its scorer, in order."""
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
         parts.setdefault(_scorer_of(task, place, local_judge, deciding), []).append(index)
