@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
+from ragtasks.records import Setting
 from ragtasks.reports.page_parts import FailureKind, PagePart, TextStore, collect_parts, explained, group_labels, packed
 from ragtasks.reports.panels import Panel, finding, panels_of, pictures_of
 from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
@@ -57,7 +58,7 @@ def write_page(
     blocks = _blocks(evaluations, parts, text_stores, failures)
     is_apart = sum(map(len, blocks)) > most_bytes
     prefix = _write_files(path, blocks) if is_apart else ""
-    style, script = (asset_text(f"page.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
+    style, script = asset_text("page.css"), asset_text("page.js")
     page = template("page.html.jinja").render(
         title=" and ".join(dict.fromkeys(titles)),
         is_sample=any(title.endswith("(sample)") for title in titles),
@@ -74,7 +75,9 @@ def write_page(
         colours_of=colours_of,
         finding=finding,
         best_cells=lambda table: best_cells(table, metrics_of),
-        described={name: metric.description.replace("`", "") for name, metric in metrics_of.items()},
+        described={name: metric.description for name, metric in metrics_of.items()},
+        readable=readable,
+        setting_words=_SETTING_WORDS,
         coded=coded,
         pictures=list(pictures_of(tables)),
         failures=[failure for failure in failures if failure.name in seen],
@@ -240,6 +243,37 @@ def template(name: str) -> Template:
     """Return a template of this folder: every text is escaped, and an unknown field is an error."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(asset_text(name))
+
+
+_SETTING_WORDS = {
+    Setting.REFERENCE.value: "reference passages",
+    Setting.REFERENCE_RAG.value: "reference passages, filled up",
+    Setting.FULL_RAG.value: "full RAG",
+    Setting.AGENTIC.value: "the model searches",
+}
+_METRIC_WORDS = {
+    "rb_alg": "Reference-based score",
+    "rb_llm": "Judges' rating",
+    "rl_f": "Faithfulness",
+    "ans_acc": "Answerability accuracy",
+    "rouge_l": "ROUGE-L",
+    "bert_recall": "BERTScore recall",
+    "bert_precision": "BERTScore precision",
+    "bert_k_precision": "BERTScore against the passages",
+    "k_precision": "Words from the passages",
+    "token_recall": "Words of the reference answer",
+    "grounded": "Grounded words",
+    "idk_yes": "Refusals",
+}
+_VARIANTS = {"_raw": ", not conditioned", "_ibm": ", official scripts", "": ""}
+_TITLE_NAMES = re.compile(rf"\b({'|'.join(_METRIC_WORDS)})(_raw|_ibm|)\b")
+_TITLE_SETTING = re.compile(rf" in setting ({'|'.join(_SETTING_WORDS)})\b")
+
+
+def readable(title: str) -> str:
+    """Return the title of a table with words for settings and metrics; names of metrics stay in brackets."""
+    title = _TITLE_SETTING.sub(lambda found: f", {_SETTING_WORDS[found[1]]}", title)
+    return _TITLE_NAMES.sub(lambda found: f"{_METRIC_WORDS[found[1]]}{_VARIANTS[found[2]]} ({found[0]})", title)
 
 
 def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[int, int]]:

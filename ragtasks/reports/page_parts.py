@@ -12,8 +12,17 @@ from typing import Any
 import orjson
 
 from ragtasks.judges import UNASKED, VerdictOutcome
-from ragtasks.metrics import TURN_ERROR_NAMES, GroundedAnswer, Metric, Source, TurnErrorKind, k_precision
-from ragtasks.records import Setting, Task, Trajectory
+from ragtasks.metrics import (
+    TURN_ERROR_NAMES,
+    GroundedAnswer,
+    GroundedSentence,
+    Metric,
+    NgramIdk,
+    Source,
+    TurnErrorKind,
+    k_precision,
+)
+from ragtasks.records import IdkVerdict, Response, Setting, Task, Trajectory
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.results import UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names
 
@@ -168,12 +177,16 @@ _SOURCES = {source: place for place, source in enumerate(Source)}
 
 
 def _support(row: ScoredAnswer) -> list[list[Any]]:
-    """Return a row a sentence: start, end, share in percent, source, [passage, start, end], words nowhere, flipped."""
+    """Return a row a sentence: start, end, share in percent, source, [passage, start, end], words nowhere, flipped.
+
+    A refusal is based on no passage: it has no rows, and neither has a sentence that refuses in a partial refusal.
+    """
     answer, passages = row.response.as_given, row.response.passages
-    if not answer or not passages:
+    if not answer or not passages or row.idk == IdkVerdict.YES:
         return []
     rows: list[list[Any]] = []
-    for one in GroundedAnswer(answer, passages, row.task.messages).sentences:
+    sentences = GroundedAnswer(answer, passages, row.task.messages).sentences
+    for one in _answering(sentences, row) if row.idk == IdkVerdict.PARTIAL else sentences:
         best = [one.best.passage, one.best.span.start, one.best.span.end] if one.best else None
         share = None if one.share_with_conversation is None else round(100 * one.share_with_conversation)
         known = set(one.from_conversation)
@@ -181,6 +194,12 @@ def _support(row: ScoredAnswer) -> list[list[Any]]:
         flipped = [one.flipped.start, one.flipped.end] if one.flipped else None
         rows.append([one.span.start, one.span.end, share, _SOURCES[one.source], best, nowhere, flipped])
     return rows
+
+
+def _answering(sentences: Sequence[GroundedSentence], row: ScoredAnswer) -> Iterator[GroundedSentence]:
+    """Yield the sentences that do not refuse."""
+    labels = NgramIdk().detect([Response(row.task, (), one.text) for one in sentences])
+    yield from (one for one, label in zip(sentences, labels, strict=True) if label.verdict is not IdkVerdict.YES)
 
 
 def collect_parts(

@@ -129,8 +129,8 @@ def finding(panels: Sequence[Panel]) -> str:
         found = []
         for group in first.groups:
             means = {model: values[group].value or 0.0 for model, values in first.series.items() if group in values}
-            found += [f"{group.split(chr(10))[0]}: {ends_of(means)}"] if means else []
-        return f"{first.title} by setting. {'; '.join(found)}."
+            found += [f"in {group.split(chr(10))[0]} {ends_of(means)}"] if means else []
+        return f"{first.title}: {'; '.join(found)}."
     model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
     sentences = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
     for panel in panels[1:]:

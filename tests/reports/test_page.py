@@ -258,7 +258,7 @@ def test_a_score_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
 def test_a_drawn_score_says_what_its_mean_covers(tmp_path: Path, score: Value, expected: str) -> None:
     conclusion = Table("Conclusion", ("setting", "model", "n", "rb_alg"), (("full_rag", "m", 10, score),))
     write_page([], [Section("s", {}, (), conclusion)], tmp_path / "page.html")
-    assert f"full_rag <small>{expected}</small>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"full RAG <small>{expected}</small>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_cell_without_a_score_is_a_dash_and_no_more(page: Path) -> None:

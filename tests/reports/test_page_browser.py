@@ -176,9 +176,7 @@ def test_the_conclusion_and_its_pictures_stand_first_and_mark_the_best(tab: Tab,
     scores, losses = tab.run(
         "return [...document.querySelectorAll('#tables [role=img]')].map((item) => item.ariaLabel)"
     )
-    assert (
-        scores == "rb_alg by setting. reference: high 0.900 down to low 0.600; full_rag: high 0.900 down to low 0.300."
-    )
+    assert scores == "rb_alg: in reference high 0.900 down to low 0.600; in full_rag high 0.900 down to low 0.300."
     assert losses.startswith("Where the loss is (reference to full_rag, rb_alg): high loses nothing; low loses 0.300")
     assert tab.run(
         "return [...document.querySelectorAll('#tables .mark circle')].map((dot) => dot.getAttribute('cx'))"
@@ -427,6 +425,72 @@ def test_sentences_show_where_they_come_from_and_keys_go_from_failure_to_failure
     assert tab.texts(".source mark") == []
 
 
+def refusing(sample: dict[str, Any]) -> None:
+    """Give turn 1 a refusal, and turn 2 one of a part."""
+    doc = sample["doc"]
+    doc["passages"] = [{"passage_id": "p1", "title": "Cards", "text": "A library card costs twelve euros."}]
+    doc["scoring"]["idk"] = "yes" if doc["turn"] == 1 else "partial"
+    refusal = "I do not have specific information about museum vouchers."
+    sample["filtered_resps"] = [refusal if doc["turn"] == 1 else f"A library card costs twelve euros. {refusal}"]
+
+
+def test_a_refusal_is_not_underlined_as_if_it_had_to_be_in_a_passage(tab: Tab, tmp_path: Path) -> None:
+    save(tmp_path, "m", change_sample=refusing)
+    tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
+    tab.shows("a<::>1")
+    assert tab.texts(".answer") == ["I do not have specific information about museum vouchers."]
+    assert tab.texts(".answer :is(.held, .nowhere)") == []
+    assert tab.texts(".source") == [], "no hint to signs that are not shown"
+    tab.press("j")
+    tab.shows("a<::>2")
+    assert tab.texts(".answer .held") == ["A library card costs twelve euros."]
+    assert tab.texts(".answer .nowhere") == []
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_nothing_is_explained_on_hover_alone(tab: Tab, concluded: Path, size: tuple[int, int]) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    tab.open(concluded, size=size)
+    visible = "return [...document.querySelectorAll('.opens .explained div')].filter((e) => e.checkVisibility()).length"
+    assert tab.run(visible) == len(tab.texts(".opens .explained div"))
+    meanings = dict(zip(tab.texts(".opens .explained dt"), tab.texts(".opens .explained dd"), strict=True))
+    assert meanings["rb_alg"].startswith("harmonic mean of Bert-Recall")
+    assert meanings["green"] == "the best of its setting"
+    tab.run("document.querySelector('.rest').open = true; document.querySelector('.rest .explained summary').focus()")
+    tab.press(Keys.ENTER)
+    tab.wait("document.querySelector('.rest .explained dd').checkVisibility()")
+    assert tab.run("return document.querySelectorAll('#tables :is([title], [data-tip])').length") == 0
+    tab.open(concluded, f"#task={quote('a<::>2')}&model=low&setting=full_rag", size=size)
+    tab.shows("a<::>2")
+    (failure,) = tab.texts("#detail .failure")
+    assert failure.startswith("refused what could be answered the passages have an answer")
+    assert tab.run("return document.querySelectorAll('#detail [title]').length") == 0
+
+
+def test_a_tap_shows_the_passage_of_a_sentence(tab: Tab, explained: Path) -> None:
+    tab.open(explained, f"#task={quote('a<::>2')}", size=NARROW)
+    tab.shows("a<::>2")
+    tab.click(".held.passage")
+    assert tab.texts(".source mark") == ["library card costs twelve euros"]
+
+
+def test_headings_are_words_and_stand_once(tab: Tab, concluded: Path) -> None:
+    tab.open(concluded)
+    titles = tab.texts("#tables h3")
+    assert "Reference-based score (rb_alg), full RAG" in titles
+    assert not [title for title in titles if "in setting" in title]
+    assert tab.texts("#tables figcaption")[0].startswith("Reference-based score (rb_alg) by setting")
+    tab.open(concluded, "#view=plots")
+    captions = tab.run(
+        "return [...document.querySelectorAll('#plots figcaption')].map((e) => e.firstChild.textContent)"
+    )
+    assert captions[0] == "By setting"
+    assert not [caption for caption in captions if caption.startswith("mtrag")], "the page's own title says that"
+    assert len(set(captions)) == len(captions)
+    assert tab.run("return [...document.querySelectorAll('#plots figure')].every((e) => !e.ariaLabel)")
+
+
 def test_a_click_shows_a_task_and_its_link_opens_it_again(tab: Tab, page: Path) -> None:
     tab.open(page, "#view=conversations")
     tab.set("setting", "full_rag")
@@ -454,7 +518,8 @@ def test_hostile_texts_stay_texts(tab: Tab, tmp_path: Path) -> None:
     tab.set("query", "<script>")
     assert tab.texts(".answer") == [HOSTILE, HOSTILE]
     assert tab.texts(".verdict pre")[0] == HOSTILE
-    assert tab.texts("#detail h2") == ["a<::>1" + HOSTILE]
+    assert tab.texts("#detail h2") == ["question 1 of a" + HOSTILE]
+    assert tab.texts("#detail .head + p") == ["a<::>1" + HOSTILE]
     assert (
         tab.run("return document.querySelectorAll('#detail :is(script, img, b > b), .row :is(script, img)').length")
         == 0

@@ -392,8 +392,7 @@
     sentence.setAttribute("aria-label", `${points.slice(start, end).join("")} (${note})`);
     sentence.setAttribute("role", "note");
     const show = () => showSource(sentence, note, best === null ? null : [best, texts.passages[item.shown[item.place][best[0]]]]);
-    sentence.addEventListener("focus", show);
-    sentence.addEventListener("mouseenter", show);
+    for (const name of ["focus", "click", "mouseenter"]) sentence.addEventListener(name, show);
     return sentence;
   }
 
@@ -426,9 +425,9 @@
       make("h3", "", items.length > 1 ? "Answers" : "Answer"),
       sides(items, (item) => [
         make("div", "text answer", ...text(item)),
-        item.support[item.place]?.length ? make("div", "source", make("span", "quiet", "Small signs: the passage that a sentence rests on, c: the conversation, –: nothing; underlined words stand nowhere. Point at a sentence.")) : null,
+        item.support[item.place]?.length ? make("div", "source", make("span", "quiet", "Small signs: the passage that a sentence rests on, c: the conversation, –: nothing; underlined words stand nowhere. Tap, point at or go to a sentence with Tab to see its passage.")) : null,
         make("p", "quiet", idk(item)),
-        make("div", "badges", ...failuresOf(item)),
+        ...failuresOf(item),
         item.why[item.place] ? make("p", "quiet", item.why[item.place]) : null,
         noteForm(item, task),
       ]),
@@ -439,9 +438,7 @@
 
   function failuresOf(item) {
     return book.failures.filter((_, bit) => item.failures[item.place] & (1 << bit)).map((failure) => {
-      const badge = make("span", "badge warn", failure.name);
-      badge.title = failure.meaning;
-      return badge;
+      return make("p", "quiet failure", make("span", "badge warn", failure.name), ` ${failure.meaning}`);
     });
   }
 
@@ -571,6 +568,12 @@
     ];
   }
 
+  // The heading of a task is its question, as far as two lines have room for it.
+  function short(text) {
+    const points = Array.from(text.trim().split("\n")[0]);
+    return points.length > 140 ? `${points.slice(0, 139).join("")}…` : points.join("");
+  }
+
   function heading(task) {
     const button = (text, by) => {
       const element = make("button", "", text);
@@ -580,7 +583,8 @@
     };
     const labelsOf = [task.domain, `turn ${task.turn}`, task.answerability, ...task.types, ...(task.multi === "N/A" ? [] : [task.multi])];
     return [
-      make("div", "head", make("h2", "", task.id), button("Previous", -1), button("Next", 1)),
+      make("div", "head", make("h2", "", short(task.question)), button("Previous", -1), button("Next", 1)),
+      make("p", "quiet", task.id),
       make("div", "badges", ...labelsOf.map((label) => make("span", "badge", label))),
     ];
   }

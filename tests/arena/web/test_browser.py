@@ -6,10 +6,14 @@ Needs Chromium and its driver; the console must stay empty.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ragtasks.arena.battles import Answer, AnswerPool
+from ragtasks.records import Message, Role
+from tests.arena._made import answer
 from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
 from tests.arena.web._served import serving, small_pool
 from tests.arena.web.test_live import live
@@ -198,6 +202,24 @@ def test_pages_fit_both_screens_in_both_themes_without_a_serious_problem(tmp_pat
         rater.driver.get(f"{served.address}/ratings")
         found["ratings", "narrow"] = (rater.serious(), rater.is_too_wide)
         assert {key: value for key, value in found.items() if value != ([], False)} == {}
+
+
+def test_on_a_telephone_the_earlier_conversation_is_shown_from_its_first_message(tmp_path: Path, rater: Rater) -> None:
+    def long(system: str) -> Answer:
+        made = answer(system, f"From April, {system} says.")
+        earlier = (Message(Role.USER, "Is there a ferry?"), Message(Role.ASSISTANT, "Yes, from Pellin. " * 40))
+        task = replace(made.response.task, messages=(*earlier, made.response.task.messages[-1]))
+        return replace(made, response=replace(made.response, task=task))
+
+    with serving(tmp_path, AnswerPool(map(long, ("one", "two")))) as served:
+        rater.screen(*SCREENS[1])
+        rater.enter(served.address)
+        rater.wait("document.getElementById('vote')")
+        box, first = rater.run(
+            "const box = document.querySelector('.earlier');"
+            "return [box, box.firstElementChild].map((part) => part.getBoundingClientRect().top)"
+        )
+        assert first >= box
 
 
 def test_live_answers_appear_and_lead_to_the_vote(tmp_path: Path, rater: Rater) -> None:
