@@ -87,11 +87,12 @@ def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path
 def test_pictures_of_the_page_have_the_titles_of_their_tables(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     report(folder, "--html", page)
-    assert re.findall(r'aria-label="Plot: ([^"]*)"', page.read_text(encoding="utf-8")) == [
-        "mtrag: By setting",
-        "mtrag: By setting, on the 4 tasks that the settings share",
-        "mtrag: rb_alg in setting reference",
-        "mtrag: rb_alg in setting full_rag",
+    _, plots = page.read_text(encoding="utf-8").split('<section id="plots"')
+    assert re.findall(r"<figcaption>([^<]*)<", plots) == [
+        "By setting",
+        "By setting, on the 4 tasks that the settings share",
+        "Reference-based score (rb_alg), reference passages",
+        "Reference-based score (rb_alg), full RAG",
     ]
 
 
