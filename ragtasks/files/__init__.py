@@ -9,6 +9,7 @@ from ragtasks.files._atomic import (
     write_atomically,
     written_aside,
 )
+from ragtasks.files._containers import first_row, json_lines, parquet_rows
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
     UNNAMED,
@@ -18,10 +19,9 @@ from ragtasks.files._json_lines import (
     broken_statistics,
     contexts_in,
     json_array,
-    json_lines,
     labels_of,
     listed_error,
-    parquet_rows,
+    opened,
     parse_json,
     passage_of,
     read_whole,
@@ -98,6 +98,7 @@ __all__ = [
     "contexts_in",
     "disk_space",
     "file_hash",
+    "first_row",
     "from_cache",
     "has_candidates",
     "in_rank_order",
@@ -110,6 +111,7 @@ __all__ = [
     "loading",
     "lock_holders",
     "new_run_name",
+    "opened",
     "parquet_rows",
     "parse_json",
     "passage_of",

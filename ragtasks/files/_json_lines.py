@@ -1,19 +1,21 @@
-"""Reading JSON lines so that a whole file is checked before its errors are reported.
+"""JSON and its errors: a complete file is checked before they are reported.
 
-`Problems` collects what is wrong, line by line; one error lists it all. Rows are plain dicts until a benchmark module
-turns them into records; only what is alike in all files is made here: passages and labels.
+`Problems` collects the errors of a file by line; one error lists them all. Rows are plain dicts until a benchmark
+module turns them into records; only what all files share is read here: passages, labels, searches and usage.
 """
 
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
@@ -28,7 +30,16 @@ SAMPLE_STATISTICS = "sample.json"
 LONGEST_LINE = 1 << 26
 """Bytes of a line, far more than any passage or logged answer has: a file without line ends would fill the memory."""
 
-_LOOK_AT = 1 << 16  # bytes of a file by which its form is told
+MOST_WHOLE = 1 << 30
+"""Bytes of a file that is read as one text, unpacked."""
+
+LOOK_AT = 1 << 16
+"""Bytes of a file by which its form is detected."""
+
+_BLOCK = 1 << 20
+
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+"""First bytes of a packed file -> name of its compression."""
 _MAX_LISTED = 20
 _MAX_ALIKE = 3  # of errors of one kind that are listed where there are many
 _VARYING = re.compile(r"\d+| \(did you mean .*")  # between errors of one kind
@@ -42,16 +53,18 @@ class Problems:
 
     def __init__(self, path: Path, what: str, next_step: str) -> None:
         self.path = path
+        self.unit = "line"
+        """What `add` numbers: `row` in a container other than JSON lines."""
+        self.next_step = next_step
         self._what = what
-        self._next_step = next_step
         self._lines: list[tuple[str, str]] = []  # what is expected, and the error
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def add(self, line: int, expected: str, found: object, task_id: str = "") -> None:
-        """Note one error; `line` counts from 1, and 0 means the file as a whole."""
-        place = f"line {line}" if line else "file"
+        """Note one error; `line` (or row, see `unit`) counts from 1, and 0 means the complete file."""
+        place = f"{self.unit} {line}" if line else "file"
         task = f" ({task_id})" if task_id else ""
         kind = _VARYING.sub("", expected)
         self._lines.append((kind, f"{place}{task}: expected {expected}, found {_short(found)}"))
@@ -61,24 +74,27 @@ class Problems:
         return [text for _, text in self._lines]
 
     def unreadable(self, error: OSError) -> BenchmarkFileError:
-        """Return the one error of a file that is not there or may not be read."""
+        """Return the one error of a file that is missing, damaged, or may not be read."""
         found = f"file: expected a readable file, found {error.strerror or str(error)!r}"
         # There is nothing to fix in a file that cannot be read; one that can be fetched is fetched again.
-        fixable = self._next_step.startswith(("fix ", "correct "))
-        next_step = "check the path, and whether you may read the file" if fixable else self._next_step
+        fixable = self.next_step.startswith(("fix ", "correct "))
+        path_step = "check the path, and whether you may read the file"
+        # Only the operating system numbers its errors; others come from unpacking.
+        own_step = path_step if error.errno is not None else "the file is damaged: copy or write it again"
+        next_step = own_step if fixable else self.next_step
         return listed_error(f"{self._what}: {self.path}", [found], next_step)
 
     def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
-        """Return the one error of a file that is in another form as a whole, in place of those by line."""
+        """Return the one error of a file that is in no form that is read, in place of those by line."""
         self._lines.clear()
-        expected = "JSON lines: an object a line, in UTF-8"
+        expected = "JSON lines, one JSON array, CSV with a header, or Parquet"
         return BenchmarkFileError(self._what, where=str(self.path), expected=expected, found=found, next_step=next_step)
 
     def raise_if_any(self) -> None:
         """Raise one error with every error noted so far; of many of one kind, with the first ones."""
         if self._lines:
             what, shown = f"{self._what}: {self.path}", _first_of_each_kind(self._lines)
-            raise listed_error(what, shown, self._next_step, n_errors=len(self))
+            raise listed_error(what, shown, self.next_step, n_errors=len(self))
 
 
 def written_lines(rows: Iterable[object], *, is_ascii: bool = False) -> bytes:
@@ -160,9 +176,14 @@ def _nan_as_null(text: bytes) -> bytes:
 def read_whole(problems: Problems) -> bytes:
     """Return the bytes of the file of `problems`, which holds more than white space."""
     try:
-        content = problems.path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        with opened(problems.path) as stream:
+            blocks = islice(iter(partial(stream.read, _BLOCK), b""), MOST_WHOLE // _BLOCK + 1)
+            content = b"".join(blocks).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise problems.unreadable(error) from error
+    if len(content) > MOST_WHOLE:
+        problems.add(0, f"at most {MOST_WHOLE:,} bytes, or JSON lines: an object a line", "more")
+        problems.raise_if_any()
     if not content.strip():
         problems.add(0, "at least one line", "no line")
         problems.raise_if_any()
@@ -202,6 +223,19 @@ def broken_statistics(root: Path, expected: str, found: Exception) -> BenchmarkF
     return BenchmarkFileError(what, where=where, expected=expected, found=repr(found), next_step=step)
 
 
+def opened(path: Path) -> io.BufferedReader:
+    """Open a file for reading bytes, unpacked if its first bytes are those of gzip or zstd."""
+    stream: io.BufferedReader = io.BufferedReader(io.FileIO(path), LOOK_AT)
+    begin = stream.peek(LOOK_AT)
+    packed = next((name for mark, name in _PACKED.items() if begin.startswith(mark)), None)
+    if packed is None:
+        return stream
+    stream.close()
+    import pyarrow
+
+    return io.BufferedReader(pyarrow.input_stream(str(path), compression=packed), LOOK_AT)
+
+
 def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
     """Yield the lines of a stream with their ends: the one reader of lines that others wrote."""
     # Not `for line in stream`: a file without line ends would be read whole.
@@ -209,72 +243,6 @@ def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
         if len(line) > LONGEST_LINE:
             raise ValueError(f"more than {LONGEST_LINE:,} bytes without a line end")
         yield line
-
-
-def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of the file of `problems`; broken lines are noted there and left out.
-
-    A file without any object that is in another form as a whole is one error. `parse` raises a ValueError of what was
-    expected and found for an object that is not wanted.
-    """
-    has_objects = False
-    for number, line in _filled_lines(problems):
-        try:
-            row = parse(line)
-        except UnicodeDecodeError:
-            problems.add(number, "text in UTF-8", "no UTF-8")
-            continue
-        except ValueError as error:
-            is_object = len(error.args) == 2
-            has_objects = has_objects or is_object
-            problems.add(number, *(error.args if is_object else ("one JSON object", str(error))))
-            continue
-        if isinstance(row, dict):
-            has_objects = True
-            yield number, row
-        else:
-            problems.add(number, "one JSON object", row)
-    if len(problems) and not has_objects and (form := _other_form(problems.path)):
-        raise problems.other_form(*form)
-
-
-def _other_form(path: Path) -> tuple[str, str] | None:
-    """Return in which form a file is that holds no JSON lines, and how to make them of it; None where none is known."""
-    with path.open("rb") as stream:
-        begin = stream.read(_LOOK_AT)
-    pandas = f"pandas.read_json({path.name!r}).to_json('{path.stem}.lines.jsonl', orient='records', lines=True)"
-    if begin.startswith(b"\x1f\x8b"):
-        return "a gzip file", "unpack it: gunzip --keep FILE"
-    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "text in UTF-16", "save it in UTF-8"
-    if b"\r" in begin and b"\n" not in begin:
-        return "line ends that are carriage returns", "write line ends as \\n"
-    text = begin.removeprefix(codecs.BOM_UTF8).lstrip()
-    if text.startswith((b"[{", b"[\n", b"[\r", b"[ ")):
-        return "one JSON array", f"write an object a line: {pandas}"
-    if re.match(rb"\{\s*\n", text):
-        return "an object over several lines", "write each object on one line, such as with `jq -c . FILE`"
-    return None
-
-
-def _filled_lines(problems: Problems) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each line that is not blank."""
-    number = n_filled = 0
-    try:
-        with problems.path.open("rb") as stream:
-            for number, line in enumerate(bounded_lines(stream), start=1):
-                filled = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                if filled.strip():
-                    n_filled += 1
-                    yield number, filled
-    except OSError as error:
-        raise problems.unreadable(error) from error
-    except ValueError as error:
-        problems.add(number + 1, "one JSON object", str(error))
-        problems.raise_if_any()
-    if not n_filled:
-        problems.add(0, "at least one line", "no line")
-        problems.raise_if_any()
 
 
 def passage_of(row: object, id_key: str) -> Passage | None:
@@ -425,21 +393,3 @@ def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
         raise ValueError(f'`currency`: "{_CURRENCY}" beside `cost`', currency or "no currency")
     names = {"cost": "dollars"}
     return {names.get(key, key): value for key, value in given.items()}
-
-
-# Rows of Parquet files, a bounded piece at a time.
-
-_BLOCK = 1 << 20
-_ROWS_AT_ONCE = 512
-
-
-def parquet_rows(
-    path: Path, choose: Callable[[Sequence[str]], Sequence[str] | None] = lambda _names: None
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file, in columns chosen by name (None: all); a corrupt file raises as pyarrow does."""
-    import pyarrow.parquet
-
-    # Without these two, whole row groups are fetched ahead, and a file may be a single one.
-    with pyarrow.parquet.ParquetFile(path, buffer_size=_BLOCK, pre_buffer=False) as file:
-        batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=choose(file.schema_arrow.names))
-        yield from chain.from_iterable(batch.to_pylist() for batch in batches)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, rows_benchmark, with_languages
-from ragtasks.errors import BenchmarkFileError, close_matches
+from ragtasks.errors import close_matches
 from ragtasks.files import USAGE_KEYS, Problems, json_lines
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Message, Role, Setting, Task
@@ -85,7 +85,7 @@ class OwnRows:
 
 
 def holds_own_rows(file: Path) -> bool:
-    """Return whether a file of JSON lines holds rows of one's own, by its first line: a question and no task of ours.
+    """Return whether a file contains rows of one's own, by its first row: a question and no task of ours.
 
     Exported tasks have `messages` too, and ids such as `conversation<::>2`: with an answer added they answer the
     benchmark that they were exported from.
@@ -93,7 +93,6 @@ def holds_own_rows(file: Path) -> bool:
     problems = Problems(file, "answers", _NEXT_STEP)
     line, first = next(iter(json_lines(problems)), (0, None))
     if first is None:
-        _refuse_other_form(file)
         problems.raise_if_any()
     if first is None or is_own_row(first):
         return first is not None
@@ -104,22 +103,6 @@ def holds_own_rows(file: Path) -> bool:
     return False
 
 
-def _refuse_other_form(file: Path) -> None:
-    """Refuse a file without an object a line, where its name says which other table it is."""
-    readers = {".csv": "read_csv", ".tsv": "read_table", ".json": "read_json", ".parquet": "read_parquet"}
-    readers |= {".xlsx": "read_excel", ".xls": "read_excel"}
-    if reader := readers.get(file.suffix.lower()):
-        raise BenchmarkFileError(
-            "rows",
-            where=str(file),
-            expected="JSON lines: an object a line, such as "
-            '{"question": "text", "answer": "text", "contexts": ["text", ...]}',
-            found=f"a {file.suffix.lower()} file, no line of which is an object",
-            next_step=f"pandas.{reader}({file.name!r}).to_json('{file.stem}.jsonl', orient='records', lines=True) "
-            "writes them; ragtasks.score takes the data frame as it is (docs/score-your-system.md)",
-        )
-
-
 def is_own_row(row: Mapping[str, Any]) -> bool:
     """Return whether a row says what was asked, and is no exported task."""
     is_exported = "messages" in row and "<::>" in str(row.get("id"))
@@ -127,7 +110,7 @@ def is_own_row(row: Mapping[str, Any]) -> bool:
 
 
 def read_own_rows(file: Path) -> OwnRows:
-    """Return the rows of a file of JSON lines; all its errors are reported at once, by line."""
+    """Return the rows of a file in any container; all its errors are reported at once, by line or row."""
     problems = Problems(file, "rows", _NEXT_STEP)
 
     rows = own_rows(json_lines(problems), problems.add)

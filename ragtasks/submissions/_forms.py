@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import bounded_lines, parse_json
+from ragtasks.files import first_row, parse_json
 
 
 class FileForm(str, Enum):
@@ -26,7 +25,6 @@ class FileForm(str, Enum):
     ANSWERS = "answers to score"
 
 
-_MOST_LINES = 100
 _PASSAGE_IDS = ("_id", "id", "docid", "passage_id")
 _PASSAGE_TEXTS = ("text", "segment", "contents")
 
@@ -71,18 +69,13 @@ def _form_of_run(path: Path, row: Mapping[str, Any]) -> FileForm | None:
 
 
 def first_object(path: Path) -> Mapping[str, Any]:
-    """Return the first line that is an object, of the first hundred; an empty one where none is."""
-    try:
-        with path.open("rb") as stream:
-            rows = map(_object, itertools.islice(bounded_lines(stream), _MOST_LINES))
-            return next((row for row in rows if row), {})
-    except (OSError, ValueError):
-        return {}
+    """Return the first object of a file in any container; an empty one where none is."""
+    return first_row(path)
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(content: bytes) -> dict[str, Any]:
     try:
-        row = parse_json(line)
+        row = parse_json(content)
     except ValueError:
         return {}
     return row if isinstance(row, dict) else {}

@@ -13,8 +13,8 @@ from tests._commands import run_command
 ROW = '{"question": "Who?", "answer": "Ada.", "contexts": ["Ada wrote it."]}\n'
 FILES = {
     "rows.jsonl": ROW,
-    "rows.json": f"[{ROW.strip()}]",
-    "rows.csv": "question,answer\nWho?,Ada\n",
+    "rows.json": f"[\n{ROW}",
+    "rows.csv": "question,answer\nWho?,Ada,and more\n",
     "broken.jsonl": '{"question": "Who?", "answer": "Ada."\n',
     "evaluation.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\ndata: sample\n",
     "twice.yaml": "model: ragtasks-oracle\ndata: sample\ndata: other\n",
@@ -32,9 +32,9 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     for name, content in FILES.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
-    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(ROW.encode()))
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(ROW.encode() * 99)[:-9])
     (tmp_path / "wide.jsonl").write_bytes(ROW.encode("utf-16"))
-    (tmp_path / "pretty.jsonl").write_text(json.dumps(json.loads(ROW), indent=1), encoding="utf-8")
+    (tmp_path / "pretty.jsonl").write_text(f"{json.dumps(json.loads(ROW), indent=1)}\n" * 2, encoding="utf-8")
     (tmp_path / "old.jsonl").write_bytes(ROW.replace("\n", "\r").encode() * 2)
     (tmp_path / "latin.jsonl").write_bytes(ROW.replace("Ada.", "Käse").encode("latin-1"))
     (tmp_path / "encoded.txt").write_bytes("model: Käse\n".encode("latin-1"))
@@ -46,14 +46,14 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("score row.jsonl", ["no such file", "did you mean rows.jsonl"]),
         ("score results/mine", ["no folder results"]),
         ("score empty --output again", ["empty", "predictions (*.jsonl)"]),
-        ("score rows.json", ["found: one JSON array", "pandas.read_json('rows.json')"]),
-        ("score rows.jsonl.gz", ["found: a gzip file", "gunzip --keep FILE"]),
+        ("score rows.json", ["found: broken JSON (Expecting ',' delimiter", "write the file again"]),
+        ("score cut.jsonl.gz", ["found 'Truncated compressed stream'", "the file is damaged"]),
         ("score wide.jsonl", ["found: text in UTF-16", "save it in UTF-8"]),
-        ("score pretty.jsonl", ["found: an object over several lines", "jq -c . FILE"]),
-        ("score pretty.jsonl --benchmark mtrag --data sample", ["found: an object over several lines"]),
+        ("score pretty.jsonl", ["found: several objects over several lines", "jq -c . FILE"]),
+        ("score pretty.jsonl --benchmark mtrag --data sample", ["found: several objects over several lines"]),
         ("score old.jsonl", ["found: line ends that are carriage returns"]),
         ("score latin.jsonl", ["line 1: expected text in UTF-8, found no UTF-8"]),
-        ("score rows.csv", ["pandas.read_csv('rows.csv').to_json('rows.jsonl', orient='records', lines=True)"]),
+        ("score rows.csv", ["row 1: expected a row, found 'more cells than the header has columns'"]),
         ("score broken.jsonl", ["broken.jsonl: 1 error", "line 1: expected one JSON object"]),
         ("score rows.jsonl --setting full", ["'full' is not one of 'reference'"]),
         ("score rows.jsonl --ouput x", ["No such option: --ouput", "--output"]),

@@ -354,6 +354,5 @@ def test_a_file_without_lines_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="no line"):
         holds_own_rows(path)
     path.write_text("[1]\n", encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match="line 1: expected") as caught:
+    with pytest.raises(BenchmarkFileError, match="row 1: expected one JSON object"):
         holds_own_rows(path)
-    assert "pandas" not in str(caught.value), "its name says that it has JSON lines"

@@ -1,0 +1,253 @@
+"""Rows of a file in any container: JSON lines, one JSON document, CSV or Parquet, each also packed by gzip or zstd.
+
+The container is detected by the first bytes, never by the file's name. `json_lines` is the one reader: every other
+reader of rows gets (number, object) from it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.errors import RagtasksError
+from ragtasks.files._json_lines import (
+    LONGEST_LINE,
+    LOOK_AT,
+    Problems,
+    bounded_lines,
+    opened,
+    parse_json,
+    read_whole,
+)
+
+ROW_LISTS = ("results", "data", "rows", "examples")
+"""Keys of an object that may contain its rows, as RAGChecker, Azure's evaluator and promptfoo write them."""
+
+_PARQUET = b"PAR1"
+_MOST_LINES = 100  # that are searched for a first object
+_ROWS_AT_ONCE = 512
+_BLOCK = 1 << 20
+_OVER_LINES = re.compile(rb"""\{\s*\n\s*["}]""")
+_COLUMN = re.compile(r"[^\W\d][\w .()/-]{0,63}")
+_FORMS = {
+    b"PK\x03\x04": ("a spreadsheet or a zip archive", "save the sheet as CSV, or unpack the archive"),
+    b"ARROW1": ("an Arrow file", "write the table as Parquet: datasets.Dataset.to_parquet, pandas.to_parquet"),
+    codecs.BOM_UTF16_LE: ("text in UTF-16", "save it in UTF-8"),
+    codecs.BOM_UTF16_BE: ("text in UTF-16", "save it in UTF-8"),
+}
+"""First bytes of files that are not read -> what they are, and what to do."""
+
+
+def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (number from 1, object) of the file of `problems`; broken rows are noted there and left out.
+
+    The number is the line in JSON lines and the row in other containers. A file in a form that is not read is one
+    error. `parse` raises a ValueError of what was expected and found for an object that is not wanted.
+    """
+    try:
+        rows = _other_rows(problems)
+    except OSError as error:
+        raise problems.unreadable(error) from error
+    if rows is None:
+        yield from _objects_by_line(problems, parse)
+        return
+    problems.unit, number = "row", 0
+    try:
+        for number, row in enumerate(rows, start=1):
+            if isinstance(row, dict) and (found := _wanted(problems, number, row, parse)) is not None:
+                yield number, found
+            elif not isinstance(row, dict):
+                problems.add(number, "one JSON object", row)
+    except OSError as error:
+        raise problems.unreadable(error) from error
+    except (ValueError, csv.Error) as error:
+        problems.add(number + 1, "text in UTF-8" if isinstance(error, UnicodeDecodeError) else "a row", str(error))
+    if not number:
+        problems.add(0, "at least one row", "no row")
+        problems.raise_if_any()
+
+
+def first_row(path: Path) -> dict[str, Any]:
+    """Return the first object that is not empty, of the first hundred rows; {} if there is none."""
+    try:
+        rows = _other_rows(Problems(path, "rows", ""))
+        if rows is None:
+            with opened(path) as stream:
+                rows = [_parsed(line) for line in islice(bounded_lines(stream), _MOST_LINES)]
+        return next((row for row in islice(rows, _MOST_LINES) if row and isinstance(row, dict)), {})
+    except (OSError, ValueError, csv.Error, RagtasksError):
+        return {}
+
+
+def parquet_rows(
+    path: Path, choose: Callable[[Sequence[str]], Sequence[str] | None] = lambda _names: None
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file, in columns chosen by name (None: all); a corrupt file raises as pyarrow does."""
+    import pyarrow.parquet
+
+    # Without these two, whole row groups are fetched ahead, and a file may be a single one.
+    with pyarrow.parquet.ParquetFile(path, buffer_size=_BLOCK, pre_buffer=False) as file:
+        batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=choose(file.schema_arrow.names))
+        yield from chain.from_iterable(batch.to_pylist() for batch in batches)
+
+
+def _other_rows(problems: Problems) -> Iterable[Any] | None:
+    """Return the rows of a container other than JSON lines; None for those, and for what cannot be read."""
+    with opened(problems.path) as stream:
+        begin = stream.peek(LOOK_AT)[:LOOK_AT].removeprefix(codecs.BOM_UTF8)
+    if begin.startswith(_PARQUET):
+        return parquet_rows(problems.path)
+    if begin.lstrip()[:1] in (b"[", b"{"):
+        return _members(problems, begin.lstrip())
+    return _table_rows(problems.path, delimiter) if (delimiter := _delimiter(begin)) else None
+
+
+# One JSON document.
+
+
+def _members(problems: Problems, begin: bytes) -> list[Any] | None:
+    """Return the rows of one JSON array, or of an object with rows under one key; None for JSON lines."""
+    is_one_line = _is_one_line(problems.path)
+    is_over_lines = _OVER_LINES.match(begin) is not None
+    if not (begin.startswith(b"[") or is_over_lines or is_one_line):
+        return None
+    try:
+        value = parse_json(read_whole(problems))
+    except ValueError as error:
+        if is_one_line or "Extra data" in str(error):  # a broken line, or several values
+            return None
+        raise problems.other_form(f"broken JSON ({error})", "write the file again, or one object a line") from error
+    found = _rows_in(value)
+    return [value] if found is None and is_over_lines else found
+
+
+def _rows_in(value: Any) -> list[Any] | None:
+    """Return an array, or the objects that an object contains under one of the keys; None if there are none."""
+    if isinstance(value, list):
+        return value
+    inner = [value[key] for key in ROW_LISTS if value.get(key)] if isinstance(value, dict) else []
+    found = next(
+        (item for item in inner if isinstance(item, list) and all(isinstance(one, dict) for one in item)), None
+    )
+    return found or next((rows for item in inner if isinstance(item, dict) and (rows := _rows_in(item))), None)
+
+
+def _is_one_line(path: Path) -> bool:
+    try:
+        with opened(path) as stream:
+            return len([*islice((line for line in bounded_lines(stream) if line.strip()), 2)]) == 1
+    except ValueError:  # a line without an end, which the reader of lines reports
+        return False
+
+
+# Tables of CSV, with a header.
+
+
+def _delimiter(begin: bytes) -> str:
+    """Return what separates the columns of a table that begins with a header of names; "" for any other text."""
+    line, end, _ = begin.partition(b"\n")
+    try:
+        header = line.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return ""
+    for delimiter in ",\t;" if end else "":
+        names = next(csv.reader([header], delimiter=delimiter), [])
+        named = [name for name in names if _COLUMN.fullmatch(name)]
+        # The index of a data frame has no name.
+        if len(named) > 1 and len({*named}) == len(named) and names[len(names) - len(named) :] == named:
+            return delimiter if len(names) - len(named) <= 1 else ""
+    return ""
+
+
+def _table_rows(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table as texts by column; cells that the row does not have are left out."""
+    csv.field_size_limit(LONGEST_LINE)
+    with opened(path) as stream:
+        lines = (line.decode("utf-8-sig") for line in bounded_lines(stream))
+        for row in csv.DictReader(lines, delimiter=delimiter, strict=True):
+            if None in row:
+                raise ValueError("more cells than the header has columns")
+            yield {name: cell for name, cell in row.items() if name and cell is not None}
+
+
+# JSON lines.
+
+
+def _objects_by_line(problems: Problems, parse: Callable[[bytes], Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    has_objects = False
+    for number, line in _filled_lines(problems):
+        try:
+            row = parse(line)
+        except UnicodeDecodeError:
+            problems.add(number, "text in UTF-8", "no UTF-8")
+            continue
+        except ValueError as error:
+            is_object = len(error.args) == 2
+            has_objects = has_objects or is_object
+            problems.add(number, *(error.args if is_object else ("one JSON object", str(error))))
+            continue
+        if isinstance(row, dict):
+            has_objects = True
+            yield number, row
+        else:
+            problems.add(number, "one JSON object", row)
+    if len(problems) and not has_objects and (form := _other_form(problems.path)):
+        raise problems.other_form(*form)
+
+
+def _wanted(problems: Problems, number: int, row: dict[str, Any], parse: Callable[[bytes], Any]) -> Any:
+    """Return a row as `parse` reads it; None after noting why it is not wanted."""
+    if parse is parse_json:
+        return row
+    try:
+        return parse(orjson.dumps(row))
+    except ValueError as error:
+        problems.add(number, *(error.args if len(error.args) == 2 else ("one JSON object", str(error))))
+        return None
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return parse_json(line)
+    except ValueError:
+        return None
+
+
+def _other_form(path: Path) -> tuple[str, str] | None:
+    """Return the form of a file without any object, and the way to one that is read; None if it is unknown."""
+    with opened(path) as stream:
+        begin = stream.peek(LOOK_AT)
+    if known := next((form for mark, form in _FORMS.items() if begin.startswith(mark)), None):
+        return known
+    if b"\r" in begin and b"\n" not in begin:
+        return "line ends that are carriage returns", "write line ends as \\n"
+    if _OVER_LINES.match(begin.removeprefix(codecs.BOM_UTF8).lstrip()):
+        return "several objects over several lines", "write each object on one line, such as with `jq -c . FILE`"
+    return None
+
+
+def _filled_lines(problems: Problems) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of each line that is not blank."""
+    number = n_filled = 0
+    try:
+        with opened(problems.path) as stream:
+            for number, line in enumerate(bounded_lines(stream), start=1):
+                filled = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if filled.strip():
+                    n_filled += 1
+                    yield number, filled
+    except OSError as error:
+        raise problems.unreadable(error) from error
+    except ValueError as error:
+        problems.add(number + 1, "one JSON object", str(error))
+        problems.raise_if_any()
+    if not n_filled:
+        problems.add(0, "at least one line", "no line")
+        problems.raise_if_any()

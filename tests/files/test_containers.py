@@ -1,0 +1,96 @@
+"""Rows in every container: detected by content, numbered, and one error for what is broken."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow
+import pytest
+
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import Problems, first_row, json_lines
+
+ROWS: list[dict[str, Any]] = [{"question": "Wie lange?", "answer": "Drei\nWochen"}, {"question": "Who?", "answer": ""}]
+LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS).encode()
+BOM = b"\xef\xbb\xbf"
+
+
+def table(separator: str, **options: Any) -> bytes:
+    return pandas.DataFrame(ROWS).to_csv(None, sep=separator, **options).encode()
+
+
+def parquet() -> bytes:
+    return pandas.DataFrame(ROWS).to_parquet(None)
+
+
+CONTAINERS: dict[str, Callable[[], bytes]] = {
+    "lines": lambda: LINES,
+    "lines with BOM": lambda: BOM + LINES,
+    "array": lambda: json.dumps(ROWS).encode(),
+    "array over lines, BOM": lambda: BOM + json.dumps(ROWS, indent=1).encode(),
+    "results": lambda: json.dumps({"version": 1, "results": ROWS}).encode(),
+    "data": lambda: json.dumps({"data": ROWS, "n": 2}, indent=1).encode(),
+    "rows within results": lambda: json.dumps({"results": {"rows": ROWS}}).encode(),
+    "csv": lambda: table(",", index=False),
+    "csv with an index, BOM": lambda: BOM + table(","),
+    "csv with semicolons": lambda: table(";"),
+    "tsv": lambda: table("\t"),
+    "parquet": parquet,
+}
+
+
+def rows_of(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    problems = Problems(path, "rows", "fix these")
+    found = list(json_lines(problems))
+    problems.raise_if_any()
+    return found
+
+
+@pytest.mark.parametrize("pack", ["", "gzip", "zstd"])
+@pytest.mark.parametrize("content", CONTAINERS.values(), ids=CONTAINERS)
+def test_the_content_tells_the_container(content: Callable[[], bytes], pack: str, tmp_path: Path) -> None:
+    if pack and content is parquet:
+        pytest.skip("Parquet is packed inside")
+    path, written = tmp_path / "rows.txt", content()
+    path.write_bytes(bytes(pyarrow.Codec(pack).compress(written)) if pack else written)
+    assert rows_of(path) == [(1, ROWS[0]), (2, ROWS[1])]
+    assert first_row(path) == ROWS[0]
+
+
+def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps(ROWS[0], indent=1))
+    assert rows_of(tmp_path / "rows.json") == [(1, ROWS[0])]
+
+
+def test_lists_of_a_single_row_are_no_rows(tmp_path: Path) -> None:
+    row = {"question": "Who?", "data": ["x"], "results": {"a": 1}}
+    (tmp_path / "rows.jsonl").write_text(f"\n{json.dumps(row)}\n")
+    assert rows_of(tmp_path / "rows.jsonl") == [(2, row)]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (json.dumps(ROWS, indent=1).encode()[:-9], "broken JSON"),
+        (json.dumps([*ROWS, 7]).encode(), "row 3: expected one JSON object, found 7"),
+        (b"question,answer\nWho?,Ada,more\n", "row 1: expected a row"),
+        (b'question,answer\nWho?,Ada\nWho?,"Ada\n', "row 2: expected a row"),
+        (b"question,answer\nWho?,K\xe4se\n", "row 1: expected text in UTF-8"),
+        (b"[]", "no row"),
+        (b"question,answer\n", "no row"),
+        (gzip.compress(LINES * 99)[:-9], "the file is damaged"),
+        (b"PAR1 and nothing else", "Parquet"),
+        (b"PK\x03\x04spreadsheet", "save the sheet as CSV"),
+        (b"Who wrote it? Ada, they say.\n", "line 1: expected one JSON object"),
+    ],
+)
+def test_a_broken_container_is_one_error(content: bytes, found: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(content)
+    with pytest.raises(BenchmarkFileError, match=found):
+        rows_of(tmp_path / "rows.jsonl")
+    first_row(tmp_path / "rows.jsonl")  # which raises nothing
