@@ -78,15 +78,10 @@ def clear_error(what: str, *, where: str, expected: str, found: str, next_step: 
 
 
 def one_line(error: Exception | str) -> str:
-    """Return an error as one line without secrets: what, where and found, then the next step."""
+    """Return an error as one line without secrets: what, where, expected and found, then the next step."""
     lines = [line.strip() for line in masked_text(str(error)).splitlines() if line.strip()]
-    rest = [
-        line.removeprefix("found: ").removeprefix("expected: ")
-        for line in lines
-        if line.startswith("expected: did you mean") or not line.startswith(("expected: ", "next step: "))
-    ]
-    steps = [f". Next step: {line.removeprefix('next step: ')}" for line in lines if line.startswith("next step: ")]
-    return "; ".join(rest) + "".join(steps)
+    text = "; ".join(lines).replace("; next step: ", ". Next step: ").replace("; expected: did you", "; did you")
+    return text.replace("; expected: ", "; expected ").replace("; found: ", ", found ")
 
 
 def misfits(error: ValidationError, whole: str = "content") -> list[str]:

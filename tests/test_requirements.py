@@ -52,7 +52,9 @@ def test_an_error_of_five_parts_is_one_line() -> None:
     def check() -> str:
         raise error
 
-    assert problem_of(Requirement("data", "data", check)) == "data: file; none. Next step: fetch it"
+    assert (
+        problem_of(Requirement("data", "data", check)) == "data: file; expected rows, found none. Next step: fetch it"
+    )
 
 
 def test_requests_are_sent_for_parts_with_nothing_else_missing() -> None:

@@ -22,7 +22,7 @@ from lm_eval.api.registry import get_model as harness_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from ragtasks.config import KEYS
-from ragtasks.errors import ConfigurationError, masked, masked_text
+from ragtasks.errors import ConfigurationError, masked, masked_text, one_line
 from ragtasks.harness.extras import extra_of, install_line
 from ragtasks.harness.names import nearest, refuse_unknown_kind
 
@@ -37,8 +37,7 @@ def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         _HARNESS_LOGGER.debug(what, exc_info=True)
-        message = masked_text(str(error).strip()) or type(error).__name__
-        raise ConfigurationError(f"{what}: {message.splitlines()[0]}") from error
+        raise ConfigurationError(f"{what}: {one_line(error) or type(error).__name__}") from error
 
 
 class UnknownOptionError(ConfigurationError):

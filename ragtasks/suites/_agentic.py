@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ragtasks.benchmarks import injected_tokens, retrieval_side
-from ragtasks.errors import RagtasksError
+from ragtasks.errors import RagtasksError, one_line
 from ragtasks.metrics import COUNT, Metric, RetrievalMetric, Scores, ranking_of, score_rankings
 from ragtasks.records import Answerability, Ending, Qrel, Response, Score, Trajectory
 from ragtasks.suites._suite import FOLLOWED, ScoringInputs, Suite, SuiteMetric
@@ -93,7 +93,7 @@ def _judgements(inputs: ScoringInputs) -> tuple[list[Qrel], str]:
         try:
             found += retrieval_side(inputs.benchmark.name).load_qrels(inputs.benchmark.root, domain)
         except RagtasksError as error:
-            reason = str(error).splitlines()[0]
+            reason = one_line(error)
     return found, reason
 
 

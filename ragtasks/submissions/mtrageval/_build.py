@@ -12,7 +12,14 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages, retrieval_side
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, first_ones
+from ragtasks.errors import (
+    BenchmarkFileError,
+    CacheError,
+    ConfigurationError,
+    MissingExtraError,
+    first_ones,
+    one_line,
+)
 from ragtasks.files import OFFICIAL, Ranked, Run, in_rank_order, read_manifest, read_trec, run_folder, write_atomically
 from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score_run_ibm
 from ragtasks.progress import step
@@ -70,7 +77,7 @@ def against(benchmark: Benchmark | None, input_file: Path | None, *, documents: 
         try:
             known = document_ids_by_domain(benchmark)
         except (BenchmarkFileError, ConfigurationError) as error:
-            unchecked.append(f"whether documents exist: {str(error).splitlines()[0]}")
+            unchecked.append(f"whether documents exist: {one_line(error)}")
     return Against(inputs, known, tuple(unchecked))
 
 
@@ -200,7 +207,7 @@ def _estimated_scores(
         qrels = [qrel for domain in present for qrel in side.load_qrels(benchmark.root, domain)]
         yield from describe_ranking(built.rows, qrels, {one.task_id: one.domain for one in benchmark.tasks})
     except (BenchmarkFileError, ConfigurationError, MissingExtraError) as error:
-        yield f"no scores: {str(error).splitlines()[0]}"
+        yield f"no scores: {one_line(error)}"
 
 
 # Estimated ranking score of a submission.
