@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import echo, put
+from ragtasks.cli.app import MOVED, echo, put
 from ragtasks.cli.options import DATA, FORMAT, JUDGES, asking, named_benchmark
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
@@ -21,6 +21,8 @@ commands = typer.Typer(
     epilog="Example: ragtasks arena battle results/a results/b --judge openai/gpt-4o-mini --output votes.jsonl",
     no_args_is_help=True,
 )
+
+MOVED["arena"] = {"copy": "ragtasks arena ratings arena.sqlite --save votes.jsonl"}
 
 # Options of every command that serves pages to people.
 

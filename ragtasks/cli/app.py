@@ -29,7 +29,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the arguments that are left."""
-        _refuse_moved(" ".join(ctx.command_path.split()[1:]), args, {name for one in self.params for name in one.opts})
+        _refuse_moved(ctx, args, {name for one in self.params for name in one.opts})
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
@@ -98,31 +98,63 @@ _ESTIMATE = {
     f"--{key}": f"ragtasks eval --set estimate.{key.replace('-', '_')}=VALUE"
     for key in ("tokenizer", "prompts-per-minute")
 }
-MOVED = {
-    "compare": metadata_keys("margin", "setting", "seed") | _DECIDES,
-    "eval": _ESTIMATE,
-    "gate": metadata_keys("setting", "seed") | _DECIDES | {"--judged": "--output"},
-    "retrieve": _REWRITER,
-    "review quality": _REWRITER,
-    "run": _ESTIMATE,
-    "score": metadata_keys("narratives", "nuggets", "segments") | {"--set": "--metadata topics=VALUE"},
+_LEADERBOARD = "ragtasks results list results --leaderboard page.html"
+_COMPARE = "ragtasks compare RESULTS RESULTS"
+_GATE_SECTION = {
+    f"--{key.replace('_', '-')}": f"`gate: {{{key}: VALUE}}` in the file that --config names"
+    for key in ("alpha", "may_differ", "recalibrate")
 }
-"""Command -> former option -> what is given instead; commands of other packages add theirs."""
+_SCORED = {f"--{name}": "ragtasks score FILE" for name in ("traces", "assignments", "support")} | {
+    "--endpoint": "ragtasks score ADDRESS",
+    "--no-support": "--metadata segments=none",
+    "--rows-output": "leave it out, the rows of spans are written next to the results",
+}
+MOVED = {
+    "": {"leaderboard": _LEADERBOARD, "diff": _COMPARE},
+    "compare": metadata_keys("margin", "setting", "seed") | _DECIDES,
+    "data": {"corpus": "ragtasks check CORPUS"},
+    "data cache": {"show": "ragtasks data cache", "prune": "ragtasks data cache --remove"},
+    "eval": _ESTIMATE,
+    "gate": metadata_keys("setting", "seed") | _DECIDES | _GATE_SECTION | {"--judged": "--output"},
+    "report": {"--examples": "--html page.html", "--run": "ragtasks evaluate-run RUN"},
+    "results": {
+        "check": "ragtasks check RUN",
+        "compare": _COMPARE,
+        "diff": _COMPARE,
+        "leaderboard": _LEADERBOARD,
+    },
+    "retrieve": _REWRITER,
+    "run": _ESTIMATE,
+    "score": metadata_keys("narratives", "nuggets", "segments") | _SCORED | {"--set": "--metadata topics=VALUE"},
+    "tasks": {"unlink": "ragtasks tasks link --remove"},
+}
+"""Command -> its former options and commands -> what is typed instead; commands of other packages add theirs."""
 
 
-def _refuse_moved(command: str, arguments: Sequence[str], known: set[str]) -> None:
+def _refuse_moved(context: Any, arguments: Sequence[str], known: set[str]) -> None:
     """Raise where an unknown option of a command is a key of an evaluation that `--metadata` sets, or has moved."""
     from ragtasks.config import KEYS
 
+    command = " ".join(context.command_path.split()[1:])
     moved = (metadata_keys(*KEYS) if command in {"compare", "gate", "score"} else {}) | MOVED.get(command, {})
     for name in (argument.partition("=")[0] for argument in arguments):
         if name in moved.keys() - known:
-            problem = ConfigurationError(f"no option {name}. Next step: {moved[name]}")
+            former = f"no option {name}" if name.startswith("-") else f"no command {command} {name}".replace("  ", " ")
+            problem = ConfigurationError(f"{former}. Next step: {moved[name]}")
             problem.exit_status = 2
             raise problem
 
 
-class _Commands(TyperGroup):
+class Group(TyperGroup):
+    """A group of commands that names the present place of a former command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of a command, the command, and its arguments."""
+        _refuse_moved(ctx, args[:1], set(self.commands))
+        return super().resolve_command(ctx, args)
+
+
+class _Commands(Group):
     """The commands, which accept `--per_query` as `--per-query`."""
 
     def __init__(self, **given: Any) -> None:
@@ -328,6 +360,7 @@ def put_in_groups(app: typer.Typer, *above: str) -> None:
         if name in examples:
             item.epilog = f"Example: {examples[name]}"
     for group in app.registered_groups:
+        group.cls = Group
         if group.typer_instance:
             put_in_groups(group.typer_instance, *above, _name(group))
 

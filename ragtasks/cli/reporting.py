@@ -75,10 +75,11 @@ def report(  # noqa: PLR0917 (one parameter an option)
     """Print who leads in each setting, where the loss is and what to distrust."""
     from ragtasks.reports.tables import ReportOptions, report_sections
 
+    if not results and not human_evaluation:
+        results = [_newest_results(Path("results"))]
+        typer.echo(f"ragtasks: report of {results[0]}, the newest results", err=True)
     with step("reading the results"):
         evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
-    if not evaluations:
-        raise ConfigurationError("nothing to report. Next step: name results, or add --human-evaluation")
     for path in (html, html and html.with_name(f"{html.stem}_files"), output, plots):
         if path is not None:
             path.exists()  # OSError where the name is too long, before the work
@@ -95,6 +96,17 @@ def report(  # noqa: PLR0917 (one parameter an option)
         echo(*(f"wrote {path}" for path in plot_sections(sections, plots)))
     if html is not None:
         _write_page(evaluations, sections, html, options.metrics)
+
+
+def _newest_results(folder: Path) -> Path:
+    """Return the folder of the evaluation in `folder` that ended last."""
+    files = sorted(folder.glob("*/**/results_*.json"), key=lambda file: file.stat().st_mtime)
+    if not files:
+        raise ConfigurationError(
+            f"report: no results are named, and {folder.resolve()} has none. Next step: ragtasks report FOLDER; "
+            "`ragtasks init` begins an evaluation"
+        )
+    return folder / files[-1].relative_to(folder).parts[0]
 
 
 def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = ()) -> None:

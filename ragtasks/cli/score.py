@@ -19,7 +19,7 @@ from ragtasks.cli.trec_rag import is_of_track, score_track
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint, system_requirements
 from ragtasks.config import config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import ConfigurationError, RagtasksError, missing_path
+from ragtasks.errors import ConfigurationError, RagtasksError, first_ones, missing_path
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.records import Setting
 from ragtasks.requirements import Requirement
@@ -87,9 +87,9 @@ def score(  # noqa: PLR0917 (one parameter an option)
         _score_inputs(scoring, [one])
     elif any(map(_is_saved, _required(paths))):
         if output is None or name is not None:
+            command = shlex.join(["ragtasks", "score", *answers, "--output", "again"])
             raise ConfigurationError(
-                "results that are scored again keep their names and go to another folder: give --output DIR, and no "
-                "--name"
+                f"results that are scored again keep their names and go to another folder. Next step: {command}"
             )
         _score_again(scoring, paths, benchmark, setting)
     else:
@@ -99,15 +99,16 @@ def score(  # noqa: PLR0917 (one parameter an option)
 def _required(paths: Sequence[Path]) -> Sequence[Path]:
     for path in paths:
         if not path.exists():
-            found, next_step = missing_path(path)
-            raise ConfigurationError(
-                "answers",
-                where=str(path),
-                expected="a file of rows, answers or spans, JSON lines, a folder of results, or an address",
-                found=found,
-                next_step=next_step,
-            )
+            raise _no_answers(path, *missing_path(path))
+        if path.is_dir() and not any(file.suffix in {".json", ".jsonl"} for file in path.rglob("*")):
+            names = first_ones(sorted(file.name for file in path.iterdir()), 3)
+            raise _no_answers(path, f"a folder with {names or 'nothing'}", "name a file: ragtasks score FILE")
     return paths
+
+
+def _no_answers(path: Path, found: str, next_step: str) -> ConfigurationError:
+    expected = "a file of rows, answers or spans, a folder of results (results_*.json), or an address"
+    return ConfigurationError("answers", where=str(path), expected=expected, found=found, next_step=next_step)
 
 
 def _score_inputs(scoring: Scoring, inputs: Sequence[SystemInput]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -31,6 +31,14 @@ PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
 
 _BESIDE = ("seconds", "tokens", "cost_per_1000")
 """What is compared beside these where it was counted."""
+_CURES = defaultdict(
+    lambda: "score both alike: ragtasks score RESULTS RESULTS --output alike, with one --encoder and --judge",
+    {
+        "benchmark": "evaluate both on one benchmark and its data",
+        "data revision": "evaluate both on the same data",
+        "judges drifted": "add --recalibrate, which maps the scores of a judge that drifted",
+    },
+)
 _LOOKED_AT = "p and intervals here take this for the only look, so they are too sure; those of the decision hold"
 
 
@@ -49,6 +57,7 @@ def compare_evaluations(
         for alike in comparable_evaluations(evaluations)
         for column in _columns(alike, list(dict.fromkeys(metrics)), by)
     ]
+    _require_pairs(evaluations, columns, by)
     # What answers took is tested for itself: it does not weigh on the tests of what they are worth.
     usage = [column for column in columns if column.metric in METRICS]
     scores = [column for column in columns if column.metric not in METRICS]
@@ -58,6 +67,34 @@ def compare_evaluations(
     except ConfigurationError:  # no two of them were counted
         return found
     return Comparisons(found.means + taken.means, found.pairs + taken.pairs)
+
+
+def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column], by: str) -> None:
+    """Refuse results of which no two compare, by what they differ in."""
+    if max(Counter((one.context, one.group, one.metric) for one in columns).values(), default=0) > 1:
+        return
+    groups = comparable_evaluations(evaluations)
+    first, *others = [one for alike in groups for one in alike]
+    settings = {one.model: list(dict.fromkeys(row.setting for row in one.rows)) for one in (first, *others)}
+    names = " and ".join(f"{model} ({', '.join(found)})" for model, found in settings.items())
+    if not others and len(settings[first.model]) > 1:
+        problem, step = f"only one model, {names}", "add --by setting, or name results of another model too"
+    elif not others:
+        problem, step = (
+            f"only one result, {names}",
+            f"name another on {first.kind[0]}; `ragtasks results list` lists all",
+        )
+    elif len(groups) == 1 and by == MODEL:
+        problem, step = f"no setting in common: {names}", "evaluate both in one setting"
+    elif len(groups) == 1:
+        problem, step = f"no model in two settings: {names}", "leave out --by setting"
+    else:
+        second = groups[1][0]
+        fields = [{"benchmark": one.kind[0], **scored_on(one)} for one in (first, second)]
+        differing = next(name for name in {**fields[0], **fields[1]} if fields[0].get(name) != fields[1].get(name))
+        values = " and ".join(found.get(differing, "none") for found in fields)
+        problem, step = f"{first.model} and {second.model} differ in {differing}: {values}", _CURES[differing]
+    raise ConfigurationError(f"nothing to compare: {problem}. Next step: {step}")
 
 
 def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:

@@ -21,7 +21,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from ragtasks.config import EvaluationConfig, GateConfig
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches, first_ones, misfits
+from ragtasks.errors import (
+    BenchmarkFileError,
+    ConfigurationError,
+    close_matches,
+    first_ones,
+    misfits,
+    missing_path,
+)
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
 from ragtasks.records import Passage, Response
@@ -663,6 +670,12 @@ def named_side(named: str, folder: Path, benchmark: str | None = None) -> GatedS
     path = baseline_file(named, folder)
     if path.exists():
         return read_side(path, benchmark)
+    if path.parent != folder:
+        found, next_step = missing_path(path)
+        raise ConfigurationError(
+            f"--baseline {named}: {found}. Next step: ragtasks gate RESULTS --save-baseline {named} writes it; or "
+            f"{next_step}"
+        )
     saved = sorted(item.stem for item in folder.glob("*.json"))
     hint = close_matches(named, saved) if saved else f"none is saved in {folder}"
     raise ConfigurationError(f"no baseline {named!r}: {hint}. Next step: ragtasks gate RESULTS --save-baseline {named}")

@@ -44,6 +44,7 @@ _POWER_LEGEND = (
     "least margin: the smallest with which an unchanged system passes in four of five such benchmarks.",
     "finds a drop of: the smallest true drop that is called worse in four of five.",
 )
+_NEEDS_MARGIN = "--margin METRIC=DROP adds the smallest true drop that is called worse in four of five."
 
 
 def gate_text(found: Gate, form: Format, *, is_power: bool = False) -> str:
@@ -104,7 +105,8 @@ def _power_section(found: Gate) -> Section:
             silent.setdefault((row.change.reason, row.setting, row.slice), []).append(row.metric.name)
     none = [f"nothing on {', '.join(names)} in {', '.join(place)}: {why}." for (why, *place), names in silent.items()]
     shown = tuple(_power_cells(row) for row in found.rows if not _is_silent(row))
-    tables = [Table("Power", _POWER_COLUMNS, shown, legend=(*_POWER_LEGEND, *none))]
+    power = Table("Power", _POWER_COLUMNS, shown, legend=(*_POWER_LEGEND, *none))
+    tables = [power if has_margins else _without_margins(power)]
     if found.problems:
         tables = [Table("Does not match", (), (), legend=found.problems)]
     elif has_margins and power_status(found):
@@ -112,6 +114,14 @@ def _power_section(found: Gate) -> Section:
         names = tuple(f"{row.metric.name} in {row.setting}, {row.slice}: {shortage(row)}" for row in short)
         tables.append(Table("Margins that are too small for these answers", (), (), legend=names))
     return Section("Gate: what it can show", {"candidate": found.candidate, "baseline": found.baseline}, tuple(tables))
+
+
+def _without_margins(power: Table) -> Table:
+    """Return the table of power without the columns that only a margin fills."""
+    kept = [place for place, name in enumerate(power.columns) if name not in {"margin", "finds a drop of"}]
+    columns, *rows = (tuple(row[place] for place in kept) for row in (power.columns, *power.rows))
+    legend = (power.legend[0], _NEEDS_MARGIN, *power.legend[len(_POWER_LEGEND) :])
+    return replace(power, columns=tuple(map(str, columns)), rows=tuple(rows), legend=legend)
 
 
 def _is_silent(row: GateRow) -> bool:

@@ -404,6 +404,7 @@ def _places(entries: Iterable[Entry]) -> str:
 SAMPLE_NOTE = "Scores on a sample are not benchmark scores."
 _INTERVALS = "Differences without intervals: `ragtasks compare` gives them, over conversations."
 _SHORT = 8
+_MOST_CHARACTERS = 60  # of a setting that differs
 _CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in fields}
 
 
@@ -481,7 +482,7 @@ def _entry(entry: Entry) -> Iterator[str]:
 def _pair(pair: EntryPair) -> Iterator[str]:
     yield f"# {_title(pair.first)}  ->  {_title(pair.second)}"
     yield ""
-    rows = [[_CAUSE_OF.get(name, ""), name, *both] for name, both in pair.fields.items()]
+    rows = [[_CAUSE_OF.get(name, ""), name, *map(_brief, both)] for name, both in pair.fields.items()]
     yield from markdown_table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
     yield ""
     rows = []
@@ -492,6 +493,10 @@ def _pair(pair: EntryPair) -> Iterator[str]:
     yield from markdown_table(["metric", "first", "second", "second - first"], rows)
     yield ""
     yield _verdict(pair)
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
 
 
 def _verdict(pair: EntryPair) -> str:

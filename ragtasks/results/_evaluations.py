@@ -22,7 +22,6 @@ from ragtasks.metrics import TURN_ERROR_NAMES, Metric
 from ragtasks.records import Passage, Response, Task
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE
 from ragtasks.results._saved import (
-    RUN_AGAIN,
     LoggedSamples,
     logged_samples,
     n_logged,
@@ -191,7 +190,7 @@ def _results_files(path: Path) -> list[Path]:
         where=str(path),
         expected="a results file that an evaluation wrote (results_*.json), in it or below",
         found="none",
-        next_step=f"name the folder that an evaluation wrote, or {RUN_AGAIN}",
+        next_step="name the folder that `ragtasks eval`, run or score wrote: `ragtasks results list` finds it",
     )
 
 

@@ -695,8 +695,7 @@ def _nothing_to_compare(columns: Sequence[Column]) -> ConfigurationError:
         where=f"{len(columns)} columns of scores",
         expected="at least two that share data, encoder, judges, setting and metric",
         found="; ".join(found) or "none",
-        next_step="name results that were scored alike, or score saved answers again with `ragtasks score`"
-        + ("; --recalibrate maps the scores of a judge that drifted" if "judges drifted" in "".join(found) else ""),
+        next_step="name results that were scored alike, or score saved answers again with `ragtasks score`",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragtasks.arena.commands import HOST, PORT, TOKEN_VARIABLE, TYPED_NAMES, served_votes
-from ragtasks.cli.app import echo, put
+from ragtasks.cli.app import MOVED, echo, put
 from ragtasks.cli.options import FORMAT, REWRITER
 from ragtasks.config.environment import run_store, secret
 from ragtasks.errors import ConfigurationError, close_matches
@@ -21,6 +21,11 @@ commands = typer.Typer(
     epilog="Example: ragtasks review serve benchmark",
     no_args_is_help=True,
 )
+
+MOVED["review"] = {
+    "agreement": "ragtasks review results FOLDER",
+    "export": "ragtasks review results FOLDER --accepted reviewed",
+}
 
 _FOLDER = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or your own conversations.")]
 _FILE = "reviews.sqlite"

@@ -267,6 +267,8 @@ def test_power_needs_no_results_and_has_a_status(results: Path) -> None:
     done = run(*old)
     assert done.status == 0
     assert "rouge_l" in done.out
+    assert "finds a drop of" not in done.out, "a column of dashes without a margin"
+    assert "--margin METRIC=DROP adds" in done.out
     assert run(*old, "--margin", "rouge_l=0.1").status == 0
     done = run(*old, "--margin", "rouge_l=0.001")
     assert done.status == 3

@@ -40,6 +40,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Taken:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "answers.jsonl").touch()
     (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "results_1.json").touch()
 
     def run_harness(arguments: list[str], options: dict[str, Any], _: Any) -> None:
         found.append((arguments, options))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -105,8 +107,21 @@ def test_losses_on_the_page_are_of_the_metric_asked_for(folder: Path, tmp_path: 
         assert any(text.endswith(f"and {expected} is worse than in setting reference") for text in meanings)
 
 
+def test_without_arguments_the_newest_results_are_reported(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    for name, hour in (("newer", 20), ("older", 10)):
+        shutil.copytree(folder, here / "results" / name)
+        for file in (here / "results" / name).rglob("results_*.json"):
+            os.utime(file, (3600 * hour, 3600 * hour))
+    monkeypatch.chdir(here)
+    done = run_command("report")
+    assert (done.status, done.out) == (0, run_command("report", "results/newer").out)
+    assert "report of results/newer, the newest results" in done.err
+
+
 def test_what_cannot_be_reported_is_refused_with_the_next_step(folder: Path) -> None:
-    assert "Next step: name results, or add --human-evaluation" in refusal()
     assert "did you mean 'rb_alg'" in refusal(folder, "--metric", "rb_algo")
 
 

@@ -220,7 +220,7 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
         (["mine.jsonl", "--setting", "reference"], "--setting: rows of your own rest on the contexts that they name"),
         (["mine.jsonl", "--data", "sample"], "--data: rows of your own"),
         (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name is for one file"),
-        (["."], "give --output DIR"),
+        (["."], "Next step: ragtasks score . --output again"),
         (["mine.jsonl", "--metadata", "nuggets=x"], "unknown option: 'nuggets'"),
         (["nowhere.jsonl"], "nowhere.jsonl"),
     ],

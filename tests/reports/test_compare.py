@@ -117,6 +117,22 @@ def test_other_kinds_are_never_compared(kind: Kind) -> None:
     assert len(cells(text, "reference", "strange")) == 1
 
 
+@pytest.mark.parametrize(
+    ("found", "by"),
+    [
+        ([evaluation("a")], "model"),
+        ([evaluation("a", rows("a", ("reference", "full_rag")))], "model"),
+        ([evaluation("a"), evaluation("b", rows("b", ("full_rag",)))], "model"),
+        ([evaluation("a"), evaluation("b")], "setting"),
+    ],
+    ids=("one result", "one model", "two settings", "two models"),
+)
+def test_results_of_which_no_two_compare_are_one_sentence_with_the_way_out(found: list[Evaluation], by: str) -> None:
+    with raises(ConfigurationError) as caught:
+        compare_evaluations(found, by=by)
+    assert len(str(caught.value)) <= 200
+
+
 def test_other_versions_of_the_files_are_never_compared() -> None:
     one, two = (facts_added(evaluation(name), revision=name) for name in ("v1", "v2"))
     with raises(ConfigurationError):
