@@ -6,6 +6,7 @@ side and compared query by query.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from ragtasks.benchmarks.mtrag import NO_LABELS, StandaloneLabels
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
-from ragtasks.files import FileRun, Run, read_qrels, read_run
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.files import FileRun, Run, read_qrels, read_run, trec_form
 from ragtasks.metrics import IBM_METRICS, RETRIEVAL_METRICS, RetrievalMetric, RunScores, score_run, score_run_ibm
 from ragtasks.records import Qrel, Score, Task
 from ragtasks.statistics import Column, compare_columns
@@ -110,9 +111,25 @@ def judge_files(
     files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS
 ) -> list[JudgedRun]:
     """Return the scores of run files by the judgements in files; no benchmark and no corpus is needed."""
-    judgements = [qrel for path in qrels for qrel in read_qrels(path)]
+    try:
+        judgements = [qrel for path in qrels for qrel in read_qrels(path)]
+        runs = {path: read_run(path) for path in files}
+    except RagtasksError as error:
+        raise _exchanged(files, qrels) or error from error
     data = ", ".join(path.name for path in qrels)
-    return [judge(Ranking(path.name, read_run(path)), judgements, None, data=data, metrics=metrics) for path in files]
+    return [judge(Ranking(path.name, runs[path]), judgements, None, data=data, metrics=metrics) for path in files]
+
+
+def _exchanged(files: Sequence[Path], qrels: Sequence[Path]) -> ConfigurationError | None:
+    """Return the error for a run that is given as judgements, or the other way round; None if that is not so."""
+    form_of = {path: trec_form(path) for path in (*files, *qrels)}
+    runs = [str(path) for path, form in form_of.items() if form == "run"]
+    judged = [str(path) for path, form in form_of.items() if form == "qrels"]
+    if not runs or not judged or {*runs} == {*map(str, files)}:
+        return None
+    command = shlex.join(["ragtasks", "evaluate-run", *runs, *(part for path in judged for part in ("--qrels", path))])
+    what = f"{', '.join(judged)} has judgements and {', '.join(runs)} a ranking, given in the wrong order"
+    return ConfigurationError(f"{what}. Next step: {command}")
 
 
 def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:

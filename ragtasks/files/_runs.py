@@ -7,22 +7,32 @@ compared and handed in without ragtasks.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import math
 import re
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
-from ragtasks.errors import CacheError, ConfigurationError, misfits
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, misfits
 from ragtasks.files._atomic import canonical_hash, write_atomically
-from ragtasks.files._json_lines import Problems, bounded_lines, first_of, heading_and_first, read_whole
+from ragtasks.files._containers import json_lines
+from ragtasks.files._json_lines import (
+    LOOK_AT,
+    Problems,
+    bounded_lines,
+    first_of,
+    heading_and_first,
+    opened,
+    read_whole,
+)
 from ragtasks.records import Contexts, Passage, Qrel, Setting, normalise_task_id
 
 OFFICIAL = "official"
@@ -224,7 +234,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     expected = "the manifest that `ragtasks retrieve` wrote"
     try:
-        content = orjson.loads(text_of(path))
+        content = orjson.loads("\n".join(_lines_of(path)))
         _ManifestFile.model_validate(content)
         manifest = Manifest(content["name"], content["spec"], content["files"], content["metadata"])
         key = manifest.key
@@ -243,7 +253,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 # Rankings and judgements in TREC's formats: lines of runs and qrels, and whole runs.
 #
-# Every reader of such files takes its lines from here; what else must hold of them (known ids, ranks without a gap),
+# Every reader of such files takes its lines from here; what else must hold of them (known ids),
 # and how all errors of a file are said, is the reader's own.
 #
 # Equal scores are ordered as trec_eval orders them (score as a 32-bit float descending, then passage id descending),
@@ -251,9 +261,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _NUL = "\0"  # trec_eval is written in C: an id with one ends the process
-_GRADE = re.compile(r"-?[0-9]{1,9}")
+_GRADE = re.compile(r"(-?[0-9]{1,9})(\.0*)?")  # 1.0 as pandas writes it
 _QRELS = {3: "3 cells (query passage grade)", 4: "4 cells (query 0 passage grade)"}
 _HEADER = re.compile(r"((query|topic)([-_ ]?(id|no|num|number))?|q[-_ ]?id)\s.*[^0-9\s]\s*", re.IGNORECASE)  # no grade
+_SCORE_HEADINGS = ("score", "sim")
 _BLANKS = re.compile(r"[ \t\r\f\v]+")  # as in C: a no-break space is part of an id
 
 
@@ -292,10 +303,13 @@ class Misfit:
 
 
 def run_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, RunLine | Misfit]]:
-    """Yield (line number, content or error) of the lines of a TREC run; the score must be finite."""
-    for number, cells in _cells(lines, {6: "6 cells (query Q0 passage rank score tag)"}):
+    """Yield (line number, content or error) of a TREC run's lines, without a header; the score must be finite."""
+    found = _cells(lines, {6: "6 cells (query Q0 passage rank score tag)"})
+    for place, (number, cells) in enumerate(found):
         if isinstance(cells, Misfit):
             yield number, cells
+        elif place == 0 and cells[4].lower() in _SCORE_HEADINGS:
+            continue
         elif not _NUMBER.fullmatch(cells[4]) or not math.isfinite(float(cells[4])):
             yield number, Misfit("a finite score", cells[4])
         else:
@@ -312,10 +326,10 @@ def qrel_lines(
             yield number, cells
         elif place == 0 and _HEADER.fullmatch("\t".join(cells)):
             continue
-        elif not _GRADE.fullmatch(cells[-1]) or int(cells[-1]) < least:
+        elif not (grade := _GRADE.fullmatch(cells[-1])) or int(grade[1]) < least:
             yield number, Misfit(f"a grade that is a whole number from {least}", cells[-1])
         else:
-            yield number, Qrel(cells[0], cells[-2], int(cells[-1]))
+            yield number, Qrel(cells[0], cells[-2], int(grade[1]))
 
 
 def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterator[tuple[int, list[str] | Misfit]]:
@@ -378,12 +392,15 @@ class FileRun(dict[str, tuple[Ranked, ...]]):
         """Return in how many of some queries order and scores disagree; "" if they agree in all."""
         ranked = {query_id for query_id in queries if self.get(query_id)}
         n = len(ranked.intersection(self.reordered))
-        return f"in {n} of {len(ranked)} queries the order of the file contradicts the scores; scores rank" if n else ""
+        is_everywhere = n == sum(len(self[query_id]) > 1 for query_id in ranked)
+        hint = "; negate scores of which the lower are better" if is_everywhere else ""
+        note = f"in {n} of {len(ranked)} queries the order of the file contradicts the scores; scores rank{hint}"
+        return note if n else ""
 
 
 def read_trec(path: Path) -> FileRun:
     """Return the run in a TREC file, queries in the order of the file, passages in rank order by score."""
-    return _trec(path, text_of(path).splitlines())
+    return _trec(path, _lines_of(path))
 
 
 def _trec(path: Path, texts: Iterable[str]) -> FileRun:
@@ -396,22 +413,20 @@ def _trec(path: Path, texts: Iterable[str]) -> FileRun:
             problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} appears twice")
         else:
             found[line.query_id][line.passage_id] = line
-    by_rank = {query: sorted(rows.values(), key=_rank) for query, rows in found.items()}
-    problems = problems or list(_gaps(by_rank))
-    pairs = [pair for lines in by_rank.values() for pair in pairwise(lines)]
-    if not problems and pairs and all(_rank(one) < _rank(two) and one.score < two.score for one, two in pairs):
-        problems = [
-            "expected higher scores at better ranks, found the reverse in every query; scores rank, so negate them"
-        ]
-    raise_for_run(f"TREC run {path}", problems)
-    ranked = ((query, in_rank_order(Ranked(one.passage_id, one.score) for one in of)) for query, of in by_rank.items())
-    run = FileRun(ranked)
-    run.reordered = {query for query, lines in by_rank.items() if _rises(line.score for line in lines)}
+    raise_for_run(f"TREC run {path}", problems, "correct these lines, or write the run again")
+    return run_of_lines({query_id: tuple(lines.values()) for query_id, lines in found.items()})
+
+
+def run_of_lines(lines_of: Mapping[str, Sequence[RunLine]]) -> FileRun:
+    """Return the run of query id -> its lines in the order of the file, ranked by score; ranks only give the note."""
+    run = FileRun()
+    run.reordered = reordered = set[str]()
+    for query_id, lines in lines_of.items():
+        run[query_id] = in_rank_order(Ranked(line.passage_id, line.score) for line in lines)
+        has_ranks = all(line.rank.isdecimal() for line in lines)
+        by_rank = sorted(lines, key=lambda line: int(line.rank[:18])) if has_ranks else lines
+        reordered |= {query_id} if _rises(line.score for line in by_rank) else set()
     return run
-
-
-def _rank(line: RunLine) -> int:
-    return int(line.rank[:18]) if line.rank.isdecimal() else 0
 
 
 def _rises(scores: Iterable[float]) -> bool:
@@ -419,23 +434,30 @@ def _rises(scores: Iterable[float]) -> bool:
     return any(_single(first) < _single(second) for first, second in pairwise(scores) if first < second)
 
 
-def raise_for_run(what: str, problems: Iterable[str]) -> None:
+def raise_for_run(what: str, problems: Sequence[str], next_step: str) -> None:
     """Raise one error that lists what is wrong with a run, if anything is."""
-    if listed := list(problems):
-        raise CacheError("\n  ".join(heading_and_first(what, listed)))
+    if problems:
+        raise CacheError("\n  ".join([*heading_and_first(what, problems), f"next step: {next_step}"]))
 
 
-def text_of(path: Path) -> str:
-    """Return the text of a file of a run."""
+def _lines_of(path: Path) -> list[str]:
+    """Return the lines of a file of a run, without their ends."""
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        with opened(path) as stream:
+            return [line.decode("utf-8-sig") for lines in bounded_lines(stream) for line in lines.splitlines()]
+    except (OSError, ValueError) as error:
         raise unreadable(path, str(error)) from error
 
 
 def unreadable(path: Path, found: str) -> CacheError:
     """Return the error for a file of a run that cannot be read."""
-    return CacheError("run", where=str(path), expected="a text file", found=found, next_step="check the path")
+    return CacheError(
+        "run",
+        where=str(path),
+        expected="a text file in UTF-8",
+        found=found,
+        next_step="check the path and the encoding",
+    )
 
 
 # Relevance judgements as others hand them over: three cells a line as in BEIR, or four as in TREC.
@@ -447,13 +469,18 @@ def read_qrels(path: Path) -> tuple[Qrel, ...]:
     """Return the judgements in a file, in its order, task ids in the one form in use.
 
     A line has the cells query, passage and grade (BEIR), or query, an unused column, passage and grade (TREC). Cells
-    are separated by tabs or blanks; ids with blanks need tabs. The first line may be a header.
+    are separated by tabs or blanks; ids with blanks need tabs. The first line may be a header. JSON is read as one
+    object {query: {passage: grade}} (ranx), or as lines with `query-id`, `corpus-id` and `score` (BEIR on the hub).
     """
     problems = Problems(path, "qrels", "fix these lines: query, passage and a whole number")
-    texts = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
-    lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
+    if _has_rows(path):
+        judgements = _judgements_in_rows(problems)
+    else:
+        texts = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
+        lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
+        judgements = qrel_lines(lines, (3, 4), least=_LEAST_GRADE)
     found: dict[tuple[str, str], Qrel] = {}
-    for number, judged in qrel_lines(lines, (3, 4), least=_LEAST_GRADE):
+    for number, judged in judgements:
         if isinstance(judged, Misfit):
             problems.add(number, judged.expected, judged.found)
             continue
@@ -465,74 +492,144 @@ def read_qrels(path: Path) -> tuple[Qrel, ...]:
     return tuple(found.values())
 
 
+def _judgements_in_rows(problems: Problems) -> Iterator[tuple[int, Qrel | Misfit]]:
+    for number, row in _rows(problems):
+        triples: list[tuple[object, object, object]]
+        if isinstance(row, _Scored):
+            triples = [(row.query_id, passage_id, grade) for passage_id, grade in row.scores.items()]
+        else:
+            triples = [(row.get("query-id"), row.get("corpus-id"), row.get("score"))]
+        for query_id, passage_id, grade in triples:
+            if not isinstance(query_id, str) or not isinstance(passage_id, str):
+                yield number, Misfit("`query-id`, `corpus-id` and `score`", row)
+            elif not (whole := _GRADE.fullmatch(str(grade))) or int(whole[1]) < _LEAST_GRADE:
+                yield number, Misfit(f"a grade that is a whole number from {_LEAST_GRADE}", grade)
+            else:
+                yield number, Qrel(query_id, passage_id, int(whole[1]))
+
+
 def write_qrels(path: Path, qrels: Iterable[Qrel]) -> None:
     """Write judgements as TREC has them (query, 0, passage, grade), atomically; `read_qrels` reads them back equal."""
     write_atomically(path, _written([(one.query_id, 0, one.passage_id, one.relevance) for one in qrels]))
 
 
-# Rankings in the files that people hand over: TREC runs, JSON lines as in official task files, retrieval results.
-# The official format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. A query
+# Rankings in the files that people hand over: TREC runs, and JSON as MTRAGEval, Anserini, ranx, mteb and BEIR write it.
+# MTRAGEval's format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. A query
 # whose list is empty is there with an empty ranking; one that the file leaves out is not there: official scripts
-# tell them apart. Retrieval results are JSON lines with `query` and `candidates`.
+# tell them apart. Retrieval results have `query` and `candidates`. Rows may also be the members of one array.
+# ranx, mteb and BEIR write one object {query: {passage: score}}, whose order means nothing.
+
+_ROW_FORMS = "task_id and contexts with document_id and score, or query and candidates with docid and score"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A member of one JSON object: a query with the scores (or grades) of its passages."""
+
+    query_id: str
+    scores: Mapping[str, Any]
 
 
 def read_run(path: Path) -> FileRun:
-    """Return the run in a TREC file, official-format JSON lines or retrieval results, task ids in the one form in use.
+    """Return the run in a TREC file or in rows (see above), task ids in the one form in use.
 
-    A file whose first character is `{` is JSON lines. In a TREC file the ranks of a query must count up from 0 or 1
-    without a gap, in the order of the lines or not; the ranking itself is by score, as everywhere.
+    What the file is, is detected from its content; it may be compressed. The ranking is by score, as everywhere: ranks
+    and order that contradict the scores are noted in `reordered`.
     """
-    try:
-        with path.open(encoding="utf-8-sig") as stream:
-            lines = [line.removesuffix("\n") for line in bounded_lines(stream)]
-    except (OSError, ValueError) as error:
-        raise CacheError(f"cannot read the run {path}: {error}; next step: check the path") from error
-    if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
-        return _official(path, lines)
+    if _has_rows(path):
+        try:
+            return _run_of_rows(path)
+        except BenchmarkFileError as error:
+            raise CacheError(str(error)) from error
+    lines = _lines_of(path)
+    if not any(map(str.strip, lines)):
+        raise CacheError("run", where=str(path), expected="rankings", found="no line", next_step="write the file again")
     run = _trec(path, lines)
     result = FileRun((query_key(query_id), ranking) for query_id, ranking in run.items())
     if len(result) != len(run):
-        raise_for_run(f"run {path}", ["the same task under two spellings of its id"])
+        raise_for_run(f"run {path}", ["the same task under two spellings of its id"], "write each id in one way")
     result.reordered = set(map(query_key, run.reordered))
     return result
 
 
-def _official(path: Path, lines: Iterable[str]) -> FileRun:
+def _run_of_rows(path: Path) -> FileRun:
     run = FileRun()
     run.reordered = reordered = set[str]()
-    problems: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    problems = Problems(path, "run", "correct these, or write a TREC run")
+    for number, row in _rows(problems):
         try:
-            query_id, scores = _ranking(orjson.loads(line))
+            query_id, scores = _ranking(row)
         except (ValueError, KeyError, TypeError) as error:
-            expected = "task_id and contexts with document_id and score, or query and candidates with docid and score"
-            problems.append(f"line {number}: expected {expected}: {error}")
+            expected = "a finite score for each passage" if isinstance(row, _Scored) else _ROW_FORMS
+            found = f"no {error}" if isinstance(error, KeyError) else str(error)
+            problems.add(number, expected, found, row.query_id if isinstance(row, _Scored) else "")
             continue
         if query_id in run:
-            problems.append(f"line {number}: task {query_id!r} appears twice")
+            problems.add(number, "each task once", query_id)
         run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
-        reordered |= {query_id} if _rises(scores.values()) else set()
-    raise_for_run(f"run {path}", problems)
+        is_ordered = not isinstance(row, _Scored)
+        reordered |= {query_id} if is_ordered and _rises(scores.values()) else set()
+    problems.raise_if_any()
     return run
 
 
+def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any] | _Scored]]:
+    """Yield (number, row) of a file of rows; the queries of one JSON object are rows as well (`_Scored`)."""
+    rows = json_lines(problems)
+    first = list(islice(rows, 2))
+    whole = first[0][1] if len(first) == 1 else {}
+    if whole and all(isinstance(scores, dict) for scores in whole.values()):
+        problems.unit = "query"
+        yield from enumerate((_Scored(*item) for item in whole.items()), start=1)
+    else:
+        yield from chain(first, rows)
+
+
+def _has_rows(path: Path) -> bool:
+    """Return whether a file contains JSON or Parquet; anything else has lines of cells."""
+    if not path.is_file():  # a pipe can be read only once
+        return False
+    try:
+        with opened(path) as stream:
+            begin = stream.peek(LOOK_AT).removeprefix(codecs.BOM_UTF8).lstrip()
+    except OSError:  # reported by its reader
+        return False
+    return begin.startswith((b"{", b"[", b"PAR1"))
+
+
+def trec_form(path: Path) -> Literal["run", "qrels"] | None:
+    """Return whether the first lines of a file fit a TREC run or judgements; None if neither."""
+    try:
+        with opened(path) as stream:
+            content = stream.read(LOOK_AT)
+    except OSError:
+        return None
+    whole_lines = content if len(content) < LOOK_AT else content.rpartition(b"\n")[0]
+    texts = enumerate(whole_lines.decode("utf-8", errors="replace").splitlines(), start=1)
+    lines = [(number, text) for number, text in texts if text.strip()]
+    if any(isinstance(line, RunLine) for _, line in run_lines(lines)):
+        return "run"
+    is_judged = any(isinstance(line, Qrel) for _, line in qrel_lines(lines, (3, 4), least=_LEAST_GRADE))
+    return "qrels" if is_judged else None
+
+
 def _ranking(row: Any) -> tuple[str, dict[str, float]]:
-    """Return task id and passage id -> score of one row, in either format."""
+    """Return task id and passage id -> score of one row, in any of the formats."""
+    if isinstance(row, _Scored):
+        return query_key(row.query_id), _scores(row.scores.items())
     if has_candidates(row):
         topic = retrieved_topic(row)
         return query_key(topic.topic_id), {item.passage_id: item.score for item in topic.candidates}
-    return query_key(row["task_id"]), _scores(row["contexts"])
-
-
-def _scores(contexts: object) -> dict[str, float]:
-    """Return passage id -> score of one row."""
+    task_id, contexts = row["task_id"], row["contexts"]
     if not isinstance(contexts, list):
         raise TypeError(f"contexts {contexts!r}")
+    return query_key(task_id), _scores((context["document_id"], context["score"]) for context in contexts)
+
+
+def _scores(pairs: Iterable[tuple[object, object]]) -> dict[str, float]:
+    """Return passage id -> score of one row."""
     scores: dict[str, float] = {}
-    for context in contexts:
-        passage_id, score = context["document_id"], context["score"]
+    for passage_id, score in pairs:
         if not isinstance(passage_id, str) or not passage_id:
             raise ValueError(f"document_id {passage_id!r}")
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
@@ -541,17 +638,6 @@ def _scores(contexts: object) -> dict[str, float]:
             raise ValueError(f"passage {passage_id!r} twice")
         scores[passage_id] = float(score)
     return scores
-
-
-def _gaps(by_rank: Mapping[str, Sequence[RunLine]]) -> Iterator[str]:
-    """Yield an error for each rank that is no number, and for the first gap in the ranks of each query."""
-    for query_id, lines in by_rank.items():
-        for expected, line in enumerate(lines, start=min(_rank(lines[0]), 1)):
-            if not line.rank.isdecimal():
-                yield f"line {line.number} ({query_id}): expected a rank, found {line.rank!r}"
-            elif _rank(line) != expected:
-                yield f"line {line.number} ({query_id}): expected rank {expected}, found {line.rank}"
-                break
 
 
 def query_key(query_id: object) -> str:

@@ -20,6 +20,7 @@ from ragtasks.benchmarks import benchmark_folder, bm25_rankings, custom
 from ragtasks.benchmarks.custom import check_folder
 from ragtasks.benchmarks.download import fetch
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
+from ragtasks.files import read_run
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Role, Setting
 from ragtasks.tables import Format, render
 from tests._commands import run_command
@@ -137,13 +138,13 @@ PROBLEMS = {
     "multi-turn": the_turn(multi_turn=""),
     "rewrite": the_turn(rewrite=" "),
     "passage, not JSON": a_line(b"{,}\n", "passages"),
-    "passage, unknown key": the_passage(titel="x"),
     "passage, no id": the_passage(_id=...),
     "passage, two ids": the_passage(passage_id="p5"),
+    "passage, another id": the_passage(id="p5"),
+    "passage, ids of two types": the_passage(id=["p4"]),
     "passage, id with a gap": the_passage(_id="p\u00a04"),
     "passage, id twice": the_passage(_id="p2"),
     "passage, no text": the_passage(text=...),
-    "passage, blank text": the_passage(text=" \n"),
     "passage, title": the_passage(title=["x"]),
     "passage, url": the_passage(url=3),
     "passage, domain": the_passage(domain="../x"),
@@ -189,6 +190,36 @@ def test_a_folder_without_a_problem_has_none(tmp_path: Path) -> None:
     assert problems_of(SAMPLE) == []
 
 
+def test_a_corpus_of_beir_or_mtrag_is_read_and_what_is_not_read_is_named_once(tmp_path: Path) -> None:
+    files = Files()
+    files.passages += [
+        {"_id": "p4", "title": "Tides", "text": "High at noon.", "metadata": {"url": "x"}},
+        {"_id": "p5", "id": "p5", "url": "", "text": "\n", "title": ""},
+        {"id": "p6", "text": "", "title": "Only a title", "titel": "x", "lang": "en"},
+        {"id": "p7", "text": "The ferry is blue.", "titel": "y"},
+    ]
+    root = files.write(tmp_path)
+    folder, problems = custom.read_folder(root)
+    assert problems == []
+    assert list(folder.corpus.passages) == ["p1", "p2", "p3", "p4", "p6", "p7"]
+    assert folder.corpus.passages["p6"].text.strip() == "Only a title"
+    report = check_folder(root)
+    assert report.passes
+    assert [line for line in report.lines if line.startswith("passages.jsonl: ")] == [
+        "passages.jsonl: 1 left out, without text: p5",
+        "passages.jsonl: keys that are not read: titel (did you mean 'title'?), lang",
+    ]
+
+
+def test_a_check_notes_the_order_that_contradicts_the_scores_as_an_evaluation_does(tmp_path: Path) -> None:
+    content = b"c1::1 Q0 p1 1 1.0 t\nc1::1 Q0 p2 1 2.0 t\nc2::1 Q0 p1 7 2.0 t\nc2::1 Q0 p2 9 1.0 t\n"
+    root = beside("retrieved.trec", content).write(tmp_path)
+    note = "in 1 of 2 queries the order of the file contradicts the scores; scores rank"
+    assert f"retrieved.trec: {note}" in check_folder(root).lines
+    run = read_run(root / "retrieved.trec")
+    assert run.order_note(run) == note
+
+
 def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
     assert problems_of(tmp_path / "nowhere") == [
         f"{name}: file: expected a readable file, found 'No such file or directory'"
@@ -222,7 +253,7 @@ def test_a_byte_order_mark_before_utf_8_is_read_over_and_other_encodings_are_nam
 def test_all_problems_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
     files = Files(others={"qrels.tsv": b"c1::1 p1\nc1::1 p1 x\n", "retrieved.trec": b"x\n"})
     files.conversations[0] = conversation("c1", {"question": "What?"}, {"answer": "That."})
-    files.passages[1] = passage("p2", "")
+    files.passages[1] = {"_id": "p2"}
     places = [re.match(r"[^ ]*: line \d+", text) for text in problems_of(files.write(tmp_path))]
     assert [match[0] for match in places if match] == [
         "conversations.jsonl: line 1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -107,12 +108,34 @@ def test_a_passage_whose_id_has_a_blank_is_found_only_by_its_whole_id(tmp_path: 
         assert f"| run.tsv | 2 | {recall} |" in evaluated(run, "--qrels", qrels, "--measures", "R@1")
 
 
-def test_scores_of_which_the_lower_are_better_are_refused(files: tuple[Path, Path]) -> None:
+def test_scores_of_which_the_lower_are_better_are_named_before_the_scores(files: tuple[Path, Path]) -> None:
     run, qrels = files
     run.write_text("q1 Q0 a 1 0.1 t\nq1 Q0 b 2 0.2 t\nq2 Q0 c 1 1 t\n", encoding="utf-8")
-    done = run_command("evaluate-run", str(run), "--qrels", str(qrels), "--measures", "RR")
+    text = evaluated(run, "--qrels", qrels, "--measures", "RR")
+    note = "in 1 of 2 queries the order of the file contradicts the scores; scores rank; negate scores of which"
+    assert text.index(f"- run.trec: {note}") < text.index("## All queries")
+
+
+def test_a_run_and_judgements_in_the_wrong_order_are_recognised_and_the_printed_command_works(
+    files: tuple[Path, Path],
+) -> None:
+    run, qrels = files
+    done = run_command("evaluate-run", str(qrels), "--qrels", str(run))
     assert done.status == 1
     same_message(done.err)
+    command = shlex.split(done.err.split("Next step: ")[1])
+    assert run_command(*command[1:]).out == run_command("evaluate-run", str(run), "--qrels", str(qrels)).out
+    done = run_command("evaluate-run", str(run), str(qrels), "--qrels", str(qrels))
+    assert "wrong order" in done.err
+
+
+def test_ranks_that_repeat_or_leave_numbers_out_change_nothing(files: tuple[Path, Path]) -> None:
+    run, qrels = files
+    tables = set()
+    for first, second in ((1, 2), (1, 1), (0, 0), (1, 7), ("-", "-")):
+        run.write_text(f"q1 Q0 a {first} 2.0 t\nq1 Q0 b {second} 1.0 t\n", encoding="utf-8")
+        tables.add(evaluated(run, "--qrels", qrels, "--measures", "RR"))
+    assert len(tables) == 1
 
 
 def test_what_two_runs_share_is_said_once(files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import read_qrels, write_qrels
 from ragtasks.records import Qrel
+from tests._messages import raises
 
 
 @pytest.mark.parametrize(
@@ -16,6 +19,31 @@ from ragtasks.records import Qrel
 def test_both_formats_are_read(tmp_path: Path, text: str) -> None:
     (tmp_path / "qrels").write_bytes(text.encode())
     assert read_qrels(tmp_path / "qrels") == (Qrel("c<::>2", "p", 1), Qrel("q", "a", -1))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"q": {"a": 1, "b": -1}}',
+        '{"query-id": "q", "corpus-id": "a", "score": 1}\n{"query-id": "q", "corpus-id": "b", "score": -1.0}\n',
+        "q 0 a 1.0\nq 0 b -1.0\n",
+    ],
+)
+def test_json_compressed_files_and_whole_numbers_with_a_point_are_read(
+    tmp_path: Path, text: str, pack: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "qrels.txt").write_bytes(pack(text.encode()))
+    assert read_qrels(tmp_path / "qrels.txt") == (Qrel("q", "a", 1), Qrel("q", "b", -1))
+
+
+@pytest.mark.parametrize(
+    "text", ["q 0 a 0.5\n", '{"q": {"a": 0.5}}', '{"q": {"a": true}}', '{"q": ["a"]}', '{"q": {"a": 1}']
+)
+def test_judgements_of_another_kind_are_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "qrels").write_text(text, encoding="utf-8")
+    with raises(BenchmarkFileError):
+        read_qrels(tmp_path / "qrels")
 
 
 def test_all_errors_are_listed(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import hashlib
 import itertools
 import json
@@ -9,6 +11,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +61,70 @@ def test_ids_with_blanks_are_written_and_read_between_tabs(tmp_path: Path) -> No
     assert read_trec(tmp_path / "run.trec") == run
     (tmp_path / "crlf.trec").write_bytes((tmp_path / "run.trec").read_bytes().replace(b"\n", b"\r\n"))
     assert read_run(tmp_path / "crlf.trec") == run
+
+
+_RUN = {"q": (Ranked("a", 2.0), Ranked("b", 0.5)), "r": (Ranked("b", 1.0),)}
+_NESTED = {"q": {"b": 0.5, "a": 2}, "r": {"b": 1.0}}
+_TREC = "q Q0 a 1 2.0 t\nq Q0 b 2 0.5 t\nr Q0 b 1 1.0 t\n"
+_ROWS = [
+    {"task_id": query, "contexts": [{"document_id": p, "score": score} for p, score in scores.items()]}
+    for query, scores in _NESTED.items()
+]
+
+
+def _packed(text: str, how: str) -> bytes:
+    content = (codecs.BOM_UTF8 if "bom" in how else b"") + text.encode()
+    if "gzip" in how:
+        return gzip.compress(content)
+    return pyarrow.compress(content, "zstd", asbytes=True) if "zstd" in how else content
+
+
+@pytest.mark.parametrize("how", ["", "bom", "gzip", "bom gzip", "zstd", "bom zstd"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        _TREC,
+        _TREC.replace(" ", "\t").replace("\n", "\r\n"),
+        "query Q0 passage rank score tag\n" + _TREC,
+        "".join(json.dumps(row) + "\n" for row in _ROWS),
+        json.dumps(_ROWS),
+        json.dumps(_ROWS, indent=2),
+        json.dumps(_NESTED),
+        json.dumps(_NESTED, indent=2),
+    ],
+)
+def test_a_run_is_detected_from_its_content(tmp_path: Path, text: str, how: str) -> None:
+    path = tmp_path / "results_mine.json"
+    path.write_bytes(_packed(text, how))
+    assert read_run(path) == _RUN
+
+
+def test_the_order_of_one_json_object_contradicts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(_NESTED), encoding="utf-8")
+    assert not set(read_run(tmp_path / "run.json").reordered)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b" \n",
+        b'{"q": {"a": "high", "b": 1}, "r": {"": 1}}',
+        b'{"q": {"a": NaN}}',
+        b'{"q": {"a": 1.0,\n "b"\n',
+        b'{"scores": [1]}',
+        b"q a 1 2.0 t\n",
+        b"q Q0 a 1 2.0 t 7\n",
+        gzip.compress(b"q Q0 a 1 2.0 t\n")[:-4],
+        "q Q0 Möwe 1 2.0 t\n".encode("latin-1"),
+    ],
+    ids=["empty", "blank", "scores", "nan", "cut", "other", "five", "seven", "gzip", "latin"],
+)
+def test_a_file_that_is_no_run_is_one_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(content)
+    with raises(CacheError):
+        read_run(path)
 
 
 def test_a_query_may_be_called_topic(tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ def check_folder(root: Path) -> FolderCheck:
         n_files = len({error.partition(":")[0] for error in errors})
         heading = f"{root}: {_plural(len(errors), 'error')} in {_plural(n_files, 'file')}"
         return FolderCheck(False, (heading, *errors, *_unread(root)))
-    return FolderCheck(True, (f"{root}: no error", *_contents(folder), *_unread(root), *_next_steps(folder)))
+    return FolderCheck(
+        True, (f"{root}: no error", *folder.notes, *_contents(folder), *_unread(root), *_next_steps(folder))
+    )
 
 
 def _contents(folder: Folder) -> Iterator[str]:

@@ -25,8 +25,8 @@ from pydantic import (
 
 from ragtasks.benchmarks._definition import with_languages
 from ragtasks.benchmarks._fields import Fields, Text, checked, matching, once, text_lines, typed_lines
-from ragtasks.errors import BenchmarkFileError, close_matches
-from ragtasks.files import Misfit, Problems, Ranked, in_rank_order, qrel_lines, run_lines
+from ragtasks.errors import BenchmarkFileError, close_matches, first_ones
+from ragtasks.files import Misfit, Problems, RunLine, qrel_lines, run_lines, run_of_lines
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Setting, Task, normalise_task_id, task_id
 
 CONVERSATIONS = "conversations.jsonl"
@@ -36,11 +36,14 @@ QRELS = "qrels.tsv"
 RETRIEVED = "retrieved.trec"
 """What a retriever found; optional."""
 FILES = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
+_PASSAGE_IDS = ("_id", "passage_id", "id")
+_NOT_NEEDED = (*_PASSAGE_IDS, "metadata")  # keys of a passage in the corpora of BEIR and MTRAG
 REWRITE = "rewrite"
 """Key of a question's standalone form, in the file and in `Task.extra`."""
 
 _ANSWERED = (Answerability.ANSWERABLE, Answerability.PARTIAL)
 _WITHOUT_PASSAGE = (Answerability.UNANSWERABLE, Answerability.CONVERSATIONAL)
+_MOST_NAMED = 10
 _MANY = 20_000  # close matches among more ids than these take seconds each
 
 
@@ -74,11 +77,27 @@ class _Typed(Fields):
 
 
 class _PassageRow(_Typed):
-    passage_id: _Id = Field(validation_alias=AliasChoices("_id", "passage_id"))
-    text: Text
+    """A passage; keys of other tools' corpora are allowed and not read."""
+
+    model_config = ConfigDict(extra="allow")
+
+    passage_id: _Id = Field(validation_alias=AliasChoices(*_PASSAGE_IDS))
+    text: str
     title: str = ""
     url: str = ""
     domain: _DomainName = "custom"
+
+    @model_validator(mode="after")
+    def _has_one_id(self) -> _PassageRow:
+        further = self.model_extra or {}
+        if any(str(further.get(key, self.passage_id)) != self.passage_id for key in _PASSAGE_IDS):
+            raise ValueError(f"one id, the same in all of {', '.join(_PASSAGE_IDS)}")
+        return self
+
+    @property
+    def unread(self) -> list[str]:
+        """Keys that no corpus is known for."""
+        return [key for key in self.model_extra or () if key not in _NOT_NEEDED]
 
     def passage(self) -> Passage:
         """Return the passage; its text begins with its title, for models and retrievers."""
@@ -152,6 +171,8 @@ class Folder:
     """Judgements; None without a file of them."""
     retrieved: Mapping[str, tuple[str, ...]] | None
     """Task id -> passage ids, best first; None without a file of them."""
+    notes: tuple[str, ...] = ()
+    """Keys that are not read, and order that contradicts the scores: no errors."""
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -197,6 +218,7 @@ class _Files:
         self._problems = {name: Problems(root / name, "your own data", "fix these lines") for name in FILES}
         self._unreadable: dict[str, str] = {}
         self._corpus = Corpus()
+        self._notes: list[str] = []
 
     def folder(self) -> Folder:
         self._whole(PASSAGES, self._read_passages)
@@ -204,7 +226,7 @@ class _Files:
         by_id = {task.task_id: task for task in tasks}
         qrels = self._whole(QRELS, lambda problems: self._read_qrels(by_id, problems))
         retrieved = self._whole(RETRIEVED, lambda problems: self._read_retrieved(by_id, problems))
-        return Folder(self._root, tasks, self._corpus, qrels, retrieved)
+        return Folder(self._root, tasks, self._corpus, qrels, retrieved, tuple(self._notes))
 
     def errors(self) -> list[str]:
         return [
@@ -231,8 +253,18 @@ class _Files:
     def _read_passages(self, problems: Problems) -> None:
         rows = typed_lines(problems, _PassageRow, "_id", parse=_parsed)
         found = once(problems, ((line, row.passage_id, row) for line, row in rows), "passage")
-        self._corpus.passages = {key: row.passage() for key, row in found.items()}
-        self._corpus.domains = {key: row.domain for key, row in found.items()}
+        filled = {key: row for key, row in found.items() if row.text.strip() or row.title.strip()}
+        self._corpus.passages = {key: row.passage() for key, row in filled.items()}
+        self._corpus.domains = {key: row.domain for key, row in filled.items()}
+        blank = [key for key in found if key not in filled]
+        unread = dict.fromkeys(key for row in found.values() for key in row.unread)
+        if blank:
+            self._notes.append(f"{PASSAGES}: {len(blank)} left out, without text: {first_ones(blank, _MOST_NAMED)}")
+        if unread:
+            known = {*_PassageRow.model_fields, *_PASSAGE_IDS}
+            hints = {key: close_matches(key, known) for key in unread}
+            named = [f"{key} ({hint})" if hint.startswith("did") else key for key, hint in hints.items()]
+            self._notes.append(f"{PASSAGES}: keys that are not read: {first_ones(named, _MOST_NAMED)}")
 
     def _read_tasks(self, problems: Problems) -> tuple[Task, ...]:
         rows = list(typed_lines(problems, _ConversationRow, "conversation_id", parse=_parsed))
@@ -293,17 +325,19 @@ class _Files:
 
     def _read_retrieved(self, tasks: Mapping[str, Task], problems: Problems) -> dict[str, tuple[str, ...]]:
         """Return task id -> passage ids, best first: the score decides, not the rank in the file, as in trec_eval."""
-        scores: dict[str, dict[str, float]] = {}
-        for line, ranked in run_lines(text_lines(problems)):
-            pair = self._pair(line, ranked, tasks, problems)
+        lines: dict[str, dict[str, RunLine]] = {}
+        for number, ranked in run_lines(text_lines(problems)):
+            pair = self._pair(number, ranked, tasks, problems)
             if isinstance(ranked, Misfit) or pair is None:
                 continue
-            ranking = scores.setdefault(pair[0], {})
+            ranking = lines.setdefault(pair[0], {})
             if pair[1] in ranking:
-                problems.add(line, "each passage once", f"{pair[1]!r} again", pair[0])
-            ranking.setdefault(pair[1], ranked.score)
-        in_order = {key: in_rank_order(Ranked(*item) for item in ranking.items()) for key, ranking in scores.items()}
-        return {key: tuple(item.passage_id for item in ranking) for key, ranking in in_order.items()}
+                problems.add(number, "each passage once", f"{pair[1]!r} again", pair[0])
+            ranking.setdefault(pair[1], ranked)
+        run = run_of_lines({key: tuple(ranking.values()) for key, ranking in lines.items()})
+        if note := run.order_note(run):
+            self._notes.append(f"{RETRIEVED}: {note}")
+        return {key: tuple(item.passage_id for item in ranking) for key, ranking in run.items()}
 
     def _pair(self, line: int, row: Any, tasks: Mapping[str, Task], problems: Problems) -> tuple[str, str] | None:
         """Return (task id, passage id) of a line, None after noting what does not fit."""
