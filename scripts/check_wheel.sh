@@ -11,6 +11,12 @@ trap 'rm -rf "$folder"' EXIT
 "$PYTHON" -m venv --without-pip "$folder/venv"
 "$PYTHON" -m pip --python "$folder/venv/bin/python" install --quiet --no-compile "$folder"/dist/ragtasks-*.whl
 
+# The install line of an error adds an extra to the installed wheel, although no index has the package.
+error=$("$folder/venv/bin/ragtasks" arena serve "$folder" --database "$folder/arena.sqlite" 2>&1 || true)
+extra=$(grep -o "ragtasks\[[a-z,]*\]" <<< "$error") || { echo "no install line: $error" >&2; exit 1; }
+"$PYTHON" -m pip --python "$folder/venv/bin/python" install --quiet --no-compile "$extra"
+"$folder/venv/bin/python" -c "import uvicorn"
+
 # Away from the checkout, so that nothing but the wheel can be imported.
 cd "$folder"
 "$folder/venv/bin/ragtasks" tasks link

@@ -62,6 +62,13 @@ def test_every_option_of_every_command_exists(document: Path) -> None:
     assert not unknown
 
 
+@pytest.mark.parametrize("document", [*DOCUMENTS, *MORE], ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_document_installs_from_an_index(document: Path) -> None:
+    lines = re.findall(r"pip install [^`\n]*?['\" ]ragtasks(?!-)[^`\n]*", document.read_text(encoding="utf-8"))
+    added_to_the_installed = ["pip install 'ragtasks[report]'"] if document.name == "install.md" else []
+    assert lines == added_to_the_installed
+
+
 def test_the_check_sees_what_is_not_there() -> None:
     assert list(commands("ragtasks report results --html page.html  # a page")) == [
         ["ragtasks", "report", "results", "--html", "page.html"]

@@ -36,7 +36,7 @@ def task_folder() -> Path:
         where=str(_PACKAGE),
         expected=f"{checkout / 'task_yamls'} (a checkout) or {installed} (an install)",
         found="neither folder",
-        next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
+        next_step="install ragtasks again, from its wheel or a checkout",
     )
 
 

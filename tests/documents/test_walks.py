@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -17,6 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 import typer.main
+import yaml
 
 from ragtasks.cli import app
 from tests._shared import SITE
@@ -190,6 +192,25 @@ def walk_through(lines: Iterable[Line], walk: Walk, world: World) -> None:
                 wrong.append(f"$ {line.text}\nwith {sorted(line.extras)}: status {status}\n{printed[-1500:]}")
     assert not wrong, "\n\n".join(wrong)
     assert not failing
+
+
+@pytest.mark.slow
+def test_the_workflow_for_pull_requests_gates_the_same_system(world: World) -> None:
+    text = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+    configuration, workflow = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (world.folder / "evaluation.yaml").write_text(configuration, encoding="utf-8")
+    shutil.copy(ROOT / "examples" / "my_rag_system.py", world.folder)
+    shutil.copytree(ROOT / "ragtasks" / "benchmarks" / "sample" / "mtrag", world.folder / "data")
+    world.variables["RAGTASKS_DATA"] = str(world.folder / "data")
+    steps = [step["run"] for step in yaml.safe_load(workflow)["jobs"]["gate"]["steps"] if "run" in step]
+    install, score, gate, _comment = steps
+    assert f"ragtasks-{version('ragtasks')}-" in install
+    # The example system refuses most questions, which the page's own workflow would report with status 3.
+    score = score.replace("--encoder none", "--encoder none --metadata max_implausible=1")
+    for step in (score, "ragtasks gate results --save-baseline baselines/main.json", gate):
+        status, printed = world.run(f"set -e\n{step}", frozenset())
+        assert status == 0, f"{step}\n{printed}"
+    assert "not worse" in (world.folder / "gate.md").read_text(encoding="utf-8")
 
 
 def test_every_exception_is_needed() -> None:
