@@ -343,14 +343,32 @@ def _markdown_section(section: Section) -> Iterator[str]:
     if section.sentence:
         yield from (markdown_text(section.sentence), "")
     if section.conclusion is not None:
-        yield from _markdown_table(replace(section.conclusion, note=""))
-        if section.conclusion.note:
-            yield from (markdown_text(section.conclusion.note), "")
+        table = _fitting(section.conclusion)
+        yield from _markdown_table(replace(table, note="", legend=()))
+        yield from _markdown_table(replace(table, rows=()))
     if section.provenance:
         yield from (markdown_text(heading("", section.provenance)), "")
     for table in section.tables:
         yield from (f"## {markdown_text(table.title)}", "")
         yield from _markdown_table(table)
+
+
+_WIDEST = 100  # characters
+
+
+def _fitting(table: Table) -> Table:
+    """Return a table with the interval of its first score alone, where it would be wider than a screen."""
+    if not table.rows or len(markdown_table(table.columns, table.rows)[0]) <= _WIDEST:
+        return table
+    first = next((place for place, cell in enumerate(table.rows[0]) if isinstance(cell, Value)), None)
+    rows = (
+        tuple(
+            replace(cell, low=None, high=None) if isinstance(cell, Value) and place != first else cell
+            for place, cell in enumerate(row)
+        )
+        for row in table.rows
+    )
+    return replace(table, rows=tuple(rows))
 
 
 def _markdown_table(table: Table) -> Iterator[str]:

@@ -136,12 +136,15 @@ def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
 
 def _opening(section: Section, n_added: int) -> Section:
     """Return a section with its conclusion and added tables alone; one without a conclusion as it is."""
+    from ragtasks.reports.tables import brief_provenance
+
     if section.conclusion is None:
         return section
     n_left = len(section.tables) - n_added
-    rest = f"{n_left} more tables: --full; with pictures and every conversation: --html page.html."
+    rest = f"--full prints {n_left} more tables and all settings; --html page.html shows every conversation."
     return replace(
         section,
+        provenance=brief_provenance(section.provenance),
         tables=section.tables[n_left:],
         conclusion=replace(section.conclusion, legend=(*section.conclusion.legend, rest)),
     )

@@ -63,6 +63,9 @@ def _panels(table: Table) -> Iterator[Panel]:
     if table.columns[-1:] == (FRONT,):
         for setting in dict.fromkeys(str(row[0]) for row in table.rows):
             yield from _front_panel(table, setting)
+    if table.columns[:2] == _SETTINGS_HEADS[0][1:]:  # of rows of one's own, which have no setting
+        own = tuple(("your rows", *row) for row in table.rows)
+        table = replace(table, columns=("setting", *table.columns), rows=own)
     if table.columns[:3] in _SETTINGS_HEADS:
         counted = _counted(table)
         for place, metric in enumerate(table.columns[3:], start=3):

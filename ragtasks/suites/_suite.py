@@ -254,6 +254,11 @@ def without_agentic(name: str) -> str:
     return _PLUS.join(part for part in name.split(_PLUS) if part != AGENTIC)
 
 
+def requested_metrics(name: str) -> list[str]:
+    """Return the metrics that a configuration added to a suite, from the suite's name."""
+    return [part for part in name.split(_PLUS)[1:] if part not in {AGENTIC, FOLLOWED}]
+
+
 def _added(name: str) -> SuiteMetric:
     """Return the metric of a name; a rubric of another package is one by itself."""
     if name not in METRICS.names() and name in added_rubric_names():

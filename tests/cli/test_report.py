@@ -54,9 +54,12 @@ def test_the_screen_has_the_conclusion_and_says_where_the_rest_is(folder: Path) 
     assert text.startswith("# mtrag\n")
     assert "\n## " not in text
     assert "- Where the loss is" in text
-    assert "more tables: --full" in text
+    assert "--full prints " in text
+    assert "scored with: encoder minilm, refusals by ngrams-1; 95 % intervals: over conversations\n" in text
     assert len(text.splitlines()) < 25
-    assert text.rpartition("- ")[0].strip() in report(folder, "--full")
+    assert text.rpartition("- ")[0].strip() in (whole := report(folder, "--full"))
+    assert "profiles: what ends in _ibm" in whole
+    assert "profiles:" not in text
     assert "Conclusion" in {line["table"] for line in csv.DictReader(report(folder, "--format", "csv").splitlines())}
 
 

@@ -132,7 +132,7 @@ def test_rows_of_ones_own_need_no_benchmark(command: Command) -> None:
     assert "benchmark:" not in Path("evaluation.yaml").read_text("utf-8")
     done = command("eval", "evaluation.yaml", *LIGHT)
     assert done.status == 0, done.err
-    assert "mine has k_precision" in done.out
+    assert "| k_precision " in done.out
     folder = Path(done.out.splitlines()[-2].removeprefix("wrote "))
     assert folder.name.startswith("mine-rows-20")
     (evaluation,) = read_evaluations([folder])

@@ -189,8 +189,10 @@ def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judg
 def test_reports_and_comparisons_say_that_the_judging_stopped_early(saved: Any, judge: Any) -> None:
     decide(saved("poor", POOR), saved("good", GOOD), "--judge", judge(by_word)[1])
     stopped = "judges were asked about 10 of 16 tasks, and not at all for rl_f, until decided: good is better than poor"
-    for command, opening in (("report", "Not a full judging, "), ("compare", "good: ")):
-        done = CliRunner().invoke(app, [command, "decided"], catch_exceptions=False)
+    first = CliRunner().invoke(app, ["report", "decided"], catch_exceptions=False)
+    assert "Tasks missing: not to be ranked with the others" in first.output
+    for command, opening in (("report --full", "Not a full judging, "), ("compare", "good: ")):
+        done = CliRunner().invoke(app, [*command.split(), "decided"], catch_exceptions=False)
         assert opening in done.output
         assert stopped in done.output
 

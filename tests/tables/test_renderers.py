@@ -171,3 +171,13 @@ def test_a_table_without_rows_keeps_its_note() -> None:
     assert "Nothing was scored." in render([section], Format.MARKDOWN)
     assert "model" not in render([section], Format.MARKDOWN)
     assert render([section], Format.LATEX) == ""
+
+
+@pytest.mark.parametrize(("name", "has_both"), [("short", True), ("a-model-with-a-very-long-name-" * 2, False)])
+def test_a_conclusion_that_is_too_wide_keeps_the_interval_of_its_first_score_alone(name: str, has_both: bool) -> None:
+    scores = (Value(0.5, 9, 9, 0.4, 0.6), Value(0.25, 9, 9, 0.2, 0.3))
+    table = Table("Conclusion", ("setting", "model", "rb_alg", "ans_acc"), (("full_rag", name, *scores),))
+    text = render([Section("mtrag", {}, (), table)], Format.MARKDOWN)
+    assert "0.500 [0.400, 0.600]" in text
+    assert ("0.250 [0.200, 0.300]" in text) is has_both
+    assert '"low": 0.2' in render([Section("mtrag", {}, (), table)], Format.JSON)

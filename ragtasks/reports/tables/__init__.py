@@ -1,10 +1,16 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
 from ragtasks.reports.tables._benchmark import benchmark_section, question_labels_table
-from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, doubt_lines, summary_section
+from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, doubts_and_remarks, summary_section
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._people import rated_evaluations
-from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
+from ragtasks.reports.tables._report import (
+    ReportOptions,
+    ReportTable,
+    brief_provenance,
+    overview_sections,
+    report_sections,
+)
 from ragtasks.reports.tables._scores import (
     DIMENSIONS,
     EMPTY,
@@ -38,10 +44,11 @@ __all__ = [
     "ReportOptions",
     "ReportTable",
     "benchmark_section",
+    "brief_provenance",
     "by_setting",
     "checked_answers",
     "column_of",
-    "doubt_lines",
+    "doubts_and_remarks",
     "empty_note",
     "estimate_of",
     "failure_kind",

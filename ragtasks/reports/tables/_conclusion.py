@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from ragtasks.benchmarks import ROWS
 from ragtasks.metrics import Metric
-from ragtasks.records import Setting
-from ragtasks.reports.tables._losses import largest_loss, loss_sentence
-from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines
+from ragtasks.reports.tables._losses import loss_sentence
+from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines, verdict_lines
 from ragtasks.reports.tables._scores import (
     by_setting,
     checked_answers,
@@ -32,19 +32,21 @@ from ragtasks.statistics import (
     holm,
     pairs_without_best,
 )
-from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
+from ragtasks.suites import AGENTIC, FOLLOWED, requested_metrics, suite_named
 from ragtasks.tables import Cell, Section, Table, cell_text, fixed, grouped, p_text
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
-TO_THE_BEST = "difference to the best"
+TO_THE_BEST = "to the best"
 """Head of the column that says who leads, and whether the others may be as good."""
 
-_BESIDE = ("ans_acc", "coverage", "judge_coverage")
+_COVERAGES = ("coverage", "judge_coverage")
+_BESIDE = ("ans_acc", *_COVERAGES)
+_WITHOUT_MAIN = ("rouge_l", "grounded")
+"""Metrics of the first table where no response has the main score: refusals alone say little of the answers."""
 _MOST_NAMED = 4  # models or evaluations in one line
 _NOTE = (
-    "Differences are over the tasks that both models scored, and significant where p over conversations is at most "
-    "{level}, corrected by Holm over all pairs of this table, as any of them could have been the best. Baselines are "
-    "ranked only where there is nothing else."
+    "{column}: difference on the tasks that both models scored. Above p {level} it may be chance; p is over "
+    "conversations, corrected for all pairs of the table."
 )
 
 _Group = tuple[str, str]
@@ -53,12 +55,20 @@ _Gap = tuple[Estimate, float | None]
 """A difference to the best, and its p value by Holm."""
 
 
-def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> tuple[Table, str]:
+def conclusion(
+    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, asked: Sequence[str] = ()
+) -> tuple[Table, str]:
     """Return models by settings, and in one sentence who leads.
 
-    The table has the main score, its difference to the best, answerability accuracy and coverage. Its legend says where
-    the loss is and what went wrong most, then each thing to distrust, a line each.
+    The table has the main score, its difference to the best, answerability accuracy, the metrics that were asked for,
+    and coverage where it is below 1. Its legend says where the loss is and what went wrong most, then each thing to
+    distrust, a line each. Of rows of one's own it is every score of a system, or no column of settings for several.
     """
+    is_own = evaluations[0].kind[0] == ROWS
+    if is_own and len(evaluations) == 1:
+        table = _rows_table(evaluations[0])
+        doubts = _distrust(evaluations, _rows_of(evaluations), {}, present, main)
+        return replace(table, title="Conclusion", legend=tuple(doubts)), ""
     rows_of = _rows_of(evaluations)
     offered = offered_tasks(evaluations)
     n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
@@ -67,20 +77,33 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     bests, gaps = _differences(whole, metric)
     words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in gaps)}
     words |= {key: _difference(*gap, is_ahead=_is_ahead(gap[0], metric)) for key, gap in gaps.items()}
-    lacking = unscored_main(evaluations, present)
-    beside = [name for name in _BESIDE if name in present and name != main and not (lacking and name == "coverage")]
+    beside = _beside(evaluations, present, main, asked)
     lines: list[tuple[Cell, ...]] = []
     for key, rows in rows_of.items():
         scores = [mean_of(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *beside)]
         other = "baseline" if is_baseline(key[1]) else "-" if n_tasks[key] is None else "fewer tasks: not ranked"
         compared = [words.get(key, other)] if words else []
-        lines.append((*key, len(rows), scores[0], *compared, *scores[1:]))
-    heads = ("setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside)
-    loss = "" if evaluations[0].kind[0] == ROWS else loss_sentence(evaluations, main)
+        lines.append((*key[is_own:], len(rows), scores[0], *compared, *scores[1:]))
+    heads = ("setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside)[is_own:]
+    loss = "" if is_own else loss_sentence(evaluations, main)
     legend = (loss, turn_error_sentence(evaluations), *_distrust(evaluations, rows_of, n_tasks, present, main))
-    note = _NOTE.format(level=LEVEL) if words else ""
+    note = _NOTE.format(column=TO_THE_BEST, level=LEVEL) if words else ""
     table = Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
     return table, _lead_sentence(evaluations, metric, rows_of, bests, gaps)
+
+
+def _beside(
+    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, asked: Sequence[str] = ()
+) -> list[str]:
+    """Return the other metrics of the first table: those that were asked for, and what is below 1 of coverage."""
+    lacking = unscored_main(evaluations, present)
+    asked = [*asked, *(name for item in evaluations for name in requested_metrics(item.suite))]
+    rows = [row for item in evaluations for row in item.rows]
+    partial = [name for name in _COVERAGES if any((row.values.get(name) or 0.0) < 1 for row in rows)]
+    if lacking:
+        partial.remove("coverage")  # a line says that it is 0
+    wanted = ("ans_acc", *(_WITHOUT_MAIN if lacking else ()), *asked, *partial)
+    return [name for name in dict.fromkeys(wanted) if name in present and name != main]
 
 
 def _lead_sentence(
@@ -90,7 +113,7 @@ def _lead_sentence(
     bests: Mapping[str, str],
     gaps: Mapping[_Group, _Gap],
 ) -> str:
-    """Return in one sentence who leads, by how much, whether that is sure, and where the leader's loss is.
+    """Return in one sentence who leads, by how much, and whether that is sure.
 
     It is of full RAG, or of the last setting that anyone has answered whole; empty where nobody has, or where neither a
     higher nor a lower score is better.
@@ -103,28 +126,28 @@ def _lead_sentence(
     rivals = {model: item for model, (item, _) in others.items() if _is_ahead(item, metric)}
     second = _best([column_of(rows_of[setting, model], metric, model) for model in others], metric)
     has_lead = bool(others) and all(_is_sure(item) for item in others.values())
+    inside = f" in {setting}" if setting else ""
     if second is None:
-        opening = f"{best} has {main} {score} in {setting}"
+        opening = f"{best} has {main} {score}{inside}"
     elif rivals:
         rival = max(rivals, key=lambda model: abs(rivals[model].value or 0.0))
         shared = f"on the {rivals[rival].n_values} tasks that both scored {rival} is"
         gap = _how_sure(*others[rival])
-        opening = f"{best} has the best mean {main} {score} in {setting}, but {shared} {gap}"
+        opening = f"{best} has the best mean {main} {score}{inside}, but {shared} {gap}"
     elif _is_equal(others[second]):
         equal = [model for model in others if model != second and _is_equal(others[model])]
         last = f" and {second}" if not equal else f", {second} and {len(equal)} more"
-        opening = f"{best}{last} share the best mean {main} {score} in {setting}"
+        opening = f"{best}{last} share the best mean {main} {score}{inside}"
     else:
-        words = f"leads in {setting} with" if has_lead else "has the best mean"
-        where = "" if has_lead else f" in {setting}"
+        words = f"leads{inside} with" if has_lead else "has the best mean"
+        where = "" if has_lead else inside
         is_paired = others[second][0].value is not None
         ahead = _how_sure(*others[second], f" of {second}") if is_paired else f"and {second} answered other tasks"
         opening = f"{best} {words} {main} {score}{where}, {ahead}"
     behind = {name: gaps[name, best] for name in bests if (name, best) in gaps}
     elsewhere = [name for name, gap in behind.items() if _is_sure(gap) and not _is_ahead(gap[0], metric)]
     leads = "".join(f"; in {name} {bests[name]} leads" for name in elsewhere)
-    (leader,) = [item for item in evaluations if item.model == best][:1]
-    return f"{opening}{leads}{largest_loss(leader, main)}."
+    return f"{opening}{leads}."
 
 
 def _is_equal(found: _Gap) -> bool:
@@ -165,8 +188,12 @@ def unscored_sentence(evaluation: Evaluation, lacking: str) -> str:
 
 
 def _rows_of(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswer]]:
-    """Return setting and model -> rows: settings in their order, and in each the baselines last."""
-    return dict(by_setting(sorted(evaluations, key=lambda item: is_baseline(item.model))))
+    """Return setting and model -> rows: settings in their order, and in each the baselines last.
+
+    The setting of rows of one's own is empty: they have none.
+    """
+    found = by_setting(sorted(evaluations, key=lambda item: is_baseline(item.model)))
+    return {("" if evaluations[0].kind[0] == ROWS else key[0], key[1]): rows for key, rows in found}
 
 
 def _differences(
@@ -178,12 +205,12 @@ def _differences(
     bests: dict[str, str] = {}
     pairs: list[Comparison] = []
     n_more = 0
-    for setting in Setting:
-        inside = {model: rows for (name, model), rows in ranked.items() if name == setting.value}
-        columns = [column_of(rows, metric, model, group=setting.value) for model, rows in inside.items()]
+    for setting in dict.fromkeys(name for name, _ in ranked):
+        inside = {model: rows for (name, model), rows in ranked.items() if name == setting}
+        columns = [column_of(rows, metric, model, group=setting) for model, rows in inside.items()]
         best = _best(columns, metric)
         if best is not None:
-            bests[setting.value] = best
+            bests[setting] = best
         if best is not None and len(columns) > 1:
             pairs += compare_columns(columns, best).pairs
             n_more += pairs_without_best(len(columns))
@@ -207,7 +234,7 @@ def _difference(found: Estimate, p: float | None, *, is_ahead: bool) -> str:
     gap = fixed(found.value) + (f" in its favour on the {found.n_values} tasks that both scored" if is_ahead else "")
     if p is None:
         return f"{gap}, not tested ({found.reason})"
-    return f"{gap}, {'significant' if p <= LEVEL else 'not significant'} (p {p_text(p)})"
+    return f"{gap} (p {p_text(p)})"
 
 
 def _distrust(
@@ -220,12 +247,13 @@ def _distrust(
     """Yield a sentence for each thing to distrust."""
     if evaluations[0].kind[0].endswith("(sample)"):
         yield SAMPLE_WARNING
-    yield from decision_lines(evaluations)
     if no_main := unscored_main(evaluations, present):
         yield f"{unscored_sentence(evaluations[0], no_main)}, so {main} ranks."
-    few = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if n_tasks[key] is not None}
+    few = {key: f"{len(rows_of[key])} of {n}" for key, n in n_tasks.items() if n is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
-    unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in rows_of.items()}
+    is_listed = evaluations[0].kind[0] == ROWS and len(evaluations) == 1  # its table has every score's own count
+    shown = {} if is_listed else rows_of
+    unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in shown.items()}
     yield from _listed(
         f"Coverage: {main} is missing for some responses",
         {key: f"{n} of {len(rows_of[key])}" for key, n in unscored.items() if n},
@@ -246,18 +274,36 @@ def doubt_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a sentence for each reason to distrust answers or verdicts, whatever they are used for."""
     rows_of = _rows_of(evaluations)
     yield from anchor_lines(evaluations)
-    yield from repeat_lines(evaluations)
+    yield from verdict_lines(evaluations)
     yield from implausible_lines(evaluations)
+    yield from _twin_lines(rows_of)
+    cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
+    yield from _listed("Prompts that did not fit", cut)
+
+
+def doubts_and_remarks(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield reasons to distrust answers or verdicts, then how they were made otherwise than usual."""
+    yield from doubt_lines(evaluations)
+    yield from remark_lines(evaluations)
+
+
+def remark_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield a sentence for each way in which answers or verdicts were made otherwise than usual."""
+    yield from repeat_lines(evaluations)
     saw = {
-        key: [value for row in rows if (value := row.values.get(FOLLOWED)) is not None] for key, rows in rows_of.items()
+        key: [value for row in rows if (value := row.values.get(FOLLOWED)) is not None]
+        for key, rows in _rows_of(evaluations).items()
     }
     yield from _listed(
         "Injected passages, so not to be set beside runs without; answers that follow the one they saw",
         {key: f"{round(sum(values))} of {len(values)}" for key, values in saw.items() if values},
     )
-    yield from _twin_lines(rows_of)
-    cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
-    yield from _listed("Prompts that did not fit", cut)
+
+
+def remarks_table(evaluations: Sequence[Evaluation]) -> list[Table]:
+    """Return the remarks on until-decided judging, repeats and injected passages, a row each; none without any."""
+    lines = [*decision_lines(evaluations), *remark_lines(evaluations)]
+    return [Table("Remarks", ("remark",), tuple((line,) for line in lines))] if lines else []
 
 
 _NEARLY_ALL = 0.9
@@ -274,7 +320,8 @@ def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[st
         shared = first.keys() & second.keys() if setting == other_setting else set()
         n_same = sum(first[task_id] == second[task_id] for task_id in shared)
         if len(shared) >= MIN_CLUSTERS and n_same >= _NEARLY_ALL * len(shared):
-            yield f"Same answers: {one} and {other} in {setting}, word for word in {n_same} of {len(shared)} tasks."
+            inside = f" in {setting}" if setting else ""
+            yield f"Same answers: {one} and {other}{inside}, word for word in {n_same} of {len(shared)} tasks."
 
 
 def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
@@ -308,13 +355,13 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     Where no response has the main score, a sentence below says so in the place of a coverage of 0.
     """
     if evaluation.kind[0] == ROWS:
-        return _rows_section(evaluation)
+        return Section(f"Your rows: {evaluation.model}", {}, (_rows_table(evaluation),))
     rows = evaluation.rows
     valued = {name for row in rows for name, value in row.values.items() if value is not None}
     present = {metric.name: metric for metric in evaluation.metrics if metric.name in valued}
     main = [name for name in present if name not in _BESIDE][:1]
     lacking = unscored_main([evaluation], present)
-    names = [*main, *(name for name in _BESIDE if name in present and not (lacking and name == "coverage"))]
+    names = [*main, *_beside([evaluation], present, "".join(main))]
     cells = (mean_of(rows, name, present[name].bounds) for name in names)
     line: tuple[Cell, ...] = (rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells)
     legend = (f"{unscored_sentence(evaluation, lacking)}." if lacking else "", turn_error_sentence([evaluation]))
@@ -325,15 +372,16 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     return Section(evaluation.kind[0], {}, (table, *did))
 
 
-def _rows_section(evaluation: Evaluation) -> Section:
+def _rows_table(evaluation: Evaluation) -> Table:
     """Return every score that rows of one's own have, a line each: no single one of them is the main score."""
     rows = evaluation.rows
     names = {name for row in rows for name in row.values} - set(_BESIDE)
-    lines = _described(rows, [metric for metric in evaluation.metrics if metric.name in names])
+    asked = requested_metrics(evaluation.suite)
+    metrics = [metric for metric in evaluation.metrics if metric.name in names]
+    lines = _described(rows, sorted(metrics, key=lambda metric: metric.name not in asked))
     n = len({row.task.conversation_id for row in rows})
     few = f"Fewer than {MIN_CLUSTERS} conversations, so no intervals: {n} (docs/statistics.md)."
-    table = Table("Scores", _DESCRIBED, lines, legend=(few,) if n < MIN_CLUSTERS else ())
-    return Section(f"Your rows: {evaluation.model}", {}, (table,))
+    return Table("Scores", _DESCRIBED, lines, legend=(few,) if n < MIN_CLUSTERS else ())
 
 
 _DESCRIBED = ("metric", "score", "what it is")
@@ -358,8 +406,9 @@ _PLAUSIBILITY_NOTE = (
 
 def implausible_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield one line for each check that found anything, with an example."""
-    for (setting, model), rows in by_setting(evaluations):
-        yield from (f"Implausible: {model} in {setting}: {item}." for item in checked_answers(rows).summary)
+    for (setting, model), rows in _rows_of(evaluations).items():
+        where = f"{model} in {setting}" if setting else model
+        yield from (f"Implausible: {where}: {item}." for item in checked_answers(rows).summary)
 
 
 def plausibility_table(evaluations: Sequence[Evaluation]) -> list[Table]:

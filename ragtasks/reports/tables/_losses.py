@@ -47,7 +47,7 @@ _FAILURES = (ANSWERED, REFUSED, MISSED, NOT_USED)
 _ONLY_WITH_TASKS = (NO_IDK, OTHER)
 N_EXAMPLES = 3
 """Tasks named for each kind of loss or error."""
-_MAX_MODELS, _MAX_CLASSES = 3, 3  # of models and of classes in one line
+_MAX_MODELS = 3  # in one line
 _HAVE_ANSWERS = (Answerability.ANSWERABLE.value, Answerability.PARTIAL.value)
 _COLUMNS = ("class", "tasks", "share", "contribution", "mean loss", "reference shown", "examples")
 _LEGEND = (
@@ -113,7 +113,7 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str) -> list[Table]:
 
 
 def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
-    """Return in one line what each model loses from `reference` to `full_rag`, and its largest classes."""
+    """Return in one line what each model loses from `reference` to `full_rag`, and where it loses most."""
     if _is_undirected(evaluations[0], metric):
         return ""
     models = [item for item in evaluations if not is_baseline(item.model)] or evaluations
@@ -128,34 +128,16 @@ def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
     return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(summaries[:_MAX_MODELS])}{more}."
 
 
-def largest_loss(evaluation: Evaluation, metric: str) -> str:
-    """Return, to go on a sentence, what a model loses most by from `reference` to `full_rag`; empty if not known."""
-    split = _split(evaluation, metric)
-    if _is_undirected(evaluation, metric) or not split.losses:
-        return ""
-    parts = split.parts
-    name = max(_PHRASES, key=lambda name: parts[name])
-    if float(fixed(parts[name])) <= 0:
-        return f"; against the reference passages {evaluation.model} loses nothing"
-    lost = f"{_PHRASES[name]} ({fixed(parts[name])})"
-    return f"; against the reference passages {evaluation.model} loses most {lost}"
-
-
 def _summary(split: _ModelLosses) -> str:
-    """Return what a model loses; what its classes lose and gain apart, where some gain: these add up to the whole."""
+    """Return what a model loses or gains, and the class that loses most; the tables have the other classes."""
     parts = split.parts
     whole = math.fsum(parts.values())
-    lost = sorted((name for name in parts if float(fixed(parts[name])) > 0), key=lambda name: -parts[name])
-    reasons = [f"{name} {fixed(parts[name])}" for name in lost[:_MAX_CLASSES]]
-    if more := lost[_MAX_CLASSES:]:
-        reasons.append(f"{len(more)} more {fixed(math.fsum(parts[name] for name in more))}")
-    because = f" ({', '.join(reasons)})" if reasons else ""
-    gained = math.fsum(-part for part in parts.values() if part < 0)
     change = f"{'loses' if whole > 0 else 'gains'} {fixed(abs(whole))}" if float(fixed(whole)) else "loses nothing"
-    total = f"{split.model} {change}"
-    if not lost or not float(fixed(gained)):
-        return f"{total}{because}"
-    return f"{total}: {fixed(whole + gained)} lost{because}, {fixed(gained)} gained"
+    name = max(_PHRASES, key=lambda name: parts[name])
+    if float(fixed(parts[name])) <= 0:
+        return f"{split.model} {change}"
+    most = "most" if whole > 0 and float(fixed(whole)) else "but some"
+    return f"{split.model} {change}, {most} {_PHRASES[name]} ({fixed(parts[name])})"
 
 
 def failure_kind(row: ScoredAnswer, loss: float | None = None) -> str:

@@ -95,10 +95,14 @@ def _remark(found: Repeatability) -> str:
     return "; ".join(filter(None, (found.reason, shifts, lost)))
 
 
-def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+def verdict_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a sentence for each thing that the verdicts themselves give reason to distrust."""
     yield from _constant_or_low(evaluations)
     yield from _served(evaluations)
+
+
+def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield a sentence for each model and setting whose answers were judged again."""
     # What ends in _raw has the same verdicts, not conditioned: the table has it.
     shown = (item for item in repeated_scores(evaluations) if not item.metric.name.endswith("_raw"))
     for (model, setting), items in grouped(shown, lambda item: (item.model, item.setting)).items():

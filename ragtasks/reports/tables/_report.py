@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from ragtasks.benchmarks import ROWS
 from ragtasks.benchmarks.mtrag import RatedResponse
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import CITED_PRECISION, CITED_RECALL, RANKED_BY, SUPPORT_SCORES, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
-from ragtasks.reports.tables._conclusion import conclusion, plausibility_table
+from ragtasks.reports.tables._conclusion import conclusion, plausibility_table, remarks_table
 from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
 from ragtasks.reports.tables._paper import conditioning_table, paper_tables
@@ -48,6 +49,7 @@ from ragtasks.results import (
     shortened_prompts,
 )
 from ragtasks.statistics import MIN_CLUSTERS
+from ragtasks.suites import requested_metrics
 from ragtasks.tables import ALL, Cell, Section, Table, Value, table_of
 
 _SETTINGS = tuple(setting.value for setting in Setting)
@@ -108,10 +110,23 @@ def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
     return sections
 
 
+_BRIEF = {"encoder of BERTScore": "encoder", "IDK detector": "refusals by", "retriever": "retriever"}
+_INTERVALS = "95 % intervals"
+_ONLY_FULL = {*_BRIEF, "data revision", "metrics", "rubrics", "profiles", "prompts that did not fit"}
+
+
+def brief_provenance(provenance: Mapping[str, str]) -> dict[str, str]:
+    """Return what scores depend on as one line: what made them, and what differs between the models."""
+    made = ", ".join(f"{word} {provenance[name]}" for name, word in _BRIEF.items() if name in provenance)
+    others = {name: text for name, text in provenance.items() if name not in {*_ONLY_FULL, _INTERVALS}}
+    intervals = {_INTERVALS: "over conversations"} if _INTERVALS in provenance else {}
+    return {**({"scored with": made} if made else {}), **intervals, **others}
+
+
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     present = _present(given)
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
-    opening, sentence = conclusion(given, present, metrics[0]) if metrics else (None, "")
+    opening, sentence = conclusion(given, present, metrics[0], metrics[1:]) if metrics else (None, "")
     tables = [] if opening and options.only_conclusion else _tables(given, present, metrics, options)
     provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given)}
     tables += [*added_tables(options.tables, given), *([people_table(given, options.rated)] if options.rated else [])]
@@ -132,6 +147,7 @@ def _tables(
         *_citations(given, present),
         *usage_table(given, present[metrics[0]] if metrics else None),
         *plausibility_table(given),
+        *remarks_table(given),
         *turn_error_tables(given),
         *_ranking(overview[0]),
         *paper_tables(given, present),
@@ -169,12 +185,16 @@ def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
     said = {item.model: shortened_prompts(item.provenance.values()) for item in evaluations}
     shortened = ", ".join(f"{model}: {text}" for model, text in said.items() if text)
     cut = {"prompts that did not fit": shortened} if shortened else {}
-    return {**cut, **(profiles if has_profiles else {}), "95 % intervals": intervals}
+    return {**cut, **(profiles if has_profiles else {}), _INTERVALS: intervals}
 
 
 def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
     """Yield the settings side by side, on all their tasks and on those that all of them share (paper, Table 5)."""
-    notes = [missing_baselines(evaluations), empty_note(present.values()) if _has_empty(evaluations) else ""]
+    is_own = evaluations[0].kind[0] == ROWS
+    notes = [
+        "" if is_own else missing_baselines(evaluations),
+        empty_note(present.values()) if _has_empty(evaluations) else "",
+    ]
     yield _overview_table(evaluations, present, None, "By setting", " ".join(filter(None, notes)))
     tasks_of: dict[str, set[str]] = {}
     for (setting, _), rows in by_setting(evaluations):
@@ -192,8 +212,11 @@ def _has_empty(evaluations: Sequence[Evaluation]) -> bool:
 def _overview_table(
     evaluations: Sequence[Evaluation], present: Mapping[str, Metric], only: frozenset[str] | None, title: str, note: str
 ) -> Table:
+    is_own = evaluations[0].kind[0] == ROWS
     names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
-    columns = names or list(present)[:_MOST_OVERVIEW]
+    valued = [name for name in present if not (is_own and name == "coverage")]
+    asked = [name for item in evaluations for name in requested_metrics(item.suite) if name in present]
+    columns = list(dict.fromkeys([*(names or valued[:_MOST_OVERVIEW]), *asked]))
     if _has_empty(evaluations) and EMPTY not in columns:
         columns.append(EMPTY)
     offered = offered_tasks(evaluations)
@@ -203,7 +226,9 @@ def _overview_table(
         scores = [mean_of(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
         rows.append((n_tasks is not None, (setting, model, len(chosen), *scores)))
     rows.sort(key=lambda row: (_SETTINGS.index(str(row[1][0])), row[0]))
-    return Table(title, ("setting", "model", "n", *columns), tuple(cells for _, cells in rows), note)
+    heads = ("setting", "model", "n", *columns)
+    # Rows of one's own have no setting.
+    return Table("Scores" if is_own else title, heads[is_own:], tuple(cells[is_own:] for _, cells in rows), note)
 
 
 def _citations(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
@@ -253,7 +278,8 @@ def _by_dimension(evaluations: Sequence[Evaluation], metric: Metric, setting: st
     heads = ("dimension", "value", "n", *(model for model, *_ in chosen))
     splits = any(dimension == "passages" for dimension, *_ in lines)
     note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
-    return Table(f"{metric.name} in setting {setting}", heads, tuple(lines), note)
+    inside = "" if evaluations[0].kind[0] == ROWS else f" in setting {setting}"
+    return Table(f"{metric.name}{inside}", heads, tuple(lines), note)
 
 
 # Tables that a report has where a user asks for them by name: one of ours, and those that other packages add.

@@ -159,13 +159,14 @@ def sentence(rows: Sequence[ScoredAnswer], model: str = "m") -> str:
     return loss_sentence([evaluation(rows, model)], METRIC).partition(f"{METRIC}): ")[2]
 
 
-def test_the_sentence_says_apart_what_is_lost_and_what_is_gained_back() -> None:
+def test_the_sentence_has_the_whole_change_and_the_class_that_loses_most() -> None:
     fallen = pair("a", 1.0, 0.0, n_found=0) + pair("b", 1.0, 0.5)
     risen = pair("c", 0.0, 1.0) + pair("d", 0.5, 0.5)
-    assert sentence(fallen) == f"m loses 0.750 ({MISSED} 0.500, {NOT_USED} 0.250)."
-    assert sentence(fallen + risen) == f"m loses 0.125: 0.375 lost ({MISSED} 0.250, {NOT_USED} 0.125), 0.250 gained."
-    assert sentence(fallen[2:] + risen) == f"m gains 0.167: 0.167 lost ({NOT_USED} 0.167), 0.333 gained."
-    assert sentence(fallen[:2] + risen[:2]) == f"m loses nothing: 0.500 lost ({MISSED} 0.500), 0.500 gained."
+    missed, unused = "where retrieval missed the answer", "where it was shown the answer and did not use it"
+    assert sentence(fallen) == f"m loses 0.750, most {missed} (0.500)."
+    assert sentence(fallen + risen) == f"m loses 0.125, most {missed} (0.250)."
+    assert sentence(fallen[2:] + risen) == f"m gains 0.167, but some {unused} (0.167)."
+    assert sentence(fallen[:2] + risen[:2]) == f"m loses nothing, but some {missed} (0.500)."
     assert sentence(risen) == "m gains 0.500."
 
 
@@ -182,7 +183,7 @@ _TASKS = st.tuples(
 
 
 @given(st.lists(_TASKS, min_size=1, max_size=12))
-def test_the_parts_of_the_sentence_add_up_to_the_whole(tasks: list[tuple[int, int, str, str, int]]) -> None:
+def test_the_sentence_has_the_mean_loss(tasks: list[tuple[int, int, str, str, int]]) -> None:
     rows = []
     for n, (before, after, label, idk, n_found) in enumerate(tasks):
         rows += pair(str(n), before / 10, after / 10, answerability=label, idk=idk, n_found=n_found)
@@ -191,12 +192,6 @@ def test_the_parts_of_the_sentence_add_up_to_the_whole(tasks: list[tuple[int, in
     assert head
     whole = 0.0 if head[2] == "nothing" else float(head[2]) * (1 if head[1] == "loses" else -1)
     assert whole == pytest.approx(sum(before - after for before, after, *_ in tasks) / 10 / len(tasks), abs=0.0006)
-    sums = re.search(r": ([\d.]+) lost .*?, ([\d.]+) gained", text)
-    lost, gained = (float(sums[1]), float(sums[2])) if sums else (max(whole, 0.0), max(-whole, 0.0))
-    assert lost - gained == pytest.approx(whole, abs=0.0016)
-    if reasons := re.search(r"\((.*)\)", text):
-        parts = [float(part) for part in re.findall(r" (\d\.\d{3})", reasons[1])]
-        assert math.fsum(parts) == pytest.approx(lost, abs=0.0005 * len(parts) + 0.0006)
 
 
 def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
