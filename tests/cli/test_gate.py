@@ -306,7 +306,7 @@ def test_the_workflow_on_the_page_gates_what_it_scores() -> None:
     (job,) = workflow["jobs"].values()
     commands = [line.strip() for step in job["steps"] for line in step.get("run", "").splitlines()]
     programs = [line.split()[:2] for line in commands if line.startswith("ragtasks ")]
-    assert [name for _, name in programs] == ["tasks", "score", "gate"]
+    assert [name for _, name in programs] == ["data", "tasks", "score", "gate"]
     known = {option for item in get_command(app).commands["gate"].params for option in item.opts}
     (gate,) = (line for line in commands if line.startswith("ragtasks gate"))
     assert {word for word in gate.split() if word.startswith("--")} <= known
