@@ -97,7 +97,7 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     names: Annotated[
         list[str],
         typer.Argument(
-            help="Runs: files (TREC, JSON lines of MTRAGEval, MultiHop-RAG's results), stored runs, `official`."
+            help="Runs: files (TREC, JSON, also compressed), MultiHop-RAG's results, stored runs, `official`."
         ),
     ],
     benchmark: BENCHMARK = "mtrag",
@@ -107,7 +107,8 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     domain: Annotated[list[str] | None, typer.Option(help="Judge this domain only; repeatable.")] = None,
     measures: Annotated[
-        list[str] | None, typer.Option(help="Such as nDCG@20,R@100: measures as ir_measures writes them; repeatable.")
+        list[str] | None,
+        typer.Option(help="Such as 'nDCG@20 R@100 RR@10': measures as ir_measures writes them; repeatable."),
     ] = None,
     form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
@@ -120,9 +121,12 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
     from retrieval_cache import evaluate_runs, judge_files, judge_runs, query_rows, retrieval_section
 
-    # A comma inside of brackets is the measure's own.
-    given = (name.strip() for option in measures or () for name in re.split(r",(?![^(]*\))", option))
-    metrics = [retrieval_metric(name) for name in dict.fromkeys(given) if name] or RETRIEVAL_METRICS
+    # `--measures R@5 nDCG@10`: the shell hands the second on as a run, whose name never contains an `@`.
+    further = [name for name in names if measures and "@" in name and not Path(name).exists()]
+    names = [name for name in names if name not in further]
+    # A comma or blank inside of brackets is the measure's own.
+    given = (name for option in (*(measures or ()), *further) for name in re.split(r"[,\s]+(?![^(]*\))", option))
+    metrics = list(dict.fromkeys(retrieval_metric(name) for name in given if name)) or RETRIEVAL_METRICS
     place = retrieval_place(benchmark, data)
     if not (qrels or measures or per_query):
         put(render([evaluate_runs(place, names, domain or ())], form), output)

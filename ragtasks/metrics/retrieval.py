@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
-from ragtasks.files import Ranked, Run
+from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.languages import ENGLISH
 from ragtasks.metrics._metric import Metric, Scores
 from ragtasks.metrics.lexical import word_count
@@ -90,31 +90,53 @@ class RunScores:
 def retrieval_metric(name: str) -> RetrievalMetric:
     """Return the metric of a name in `RETRIEVAL_METRICS`, or in the notation of ir-measures, such as `nDCG@20`.
 
+    Names of trec_eval, mteb and ranx, such as `ndcg_cut_20` and `mrr_at_10`, mean the same measures.
+
     Raises:
-        ConfigurationError: neither, or a measure that trec_eval does not compute.
+        ConfigurationError: neither, or a measure that is not computed here.
         MissingExtraError: the extra `retrieval` is not installed.
     """
     by_name = {metric.name: metric for metric in RETRIEVAL_METRICS}
     if name in by_name:
         return by_name[name]
-    provider = _provider()
+    providers = _providers()
     import ir_measures
 
     try:
-        measure = ir_measures.parse_measure(name.strip())
-        if not provider.supports(measure):
-            raise ValueError(f"trec_eval does not compute {measure}")
+        measure = ir_measures.parse_measure(_in_notation(name.strip()))
+        if not any(provider.supports(measure) for provider in providers):
+            raise ValueError(f"neither trec_eval nor ir-measures itself computes {measure}")
         if (k := measure.params.get("cutoff", 1)) < 1:
             raise ValueError(f"a cut-off of {k}")
     except (NameError, ValueError, TypeError, AssertionError) as error:
         raise ConfigurationError(
             "measure",
             where=name,
-            expected="a measure of trec_eval in the notation of ir-measures, such as nDCG@20, R@100, P(rel=2)@5 or AP",
+            expected="a measure in the notation of ir-measures, such as nDCG@20, R@100, RR@10, P(rel=2)@5 or AP",
             found=str(error),
             next_step=f"write it so, or take one of {', '.join(by_name)}",
         ) from error
     return RetrievalMetric(str(measure), str(measure), str(measure), None, "as ir-measures defines it")
+
+
+_OTHER_NAMES = {
+    **{"rr": "RR", "mrr": "RR", "recip_rank": "RR"},
+    **{"ap": "AP", "map": "AP", "map_cut": "AP"},
+    **{"ndcg": "nDCG", "ndcg_cut": "nDCG"},
+    **{"r": "R", "recall": "R", "p": "P", "precision": "P"},
+    **{"success": "Success", "hit": "Success", "hit_rate": "Success", "judged": "Judged"},
+}
+"""Measures as trec_eval, mteb and ranx write them, in lower case -> name in ir-measures."""
+_OTHER_NAME = re.compile(r"([a-z_]+?)(?:(?:@|_at_|[_.])([0-9]+))?", re.IGNORECASE)
+
+
+def _in_notation(name: str) -> str:
+    """Return the name of a measure in the notation of ir-measures, an unknown name as it is."""
+    found = _OTHER_NAME.fullmatch(name)
+    measure = _OTHER_NAMES.get(found[1].lower()) if found else None
+    if found is None or measure is None:
+        return name
+    return f"{measure}@{found[2]}" if found[2] else measure
 
 
 def score_run(run: Run, qrels: Iterable[Qrel], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS) -> RunScores:
@@ -187,26 +209,38 @@ def _compute(
     if not judgements:
         return {}
     values: dict[str, dict[Any, float]] = {query_id: {} for query_id in judgements}
-    for found in _provider().evaluator(list(dict.fromkeys(measures.values())), judgements).iter_calc(rankings):
-        values[found.query_id][found.measure] = float(found.value)
+    trec_eval, *others = _providers()
+    waiting = list(dict.fromkeys(measures.values()))
+    for provider in (trec_eval, *others):
+        own = [measure for measure in waiting if provider.supports(measure)]
+        waiting = [measure for measure in waiting if measure not in own]
+        given = rankings if provider is trec_eval else {key: _by_rank(of) for key, of in rankings.items() if of}
+        for found in provider.evaluator(own, judgements).iter_calc(given) if own else ():
+            values[found.query_id][found.measure] = float(found.value)
     return {query_id: {name: row[measure] for name, measure in measures.items()} for query_id, row in values.items()}
+
+
+def _by_rank(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return passage id -> a score that keeps trec_eval's order, without ties: other code has rules of its own."""
+    ordered = in_rank_order(Ranked(*item) for item in scores.items())
+    return {item.passage_id: -float(rank) for rank, item in enumerate(ordered)}
 
 
 def _measures(metrics: Sequence[RetrievalMetric]) -> dict[str, Any]:
     """Return metric name -> measure object of ir-measures."""
-    _provider()
+    _providers()
     import ir_measures
 
     families = {metric.measure: ir_measures.parse_measure(metric.measure) for metric in metrics}
     return {m.name: families[m.measure] if m.k is None else families[m.measure] @ m.k for m in metrics}
 
 
-def _provider() -> Any:
-    """Return the one backend that is used: another that ir-measures might pick orders ties its own way."""
+def _providers() -> tuple[Any, ...]:
+    """Return trec_eval's code, and the code of ir-measures for what that lacks: RR@k and Judged@k."""
     with importing("pytrec-eval-terrier and ir-measures", "retrieval", "Evaluating a run"):
         import ir_measures
         import pytrec_eval  # noqa: F401  ir-measures itself would only say that a provider is not available
-    return ir_measures.pytrec_eval
+    return ir_measures.pytrec_eval, ir_measures.msmarco, ir_measures.judged
 
 
 def score_run_ibm(run: Run, qrels: Iterable[Qrel], collections: Mapping[str, str]) -> dict[str, Score]:

@@ -129,6 +129,17 @@ def test_a_run_and_judgements_in_the_wrong_order_are_recognised_and_the_printed_
     assert "wrong order" in done.err
 
 
+def test_measures_are_separated_by_commas_or_blanks_and_a_cut_off_counts(files: tuple[Path, Path]) -> None:
+    run, qrels = files
+    options = [
+        ("--measures", "RR@1,P(rel=2, judged_only=True)@5,nDCG@10"),
+        ("--measures", " RR@1  P(rel=2, judged_only=True)@5, nDCG@10"),
+        ("--measures", "RR@1", "--measures", "P(rel=2,judged_only=True)@5\tnDCG@10"),
+        ("--measures", "RR@1", "P(rel=2,judged_only=True)@5", "nDCG@10"),
+    ]
+    assert len({evaluated(run, "--qrels", qrels, *given) for given in options}) == 1
+
+
 def test_ranks_that_repeat_or_leave_numbers_out_change_nothing(files: tuple[Path, Path]) -> None:
     run, qrels = files
     tables = set()

@@ -192,13 +192,45 @@ def test_a_measure_by_its_name_is_that_of_ir_measures(name: str) -> None:
     assert {query: row[name] for query, row in values.items()} == pytest.approx(expected)
 
 
+_GRADES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-1, 2), min_size=1)
+_TIED = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0.5, 1.0, 2.0]))
+
+
+@given(_GRADES, _TIED, st.integers(1, 9))
+def test_reciprocal_rank_and_judged_share_at_a_cut_off_equal_trec_eval(
+    grades: dict[str, int], scores: dict[str, float], k: int
+) -> None:
+    """RR@k is trec_eval's RR, 0 behind the cut-off; Judged@k its P@k where every judged passage is relevant."""
+    run, judged = {"q": {**scores}}, {"q": grades}
+    metrics = [retrieval_metric(f"RR@{k}"), retrieval_metric(f"Judged@{k}")]
+    (values,) = score_run(run_of(**run), qrels_of(judged), metrics).values.values()
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"})
+    full = evaluator.evaluate(run).get("q", {"recip_rank": 0.0})["recip_rank"]
+    assert values[f"RR@{k}"] == pytest.approx(full if full >= 1 / k - 1e-9 else 0.0)
+    as_relevant = pytrec_eval.RelevanceEvaluator({"q": dict.fromkeys(grades, 1)}, {f"P.{k}"})
+    precision = as_relevant.evaluate(run).get("q", {f"P_{k}": 0.0})[f"P_{k}"]
+    assert values[f"Judged@{k}"] == pytest.approx(precision * k / max(1, min(k, len(scores))))
+
+
+@pytest.mark.parametrize(
+    ("name", "measure"),
+    [
+        *(("mrr@10", "RR@10"), ("mrr_at_10", "RR@10"), ("recip_rank", "RR"), ("ndcg_cut_10", "nDCG@10")),
+        *(("ndcg_cut.10", "nDCG@10"), ("P_5", "P@5"), ("recall@100", "R@100"), ("map_cut_10", "AP@10")),
+        *(("MAP", "AP"), ("hit_rate@5", "Success@5"), ("NDCG@10", "nDCG@10"), ("recall_50", "R@50")),
+    ],
+)
+def test_a_measure_may_have_the_name_of_another_tool(name: str, measure: str) -> None:
+    assert retrieval_metric(name) == retrieval_metric(measure)
+
+
 def test_a_measure_under_two_names_has_both_columns() -> None:
     metrics = [retrieval_metric("recall_5"), retrieval_metric("R@5")]
     values = score_run(run_of(q={"a": 1.0}), [Qrel("q", "a", 1), Qrel("q", "b", 1)], metrics).values
     assert values == {"q": {"recall_5": 0.5, "R@5": 0.5}}
 
 
-@pytest.mark.parametrize("name", ["bogus@3", "nDCG@", "nDCG@0", "RR@10", "R@5,R@10", "", "__import__('os')"])
+@pytest.mark.parametrize("name", ["bogus@3", "nDCG@", "nDCG@0", "RR@0", "ERR@10", "R@5,R@10", "", "__import__('os')"])
 def test_what_is_no_measure_of_trec_eval_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^measure: (.|\n)*nDCG@20"):
         retrieval_metric(name)
