@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +20,7 @@ from ragtasks.cli.trec_rag import FORMS, TOPICS, check_track, write_track
 from ragtasks.config import read_evaluation_file
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
+from ragtasks.files import read_qrels, read_run, read_yaml, yaml_text
 from ragtasks.records import Setting
 from ragtasks.submissions import (
     FileForm,
@@ -107,7 +109,7 @@ def check(  # noqa: PLR0917 (one parameter an option)
         str,
         typer.Argument(
             metavar="FILE | FOLDER | RUN",
-            help="Submission, answers, rows, corpus, benchmark of your own, results, stored run, evaluation.yaml.",
+            help="Submission, answers, rows, run, qrels, corpus, benchmark of your own, results, evaluation.yaml.",
         ),
     ],
     task: Annotated[
@@ -136,11 +138,11 @@ def check(  # noqa: PLR0917 (one parameter an option)
         typer.Option(help="File to write: the answers as the track of 2024 repairs them."),
     ] = None,
 ) -> None:
-    """List every error in a submission, answers, a corpus, your own data or a run.
+    """List every error in a submission, answers, a corpus, your own data, a run or relevance judgements.
 
-    What a file is, is told by its content. Exits with 1 if there is an error.
+    The format of a file is detected from its content. Exits with 1 if there is an error.
 
-    What is not fetched is not compared, and the report says so.
+    Data that were not fetched are not compared; the report names them.
     """
     place = Path(path).expanduser()
     form = _form(place, path, task, benchmark)
@@ -180,10 +182,11 @@ def check(  # noqa: PLR0917 (one parameter an option)
 
 
 _RUN, _FOLDER, _ROWS = "a stored run", "a folder of your own", "rows of your own"
-_RESULTS, _EVALUATION = "results", "an evaluation file"
+_EVALUATION = "an evaluation file"
+_MAY_BE_ROWS = {None, FileForm.ANSWERS, FileForm.RUN, FileForm.QRELS}
 _TASKS: dict[str, SubmissionTask] = {f"MTRAGEval, task {task.value}": task for task in SubmissionTask}
 _CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
-_FILE_ENDINGS = (*_CORPUS_ENDINGS, ".jsonl", ".json", ".yaml", ".yml", ".txt", ".tsv", ".csv", ".trec")
+_TEXT_ENDINGS = (".jsonl", ".json", ".yaml", ".yml", ".txt", ".tsv", ".csv", ".trec", ".run", ".qrels")
 
 
 def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> str:
@@ -196,7 +199,7 @@ def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | 
         return _form_of_file(place, benchmark)
     if name.startswith("hf:"):
         return FileForm.CORPUS.value
-    if is_path(name) or place.suffix in _FILE_ENDINGS:  # a run's name has dots too
+    if is_path(name) or place.suffix in (*_CORPUS_ENDINGS, *_TEXT_ENDINGS):  # a run's name has dots too
         found, next_step = missing_path(place)
         raise ConfigurationError(f"{place}: {found}. Next step: {next_step}")
     return _RUN
@@ -208,32 +211,41 @@ def _form_of_folder(folder: Path) -> str:
     if (folder / "corpus.jsonl").is_file():
         return FileForm.CORPUS.value
     if next(folder.rglob("results_*.json"), None):
-        return _RESULTS
+        return FileForm.RESULTS.value
     return FileForm.CORPUS.value if any(file.name.endswith(_CORPUS_ENDINGS) for file in folder.iterdir()) else _FOLDER
 
 
 def _form_of_file(file: Path, benchmark: str | None) -> str:
     from ragtasks.results import is_own_row
 
-    if file.suffix in {".yaml", ".yml"}:
-        return _EVALUATION
-    if file.name.startswith("results_") and file.suffix == ".json":
-        return _RESULTS
-    form = FileForm.CORPUS if file.suffix in _CORPUS_ENDINGS else form_of_file(file)
-    if form in {None, FileForm.ANSWERS} and benchmark is None and is_own_row(first_object(file)):
+    if zipfile.is_zipfile(file):
+        return FileForm.CORPUS.value
+    row, form = first_object(file), form_of_file(file)
+    if form in _MAY_BE_ROWS and benchmark is None and is_own_row(row):
         return _ROWS
-    if form is None:
-        raise _unknown(file)
-    return form.value
+    if form is not None:
+        return form.value
+    if row or not _is_mapping(file):
+        raise _unknown(file, row)
+    return _EVALUATION
 
 
-def _unknown(file: Path) -> BenchmarkFileError:
-    keys = ", ".join(f"`{key}`" for key in list(first_object(file))[:10])
+def _is_mapping(file: Path) -> bool:
+    """Return whether a file is YAML with keys; a file that is named so has errors of its own."""
+    try:
+        return file.suffix in {".yaml", ".yml"} or isinstance(read_yaml(yaml_text(file))[1], dict)
+    except Exception:  # noqa: BLE001 (of the reader, whatever the file contains)
+        return False
+
+
+def _unknown(file: Path, row: Mapping[str, Any]) -> BenchmarkFileError:
+    keys = ", ".join(f"`{key}`" for key in list(row)[:10])
+    other = "none of them in its first lines" if file.stat().st_size else "an empty file"
     return BenchmarkFileError(
         "file to check",
         where=str(file),
-        expected="a first line that is an object of " + ", ".join(form.value for form in FileForm),
-        found=f"an object with {keys}" if keys else "no object",
+        expected="rows or answers, a TREC run or judgements, a corpus, results, or a submission of MTRAGEval or TREC",
+        found=f"an object with {keys}" if keys else other,
         next_step="for a submission, name its --task; for other tables, see docs/bring-your-own.md",
     )
 
@@ -286,6 +298,22 @@ def _results_pass(path: Path) -> bool:
     return True
 
 
+def _ranking_passes(file: Path) -> bool:
+    """Print what is in a file of rankings; what is wrong in it is an error with every line."""
+    run = read_run(file)
+    echo(f"{file}: no error", f"a run: {sum(map(len, run.values()))} passages for {len(run)} queries")
+    echo(*filter(None, [run.order_note(run)]), f"next: ragtasks evaluate-run {shlex.quote(str(file))} --qrels QRELS")
+    return True
+
+
+def _judgements_pass(file: Path) -> bool:
+    qrels = read_qrels(file)
+    n_queries, n_relevant = len({one.query_id for one in qrels}), sum(one.relevance > 0 for one in qrels)
+    echo(f"{file}: no error", f"{len(qrels)} judgements of {n_queries} queries, {n_relevant} relevant")
+    echo(f"next: ragtasks evaluate-run RUN --qrels {shlex.quote(str(file))}")
+    return True
+
+
 def _run_passes(path: Path) -> bool:
     """Print what is wrong with a stored run's files, beside its manifest."""
     from retrieval_cache import RunStore, verify_run
@@ -313,7 +341,9 @@ _OTHERS = {
     _RUN: _run_passes,
     _FOLDER: _folder_passes,
     _ROWS: _rows_pass,
-    _RESULTS: _results_pass,
+    FileForm.RESULTS.value: _results_pass,
+    FileForm.RUN.value: _ranking_passes,
+    FileForm.QRELS.value: _judgements_pass,
     _EVALUATION: _evaluation_passes,
 }
 

@@ -1,4 +1,4 @@
-"""What a file of JSON lines is, told by its first object: a submission of a track, a corpus, answers of one's own."""
+"""The form of a file, detected from its content: a submission of a track, a corpus, answers, a ranking, results."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import first_row, parse_json
+from ragtasks.files import first_row, trec_form
 
 
 class FileForm(str, Enum):
-    """The forms that a file of JSON lines may have."""
+    """The forms that a file may have."""
 
     TASK_A = "MTRAGEval, task A"
     TASK_B = "MTRAGEval, task B"
@@ -23,18 +23,28 @@ class FileForm(str, Enum):
     IKAT_2025 = "TREC iKAT 2025"
     CORPUS = "a corpus"
     ANSWERS = "answers to score"
+    RUN = "a run"
+    QRELS = "relevance judgements"
+    RESULTS = "results"
 
 
-_PASSAGE_IDS = ("_id", "id", "docid", "passage_id")
-_PASSAGE_TEXTS = ("text", "segment", "contents")
+_PASSAGE_IDS = frozenset({"_id", "id", "docid", "passage_id"})
+_PASSAGE_TEXTS = frozenset({"text", "segment", "contents"})
+_RESULTS_KEYS = frozenset({"results", "configs", "versions"})
+_QRELS_KEYS = frozenset({"query-id", "corpus-id", "score"})
+_TREC_FORMS = {"run": FileForm.RUN, "qrels": FileForm.QRELS, None: None}
 
 
 def form_of_file(path: Path) -> FileForm | None:
-    """Return the form of a file by its first object; None where it can be none, or cannot be read.
+    """Return the form of a file by its first object or lines; None if it has none of them, or cannot be read.
 
     Task B and C of MTRAGEval share their fields but `Collection`, which only A and C must have.
     """
     row = first_object(path)
+    return _form_of_submission(row) or _form_of_run(row) or _form_of_data(row) or _TREC_FORMS[trec_form(path)]
+
+
+def _form_of_submission(row: Mapping[str, Any]) -> FileForm | None:
     keys = row.keys()
     metadata, has_sentences = row.get("metadata"), isinstance(row.get("answer"), list)
     if isinstance(metadata, dict) and (has_sentences or "narrative_id" in metadata):
@@ -46,21 +56,13 @@ def form_of_file(path: Path) -> FileForm | None:
             return FileForm.TASK_C if "Collection" in keys else FileForm.TASK_B
         if "answer" not in keys:
             return FileForm.TASK_A
-    if keys & {"id", "task_id"} and ("answer" in keys or "predictions" in keys):
-        return FileForm.ANSWERS
-    is_passage = keys & set(_PASSAGE_IDS) and keys & set(_PASSAGE_TEXTS)
-    return FileForm.CORPUS if is_passage else _form_of_run(path, row)
+    return FileForm.ANSWERS if keys & {"id", "task_id"} and keys & {"answer", "predictions"} else None
 
 
-def _form_of_run(path: Path, row: Mapping[str, Any]) -> FileForm | None:
+def _form_of_run(row: Mapping[str, Any]) -> FileForm | None:
     """Return the year of a run of TREC iKAT; the topics of 2023 alone have numbers such as `9-1`."""
     if "turn_id" in row and "responses" in row:
         return FileForm.IKAT_2025
-    if not row and path.suffix == ".json":  # one object over many lines
-        try:
-            row = _object(path.read_bytes())
-        except OSError:
-            return None
     turns = row.get("turns")
     if "run_name" not in row or not isinstance(turns, list):
         return None
@@ -68,14 +70,25 @@ def _form_of_run(path: Path, row: Mapping[str, Any]) -> FileForm | None:
     return FileForm.IKAT_2023 if "-" in str(first.get("turn_id")) else FileForm.IKAT_2024
 
 
+def _form_of_data(row: Mapping[str, Any]) -> FileForm | None:
+    """Return the form of results, a corpus, rankings, or judgements, of which two may be one JSON object of queries."""
+    keys = row.keys()
+    forms = {
+        FileForm.RESULTS: keys >= _RESULTS_KEYS,
+        FileForm.CORPUS: keys & _PASSAGE_IDS and keys & _PASSAGE_TEXTS,
+        FileForm.RUN: keys >= {"query", "candidates"},
+        FileForm.QRELS: keys >= _QRELS_KEYS,
+    }
+    if found := next((form for form, fits in forms.items() if fits), None):
+        return found
+    scores = [score for of in row.values() if isinstance(of, dict) for score in of.values()]
+    if not scores or not all(isinstance(of, dict) for of in row.values()):
+        return None
+    if all(isinstance(score, int) for score in scores):
+        return FileForm.QRELS
+    return FileForm.RUN if all(isinstance(score, int | float) for score in scores) else None
+
+
 def first_object(path: Path) -> Mapping[str, Any]:
     """Return the first object of a file in any container; an empty one where none is."""
     return first_row(path)
-
-
-def _object(content: bytes) -> dict[str, Any]:
-    try:
-        row = parse_json(content)
-    except ValueError:
-        return {}
-    return row if isinstance(row, dict) else {}

@@ -1,4 +1,4 @@
-"""`ragtasks check` tells by what a file holds what it is, and checks it as that."""
+"""`ragtasks check` detects a file from its content, and checks it accordingly."""
 
 from __future__ import annotations
 
@@ -58,6 +58,42 @@ def test_the_first_object_says_what_a_file_is(row: Any, form: str, checked: Any)
     assert form in checked(row)[1]
 
 
+def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
+    named = {
+        "results_ag_2025.json": (json.dumps(RETRIEVED), "task A, 1 lines"),
+        "results.yaml.txt": ("model: ragtasks-oracle\nbenchmark: mtrag\n", "evaluates ragtasks-oracle on mtrag"),
+        "corpus.jsonl": ("q Q0 a 1 2.0 t\n", "a run: 1 passages for 1 queries"),
+        "results_run.json": ("q 0 a 1\nq 0 b 0\n", "2 judgements of 1 queries, 1 relevant"),
+        "passages.tsv": ("query-id\tcorpus-id\tscore\nq\tNew York\t1\n", "1 judgements of 1 queries, 1 relevant"),
+        "a.csv": ('{"q": {"a": 1.0, "b": 0.5}}', "a run: 2 passages for 1 queries"),
+        "b.gz": ('{"q": {"a": 1, "b": 0}}', "2 judgements of 1 queries, 1 relevant"),
+    }
+    for name, (text, expected) in named.items():
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+        done = run_command("check", tmp_path / name)
+        assert done.err == "", name
+        assert expected in done.out, name
+
+
+def test_a_run_is_checked_as_it_is_evaluated(tmp_path: Path) -> None:
+    run, qrels = tmp_path / "mine.run", tmp_path / "mine.qrels"
+    qrels.write_text("q 0 a 1\n", encoding="utf-8")
+
+    def both(text: str) -> tuple[str, str]:
+        run.write_text(text, encoding="utf-8")
+        checks = run_command("check", run), run_command("evaluate-run", str(run), "--qrels", str(qrels))
+        assert checks[0].status == checks[1].status
+        return checks[0].out + checks[0].err, checks[1].out + checks[1].err
+
+    first, second = both("q Q0 a 1 2.0 t\nq Q0 a 2 1.0 t\nr Q0 a 1 nan t\n")
+    assert first == second
+    assert "line 2 (q): passage 'a' appears twice" in first
+    assert "line 3: expected a finite score" in first
+    note = "in 1 of 1 queries the order of the file contradicts the scores"
+    assert all(note in text for text in both("q Q0 a 1 1.0 t\nq Q0 b 2 2.0 t\n"))
+    assert f"next: ragtasks evaluate-run {run} --qrels QRELS" in both("q Q0 a 1 1.0 t\n")[0]
+
+
 @pytest.mark.parametrize(("row", "what"), [(TREC_2024, "topic"), (TREC_2025, "narrative")])
 def test_a_file_of_trec_is_checked_without_its_topics_as_far_as_that_goes(
     row: dict[str, Any], what: str, checked: Any
@@ -97,7 +133,8 @@ def test_answers_are_read_as_score_reads_them(checked: Any) -> None:
     ("row", "options", "said"),
     [
         ({"a": 1, "b": 2}, (), "found: an object with `a`, `b`"),
-        ("nothing", (), "found: no object"),
+        ("nothing", (), "found: none of them in its first lines"),
+        ("", (), "found: an empty file"),
         (TREC_2024, ("--no-documents",), "--input, --no-documents: file.jsonl is checked as TREC RAG 2024, without"),
         (RETRIEVED, ("--set", "raggy"), "--set, --narratives, --fixed: file.jsonl is checked as MTRAGEval, task A"),
         ({"_id": "p", "text": "x"}, ("--json",), "--json: file.jsonl is checked as a corpus, without"),
