@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Union
 
 from ragtasks.benchmarks import (
@@ -41,6 +42,7 @@ from ragtasks.reports.tables import overview_sections
 from ragtasks.requirements import importing
 from ragtasks.results import (
     CONTEXTS_OF_FILE,
+    ROW_KEYS,
     AnswerReader,
     Evaluation,
     GivenAnswer,
@@ -48,7 +50,9 @@ from ragtasks.results import (
     ScoredAnswer,
     contexts_of_answers,
     evaluation_of,
+    keys_step,
     merge_evaluations,
+    named_keys,
     own_rows,
     read_evaluations,
     suite_of_answers,
@@ -265,24 +269,31 @@ def score(
 
 
 def score_rows(
-    rows: Rows, *, judges: str | Sequence[Any] = (), encoder: str | None = None, name: str = "rows", **options: Any
+    rows: Rows,
+    *,
+    judges: str | Sequence[Any] = (),
+    encoder: str | None = None,
+    name: str = "rows",
+    keys: Mapping[str, str] = MappingProxyType({}),
+    **options: Any,
 ) -> Results:
     """Return the scores of questions and answers of one's own, a row each, without any benchmark.
 
     Args:
         rows: records, or a data frame of pandas or polars, with `question` (or `messages`), `answer`, and where there
-            are any `contexts`, `reference`, `id`, `conversation_id`; docs/score-your-system.md lists all keys and the
-            names of ragas and deepeval that are read too.
+            are any `contexts`, `reference`, `id`, `conversation_id`; docs/score-your-system.md lists all keys and
+            those of other tools that are read too.
         judges: LLM judges, as of `score`.
         encoder: encoder of BERTScore, or `none`; default: the small one of the extra `semantic`.
         name: the system's name in tables.
+        keys: keys of the records that are not known, such as `{"answer": "model_output"}`.
         options: other keys of `--metadata` that concern scores, such as `metrics` and `idk`.
 
     Raises:
         ConfigurationError: an option that cannot be used, or rows with errors: all of them are listed.
         ScoringError: a part of the scoring failed; it holds the scores that there are.
     """
-    found = _read_rows(rows)
+    found = _read_rows(rows, named_keys(keys))
     config = config_from_options(dict(judges=judges, encoder=encoder, **options))
     config = config.model_copy(update={"run": CONTEXTS_OF_FILE})
     return _without_failures(Results((_scored(found.benchmark, found.contexts, found.given, config, name),)))
@@ -319,7 +330,7 @@ def _without_failures(results: Results) -> Results:
     return results
 
 
-def _read_rows(rows: Rows) -> OwnRows:
+def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
     """Return the rows of records or of a data frame; all that is wrong with them is one error."""
     problems: list[str] = []
 
@@ -328,16 +339,19 @@ def _read_rows(rows: Rows) -> OwnRows:
 
     if isinstance(rows, (Mapping, str)):
         raise ConfigurationError(f"rows: expected records or a data frame, found {type(rows).__name__}")
-    found = own_rows(enumerate(_records(rows), start=1), note)
+    records = list(_records(rows))
+    found = own_rows(enumerate(records, start=1), note, keys)
     if not problems and not found.given:
         problems.append("none")
     if problems:
+        first = next((row for row in records if isinstance(row, Mapping)), {})
+        step = "" if found.given else keys_step(ROW_KEYS.named(keys), first, "score_rows(rows, keys=...)")
         raise ConfigurationError(
             "rows",
             where="of your own",
             expected="records with `question` (or `messages`), `answer` and maybe `contexts`, `reference`, `id`",
             found=first_ones(problems, _MAX_LISTED, "; "),
-            next_step="fix these (docs/score-your-system.md lists the keys)",
+            next_step=step or "fix these (docs/score-your-system.md lists the keys)",
         )
     return found
 

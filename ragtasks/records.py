@@ -53,6 +53,8 @@ class Role(str, Enum):
 
 LANGUAGE = "language"
 """Key of `Task.extra` with the ISO 639-1 code of a task's language, or `und`; English tasks do not have it."""
+OTHER_LABELS = "other_labels"
+"""Key of a task's `extra` with further reference answers, or the labels of further annotators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,9 @@ class Task:
     def variants(self) -> tuple[Task, ...]:
         """The task as each of its annotators labelled it, this one first: a score takes the best of them.
 
-        The others stand in `extra["other_labels"]`, a `target` and an `answerability` each.
+        The others are in `extra[OTHER_LABELS]`, a `target` and an `answerability` each.
         """
-        others = self.extra.get("other_labels", ())
+        others = self.extra.get(OTHER_LABELS, ())
         return (
             self,
             *(replace(self, target=one["target"], answerability=Answerability(one["answerability"])) for one in others),

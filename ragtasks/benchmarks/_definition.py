@@ -277,7 +277,10 @@ ROWS = "rows"
 def rows_benchmark(tasks: Iterable[Task]) -> Benchmark:
     """Return the benchmark that some questions are; it lies in no folder, and its passages are those of the answers."""
     chosen = tuple(tasks)
-    asked = [[task.task_id, task.conversation_id, task.question, task.target] for task in chosen]
+    asked = [
+        [task.task_id, task.conversation_id, task.question, *(variant.target for variant in task.variants)]
+        for task in chosen
+    ]
     return Benchmark(ROWS, Path(), False, canonical_hash(asked)[:16], "", chosen, _no_contexts, suite=ROWS)
 
 

@@ -35,7 +35,7 @@ from ragtasks.benchmarks._fields import Fields, Text, typed_file
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems
-from ragtasks.records import Answerability, Message, Passage, Role, Task, task_id
+from ragtasks.records import OTHER_LABELS, Answerability, Message, Passage, Role, Task, task_id
 
 ANSWERABILITY: Mapping[str, Answerability] = {
     "directAnswer": Answerability.ANSWERABLE,
@@ -206,9 +206,7 @@ def _task(conversation_id: str, number: int, turn: _AgentTurn, seed_article: Any
             "seed_article": seed_article,
             "response_types": [label.response_type for label in turn.labels],
             "evidence": [[passage.passage_id for passage in own] for own in passages],
-            "other_labels": [
-                {"target": label.response, "answerability": label.answerability.value} for label in others
-            ],
+            OTHER_LABELS: [{"target": label.response, "answerability": label.answerability.value} for label in others],
         },
     )
 

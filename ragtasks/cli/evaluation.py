@@ -106,7 +106,7 @@ def _label(evaluation: EvaluationFile) -> str:
     from ragtasks.benchmarks import ROWS
 
     answers, named = evaluation.answers, evaluation.named_benchmark
-    if evaluation.traces is not None or (answers is not None and is_of_own_rows(answers.file, named)):
+    if evaluation.traces is not None or (answers is not None and is_of_own_rows(answers.file, named, answers.keys)):
         return ROWS
     return label_of(evaluation.tasks) if evaluation.tasks else evaluation.benchmark
 
@@ -287,8 +287,8 @@ def _inputs(place: _Session) -> list[SystemInput]:
     if evaluation.answers is not None:
         if len(settings) > 1:
             raise ConfigurationError("settings: a file of answers is of one setting; name the one that they are of")
-        file, name = evaluation.answers.file, evaluation.answers.name
-        return [input_of_file(options, file, name, evaluation.named_benchmark, *(settings or (None,)))]
+        given, setting = evaluation.answers, settings[0] if settings else None
+        return [input_of_file(options, given.file, given.name, evaluation.named_benchmark, setting, keys=given.keys)]
     system = named_system(evaluation.endpoint or {})
     return [
         SystemInput(system[0].model, place.folder, None, evaluation.benchmark, setting, system)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,6 +54,10 @@ def score(  # noqa: PLR0917 (one parameter an option)
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=KEY,...", help="Keys of your file, such as answer=response,question=inputs.query."),
+    ] = None,
     protocol: Annotated[str, typer.Option(help="Protocol of a running system: openai or plain.")] = "openai",
     output: Annotated[Path | None, typer.Option(help="Folder for the results; default: results.")] = None,
     data: DATA = None,
@@ -73,7 +78,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)
     paths = [Path(one) for one in answers]
     if is_of_track(paths):
-        given = {"name": name, "setting": setting, "dry-run": dry_run}
+        given = {"name": name, "setting": setting, "keys": keys, "dry-run": dry_run}
         score_track(paths, options, output, [key for key, value in given.items() if value])
         return
     config_from_options(options)  # its errors come before those of files
@@ -82,18 +87,23 @@ def score(  # noqa: PLR0917 (one parameter an option)
     if any(text.startswith(("http://", "https://", "{")) for text in answers):
         if len(answers) > 1:
             raise ConfigurationError("score: an address is scored alone. Next step: leave the others out")
+        if keys is not None:
+            raise ConfigurationError(
+                "--keys: is for files; what a reply contains is listed in docs/score-your-system.md"
+            )
         system, where = system_endpoint(answers[0], name or "rag-system", protocol), setting or Setting.FULL_RAG
         one = SystemInput(name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, where, system)
         _score_inputs(scoring, [one])
     elif any(map(_is_saved, _required(paths))):
-        if output is None or name is not None:
+        if output is None or name is not None or keys is not None:
             command = shlex.join(["ragtasks", "score", *answers, "--output", "again"])
             raise ConfigurationError(
                 f"results that are scored again keep their names and go to another folder. Next step: {command}"
             )
         _score_again(scoring, paths, benchmark, setting)
     else:
-        _score_inputs(scoring, [input_of_file(options, file, name, benchmark, setting) for file in paths])
+        inputs = [input_of_file(options, file, name, benchmark, setting, keys=keys or {}) for file in paths]
+        _score_inputs(scoring, inputs)
 
 
 def _required(paths: Sequence[Path]) -> Sequence[Path]:
@@ -130,6 +140,8 @@ class SystemInput:
     setting: Setting | None = None
     endpoint: tuple[Endpoint, SystemProtocol] | None = None
     """The running system; None where a file holds the answers."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of the file that the user names."""
     lines: bytes = b""
     """The rows that a file of spans came to, as JSON lines."""
 
@@ -244,7 +256,7 @@ def _answering(given: SystemInput) -> Callable[..., Any]:
     from ragtasks.scoring import System, ask_endpoint
 
     if given.endpoint is None:
-        return lambda benchmark, _config, _results: read_answers(given.source, benchmark, data_folder())
+        return lambda benchmark, _config, _results: read_answers(given.source, benchmark, data_folder(), given.keys)
     return ask_endpoint(System(*given.endpoint, secret), given.setting or Setting.FULL_RAG, run_store())
 
 
@@ -254,31 +266,38 @@ def _is_saved(path: Path) -> bool:
     return is_folder or (path.name.startswith("results_") and path.suffix == ".json")
 
 
-def is_of_own_rows(file: Path, benchmark: str | None) -> bool:
+def is_of_own_rows(file: Path, benchmark: str | None, keys: Mapping[str, str] = MappingProxyType({})) -> bool:
     """Return whether a file answers questions of its own, where a benchmark is named or not."""
     from ragtasks.benchmarks import ROWS
     from ragtasks.results import holds_own_rows
 
-    return benchmark == ROWS or (benchmark is None and file.is_file() and holds_own_rows(file))
+    return benchmark == ROWS or (benchmark is None and file.is_file() and holds_own_rows(file, keys))
 
 
 def input_of_file(
-    options: Mapping[str, Any], file: Path, name: str | None, benchmark: str | None, setting: Setting | None
+    options: Mapping[str, Any],
+    file: Path,
+    name: str | None,
+    benchmark: str | None,
+    setting: Setting | None,
+    *,
+    keys: str | Mapping[str, str],
 ) -> SystemInput:
     """Return what a file contains: spans, rows of one's own where no benchmark is named, else answers."""
-    from ragtasks.results import is_own_row, is_span, read_own_rows
+    from ragtasks.results import is_own_row, is_span, named_keys, read_own_rows
 
+    keys = named_keys(keys)
     first = first_object(file)
-    if benchmark is None and is_span(first) and not is_own_row(first):
+    if benchmark is None and is_span(first) and not is_own_row(first, keys):
         return input_of_traces(options, file, name)
     name = name or file.stem
-    if is_of_own_rows(file, benchmark):
+    if is_of_own_rows(file, benchmark, keys):
         _refuse_setting(options, file, setting)
-        rows = read_own_rows(file)
+        rows = read_own_rows(file, keys)
         if rows.unread_note:
             typer.echo(f"ragtasks: {file}: {rows.unread_note}", err=True)
         return SystemInput(name, file, rows)
-    return SystemInput(name, file, benchmark=benchmark or DEFAULT_BENCHMARK, setting=setting)
+    return SystemInput(name, file, benchmark=benchmark or DEFAULT_BENCHMARK, setting=setting, keys=keys)
 
 
 def input_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) -> SystemInput:

@@ -194,6 +194,12 @@ class FileSection(BaseModel):
     name: str | None = Field(None, min_length=1, description="the system's name in tables; default: the file's")
 
 
+class AnswersSection(FileSection):
+    """A file with the answers of one's own system, and its keys."""
+
+    keys: dict[str, str] = Field({}, description="keys of the file that are not known: {answer: response}")
+
+
 class RetrieverSection(BaseModel):
     """A retriever whose rankings are judged by the benchmark's qrels."""
 
@@ -290,7 +296,7 @@ class EvaluationFile(BaseModel):
     model: ModelSection | None = Field(
         None, description="a model, by its name alone or with these keys", json_schema_extra=_or_name
     )
-    answers: FileSection | None = Field(
+    answers: AnswersSection | None = Field(
         None, description="answers of your own system, by the file alone or so", json_schema_extra=_or_name
     )
     traces: FileSection | None = Field(

@@ -6,13 +6,17 @@ module turns them into records; only what all files share is read here: passages
 
 from __future__ import annotations
 
+import ast
 import codecs
 import io
 import json
 import math
 import re
+import tokenize
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -265,14 +269,38 @@ def labels_of(value: object) -> tuple[str, ...]:
 
 # Passages as a system of one's own writes them, in an answers file or in a reply: texts, or objects with a text.
 
-CONTEXT_IDS = ("id", "passage_id", "document_id")
-"""Keys under which a passage's id may stand; the first that is there counts."""
+CONTEXT_IDS = ("id", "passage_id", "document_id", "doc_id")
+"""Keys of a passage's id, a text or a whole number; the first with a value counts."""
 CONTEXT_TEXTS = ("text", "page_content", "content")
 """Keys under which its text may stand: ours, those of LangChain and of Haystack."""
 UNNAMED = "context-"
 """Beginning of the id of a passage that has none; its place, from 1, follows."""
 
 _EXPECTED = "a text, or an object with `text`, and texts as `id` and `title` if it has them"
+_MOST_LISTED_TEXT = 1 << 24  # characters of a list that Python printed
+
+
+def list_in(text: str) -> list[Any] | None:
+    """Return the list that a text contains as JSON, or as Python or numpy print it; None for any other text."""
+    text = text.strip()
+    if not text.startswith("[") or not text.endswith("]"):
+        return None
+    with suppress(ValueError):
+        value = parse_json(text.encode())
+        return value if isinstance(value, list) else None
+    if len(text) > _MOST_LISTED_TEXT:
+        return None
+    try:
+        with warnings.catch_warnings():  # of escapes in texts that are no list
+            warnings.simplefilter("ignore")
+            value = ast.literal_eval(text)
+            if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+                return value if isinstance(value, list) else None
+            # numpy prints no commas, and Python reads texts without commas as one.
+            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+            return [ast.literal_eval(token.string) for token in tokens if token.type == tokenize.STRING]
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError):
+        return None
 
 
 def contexts_in(value: Any) -> tuple[Passage, ...]:
@@ -288,7 +316,8 @@ def _passage(item: Any, number: int) -> Passage:
     row = {"text": item} if isinstance(item, str) else item
     if not isinstance(row, Mapping):
         raise ValueError(f"context {number}: {_EXPECTED}", type(item).__name__)
-    named = next((row[key] for key in CONTEXT_IDS if row.get(key)), f"{UNNAMED}{number}")
+    named = next((row[key] for key in CONTEXT_IDS if row.get(key) not in (None, "")), f"{UNNAMED}{number}")
+    named = str(named) if isinstance(named, int) and not isinstance(named, bool) else named
     text = next((row[key] for key in CONTEXT_TEXTS if row.get(key) is not None), None)
     parts = (named, text, row.get("title") or "", row.get("url") or "")
     wrong = [key for key, part in zip(("id", "text", "title", "url"), parts, strict=True) if not isinstance(part, str)]

@@ -56,6 +56,7 @@ from ragtasks.results._provenance import (
     tasks_text,
     why_not_anchored,
 )
+from ragtasks.results._record_keys import ROW_KEYS, keys_step, named_keys
 from ragtasks.results._saved import (
     SavedEvaluation,
     SavedTask,
@@ -90,6 +91,7 @@ __all__ = [
     "DRIFT",
     "MODEL",
     "REQUEST_FIELDS",
+    "ROW_KEYS",
     "SCORED_BY",
     "UNKNOWN",
     "USAGE_METRICS",
@@ -125,6 +127,7 @@ __all__ = [
     "is_own_row",
     "is_span",
     "joined_usage",
+    "keys_step",
     "logged_sample",
     "logged_scoring",
     "logged_values",
@@ -132,6 +135,7 @@ __all__ = [
     "merge_evaluations",
     "model_names",
     "model_of",
+    "named_keys",
     "own_history",
     "own_rows",
     "provenance_of",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ragtasks.benchmarks import (
@@ -25,7 +25,17 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, close_matches
-from ragtasks.files import OFFICIAL, USAGE_KEYS, Problems, contexts_in, json_lines, usage_in_record, used_in
+from ragtasks.files import (
+    OFFICIAL,
+    USAGE_KEYS,
+    Problems,
+    contexts_in,
+    first_row,
+    json_lines,
+    list_in,
+    usage_in_record,
+    used_in,
+)
 from ragtasks.metrics import answer_text
 from ragtasks.records import (
     Contexts,
@@ -35,6 +45,7 @@ from ragtasks.records import (
     Trajectory,
     normalise_task_id,
 )
+from ragtasks.results._record_keys import ANSWER_KEYS, RecordKeys, is_null, keys_step, value_under
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
 from ragtasks.results._scored_answer import ScoredAnswer, saved_answer
 from ragtasks.suites import AGENTIC, suite_with
@@ -166,18 +177,14 @@ def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequen
 # Files and Python programs bring the same records, so there is one reader. It looks at every record before anything
 # is said, and says everything at once.
 
-ANSWER_KEYS = {
-    "id": ("id", "task_id"),
-    "answer": ("answer", "text", "predictions"),
-    "contexts": ("contexts", "passages"),
-    "searches": ("searches",),
-    **{key: (key,) for key in USAGE_KEYS},
-}
-"""What a record holds -> its possible keys; the first with a value counts."""
-
 Note = Callable[[int, str, object, str], None]
 """Takes (number of the record from 1, what was expected, what was found, id of the task)."""
 
+_ALWAYS_LISTS = frozenset({"contexts", "searches", "messages"})
+_LISTS = _ALWAYS_LISTS | {"question", "reference"}
+"""Values that may be lists, and then are texts in a cell of a table."""
+_NUMBERS = frozenset(USAGE_KEYS) - {"currency"}
+_LIKE_A_LIST = ('["', "['", "[{")
 _FEW_FOREIGN = 3  # mistyped ids, each of which is listed
 _MOST_HINTS = 20  # comparing an id with all others takes milliseconds, and a file of another benchmark has only such
 _NEXT_STEP = (
@@ -204,25 +211,24 @@ class GivenAnswer:
 class AnswerRow:
     """One answer as a file or a program gives it, and whether it has an error."""
 
-    def __init__(self, number: int, row: Mapping[str, Any], keys: Mapping[str, tuple[str, ...]], note: Note) -> None:
-        """Read the values by what they mean.
+    def __init__(self, number: int, row: Mapping[str, Any], keys: RecordKeys, note: Note) -> None:
+        """Read the values by name.
 
         Args:
-            number: the record's place, from 1.
+            number: the record's number, from 1.
             row: the record.
-            keys: what a record holds -> its possible keys; the first with a value counts.
+            keys: the possible keys of each value; the first with a value counts.
             note: receives each error.
         """
         self.name = ""
         """Id of the task, for errors."""
         self.is_right = True
         self._number, self._note = number, note
-        self._null = [key for key in keys["answer"] if key in row and is_null(row[key])]
+        self._null = [key for key in keys.all_of("answer") if key in row and is_null(row[key])]
         self.values: dict[str, Any] = {}
-        for what, names in keys.items():
-            found = [row[key] for key in names if key in row and not is_null(row[key])]
-            if found:
-                self.values[what] = plain(found[0])
+        for name in keys.names:
+            if found := keys.present(row, name):
+                self.values[name] = _without_cell(name, plain(value_under(row, found[0])))
 
     def note(self, expected: str, found: object) -> None:
         """Note an error of the record."""
@@ -250,7 +256,10 @@ class AnswerRow:
         contexts = None
         try:
             if "contexts" in self.values:
-                contexts = contexts_in(self.values["contexts"])
+                given = self.values["contexts"]
+                if isinstance(given, str) and given.lstrip().startswith(_LIKE_A_LIST):
+                    raise ValueError("a list", f"no list: a text that begins like one, {given[:40]}...")
+                contexts = contexts_in([given] if isinstance(given, (str, Mapping)) else given)
         except ValueError as error:
             expected, found = error.args
             self.note(f"`contexts`: {expected}", found)
@@ -268,22 +277,32 @@ class AnswerRow:
             return {}
 
 
-def is_null(value: Any) -> bool:
-    """Return whether a value is null, or the NaN of a data frame."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def plain(value: Any) -> Any:
     """Return the list or number that an array or a number of numpy is."""
     as_list: Callable[[], Any] | None = getattr(value, "tolist", None) or getattr(value, "to_list", None)
     return as_list() if callable(as_list) else value
 
 
+def _without_cell(name: str, value: Any) -> Any:
+    """Return the list or the number that a cell of a table contains as text; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    if name in _NUMBERS:
+        with suppress(ValueError):
+            return float(value)
+    listed = list_in(value) if name in _LISTS else None
+    is_meant = listed is not None and (name in _ALWAYS_LISTS or all(isinstance(item, (str, dict)) for item in listed))
+    return listed if is_meant else value
+
+
 class AnswerReader:
     """Reads the records of one system's answers to one benchmark."""
 
-    def __init__(self, benchmark: Benchmark, note: Note, place: str = "line") -> None:
-        """Begin."""
+    def __init__(
+        self, benchmark: Benchmark, note: Note, place: str = "line", keys: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Begin; `keys` are those that a user names."""
+        self._keys = ANSWER_KEYS.named(keys)
         self._label, self._note, self._place = benchmark.label, note, place
         self._is_sample = benchmark.is_sample
         self._ids = _spellings(benchmark)
@@ -299,7 +318,7 @@ class AnswerReader:
         if not isinstance(row, Mapping):
             self._note(number, "an object with `id` and `answer`", type(row).__name__, "")
             return None
-        record = AnswerRow(number, row, ANSWER_KEYS, self._note)
+        record = AnswerRow(number, row, self._keys, self._note)
         record.name = self._task_id(number, record)
         answer = record.answer()
         return (record.name, answer) if record.is_right else None
@@ -366,16 +385,22 @@ def _benchmarks_with(ids: Collection[str], data: Path | None) -> list[Benchmark]
     return [benchmark for n, benchmark in n_of if n == most and n >= len(ids) / 2]
 
 
-def read_answers(file: Path, benchmark: Benchmark, data: Path | None = None) -> dict[str, GivenAnswer]:
-    """Return task id -> answer in a file of JSON lines, an object a line.
+def read_answers(
+    file: Path, benchmark: Benchmark, data: Path | None = None, keys: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, GivenAnswer]:
+    """Return task id -> answer in a file of any container, one object a task.
 
-    `data` is the data folder, where the benchmark is looked for that was answered in the place of this one.
+    `data` is the data folder, where the benchmark is looked for that was answered in the place of this one; `keys` are
+    those that a user names.
     """
     problems = Problems(file, "answers", _NEXT_STEP)
 
-    reader = AnswerReader(benchmark, problems.add)
+    reader = AnswerReader(benchmark, problems.add, keys=keys)
     given = dict(item for line, row in json_lines(problems) if (item := reader.read(line, row)))
     reader.require_answers(str(file), data)
+    if not given:
+        call = f"ragtasks score {file} --benchmark {benchmark.name} --keys {{}}"
+        problems.next_step = keys_step(ANSWER_KEYS.named(keys), first_row(file), call) or _NEXT_STEP
     problems.raise_if_any()
     return given
 

@@ -11,44 +11,34 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, rows_benchmark, with_languages
 from ragtasks.errors import close_matches
-from ragtasks.files import USAGE_KEYS, Problems, json_lines
+from ragtasks.files import Problems, first_row, json_lines
 from ragtasks.metrics import answer_text
-from ragtasks.records import Answerability, Contexts, Message, Role, Setting, Task
+from ragtasks.records import OTHER_LABELS, Answerability, Contexts, Message, Role, Setting, Task
 from ragtasks.results._given_answers import (
     CONTEXTS_OF_FILE,
     AnswerRow,
     GivenAnswer,
     Note,
-    is_null,
     plain,
 )
-
-ROW_KEYS = {
-    "question": ("question", "user_input", "input"),
-    "messages": ("messages",),
-    "answer": ("answer", "response", "actual_output"),
-    "contexts": ("contexts", "retrieved_contexts", "retrieval_context"),
-    "searches": ("searches",),
-    "reference": ("reference", "ground_truth", "expected_output"),
-    "id": ("id",),
-    "conversation_id": ("conversation_id", "session_id"),
-    "domain": ("domain",),
-    "language": ("language",),
-    **{key: (key,) for key in USAGE_KEYS},
-}
-"""What a row holds -> the keys under which it may stand; the second and third are those of ragas and deepeval."""
+from ragtasks.results._record_keys import ANSWER_KEYS, ROW_KEYS, RecordKeys, keys_step, value_under
 
 NO_CONTEXTS = "no_contexts"
 """Key of a task's `extra` that is true where the row does not say what was retrieved; `[]` says: nothing."""
 
-_ID_KEYS = frozenset({"id", "task_id"})  # what answers to the tasks of a benchmark are named by
+_NO_KEYS: Mapping[str, str] = MappingProxyType({})
+_QUESTIONS = ("question", "messages")
 _DEFAULT_DOMAIN = "rows"
 _NOT_READ_ROLES = frozenset({"system", "developer", "tool", "function"})
+_ROLE_KEYS, _TEXT_KEYS = ("role", "speaker", "type"), ("content", "text")
+"""Keys of a message: of chats, of MTRAG's files, of LangChain and ragas."""
 _ROLES = {"user": Role.USER, "human": Role.USER, "assistant": Role.ASSISTANT, "ai": Role.ASSISTANT}
+_ROLES |= {"agent": Role.ASSISTANT, "bot": Role.ASSISTANT}
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _END_OF_THINKING = "</think>"
 _NEXT_STEP = (
@@ -76,51 +66,61 @@ class OwnRows:
     @property
     def unread_note(self) -> str:
         """One line on keys that are not read, with what they may be meant for; empty where there are none."""
-        known = [key for keys in ROW_KEYS.values() for key in keys if key != "currency"]
+        known = [key for name in ROW_KEYS.names for key in ROW_KEYS.all_of(name) if key != "currency"]
         named = []
         for key, n in self.unread.items():
-            hint = close_matches(key, known)
+            hint = "" if key in known else close_matches(key, known)
             named.append(f"{key} ({n} rows{f'; {hint}' if hint.startswith('did') else ''})")
         return f"not read: {', '.join(named)}" if named else ""
 
 
-def holds_own_rows(file: Path) -> bool:
+def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
     """Return whether a file contains rows of one's own, by its first row: a question and no task of ours.
 
     Exported tasks have `messages` too, and ids such as `conversation<::>2`: with an answer added they answer the
-    benchmark that they were exported from.
+    benchmark that they were exported from. `keys` are those that a user names.
     """
     problems = Problems(file, "answers", _NEXT_STEP)
-    line, first = next(iter(json_lines(problems)), (0, None))
+    number, first = next(iter(json_lines(problems)), (0, None))
     if first is None:
         problems.raise_if_any()
-    if first is None or is_own_row(first):
+    if first is None or is_own_row(first, keys):
         return first is not None
-    if not first.keys() & _ID_KEYS:
+    if not any(value_under(first, key) for key in ANSWER_KEYS.named(keys).all_of("id")):
+        problems.next_step = keys_step(ROW_KEYS.named(keys), first, _call(file)) or _NEXT_STEP
         expected = "a `question` or `messages` (rows of your own), or an `id` (answers to the tasks of a benchmark)"
-        problems.add(line, expected, sorted(first)[:10])
+        problems.add(number, expected, sorted(first)[:10])
         problems.raise_if_any()
     return False
 
 
-def is_own_row(row: Mapping[str, Any]) -> bool:
-    """Return whether a row says what was asked, and is no exported task."""
+def is_own_row(row: Mapping[str, Any], keys: Mapping[str, str] = _NO_KEYS) -> bool:
+    """Return whether a row contains what was asked, and is neither an exported task nor a prediction for MTRAG."""
     is_exported = "messages" in row and "<::>" in str(row.get("id"))
-    return not is_exported and any(key in row for what in ("question", "messages") for key in ROW_KEYS[what])
+    is_prediction = "task_id" in row and ("predictions" in row or isinstance(row.get("input"), list))
+    table = ROW_KEYS.named(keys)
+    is_asked = any(value_under(row, key) is not None for name in _QUESTIONS for key in table.all_of(name))
+    return is_asked and not is_exported and ("question" in keys or not is_prediction)
 
 
-def read_own_rows(file: Path) -> OwnRows:
+def _call(file: Path) -> str:
+    return f"ragtasks score {file} --keys {{}}"
+
+
+def read_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
     """Return the rows of a file in any container; all its errors are reported at once, by line or row."""
     problems = Problems(file, "rows", _NEXT_STEP)
 
-    rows = own_rows(json_lines(problems), problems.add)
+    rows = own_rows(json_lines(problems), problems.add, keys)
+    if not rows.given:
+        problems.next_step = keys_step(ROW_KEYS.named(keys), first_row(file), _call(file)) or _NEXT_STEP
     problems.raise_if_any()
     return rows
 
 
-def own_rows(numbered: Iterable[tuple[int, object]], note: Note) -> OwnRows:
-    """Return rows as records; what is wrong with one is noted, and the row left out."""
-    reader = _Reader(note)
+def own_rows(numbered: Iterable[tuple[int, object]], note: Note, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
+    """Return rows as records; errors of a row are noted, and the row is left out. `keys` are those a user names."""
+    reader = _Reader(note, ROW_KEYS.named(keys))
     for number, row in numbered:
         if isinstance(row, Mapping):
             reader.read(number, row)
@@ -133,22 +133,22 @@ def own_rows(numbered: Iterable[tuple[int, object]], note: Note) -> OwnRows:
 class _Reader:
     """Reads rows one after the other: those of a conversation follow each other in their order."""
 
-    def __init__(self, note: Note) -> None:
+    def __init__(self, note: Note, keys: RecordKeys) -> None:
         self.tasks: list[Task] = []
         self.given: dict[str, GivenAnswer] = {}
         self.unread: Counter[str] = Counter()
         self.languages: dict[str, str] = {}
-        self._note = note
+        self._note, self._keys = note, keys
         self._number_of: dict[str, int] = {}
         self._history: dict[str, tuple[Message, ...]] = {}
 
     def read(self, number: int, row: Mapping[str, Any]) -> None:
         """Read one row; `number` counts from 1."""
-        item = _Row(number, row, self._note)
+        item = _Row(number, row, self._keys, self._note)
         self.unread.update(item.unread)
         conversation_id = item.text("conversation_id") or item.name
         messages = item.messages(self._history.get(conversation_id, ()))
-        answer, target, domain = item.answer(), item.text("reference"), item.domain()
+        answer, targets, domain = item.answer(), item.references(), item.domain()
         self.languages[conversation_id] = item.text("language")
         first = self._number_of.setdefault(item.name, number)
         if first != number:
@@ -158,7 +158,10 @@ class _Reader:
         reply = Message(Role.ASSISTANT, answer_text(answer.text, _END_OF_THINKING))
         self._history[conversation_id] = (*messages, reply)
         self.given[item.name] = answer
-        extra = {NO_CONTEXTS: True} if answer.passages is None else {}
+        extra: dict[str, Any] = {NO_CONTEXTS: True} if answer.passages is None else {}
+        if len(targets) > 1:
+            kind = Answerability.ANSWERABLE.value
+            extra[OTHER_LABELS] = [{"target": text, "answerability": kind} for text in targets[1:]]
         turn = sum(message.role is Role.USER for message in messages)
         self.tasks.append(
             Task(
@@ -167,7 +170,7 @@ class _Reader:
                 turn=turn,
                 domain=domain,
                 messages=messages,
-                target=target,
+                target=targets[0],
                 answerability=Answerability.ANSWERABLE,
                 extra=extra,
             )
@@ -177,13 +180,13 @@ class _Reader:
 class _Row(AnswerRow):
     """One row: an answer with its question."""
 
-    def __init__(self, number: int, row: Mapping[str, Any], note: Note) -> None:
-        super().__init__(number, row, ROW_KEYS, note)
+    def __init__(self, number: int, row: Mapping[str, Any], keys: RecordKeys, note: Note) -> None:
+        super().__init__(number, row, keys, note)
         self.name = f"row-{number}"
         self.name = self.text("id") or self.name
-        self.unread = [key for key in map(str, row) if not any(key in keys for keys in ROW_KEYS.values())]
-        for keys in ROW_KEYS.values():
-            found = [f"`{key}`" for key in keys if key in row and not is_null(row[key])]
+        self.unread = keys.unread(row)
+        for name in keys.names:
+            found = [f"`{key}`" for key in keys.present(row, name)]
             if len(found) > 1:
                 self.note(f"one of {' and '.join(found)}: they mean the same", "both")
 
@@ -197,13 +200,24 @@ class _Row(AnswerRow):
         self.note(f"`{what}`: a text", value)
         return ""
 
+    def references(self) -> tuple[str, ...]:
+        """Return the reference answers; one empty text if there are none."""
+        value = self.values.get("reference")
+        if not isinstance(value, list):
+            return (self.text("reference"),)
+        if not all(isinstance(item, str) for item in value):
+            self.note("`reference`: a text, or a list of texts", value)
+            return ("",)
+        return tuple(dict.fromkeys(item for item in value if item.strip())) or ("",)
+
     def messages(self, history: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the conversation up to the question. A final answer in it is the row's answer if no key has one."""
         if "messages" in self.values and "question" in self.values:
             self.note("`question` or `messages`", "both")
             return ()
-        if "messages" in self.values:
-            return self._conversation(self.values["messages"])
+        turns = self.values.get("messages", self.values.get("question"))
+        if "messages" in self.values or isinstance(turns, list):
+            return self._conversation(turns)
         question = self.text("question")
         if self.is_right and not question.strip():
             self.note("`question`, a text that is not blank, or `messages`", f"no question {question!r}".strip("' "))
@@ -234,10 +248,13 @@ def _spoken(value: Any) -> list[Message] | None:
         return None
     messages: list[Message] = []
     for item in map(plain, value):
-        role = str(item.get("role")).lower() if isinstance(item, Mapping) else ""
+        if not isinstance(item, Mapping):
+            return None
+        role = next((str(item[key]).lower() for key in _ROLE_KEYS if item.get(key)), "")
         if role in _NOT_READ_ROLES:
             continue
-        text = message_text(item.get("content")) if role in _ROLES else None
+        content = next((item[key] for key in _TEXT_KEYS if item.get(key) is not None), None)
+        text = message_text(content) if role in _ROLES else None
         if text is None:
             return None
         messages.append(Message(_ROLES[role], text))

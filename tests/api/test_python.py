@@ -34,7 +34,7 @@ SIGNATURES = {
     "load_benchmark": "(name, data)",
     "read_results": "(path)",
     "retrieve": "(benchmark, retriever, queries, *, name, depth, corpora)",
-    "score_rows": "(rows, *, judges, encoder, name, **options)",
+    "score_rows": "(rows, *, judges, encoder, name, keys, **options)",
     "score": "(benchmark, answers, *, setting, run, judges, encoder, name, **options)",
 }
 MEMBERS = {
@@ -225,10 +225,10 @@ def test_answers_that_cannot_be_answers_are_named(sample: ragtasks.LoadedBenchma
 
 def test_all_errors_of_answers_are_listed_at_once(sample: ragtasks.LoadedBenchmark) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        score(sample, [{"task_id": FIRST, "text": 3}, {"task_id": SECOND, "text": "x", "passages": "p"}, "text"])
+        score(sample, [{"task_id": FIRST, "text": 3}, {"task_id": SECOND, "text": "x", "passages": 5}, "text"])
     for part in (
         f"answer 1 ({FIRST}): expected `answer`: a text, found 3",
-        f"answer 2 ({SECOND}): expected `contexts`: a list, found 'str'",
+        f"answer 2 ({SECOND}): expected `contexts`: a list, found 'int'",
         "answer 3: expected an object with `id` and `answer`, found 'str'",
     ):
         assert part in str(caught.value)

@@ -71,7 +71,7 @@ def test_all_errors_are_listed_by_line(tmp_path: Path) -> None:
         {"answer": "x"},
         {"id": SECOND, "answer": "x", "contexts": [{"id": "p"}]},
         '{"id": ',
-        {"id": "sample-clapnq-01<::>3", "answer": "x", "contexts": "p"},
+        {"id": "sample-clapnq-01<::>3", "answer": "x", "contexts": 5},
         {"id": "sample-clapnq-02<::>1"},
         {"id": "sample-clapnq-02<::>2", "answer": None},
     )
@@ -86,7 +86,7 @@ def test_all_errors_are_listed_by_line(tmp_path: Path) -> None:
             ["`id`", "found no `id`"],
             ["context 1: a text, or an object with `text`", "found no text"],
             ["one JSON object"],
-            ["`contexts`: a list", "found 'str'"],
+            ["`contexts`: a list", "found 'int'"],
             ["found no `answer`"],
             ["found no text: `answer` is null"],
         ),

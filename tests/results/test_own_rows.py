@@ -13,8 +13,8 @@ import pytest
 from ragtasks.benchmarks import ROWS
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Message, Role, Setting
-from ragtasks.results import OwnRows, holds_own_rows, own_rows, read_own_rows
-from ragtasks.results._own_rows import ROW_KEYS, message_text
+from ragtasks.results import ROW_KEYS, OwnRows, holds_own_rows, own_rows, read_own_rows
+from ragtasks.results._own_rows import message_text
 from tests._messages import raises
 
 QUESTION, ANSWER = "How long may I keep a book?", "Three weeks."
@@ -68,7 +68,7 @@ def test_rows_of_ragas_and_deepeval_say_the_same(names: tuple[str, ...]) -> None
     given = rows.given["row-1"]
     assert (task.question, given.text, task.target) == (QUESTION, ANSWER, "21 days")
     assert [(item.passage_id, item.text) for item in given.passages or ()] == [("context-1", "one"), ("p", "two")]
-    assert set(names) <= {key for keys in ROW_KEYS.values() for key in keys}
+    assert set(names) <= {key for name in ROW_KEYS.names for key in ROW_KEYS.all_of(name)}
 
 
 def test_rows_of_a_conversation_follow_each_other() -> None:
@@ -143,7 +143,9 @@ def test_what_is_not_read_is_named_with_what_it_may_mean() -> None:
         ({"messages": [{"role": "assistant", "content": "hi"}], "answer": "b"}, "`messages` that end with the user's"),
         ({"messages": [{"role": "user", "content": None}], "answer": "b"}, "`messages`: a list of"),
         ({"messages": "hello", "answer": "b"}, "`messages`: a list of"),
-        ({"question": "q", "answer": "a", "contexts": "c"}, "`contexts`: a list"),
+        ({"question": "q", "answer": "a", "contexts": 5}, "`contexts`: a list"),
+        ({"question": "q", "answer": "a", "contexts": "['one', 'tw"}, "`contexts`: a list"),
+        ({"question": "q", "answer": "a", "reference": ["r", 2]}, "`reference`: a text, or a list of texts"),
         ({"question": "q", "answer": "a", "contexts": [{"id": "x"}]}, "`contexts`: context 1: a text"),
         ({"question": "q", "answer": "a", "domain": "Ein Haus"}, "`domain` in lower-case letters"),
         ({"question": "q", "answer": "a", "domain": 5}, "`domain`: a text"),
@@ -240,12 +242,12 @@ def test_a_row_that_is_wrong_is_left_out_and_the_others_are_read() -> None:
 
 
 def test_a_row_with_several_errors_names_each_with_its_id() -> None:
-    row = {"id": "x", "question": 3, "answer": [], "contexts": "c", "domain": "A", "seconds": True}
+    row = {"id": "x", "question": 3, "answer": [], "contexts": 5, "domain": "A", "seconds": True}
     problems = problems_of(row)
     assert [text.partition(":")[0].partition(" in ")[0] for _, text, _, _ in problems] == [
         *("`question`", "`answer`", "`contexts`", "`seconds`", "`domain`"),
     ]
-    assert [found for _, _, found, _ in problems] == [3, [], "str", True, "A"]
+    assert [found for _, _, found, _ in problems] == [3, [], "int", True, "A"]
     assert {row_id for *_, row_id in problems} == {"x"}
 
 

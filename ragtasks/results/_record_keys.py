@@ -1,0 +1,199 @@
+"""The keys of records: ours, those of other tools, and those that a user names.
+
+One table serves files and Python programs, rows of one's own and answers to a benchmark. Other tools are lines of the
+table, not branches of the readers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.files import USAGE_KEYS
+
+_OPTIONAL = ("contexts", "reference")
+_DEEPEST = 4  # levels of objects in which keys are looked for
+_MOST_NAMED = 12
+_SIMILAR = 0.6
+
+
+@dataclass(frozen=True)
+class RecordKeys:
+    """Where a record contains each value that is read of it."""
+
+    names: Mapping[str, tuple[str, ...]]
+    """Value -> its keys, ours first."""
+    fallback: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Value -> keys that other records use for something else: read only if none of `names` has the value."""
+    required: tuple[str, ...] = ("answer",)
+
+    def named(self, keys: Mapping[str, str]) -> RecordKeys:
+        """Return the table with the keys that a user names for some values, in place of the known ones."""
+        fallback = {name: known for name, known in self.fallback.items() if name not in keys}
+        return replace(self, names={**self.names, **{name: (key,) for name, key in keys.items()}}, fallback=fallback)
+
+    def all_of(self, name: str) -> tuple[str, ...]:
+        """Return every key of a value, the most certain first."""
+        return *self.names[name], *self.fallback.get(name, ())
+
+    def present(self, row: Mapping[str, Any], name: str) -> list[str]:
+        """Return the keys under which a record has a value."""
+        known = [key for key in self.names[name] if _has_value(row, key, name)]
+        others = [key for key in self.fallback.get(name, ()) if _has_value(row, key, name)]
+        return known or [key for key in others if not _is_ideal(row, key)][:1]
+
+    def unread(self, row: Mapping[str, Any]) -> list[str]:
+        """Return the keys of a record that have a value and are not read."""
+        used = {key for name in self.names for key in (*self.names[name], *self.present(row, name))}
+        heads = {key.partition(".")[0] for key in used if key not in row}
+        return [key for key in map(str, row) if key not in used and key not in heads and not is_null(row.get(key))]
+
+    def missing(self, row: Mapping[str, Any]) -> list[str]:
+        """Return the required values of which a record has no key; an object under one contains the value at most."""
+
+        def is_there(key: str) -> bool:
+            value = value_under(row, key)
+            return (value is not None or key in row) and not isinstance(value, Mapping)
+
+        return [name for name in self.required if not any(map(is_there, self.all_of(name)))]
+
+    def suggested(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """Return value -> the key that a user may mean, for the missing ones and for further ones that look like it."""
+        texts = [key for key, value in _leaves(row) if isinstance(value, str)]
+        unread = [key for key, _ in _leaves(row) if "." in key or key in self.unread(row)]
+        found: dict[str, str] = {}
+        missing = self.missing(row)
+        optional = [name for name in _OPTIONAL if name in self.names and not self.present(row, name)]
+        for name in (*missing, *optional):
+            free = [key for key in unread if key not in found.values()]
+            likely = [key for key in free if _last_part(key) in self.all_of(name)]
+            if name in missing:
+                likely = likely or _similar(name, free) or [key for key in free if key in texts]
+            if likely:
+                found[name] = likely[0]
+        return found
+
+
+_OWN = {
+    "question": ("question", "user_input", "input"),
+    "messages": ("messages",),
+    "answer": ("answer", "response", "actual_output"),
+    "contexts": ("contexts", "retrieved_contexts", "retrieval_context"),
+    "searches": ("searches",),
+    "reference": ("reference", "ground_truth", "expected_output"),
+    "id": ("id",),
+    "conversation_id": ("conversation_id", "session_id"),
+    "domain": ("domain",),
+    "language": ("language",),
+    **{key: (key,) for key in USAGE_KEYS},
+}
+_OTHERS = {  # RAGChecker, Azure's evaluator, the first ragas, TruLens
+    "question": ("query",),
+    "answer": ("output",),
+    "contexts": ("retrieved_context", "context"),
+    "reference": ("ground_truths", "gt_answer", "truth"),
+    "id": ("query_id",),
+}
+_IDEAL = {"context": "actual_output"}
+"""Key -> a key next to which it means something else: deepeval's `context` is the right one, which no answer had."""
+
+ROW_KEYS = RecordKeys(_OWN, _OTHERS, required=("question", "answer"))
+"""Keys of a row of one's own; the second and third are those of ragas and deepeval."""
+
+ANSWER_KEYS = RecordKeys(
+    {
+        "id": ("id", "task_id"),
+        "answer": ("answer", "text", "predictions", "response"),
+        "contexts": ("contexts", "passages"),
+        "searches": ("searches",),
+        **{key: (key,) for key in USAGE_KEYS},
+    },
+    required=("id", "answer"),
+)
+"""Keys of an answer to a benchmark; of several with a value the first counts."""
+
+
+def named_keys(given: str | Mapping[str, str]) -> dict[str, str]:
+    """Return value -> key of `answer=response,question=query`, or of such a mapping.
+
+    Raises:
+        ConfigurationError: a value that is unknown, or text in another form.
+    """
+    pairs = given.items() if isinstance(given, Mapping) else [part.partition("=")[::2] for part in given.split(",")]
+    found = {str(name).strip(): str(key).strip() for name, key in pairs}
+    known = {*ROW_KEYS.names, *ANSWER_KEYS.names}
+    for name, key in found.items():
+        if name not in known:
+            raise ConfigurationError(f"keys: no value {name!r}; {close_matches(name, known)}")
+        if not key:
+            raise ConfigurationError(
+                f"keys: {name!r} names no key. Next step: write {name}=KEY, such as answer=response"
+            )
+    return found
+
+
+def keys_step(table: RecordKeys, row: Mapping[str, Any], call: str) -> str:
+    """Return the next step if no key of a required value is known: the line to type; empty if all are known."""
+    suggested = table.suggested(row)
+    missing = table.missing(row)
+    if not missing or not suggested:
+        return ""
+    found = [key for key, _ in _leaves(row)]
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    line = ",".join(f"{name}={key}" for name, key in {**dict.fromkeys(missing, "KEY"), **suggested}.items())
+    return f"name the keys, such as `{call.format(line)}`; keys found: {', '.join(found[:_MOST_NAMED])}{more}"
+
+
+def value_under(row: Mapping[str, Any], key: str) -> Any:
+    """Return the value under a key; dots lead into objects and lists, such as `choices.0.text`. None if missing."""
+    if key in row:
+        return row[key]
+    value: Any = row
+    for part in key.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        else:
+            value = (
+                value[int(part)] if isinstance(value, list) and part.isdecimal() and int(part) < len(value) else None
+            )
+    return value
+
+
+def is_null(value: Any) -> bool:
+    """Return whether a value is null, or the NaN of a data frame."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _has_value(row: Mapping[str, Any], key: str, name: str) -> bool:
+    """Return whether there is a value; an empty cell of a table is none, unless it is the answer."""
+    value = value_under(row, key)
+    return not is_null(value) and (name == "answer" or not (isinstance(value, str) and not value))
+
+
+def _is_ideal(row: Mapping[str, Any], key: str) -> bool:
+    return _IDEAL.get(key) in row
+
+
+def _leaves(row: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield (key with dots, value) of a record and of the objects in it."""
+    for key, value in row.items():
+        if isinstance(value, Mapping) and value and depth < _DEEPEST:
+            yield from _leaves(value, f"{prefix}{key}.", depth + 1)
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _last_part(key: str) -> str:
+    return key.rpartition(".")[2].lower()
+
+
+def _similar(name: str, keys: Sequence[str]) -> list[str]:
+    """Return the keys whose last part resembles a name, or begins it: `q` is a question."""
+    near = difflib.get_close_matches(name, [_last_part(key) for key in keys], n=1, cutoff=_SIMILAR)
+    return [
+        key for key in keys if _last_part(key) in near or name in _last_part(key) or name.startswith(_last_part(key))
+    ]

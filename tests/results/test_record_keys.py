@@ -1,0 +1,186 @@
+"""Records of other tools: their keys, several references, lists in cells, and keys that a user names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pandas
+import pytest
+
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.records import Role
+from ragtasks.results import OwnRows, holds_own_rows, is_own_row, named_keys, own_rows, read_own_rows
+
+QUESTION, ANSWER = "How long is a loan?", "Three weeks."
+TEXTS = ["Books are lent for three weeks.", 'A loan, as "they" say, can\'t be renewed twice.']
+
+
+def read(row: dict[str, Any], keys: str = "") -> OwnRows:
+    problems: list[str] = []
+    found = own_rows([(1, row)], lambda *problem: problems.append(str(problem)), named_keys(keys) if keys else {})
+    assert not problems
+    return found
+
+
+def texts_of(rows: OwnRows) -> list[str]:
+    (given,) = rows.given.values()
+    return [passage.text for passage in given.passages or ()]
+
+
+TOOLS: dict[str, dict[str, Any]] = {
+    "RAGChecker": {
+        "query_id": "0",
+        "query": QUESTION,
+        "gt_answer": "21 days",
+        "response": ANSWER,
+        "retrieved_context": [{"doc_id": number, "text": text} for number, text in enumerate(TEXTS)],
+    },
+    "ragas": {"user_input": QUESTION, "retrieved_contexts": TEXTS, "response": ANSWER, "reference": "21 days"},
+    "first ragas": {"question": QUESTION, "contexts": TEXTS, "answer": ANSWER, "ground_truths": ["21 days"]},
+    "deepeval": {
+        "input": QUESTION,
+        "actual_output": ANSWER,
+        "expected_output": "21 days",
+        "retrieval_context": TEXTS,
+        "context": ["the right passage, which no answer had"],
+    },
+    "Azure": {"query": QUESTION, "response": ANSWER, "context": "\n".join(TEXTS), "ground_truth": "21 days"},
+    "Azure's first": {"question": QUESTION, "answer": ANSWER, "context": "\n".join(TEXTS), "truth": "21 days"},
+    "LangChain's documents": {
+        "question": QUESTION,
+        "answer": ANSWER,
+        "contexts": [{"page_content": text, "metadata": {"id": "x"}, "type": "Document"} for text in TEXTS],
+        "reference": "21 days",
+    },
+}
+
+
+@pytest.mark.parametrize("row", TOOLS.values(), ids=TOOLS)
+def test_a_row_of_another_tool_needs_no_option(row: dict[str, Any]) -> None:
+    assert is_own_row(row)
+    rows = read(row)
+    (task,) = rows.benchmark.tasks
+    assert (task.question, task.target) == (QUESTION, "21 days")
+    assert [given.text for given in rows.given.values()] == [ANSWER]
+    assert texts_of(rows) in (TEXTS, ["\n".join(TEXTS)])
+
+
+def test_the_right_passages_of_deepeval_are_named_and_not_read() -> None:
+    rows = read({"input": "q", "actual_output": "a", "context": TEXTS})
+    assert texts_of(rows) == []
+    assert rows.unread_note == "not read: context (1 rows)"
+
+
+def test_a_key_that_others_use_otherwise_counts_only_where_no_other_is_there() -> None:
+    rows = read({"question": QUESTION, "query": "loan length", "answer": ANSWER, "output": "raw"})
+    assert rows.benchmark.tasks[0].question == QUESTION
+    assert [given.text for given in rows.given.values()] == [ANSWER]
+    assert rows.unread_note == "not read: query (1 rows), output (1 rows)"
+
+
+def test_whole_numbers_are_ids_of_passages() -> None:
+    rows = read(
+        {"question": "q", "answer": "a", "contexts": [{"id": 17, "text": "x"}, {"document_id": 0, "text": "y"}]}
+    )
+    (given,) = rows.given.values()
+    assert [passage.passage_id for passage in given.passages or ()] == ["17", "0"]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        json.dumps(TEXTS),
+        repr(TEXTS),
+        str(numpy.array(TEXTS, dtype=object)),
+        repr([{"text": text, "metadata": {"page": None}} for text in TEXTS]),
+    ],
+    ids=["json", "python", "numpy", "objects"],
+)
+def test_a_cell_of_a_table_contains_a_list(cell: str) -> None:
+    assert texts_of(read({"question": "q", "answer": "a", "contexts": cell})) == TEXTS
+
+
+@pytest.mark.parametrize("text", ["[1] Books are lent.", "[see page 3]", "Books [are] lent."])
+def test_a_text_with_brackets_is_one_passage(text: str) -> None:
+    assert texts_of(read({"question": "q", "answer": "a", "contexts": text, "reference": text})) == [text]
+
+
+def test_a_table_of_pandas_is_read_with_lists_numbers_and_empty_cells(tmp_path: Path) -> None:
+    row = {"user_input": "q?", "response": "", "retrieved_contexts": TEXTS, "reference": None, "seconds": 1.5, "id": 7}
+    pandas.DataFrame([row, {**row, "id": 8, "response": "a", "reference": ["r", "s"]}]).to_csv(tmp_path / "t.csv")
+    rows = read_own_rows(tmp_path / "t.csv")
+    first, second = rows.benchmark.tasks
+    assert (first.task_id, first.target, rows.given["7"].text, rows.given["7"].usage) == ("7", "", "", {"seconds": 1.5})
+    assert [task.target for task in second.variants] == ["r", "s"]
+
+
+def test_every_reference_counts_and_two_lists_of_them_differ() -> None:
+    row = {"question": "q", "answer": "a", "reference": ["5 euros", "Five euros.", "5 euros", " "]}
+    (task,) = read(row).benchmark.tasks
+    assert [variant.target for variant in task.variants] == ["5 euros", "Five euros."]
+    revisions = [
+        read({**row, "reference": given}).benchmark.revision for given in ("5 euros", ["5 euros"], row["reference"])
+    ]
+    assert revisions[0] == revisions[1] != revisions[2]
+    assert read({**row, "reference": []}).benchmark.tasks[0].target == ""
+
+
+def test_turns_of_other_tools_are_a_conversation() -> None:
+    turns = [
+        {"content": "Hi?", "type": "human"},
+        {"content": "Hello.", "type": "ai"},
+        {"speaker": "user", "text": QUESTION},
+        {"speaker": "agent", "text": ANSWER},
+    ]
+    rows = read({"user_input": turns})
+    (task,) = rows.benchmark.tasks
+    assert [message.role for message in task.messages] == [Role.USER, Role.ASSISTANT, Role.USER]
+    assert [given.text for given in rows.given.values()] == [ANSWER]
+
+
+def test_predictions_for_mtrag_answer_its_tasks() -> None:
+    turns = [{"speaker": "user", "text": QUESTION}]
+    row = {"task_id": "a<::>1", "input": turns, "contexts": [], "predictions": [{"text": ANSWER}]}
+    assert not is_own_row(row)
+    assert is_own_row({"input": turns, "answer": ANSWER})
+    assert is_own_row({"task_id": "7", "input": QUESTION, "actual_output": ANSWER})
+
+
+NESTED = {"vars": {"question": QUESTION, "context": TEXTS[0]}, "response": {"output": ANSWER}, "success": True}
+
+
+def test_keys_that_a_user_names_lead_into_objects() -> None:
+    rows = read(NESTED, "question=vars.question,answer=response.output,contexts=vars.context")
+    assert rows.benchmark.tasks[0].question == QUESTION
+    assert texts_of(rows) == [TEXTS[0]]
+    assert rows.unread_note == "not read: success (1 rows)"
+    chat = {"q": QUESTION, "choices": [{"text": ANSWER}]}
+    assert [given.text for given in read(chat, "question=q,answer=choices.0.text").given.values()] == [ANSWER]
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        ({"q": QUESTION, "a": ANSWER, "n": 3}, "question=q,answer=a"),
+        ({"question": QUESTION, "model_answer": ANSWER, "lang": "en"}, "answer=model_answer"),
+        (NESTED, "question=vars.question,answer=response.output,contexts=vars.context"),
+        ({"prompt": QUESTION, "completion": ANSWER}, "question=prompt,answer=completion"),
+    ],
+)
+def test_unknown_keys_are_one_error_with_the_line_to_type(row: dict[str, Any], line: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(f"{json.dumps(row)}\n" * 2, encoding="utf-8")
+    with pytest.raises(BenchmarkFileError) as caught:
+        assert read_own_rows(file) if holds_own_rows(file) else None
+    assert f"`ragtasks score {file} --keys {line}`; keys found: " in str(caught.value)
+    read(row, line)
+
+
+def test_an_unknown_value_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'answer'"):
+        named_keys("anwser=response")
+    with pytest.raises(ConfigurationError, match="names no key"):
+        named_keys({"answer": ""})
