@@ -101,7 +101,7 @@ def _command(command: Any, words: str) -> Iterator[str]:
     yield (command.help or "").split("\f")[0].strip()
     if example := str(command.epilog or "").removeprefix("Example: "):
         yield f"\n```\n{example}\n```"
-    rows = [_option(item) for item in command.params if item.name != "help" and not getattr(item, "hidden", False)]
+    rows = [_option(item) for item in command.params if item.name != "help"]
     if rows:
         yield ""
         yield from markdown_table(("option", "meaning"), rows, is_padded=False)

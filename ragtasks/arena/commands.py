@@ -28,21 +28,28 @@ MOVED["arena"] = {"copy": "ragtasks arena ratings arena.sqlite --save votes.json
 
 TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
 """Environment variable with the token that raters enter with their name on a server reachable from other machines."""
-HOST = Annotated[str, typer.Option(help=f"Outside this machine, --typed-names needs a token in {TOKEN_VARIABLE}.")]
-PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free one.")]
+HOST = Annotated[
+    str, typer.Option(help=f"Outside this machine, --typed-names needs a token in {TOKEN_VARIABLE}.", hidden=True)
+]
+PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free port.")]
 TYPED_NAMES = Annotated[
     bool,
     typer.Option(
         "--typed-names",
         help="Admit anyone who reaches the page, under any typed name: identities are not checked. "
         "Default: invited people only.",
+        hidden=True,
     ),
 ]
 
 _RESULTS = Annotated[list[Path], typer.Argument(help="Folders of results, or predictions (JSON lines).")]
-_BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")]
-_SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; of results, the only one to take.")]
-_REFERENCE = Annotated[bool, typer.Option("--with-reference", help="Let the benchmark's own answers take part.")]
+_BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.", hidden=True)]
+_SETTING = Annotated[
+    str | None, typer.Option(help="Setting of predictions; of results, the only one to take.", hidden=True)
+]
+_REFERENCE = Annotated[
+    bool, typer.Option("--with-reference", help="Let the benchmark's own answers take part.", hidden=True)
+]
 
 
 def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting: str | None, reference: bool) -> Any:
@@ -72,7 +79,8 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     judge: JUDGES,
     output: Annotated[Path, typer.Option(help="File of votes to write, .jsonl.")],
     max_battles: Annotated[
-        int | None, typer.Option(min=1, help="Budget; battles go where win rates are least certain. Default: all.")
+        int | None,
+        typer.Option(min=1, help="Budget; battles go where win rates are least certain. Default: all.", hidden=True),
     ] = None,
     benchmark: _BENCHMARK = None,
     setting: _SETTING = None,
@@ -80,10 +88,11 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     *,
     until_decided: Annotated[
         bool,
-        typer.Option("--until-decided", help="Ask no more than it takes to tell who wins, or that it cannot be told."),
+        typer.Option("--until-decided", help="Stop when it is decided which is better.", hidden=True),
     ] = False,
     margin: Annotated[
-        float | None, typer.Option(help="Until decided: win rates that differ by less are equal; default: 0.1.")
+        float | None,
+        typer.Option(help="Until decided: win rates that differ by less are equal; default: 0.1.", hidden=True),
     ] = None,
     with_reference: _REFERENCE = False,
     form: FORMAT = Format.MARKDOWN,
@@ -157,9 +166,7 @@ def ratings(
 
 
 _DATABASE = Annotated[Path, typer.Option(help="File of votes (SQLite).")]
-_SAVED_RESULTS = Annotated[
-    list[Path] | None, typer.Argument(help="Saved answers to compare: as for `arena battle`. None: with --system only.")
-]
+_SAVED_RESULTS = Annotated[list[Path] | None, typer.Argument(help="Folders of results, or predictions (JSON lines).")]
 
 
 @commands.command(epilog="Example: ragtasks arena serve results/a results/b --raters 2")
@@ -168,18 +175,21 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     database: _DATABASE = Path("arena.sqlite"),
     host: HOST = "127.0.0.1",
     port: PORT = 8765,
-    raters: Annotated[int, typer.Option(min=1, help="Raters that each pair gets.")] = 1,
-    lease: Annotated[float, typer.Option(min=0.1, help="Minutes until an opened pair is offered to others.")] = 30.0,
+    raters: Annotated[int, typer.Option(min=1, help="Raters of each pair.")] = 1,
+    lease: Annotated[
+        float, typer.Option(min=0.1, help="Minutes until an opened pair is offered to others.", hidden=True)
+    ] = 30.0,
     system: Annotated[
         list[str] | None,
         typer.Option(
-            help='System to ask live: {"name": ..., "retriever": "bm25", "generator": {endpoint}}; repeatable.'
+            help='System to ask live: {"name": ..., "retriever": "bm25", "generator": {endpoint}}; repeatable.',
+            hidden=True,
         ),
     ] = None,
     domain: Annotated[
-        str | None, typer.Option(help="Corpus of live retrieval. Default: the benchmark's first.")
+        str | None, typer.Option(help="Corpus of live retrieval. Default: the benchmark's first.", hidden=True)
     ] = None,
-    patience: Annotated[float, typer.Option(min=1, help="Seconds that a live answer may take.")] = 120.0,
+    patience: Annotated[float, typer.Option(min=1, help="Seconds that a live answer may take.", hidden=True)] = 120.0,
     benchmark: _BENCHMARK = None,
     setting: _SETTING = None,
     data: DATA = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import gc
 import itertools
 import os
@@ -24,10 +25,44 @@ _MOST_CHARACTERS = 6_000  # of an error
 _END_CHARACTERS = 500  # where the next step stands
 
 
-class Command(TyperCommand):
-    """A command that names what is given now in the place of a former option."""
+HELP_ALL = "--help-all"
+"""Lists the options too that are declared with `hidden=True`, which a first hour does not need."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+
+class _TwoScreens:
+    """A command with a first screen of options and a full one."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option of the help, which is on no screen: its reader has found it."""
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.hidden = True
+        return option
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the options of the first screen, or all of them."""
+        shown: Any = copy.copy(self)
+        n_hidden = sum(option.hidden for option in shown.params)
+        if ctx.meta.get(HELP_ALL):
+            shown.params = [copy.copy(option) for option in shown.params]
+            for option in shown.params:
+                option.hidden = False
+        elif n_hidden:
+            shown.epilog = "\n\n".join(
+                [*filter(None, [shown.epilog]), f"{n_hidden} more options: {ctx.command_path} {HELP_ALL}"]
+            )
+        super(_TwoScreens, shown).format_help(ctx, formatter)  # type: ignore[misc]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Return the arguments that are left."""
+        ctx.meta[HELP_ALL] = HELP_ALL in args
+        return super().parse_args(ctx, args)  # type: ignore[misc]
+
+
+class Command(_TwoScreens, TyperCommand):
+    """A command that names the present form of its former options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Return the arguments that are left."""
         _refuse_moved(ctx, args, {name for one in self.params for name in one.opts})
         try:
@@ -131,11 +166,16 @@ MOVED = {
 """Command -> its former options and commands -> what is typed instead; commands of other packages add theirs."""
 
 
+def _words(context: Any) -> str:
+    """Return the words of a command as users type them, without the program's name."""
+    return " ".join(context.command_path.split()[1:])
+
+
 def _refuse_moved(context: Any, arguments: Sequence[str], known: set[str]) -> None:
     """Raise where an unknown option of a command is a key of an evaluation that `--metadata` sets, or has moved."""
     from ragtasks.config import KEYS
 
-    command = " ".join(context.command_path.split()[1:])
+    command = _words(context)
     moved = (metadata_keys(*KEYS) if command in {"compare", "gate", "score"} else {}) | MOVED.get(command, {})
     for name in (argument.partition("=")[0] for argument in arguments):
         if name in moved.keys() - known:
@@ -145,7 +185,7 @@ def _refuse_moved(context: Any, arguments: Sequence[str], known: set[str]) -> No
             raise problem
 
 
-class Group(TyperGroup):
+class Group(_TwoScreens, TyperGroup):
     """A group of commands that names the present place of a former command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -174,8 +214,10 @@ class _Commands(Group):
                 leave_out(str(error))
         return list(itertools.chain(*sections.values()))
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Return the arguments that are left for the command."""
+        for option in cast("Any", self.params):
+            option.hidden = True  # Typer adds those of shell completion
         return super().parse_args(ctx, [_renamed(argument, next(iter(args))) for argument in args])
 
 
@@ -191,9 +233,9 @@ def _renamed(argument: str, command: str) -> str:
 
 app = typer.Typer(
     cls=_Commands,
-    help="Evaluate multi-turn RAG: models of lm-evaluation-harness, your own system, retrievers.",
+    help="Evaluate multi-turn RAG: models, your own system, retrievers.",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["--help", "-h", HELP_ALL]},
 )
 
 
@@ -282,7 +324,6 @@ GROUPS = {
     "Evaluate": {
         "init": "ragtasks init --model ragtasks-extractive --data sample",
         "eval": "ragtasks eval evaluation.yaml",
-        "run": "ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results",
         "score": "ragtasks score rows.jsonl; ragtasks score results --judge openai/gpt-4o-mini --output judged",
     },
     "Retrieve": {
@@ -302,9 +343,12 @@ GROUPS = {
     "Your own data": {
         "data": "ragtasks data fetch mtrag; ragtasks data describe mtrag --data sample",
     },
+    "For lm_eval users": {
+        "run": "ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results",
+        "tasks": "ragtasks tasks list --benchmark mtrag",
+    },
     "Maintenance": {
         "judges": "ragtasks judges calibrate --judge openai/gpt-4o-mini",
-        "tasks": "ragtasks tasks list --benchmark mtrag",
         "doctor": "ragtasks doctor --model hf",
     },
 }

@@ -38,7 +38,7 @@ def fetch(
     benchmark: Annotated[str | None, typer.Argument(help="Benchmark to fetch; default: list all.")] = None,
     checkout: Annotated[Path | None, typer.Option("--from", help="Take the files from an existing checkout.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Files to fetch; repeat for several. Default: tasks.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of a mirror.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of a mirror.", hidden=True)] = None,
 ) -> None:
     """Fetch a benchmark's official files into the data folder, verified by checksum; without a name, list them."""
     from ragtasks.benchmarks.download import DEFAULT_GROUPS
@@ -140,7 +140,9 @@ def segment(  # noqa: PLR0917 (one parameter an option)
     tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
     sentences: Annotated[
         int | None,
-        typer.Option(min=1, help="Cut into segments of so many sentences, every half of that; MS MARCO V2.1 has 10."),
+        typer.Option(
+            min=1, help="Cut into segments of so many sentences, every half of that; MS MARCO V2.1 has 10.", hidden=True
+        ),
     ] = None,
 ) -> None:
     """Cut documents into passages whose ids or records keep their offsets."""

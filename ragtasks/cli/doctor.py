@@ -35,7 +35,7 @@ def doctor(
         str | None, typer.Option(help="Kind of model as in `run --model`, such as hf: check what it needs.")
     ] = None,
 ) -> None:
-    """Check what is installed, fetched and verified, and which endpoints answer.
+    """Check what is installed and fetched, and which servers answer.
 
     The last line is one next step.
     """

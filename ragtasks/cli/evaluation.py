@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, echo
+from ragtasks.cli.app import HELP_ALL, app, echo
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead
 from ragtasks.cli.options import (
     DATA,
@@ -57,7 +57,7 @@ RESULTS = Path("results")
 """Where results go if nobody says."""
 _COPY_HEAD = "# What this evaluation was asked for: the file and --set together; written by `ragtasks eval`.\n"
 
-FILE = Annotated[Path, typer.Argument(help="The evaluation, as `ragtasks init` writes it.")]
+FILE = Annotated[Path, typer.Argument(help="Evaluation, as `ragtasks init` writes it.")]
 SET = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key, such as model.limit=20.")
 ]
@@ -67,12 +67,14 @@ SET = Annotated[
 def evaluate(  # noqa: PLR0917 (one parameter an option)
     file: FILE = Path("evaluation.yaml"),
     overrides: SET = None,
-    full: Annotated[bool, typer.Option("--full", help="Print lm_eval's table of every value too.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print lm_eval's table of every value too.", hidden=True)
+    ] = False,
     force: FORCE = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
 ) -> None:
-    """Evaluate what a file names: check, run or score, then the conclusion and the page."""
+    """Run evaluation.yaml: check, evaluate, print the conclusion."""
     found = read_evaluation_file(file, overrides or ())
     subject = found.evaluation.subject
     folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
@@ -337,7 +339,6 @@ def _run_retriever(place: _Session) -> None:
 
 # `ragtasks run`: passes lm_eval's arguments on.
 
-_HELP_ALL = "--help-all"
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -350,12 +351,12 @@ def run(  # noqa: PLR0917 (one parameter an option)
     encoder: ENCODER = None,
     metrics: METRIC = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Print lm_eval's table of every value of every task too.")
+        bool, typer.Option("--full", help="Print lm_eval's table of every value too.", hidden=True)
     ] = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
 ) -> None:
-    """Evaluate a model on harness tasks: the arguments of `lm_eval run`, and these.
+    """Run harness tasks: the arguments of `lm_eval run`, and these.
 
     Of lm_eval: --model KIND, --model_args KEY=VALUE,..., --tasks NAMES,
     --limit N, --apply_chat_template and all that --help-all prints.
@@ -366,9 +367,9 @@ def run(  # noqa: PLR0917 (one parameter an option)
     ragtasks-refuse, ragtasks-refuse-on-empty.
     --for-submission B (or C) runs all tasks that `submit --task B` needs.
     """
-    if wanted := {"-h", "--help", _HELP_ALL} & set(context.args):
+    if wanted := {"-h", "--help", HELP_ALL} & set(context.args):
         echo(context.get_help())
-        if _HELP_ALL not in wanted:
+        if HELP_ALL not in wanted:
             return
     refuse_unknown_names(context.args)
     with step("loading lm_eval"):

@@ -34,37 +34,33 @@ INPUT_ERROR = 2
 
 @app.command()
 def gate(  # noqa: PLR0917 (one parameter an option)
-    results: Annotated[
-        Path | None, typer.Argument(help="Folder or file with the results of the system that is tested.")
+    results: Annotated[Path | None, typer.Argument(help="Results of the system that is tested.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Results, or a baseline's name or file.")] = None,
+    config: Annotated[Path | None, typer.Option(help="File with a section `gate`: alpha, may_differ, ...")] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="Benchmark to test, where results are of several.", hidden=True)
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="What it must not be worse than: results, or a baseline's name or file.")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="File with a section `gate`, such as evaluation.yaml: alpha, may_differ, ...")
-    ] = None,
-    benchmark: Annotated[str | None, typer.Option(help="The one to test, where results are of several.")] = None,
     margin: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC=DROP", help="Largest drop that is allowed, such as ans_acc=0.03; repeatable."),
+        typer.Option(metavar="METRIC=DROP", help="Largest allowed drop; repeatable."),
     ] = None,
     slices: Annotated[
         list[str] | None,
-        typer.Option("--slice", help="Test by domain, answerability or turn too, or in one: domain=fiqa; repeatable."),
+        typer.Option(
+            "--slice", help="Test in parts too: domain, answerability, turn, or domain=fiqa; repeatable.", hidden=True
+        ),
     ] = None,
     power: Annotated[
-        bool, typer.Option("--power", help="Print what drops can be found, and test nothing; results may be left out.")
+        bool, typer.Option("--power", help="Print which drops can be found; no test, results are optional.")
     ] = False,
     save_baseline: Annotated[
         str | None,
-        typer.Option(
-            help="Save the results as a baseline, by a name or as a .json file; after a test only if not worse."
-        ),
+        typer.Option(help="Name or .json file to save the results to as a baseline, unless worse."),
     ] = None,
     form: FORMAT = Format.MARKDOWN,
     output: Annotated[
         Path | None,
-        typer.Option(help="File for the tables; with --judge, folder for the scores of what was asked (decided)."),
+        typer.Option(help="File for the tables; with --judge, folder for the scores."),
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
     comment: Annotated[Path | None, typer.Option(help="File for Markdown, as a comment on a pull request.")] = None,

@@ -55,10 +55,13 @@ def init(  # noqa: PLR0917 (one parameter an option)
     output: Annotated[Path, typer.Option(help="File to write.")] = Path("evaluation.yaml"),
     force: FORCE = False,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON schema of the file, for editors, and write nothing.")
+        bool,
+        typer.Option(
+            "--schema", help="Print the JSON schema of the file, for editors, and write nothing.", hidden=True
+        ),
     ] = False,
 ) -> None:
-    """Write evaluation.yaml: what is evaluated, on what, by which judges."""
+    """Write evaluation.yaml: the system, the data, the judges."""
     if schema:
         import json
 

@@ -20,7 +20,7 @@ from ragtasks.progress import step
 from ragtasks.tables import Format, Section, render
 
 commands = typer.Typer(
-    help="Calibrate judges, find changed ones; have passages graded, nuggets made.",
+    help="Calibrate judges; grade passages, label questions.",
     no_args_is_help=True,
 )
 app.add_typer(commands, name="judges")
@@ -40,16 +40,20 @@ def calibrate(
     metric: Annotated[
         list[str] | None, typer.Option(help="Further metric that the judges are asked for, rl_mtb or rl_r; repeatable.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.", hidden=True)] = None,
     repeats: Annotated[
         int,
-        typer.Option(min=1, max=20, help="Times that judges are asked; above 1, cards say how far they repeat."),
+        typer.Option(
+            min=1, max=20, help="Times that judges are asked; above 1, cards say how far they repeat.", hidden=True
+        ),
     ] = 1,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Ask judges also which of two answers is better, in both orders.")
+        bool,
+        typer.Option("--pairs", help="Ask judges also which of two answers is better, in both orders.", hidden=True),
     ] = False,
     ragchecker: Annotated[
-        Path | None, typer.Option(help="RAGChecker's human_labeled_data.json: ask judges about its pairs too.")
+        Path | None,
+        typer.Option(help="RAGChecker's human_labeled_data.json: ask judges about its pairs too.", hidden=True),
     ] = None,
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""

@@ -30,9 +30,9 @@ _NOT_SENT = "no server was asked and nothing was evaluated (--dry-run)"
 _SPENDING = "Requests, tokens, dollars"
 DRY_RUN = Annotated[
     bool,
-    typer.Option("--dry-run", help="Print what it will take, check what it needs, ask nobody."),
+    typer.Option("--dry-run", help="Check and estimate, send no requests."),
 ]
-PROBE = Annotated[bool, typer.Option(help="Ask each server one short question before the first prompt.")]
+PROBE = Annotated[bool, typer.Option(help="Send each server one short question first.", hidden=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,14 @@ from ragtasks.tables import Format
 # lists and objects are JSON.
 
 
-def key_option(key: str) -> Any:
+def key_option(key: str, *, hidden: bool = False) -> Any:
     """Return the option of a key, made from its field."""
     field = EvaluationConfig.model_fields[key]
     name, text = key.replace("_", "-"), field.description or ""
     kinds = (field.annotation, *get_args(field.annotation))
     if field.default not in {None, False, ()} and "default:" not in text:
         text += f"; default: `{field.default}`"
-    how: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": False}
+    how: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": False, "hidden": hidden}
     if field.annotation is bool:
         return typer.Option(f"--{name}", **how)
     is_list = get_origin(field.annotation) is tuple
@@ -44,12 +44,12 @@ DATA = Annotated[str | None, key_option("data")]
 RUN = Annotated[str | None, key_option("run")]
 JUDGE = Annotated[list[Any] | None, key_option("judges")]
 ENCODER = Annotated[str | None, key_option("encoder")]
-METRIC = Annotated[list[Any] | None, key_option("metrics")]
+METRIC = Annotated[list[Any] | None, key_option("metrics", hidden=True)]
 METADATA = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE",
-        help="Any other option, such as idk=ngrams, or a JSON object (docs/evaluate-a-model.md); repeatable.",
+        help="Any other option, such as idk=ngrams (docs/evaluate-a-model.md); repeatable.",
     ),
 ]
 
@@ -64,20 +64,24 @@ def given_options(metadata: Sequence[str] | None, **named: Any) -> dict[str, Any
 
 # Others that several commands have.
 
-FORMAT = Annotated[Format, typer.Option("--format", metavar="<form>", help="Tables as markdown, csv, json or latex.")]
-TABLES = Annotated[Path | None, typer.Option("--output", help="File for the tables, in place of the screen.")]
+FORMAT = Annotated[
+    Format,
+    typer.Option("--format", metavar="<form>", help="markdown (default), csv, json or latex.", show_default=False),
+]
+TABLES = Annotated[Path | None, typer.Option("--output", help="File for the tables.")]
 RECALIBRATE = Annotated[
     bool,
     typer.Option(
         "--recalibrate",
-        help="Put the scores of a judge that changed on its earlier scale, by its anchors; intervals widen.",
+        help="Map the scores of a judge that changed to its earlier scale, by its anchors.",
+        hidden=True,
     ),
 ]
-FORCE = Annotated[bool, typer.Option("--force", help="Replace what is there without asking.")]
-BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
+FORCE = Annotated[bool, typer.Option("--force", help="Replace files without asking.")]
+BENCHMARK = Annotated[str, typer.Option(help="mtrag, mtrag_un, multihop_rag, custom, ...")]
 REWRITER = Annotated[
     str | None,
-    typer.Option(help="Model for llm_rewrite and decompose: openai/NAME, or NAME,base_url=ADDRESS."),
+    typer.Option(help="Model for llm_rewrite and decompose: openai/NAME, NAME,base_url=ADDRESS.", hidden=True),
 ]
 NAME_OR_FOLDER = Annotated[
     str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
@@ -90,7 +94,8 @@ DECIDING = Annotated[
         metavar="<value>",
         parser=json_or_text,
         show_default=False,
-        help="Judge to ask about saved answers, no more of them than a decision takes; repeatable.",
+        help="Judge of saved answers, asked until it is decided which is better; repeatable.",
+        hidden=True,
     ),
 ]
 DECIDING_KEYS = Annotated[
@@ -98,12 +103,15 @@ DECIDING_KEYS = Annotated[
     typer.Option(
         "--metadata",
         metavar="KEY=VALUE",
-        help="Of that decision: margin, setting, seed, and options of an evaluation such as idk=ngrams; repeatable.",
+        help="With --judge: margin, setting, seed, or an option such as idk=ngrams; repeatable.",
+        hidden=True,
     ),
 ]
-JUDGES = Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")]
-INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
-DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, if these were fetched.")]
+JUDGES = Annotated[list[str], typer.Option(help="openai/NAME, or JSON with model and base_url; repeatable.")]
+INPUT = Annotated[
+    Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.", hidden=True)
+]
+DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in fetched corpora.", hidden=True)]
 
 
 def retrieval_place(benchmark: str, data: str | None) -> Any:

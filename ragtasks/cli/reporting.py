@@ -40,39 +40,31 @@ if TYPE_CHECKING:
 def report(  # noqa: PLR0917 (one parameter an option)
     results: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Folders or files of results, as eval, run, score or lm_eval with --log_samples wrote them."
-        ),
+        typer.Argument(help="Folders or files of results; default: the newest in `results`."),
     ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Metric of the tables by dimension and of losses; repeat for several.")
-    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Metric of the tables; repeatable.")] = None,
     form: FORMAT = Format.MARKDOWN,
-    full: Annotated[
-        bool, typer.Option("--full", help="Print all tables, not only the conclusion; files always have all of them.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print all tables.")] = False,
     table: Annotated[
         list[str] | None,
         typer.Option(
-            help="A table more: idk-detectors, or one that another package adds (docs/extending.md); repeatable."
+            help="Further table: idk-detectors, or one of another package (docs/extending.md); repeatable.", hidden=True
         ),
     ] = None,
     output: TABLES = None,
-    plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Page to write: tables, pictures, every conversation.")] = None,
+    plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.", hidden=True)] = None,
+    html: Annotated[Path | None, typer.Option(help="Page to write, with every conversation.")] = None,
     human_evaluation: Annotated[
-        bool, typer.Option("--human-evaluation", help="Add the three systems of MTRAG's human evaluation.")
+        bool, typer.Option("--human-evaluation", help="Add the three systems of MTRAG's human evaluation.", hidden=True)
     ] = False,
     recalibrate: RECALIBRATE = False,
     ratings: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder with people's ratings of some answers: adds what they say of all, with the judge's help."
-        ),
+        typer.Option(help="Folder with people's ratings of some answers: estimates those of all answers.", hidden=True),
     ] = None,
     data: DATA = None,
 ) -> None:
-    """Print who leads in each setting, where the loss is and what to distrust."""
+    """Print who leads, where scores are lost, and what to distrust."""
     from ragtasks.reports.tables import ReportOptions, report_sections
 
     if not results and not human_evaluation:
@@ -209,43 +201,35 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         list[str],
         typer.Argument(
             metavar="RESULTS... | RUNS...",
-            help="Folders of results, or retrieval runs (`official` is the "
-            "benchmark's own); the earlier one is the first.",
+            help="Folders of results, or retrieval runs; the earlier one first.",
         ),
     ],
     metric: Annotated[
-        list[str] | None, typer.Option(help="Metric to compare; repeat for several. Default: the paper's.")
+        list[str] | None, typer.Option(help="Metric to compare; default: the paper's; repeatable.")
     ] = None,
     by: Annotated[
         Literal["model", "setting", "all", "domain"] | None,
         typer.Option(
             metavar="<what>",
-            help="Results: model (in each setting) or setting (of each model). Runs: all queries, or by domain.",
+            help="Results: model (default) or setting. Runs: all (default) or domain.",
         ),
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Compare with this model, setting or run only; default: every pair.")
-    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="Compare with this model, setting or run only.")] = None,
     form: Annotated[
         Format,
-        typer.Option(
-            "--format", metavar="<form>", help="Tables as markdown, csv (a line a comparison), json or latex."
-        ),
+        typer.Option("--format", metavar="<form>", help="markdown (default), csv, json or latex.", show_default=False),
     ] = Format.MARKDOWN,
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
     judge: DECIDING = None,
     metadata: DECIDING_KEYS = None,
-    output: Annotated[Path, typer.Option(help="With --judge: folder for the scores of what was asked.")] = Path(
-        "decided"
-    ),
+    output: Annotated[Path, typer.Option(help="With --judge: folder for the scores.", hidden=True)] = Path("decided"),
     recalibrate: RECALIBRATE = False,
     force: FORCE = False,
 ) -> None:
-    """Compare results or runs: differences with intervals and tests over conversations.
+    """Compare results or runs: differences, intervals and tests.
 
-    Everything that is tested in one call is corrected for its number (Holm). With --judge, judges are asked about one
-    part of the tasks after the other, until it can be told which system is better.
+    p values of one call are corrected for their number (Holm).
     """
     of_results = [names_results(name) for name in names]
     if judge:

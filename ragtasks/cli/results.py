@@ -17,7 +17,7 @@ from ragtasks.progress import step
 if TYPE_CHECKING:
     from ragtasks.reports.history import History
 
-results = typer.Typer(help="List, show, compare, remove, rank and export results and runs.", no_args_is_help=True)
+results = typer.Typer(help="List, show, remove, rank and export results and runs.", no_args_is_help=True)
 app.add_typer(results, name="results")
 
 
@@ -156,16 +156,18 @@ def export(  # noqa: PLR0917 (one parameter an option)
         typer.Option(help="File (rows: .csv, .json or .jsonl) or folder to write; a model card is printed without."),
     ] = None,
     model: _MODEL = None,
-    organization: Annotated[str | None, typer.Option(help="every-eval-ever: who ran the evaluation.")] = None,
+    organization: Annotated[
+        str | None, typer.Option(help="every-eval-ever: who ran the evaluation.", hidden=True)
+    ] = None,
     relationship: Annotated[
         Literal["first_party", "third_party", "collaborative", "other"] | None,
-        typer.Option(help="every-eval-ever: relationship of the evaluator to the model."),
+        typer.Option(help="every-eval-ever: relationship of the evaluator to the model.", hidden=True),
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(help="benchmark: what went wrong, such as invented; repeatable.")
+        list[str] | None, typer.Option(help="benchmark: what went wrong, such as invented; repeatable.", hidden=True)
     ] = None,
     notes: Annotated[
-        Path | None, typer.Option(help="benchmark: export of a page's notes, for turns flagged there.")
+        Path | None, typer.Option(help="benchmark: export of a page's notes, for turns flagged there.", hidden=True)
     ] = None,
 ) -> None:
     """Write results in the format of another tool, or the turns that went wrong as a benchmark."""

@@ -25,32 +25,38 @@ _RETRIEVED = (Setting.REFERENCE_RAG, Setting.FULL_RAG)
 
 @app.command()
 def retrieve(  # noqa: PLR0917 (one parameter an option)
-    retriever: Annotated[
-        str, typer.Option(help="Such as bm25, dense:minilm, dense:openai/NAME, hybrid(bm25,dense:minilm), run:FILE.")
-    ],
+    retriever: Annotated[str, typer.Option(help="bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE, ...")],
     queries: Annotated[
         str,
-        typer.Option(help="Query form: last_turn, rewrite, llm_rewrite, decompose, ...; FORM/FORM fuses several."),
+        typer.Option(help="Query form: last_turn, rewrite, all_questions, ..."),
     ] = "last_turn",
     benchmark: BENCHMARK = "mtrag",
     data: DATA = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever, query form and data.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     depth: Annotated[int, typer.Option(min=1, metavar="<int>", help="Passages kept for each query.")] = 100,
     rewriter: REWRITER = None,
     min_rewritten: Annotated[
         float,
-        typer.Option(min=0, max=1, metavar="<share>", help="Questions that must be rewritten, else nothing is stored."),
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="<share>",
+            help="Least share of questions that are rewritten, else nothing is stored.",
+            hidden=True,
+        ),
     ] = 0.95,
     corpus: Annotated[
-        list[str] | None, typer.Option(help="DOMAIN=LOCATION: search another corpus for a domain; repeatable.")
+        list[str] | None, typer.Option(help="DOMAIN=LOCATION: another corpus of a domain; repeatable.", hidden=True)
     ] = None,
     encode_with: Annotated[
         str | None,
-        typer.Option(help="Encode passages on other machines or GPUs: KIND[:ADDRESS][,option=value] (docs/scale.md)."),
+        typer.Option(
+            help="Other machines or GPUs that encode: KIND[:ADDRESS][,option=value] (docs/scale.md).", hidden=True
+        ),
     ] = None,
     probe: PROBE = True,
 ) -> None:
-    """Make a run of a retriever over a benchmark's queries, once.
+    """Make a run of a retriever over a benchmark's queries.
 
     An interrupted one resumes where it stopped.
     """
@@ -105,16 +111,18 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     qrels: Annotated[
         list[Path] | None, typer.Option(help="File of judgements (TREC or BEIR): no benchmark is needed; repeatable.")
     ] = None,
-    domain: Annotated[list[str] | None, typer.Option(help="Judge this domain only; repeatable.")] = None,
+    domain: Annotated[list[str] | None, typer.Option(help="Judge this domain only; repeatable.", hidden=True)] = None,
     measures: Annotated[
         list[str] | None,
         typer.Option(help="Such as 'nDCG@20 R@100 RR@10': measures as ir_measures writes them; repeatable."),
     ] = None,
     form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
-    per_query: Annotated[Path | None, typer.Option(help="JSON lines to write: the scores of each query.")] = None,
+    per_query: Annotated[
+        Path | None, typer.Option(help="JSON lines to write: the scores of each query.", hidden=True)
+    ] = None,
 ) -> None:
-    """Score rankings by relevance judgements: over all queries, by subset, by query."""
+    """Score rankings by relevance judgements."""
     if qrels and domain:
         raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
 

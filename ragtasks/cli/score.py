@@ -15,7 +15,7 @@ import typer
 from ragtasks.benchmarks import DEFAULT_BENCHMARK
 from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.look_ahead import DRY_RUN, PROBE, LookAhead, own_place
-from ragtasks.cli.options import DATA, ENCODER, FORCE, JUDGE, METADATA, METRIC, RUN, given_options
+from ragtasks.cli.options import DATA, ENCODER, FORCE, JUDGE, METADATA, METRIC, given_options, key_option
 from ragtasks.cli.trec_rag import is_of_track, score_track
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint, system_requirements
 from ragtasks.config import config_from_options
@@ -39,29 +39,29 @@ def score(  # noqa: PLR0917 (one parameter an option)
         list[str],
         typer.Argument(
             metavar="ANSWERS",
-            help="Your rows (question, answer, contexts), a benchmark's answers (id, answer), spans of OpenTelemetry, "
-            "saved results, or the address of a running system (or JSON, docs/endpoints.md).",
+            help="Rows (question, answer, contexts), a benchmark's answers (id, answer), OpenTelemetry spans, saved "
+            "results, or the address of a running system.",
         ),
     ],
     benchmark: Annotated[
-        str | None, typer.Option(help="What was answered; default: the rows' own questions, else mtrag.")
+        str | None, typer.Option(help="Benchmark of the answers; default: the rows' own questions, else mtrag.")
     ] = None,
     setting: Annotated[
         Setting | None,
         typer.Option(
             metavar="<setting>",
-            help="reference, reference_rag, full_rag: whose passages answers without any used; agentic: by `searches`.",
+            help="reference, reference_rag, full_rag or agentic: source of the passages.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
+    name: Annotated[str | None, typer.Option(help="System's name; default: the file's.")] = None,
     keys: Annotated[
         str | None,
-        typer.Option(metavar="NAME=KEY,...", help="Keys of your file, such as answer=response,question=inputs.query."),
+        typer.Option(metavar="NAME=KEY,...", help="Keys of your file: answer=response,question=inputs.query."),
     ] = None,
-    protocol: Annotated[str, typer.Option(help="Protocol of a running system: openai or plain.")] = "openai",
-    output: Annotated[Path | None, typer.Option(help="Folder for the results; default: results.")] = None,
+    protocol: Annotated[str, typer.Option(help="Protocol: openai (default) or plain.", show_default=False)] = "openai",
+    output: Annotated[Path | None, typer.Option(help="Folder for results; default: results.")] = None,
     data: DATA = None,
-    run: RUN = None,
+    run: Annotated[str | None, key_option("run", hidden=True)] = None,
     judges: JUDGE = None,
     encoder: ENCODER = None,
     metrics: METRIC = None,
@@ -70,9 +70,9 @@ def score(  # noqa: PLR0917 (one parameter an option)
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
 ) -> None:
-    """Score rows of your own, answers, a running system, or saved results again.
+    """Score rows, answers, a running system, or saved results again.
 
-    Rows with a question are your own, others answer a benchmark. A folder contains results.
+    Rows with a question are your own, others answer a benchmark.
     """
     options = given_options(metadata, data=data, run=run, judges=judges, encoder=encoder, metrics=metrics)
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)

@@ -32,46 +32,49 @@ from ragtasks.submissions import (
     render_text,
 )
 
+_MTRAGEVAL, _TREC = "Of MTRAGEval", "Of TREC RAG and TREC iKAT"
+
 
 @app.command()
 def submit(  # noqa: PLR0917 (one parameter an option)
     output: Annotated[Path, typer.Option(help="File to write, .jsonl.")],
     track: Annotated[
         Literal["mtrageval", "trec-rag", "ikat"],
-        typer.Option(metavar="<track>", help="Whom the file is for: mtrageval, trec-rag or ikat."),
+        typer.Option(metavar="<track>", help="mtrageval (default), trec-rag or ikat.", show_default=False),
     ] = "mtrageval",
     task: Annotated[
         SubmissionTask | None,
-        typer.Option(help="Task of MTRAGEval: A retrieval, B answers, C both.", case_sensitive=False),
+        typer.Option(help="A retrieval, B answers, C both.", case_sensitive=False, rich_help_panel=_MTRAGEVAL),
     ] = None,
     run: Annotated[
-        str | None, typer.Option(help="Stored run (task A); `official` is the benchmark's own passages.")
+        str | None, typer.Option(help="Stored run (task A), or `official`.", rich_help_panel=_MTRAGEVAL)
     ] = None,
-    results: Annotated[Path | None, typer.Option(help="Results of one model or system: file or folder.")] = None,
-    benchmark: Annotated[str, typer.Option(help="Benchmark: mtrag, mtrag_un.")] = "mtrag",
+    results: Annotated[Path | None, typer.Option(help="Results of one model or system.")] = None,
+    benchmark: Annotated[str, typer.Option(help="mtrag or mtrag_un.", rich_help_panel=_MTRAGEVAL)] = "mtrag",
     data: DATA = None,
     input_file: INPUT = None,
-    limit_contexts: Annotated[int, typer.Option(help="Contexts that a task may have, 10 at most.")] = 10,
+    limit_contexts: Annotated[
+        int, typer.Option(help="Contexts of a task, 10 at most.", hidden=True, rich_help_panel=_MTRAGEVAL)
+    ] = 10,
     allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Submit tasks without a ranking or an answer as empty.")
+        bool,
+        typer.Option("--allow-missing", help="Submit tasks without an answer as empty.", rich_help_panel=_MTRAGEVAL),
     ] = False,
     documents: DOCUMENTS = True,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run, the same on all lines.")] = None,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run.", rich_help_panel=_TREC)] = None,
     topics: TOPICS = None,
     cut: Annotated[
         bool,
-        typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence."),
+        typer.Option("--cut", help="Cut answers to 400 words.", rich_help_panel=_TREC),
     ] = False,
     team_id: Annotated[
         str,
-        typer.Option(help="Name of the team; for the format of 2025, where it is required."),
+        typer.Option(help="Name of the team, required for 2025.", rich_help_panel=_TREC),
     ] = "",
 ) -> None:
-    """Write a file for MTRAGEval, TREC RAG or TREC iKAT from a run or results, checked.
+    """Write a checked file for MTRAGEval, TREC RAG or TREC iKAT.
 
-    For MTRAGEval its estimated ranking score is printed.
-    For TREC iKAT, --results of 2023, 2024 or 2025 say the year.
-    For TREC RAG, --results may also be an answer file of 2024: it is written in the format of 2025.
+    TREC RAG: --results may be an answer file of 2024, which is written in the format of 2025.
     """
     if track == "trec-rag":
         if results is None or task or run or input_file:
@@ -109,40 +112,38 @@ def check(  # noqa: PLR0917 (one parameter an option)
         str,
         typer.Argument(
             metavar="FILE | FOLDER | RUN",
-            help="Submission, answers, rows, run, qrels, corpus, benchmark of your own, results, evaluation.yaml.",
+            help="Submission, answers, rows, run, qrels, corpus, your own benchmark, results, evaluation.yaml.",
         ),
     ],
     task: Annotated[
         SubmissionTask | None,
         typer.Option(
-            help="Task of MTRAGEval: A retrieval, B answers, C both. Default: by the fields.", case_sensitive=False
+            help="Of MTRAGEval: A retrieval, B answers, C both; default: by the fields.", case_sensitive=False
         ),
     ] = None,
     input_file: INPUT = None,
     benchmark: Annotated[
-        str | None, typer.Option(help="Benchmark that a submission or answers are for: mtrag, mtrag_un.")
+        str | None, typer.Option(help="Benchmark of a submission or answers: mtrag, mtrag_un.")
     ] = None,
     data: DATA = None,
     documents: DOCUMENTS = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="One line for each problem, instead of one for all equal ones.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.", hidden=True)] = False,
+    every: Annotated[bool, typer.Option("--all", help="One line for each problem.", hidden=True)] = False,
     topics: TOPICS = None,
     narratives: Annotated[
         Path | None,
-        typer.Option(help="Topics of 2025 (JSON lines): the file is in that year's format, no data is needed."),
+        typer.Option(
+            help="Topics of 2025 (JSON lines): the file is in that year's format, no data is needed.", hidden=True
+        ),
     ] = None,
     fixed: Annotated[
         Path | None,
-        typer.Option(help="File to write: the answers as the track of 2024 repairs them."),
+        typer.Option(help="File to write: the answers as the track of 2024 repairs them.", hidden=True),
     ] = None,
 ) -> None:
-    """List every error in a submission, answers, a corpus, your own data, a run or relevance judgements.
+    """List every error in a submission, answers, data, run or qrels.
 
     The format of a file is detected from its content. Exits with 1 if there is an error.
-
-    Data that were not fetched are not compared; the report names them.
     """
     place = Path(path).expanduser()
     form = _form(place, path, task, benchmark)

@@ -18,7 +18,7 @@ from ragtasks.harness.tasks import harness_tasks, task_folder
 from ragtasks.records import Setting
 from ragtasks.tables import Format, Section, Table, render
 
-commands = typer.Typer(help="List harness tasks, export questions, let lm_eval find the tasks.", no_args_is_help=True)
+commands = typer.Typer(help="List harness tasks, export questions, link them to lm_eval.", no_args_is_help=True)
 app.add_typer(commands, name="tasks")
 
 
@@ -42,17 +42,19 @@ def list_tasks(
 def export_tasks(
     output: Annotated[Path, typer.Option(help="File to write, JSON lines.")],
     benchmark: BENCHMARK = "mtrag",
-    setting: Annotated[Setting, typer.Option(help="Whose tasks and passages.")] = Setting.FULL_RAG,
+    setting: Annotated[
+        Setting, typer.Option(metavar="<setting>", help="reference, reference_rag, full_rag or agentic.")
+    ] = Setting.FULL_RAG,
     data: DATA = None,
     run: Annotated[str, key_option("run")] = "official",
     *,
     contexts: Annotated[
-        bool, typer.Option("--contexts/--no-contexts", help="Give the setting's passages, or leave retrieval to you.")
+        bool, typer.Option("--contexts/--no-contexts", help="With the setting's passages, or without.", hidden=True)
     ] = True,
-    conversational: Annotated[bool, key_option("conversational")] = False,
+    conversational: Annotated[bool, key_option("conversational", hidden=True)] = False,
     diverse: Annotated[
         int | None,
-        typer.Option(min=1, help="Only so many questions, those that differ most."),
+        typer.Option(min=1, help="Only so many questions, those that differ most.", hidden=True),
     ] = None,
 ) -> None:
     """Write a benchmark's questions for your own system, one a line; add `answer` to each."""

@@ -25,6 +25,7 @@ TOPICS = Annotated[
     typer.Option(
         "--set",
         help="Topics: test, raggy, researchy (2024); narratives (2025). Default: those of the file, else test.",
+        hidden=True,
     ),
 ]
 FORMS = (FileForm.TREC_2024, FileForm.TREC_2025)

@@ -138,11 +138,11 @@ class EvaluationConfig(BaseModel):
     data: str | None = Field(
         default=None,
         min_length=1,
-        description="`sample`, or a folder with the official files; default: the data folder",
+        description="`sample`, or a folder; default: the fetched files",
     )
     run: str = Field(
         default="official",
-        description="run that gives the retrieved passages, or `closed_book` for none; default: the benchmark's own",
+        description="stored run with the passages, or `closed_book` for none",
     )
     encoder: str | None = Field(
         default=None, min_length=1, description="encoder of BERTScore: a name, a path, or `none`"
@@ -212,7 +212,7 @@ class EvaluationConfig(BaseModel):
     end_of_thinking: str = Field(default="</think>", min_length=1, description="text after which the answer begins")
     judges: tuple[Judge, ...] = Field(
         default=(),
-        description="LLM judges: `openai/NAME`, an object with model, base_url, or one with lm_eval, model_args",
+        description="LLM judges: `openai/NAME`, or an object with model, base_url",
     )
     idk: Literal["ngrams", "encoder", "judges"] | None = Field(
         default=None,

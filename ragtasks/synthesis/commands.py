@@ -56,17 +56,19 @@ synthesize_command = typer.Typer(rich_help_panel="Your own data")
 def synthesize(  # noqa: PLR0917 (one parameter an option)
     documents: Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")],
     out: Annotated[Path, typer.Option("--output", help="Folder for the benchmark; not there, or empty.")],
-    model: Annotated[
-        str, typer.Option(help="Model that writes: openai/NAME, NAME,base_url=ADDRESS, or JSON (docs/endpoints.md).")
-    ],
+    model: Annotated[str, typer.Option(help="Model that writes: openai/NAME, or NAME,base_url=ADDRESS.")],
     kind: Annotated[
         Literal["dialogues", "multihop", "mtrag-s"],
-        typer.Option(help="multihop: questions over several articles, as MultiHop-RAG has them."),
+        typer.Option(metavar="<kind>", help="dialogues, multihop (several articles) or mtrag-s."),
     ] = "dialogues",
-    cut_by: Annotated[str, typer.Option(help="Unit of --size and --overlap: tokens or sentences.")] = "tokens",
-    size: Annotated[int | None, typer.Option(help="Largest passage; default: 512 tokens, 10 sentences.")] = None,
+    cut_by: Annotated[
+        str, typer.Option(help="Unit of --size and --overlap: tokens or sentences.", hidden=True)
+    ] = "tokens",
+    size: Annotated[
+        int | None, typer.Option(help="Largest passage; default: 512 tokens, 10 sentences.", hidden=True)
+    ] = None,
     overlap: Annotated[
-        int | None, typer.Option(help="Shared by neighbouring passages; default: 100 tokens, 5 sentences.")
+        int | None, typer.Option(help="Shared by neighbouring passages; default: 100 tokens, 5 sentences.", hidden=True)
     ] = None,
     dialogues: Annotated[
         int | None, typer.Option(min=1, help="Largest number of dialogues, or of sets of claims.")
@@ -148,15 +150,18 @@ def train(  # noqa: PLR0917 (one parameter an option)
         str | None, typer.Option(help="Retriever: query form that questions are read in; default: context.")
     ] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Rewriter: without the first word that says whether to rewrite.")
+        bool,
+        typer.Option("--plain", help="Rewriter: without the first word that says whether to rewrite.", hidden=True),
     ] = False,
     seeds: Annotated[
         str,
-        typer.Option(help="Separated by commas: one model for each, on its own split, in OUTPUT/seed-N if several."),
+        typer.Option(
+            help="Separated by commas: one model for each, on its own split, in OUTPUT/seed-N if several.", hidden=True
+        ),
     ] = "0",
     metadata: _METADATA = None,
 ) -> None:
-    """Train an encoder for retrieval, or a model that rewrites questions."""
+    """Train an encoder, or a model that rewrites questions."""
     from ragtasks.synthesis.encoder_training import FORM, RETRIEVER_FITTING
     from ragtasks.synthesis.training import Hyperparameters
 

@@ -16,7 +16,7 @@ from ragtasks.progress import progress_bars
 from ragtasks.tables import Format, render
 
 commands = typer.Typer(
-    help="Accept, edit or reject the pairs of a benchmark; measure its dialogues.",
+    help="Review the pairs of a benchmark; measure its dialogues.",
     rich_help_panel="Your own data",
     epilog="Example: ragtasks review serve benchmark",
     no_args_is_help=True,
@@ -91,11 +91,14 @@ def review_results(  # noqa: PLR0917 (one parameter an option)
 @commands.command(epilog="Example: ragtasks review quality benchmark --retriever bm25 --queries context")
 def quality(  # noqa: PLR0917 (one parameter an option)
     folder: _FOLDER,
-    encoder: Annotated[str, typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.")] = "minilm",
+    encoder: Annotated[
+        str, typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.", hidden=True)
+    ] = "minilm",
     language_model: Annotated[
         str | None,
         typer.Option(
-            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore."
+            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore.",
+            hidden=True,
         ),
     ] = None,
     retriever: Annotated[

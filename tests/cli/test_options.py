@@ -75,7 +75,7 @@ def test_an_option_of_the_configuration_has_one_description_wherever_it_is_offer
 @pytest.mark.parametrize("command", ["score", "tasks export"])
 def test_a_narrow_terminal_cuts_no_name_of_an_option(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    done = run_command(*command.split(), "--help")
+    done = run_command(*command.split(), "--help-all")
     text = done.out
     assert [name for option in command_named(command).params for name in option.opts if name not in text] == []
 
