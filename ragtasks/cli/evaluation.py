@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +42,7 @@ from ragtasks.config import (
     written,
 )
 from ragtasks.config.environment import secret
-from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
+from ragtasks.errors import ConfigurationError, ImplausibleError, RagtasksError, close_matches
 from ragtasks.files import canonical_hash, writable_file, writable_folder, write_atomically
 from ragtasks.harness.names import model_kinds, refuse_unknown_names
 from ragtasks.harness.tasks import tasks_of
@@ -52,6 +53,8 @@ from ragtasks.tables import Format, render
 
 if TYPE_CHECKING:
     from ragtasks.harness.run import Request
+    from ragtasks.results import Evaluation
+    from ragtasks.scoring import SystemScores
 
 RESULTS = Path("results")
 """Where results go if nobody says."""
@@ -136,6 +139,7 @@ class _Session:
     look: LookAhead
     force: bool
     full: bool
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def evaluation(self) -> EvaluationFile:
@@ -167,13 +171,25 @@ class _Session:
         if not target.exists() or target.read_text("utf-8").startswith(_COPY_HEAD):
             write_atomically(target, (_COPY_HEAD + written(self.found.content)).encode())
 
-    def end(self, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
-        """Print the conclusion, where everything lies, and one next step."""
-        conclude(files, self.page, notes)
-        echo(f"wrote {self.folder}")
-        echo(f"next: {next_step(self.folder, self.evaluation)}")
+    def end(self, files: Sequence[Path], notes: Sequence[str] = (), *, failed: bool = False) -> None:
+        """Print the conclusion, how the work went, one answer that went wrong, the page, and one next step.
+
+        An error that follows, of an evaluation that failed, has a next step of its own.
+        """
+        conclude(files, self.page, lambda evaluations: self._ending(evaluations, notes))
         if self.evaluation.until_decided is not None:
             self._decide(self.evaluation.until_decided)
+        if not failed:
+            echo(f"next: {next_step(self.folder, self.page, self.evaluation)}")
+
+    def _ending(self, evaluations: Sequence[Evaluation], notes: Sequence[str]) -> Iterator[str]:
+        from ragtasks.reports.outcome import example_lines, work_lines
+
+        yield from notes
+        if evaluations:
+            yield from work_lines(evaluations, time.monotonic() - self.started)
+            yield from example_lines(evaluations)
+        yield f"wrote {self.folder}"
 
     def _decide(self, wanted: UntilDecidedSection) -> None:
         """Ask judges about this system beside others, until it can be told which is better."""
@@ -192,11 +208,12 @@ class _Session:
         )
 
 
-def next_step(folder: Path, evaluation: EvaluationFile | None = None) -> str:
+def next_step(folder: Path, page: Path | None, evaluation: EvaluationFile) -> str:
     """Return what to do with results: on the sample the real data is next."""
-    if evaluation is not None and evaluation.data == "sample" and evaluation.benchmark != "custom":
-        return f"ragtasks data fetch {evaluation.benchmark}, and leave `data: sample` out of the file"
-    return shlex.join(["ragtasks", "report", str(folder), "--full"])
+    if evaluation.data == "sample" and evaluation.benchmark != "custom":
+        return f"ragtasks data fetch {evaluation.benchmark}\n      then evaluate again without `data: sample`"
+    how = ["--full"] if page is not None else ["--html", "page.html"]
+    return shlex.join(["ragtasks", "report", str(folder), *how])
 
 
 # What is evaluated: a model by the harness, answers and endpoints by scoring, rankings by relevance judgements.
@@ -218,7 +235,7 @@ def _run_model(place: _Session) -> None:
     ending = Callbacks(
         begin=begin,
         default_output=lambda *_: place.folder,
-        finished=lambda _, files: place.end(files),
+        finished=lambda _, files, failed: place.end(files, failed=failed),
         with_tables=place.full,
         notes=notes,
     )
@@ -272,12 +289,23 @@ def _score_system(place: _Session) -> None:
         return
     place.keep_file()
     done = [scoring.score(one) for one in inputs]
-    place.end([item.file for item in done], [line for item in done for line in score_notes(item)])
-    problems = [problem for item in done for problem in item.problems]
-    if problems:
-        raise RagtasksError(f"everything is saved in {place.folder}, but:\n" + "\n".join(problems))
-    for item in done:
-        item.require_plausible()
+    error = _error_of(done, place.folder)
+    notes = [line for item in done for line in score_notes(item)]
+    place.end([item.file for item in done], notes, failed=error is not None)
+    if error is not None:
+        raise error
+
+
+def _error_of(done: Sequence[SystemScores], folder: Path) -> RagtasksError | None:
+    """Return what failed, or that too many answers are implausible; None where all went well."""
+    if problems := [problem for item in done for problem in item.problems]:
+        return RagtasksError(f"everything is saved in {folder}, but:\n" + "\n".join(problems))
+    try:
+        for item in done:
+            item.require_plausible()
+    except ImplausibleError as error:
+        return error
+    return None
 
 
 def _inputs(place: _Session) -> list[SystemInput]:
@@ -390,7 +418,8 @@ def run(  # noqa: PLR0917 (one parameter an option)
     run_harness(context.args, options, ending)
 
 
-def _end_of_run(folder: Path, files: Sequence[Path]) -> None:
+def _end_of_run(folder: Path, files: Sequence[Path], failed: bool) -> None:
     conclude(files, None)
     echo(f"wrote {folder}")
-    echo(f"next: {shlex.join(['ragtasks', 'report', str(folder), '--html', 'page.html'])}")
+    if not failed:
+        echo(f"next: {shlex.join(['ragtasks', 'report', str(folder), '--html', 'page.html'])}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -88,6 +88,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         echo(*(f"wrote {path}" for path in plot_sections(sections, plots)))
     if html is not None:
         _write_page(evaluations, sections, html, options.metrics)
+        echo(f"wrote {html}")
 
 
 def _newest_results(folder: Path) -> Path:
@@ -101,8 +102,10 @@ def _newest_results(folder: Path) -> Path:
     return folder / files[-1].relative_to(folder).parts[0]
 
 
-def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = ()) -> None:
-    """Print the conclusion of results files and further notes, and write the page of them where one is named."""
+def conclude(
+    results: Sequence[Path], page: Path | None, ending: Callable[[Sequence[Evaluation]], Iterable[str]] = lambda _: ()
+) -> None:
+    """Print the conclusion of results files and the ending's lines, and write the page of them where one is named."""
     from ragtasks.reports.tables import ReportOptions, report_sections
 
     try:
@@ -112,11 +115,13 @@ def conclude(results: Sequence[Path], page: Path | None, notes: Sequence[str] = 
             sections = report_sections(evaluations, ReportOptions(only_conclusion=page is None))
     except RagtasksError as error:  # everything is saved, and what is saved may be of tasks that are not ours
         typer.echo(f"ragtasks: no conclusion: {error}", err=True)
+        echo(*ending([]))
         return
-    echo(render([replace(one, tables=() if one.conclusion else one.tables) for one in sections], Format.MARKDOWN))
-    echo(*notes)
+    echo(render([_concluded(one) if one.conclusion else one for one in sections], Format.MARKDOWN))
+    echo(*ending(evaluations))
     if page is not None:
         _write_page(evaluations, sections, page, ())
+        echo(f"page: {page.resolve().as_uri()}")
 
 
 def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
@@ -124,22 +129,24 @@ def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
     echo(render([section if full else replace(section, tables=())], Format.MARKDOWN))
     if page is not None:
         _write_page([], [section], page, ())
+        echo(f"page: {page.resolve().as_uri()}")
 
 
 def _opening(section: Section, n_added: int) -> Section:
     """Return a section with its conclusion and added tables alone; one without a conclusion as it is."""
-    from ragtasks.reports.tables import brief_provenance
-
     if section.conclusion is None:
         return section
     n_left = len(section.tables) - n_added
     rest = f"--full prints {n_left} more tables and all settings; --html page.html shows every conversation."
-    return replace(
-        section,
-        provenance=brief_provenance(section.provenance),
-        tables=section.tables[n_left:],
-        conclusion=replace(section.conclusion, legend=(*section.conclusion.legend, rest)),
-    )
+    conclusion = replace(section.conclusion, legend=(*section.conclusion.legend, rest))
+    return replace(_concluded(section), tables=section.tables[n_left:], conclusion=conclusion)
+
+
+def _concluded(section: Section) -> Section:
+    """Return a section without its tables, and with its provenance as one line."""
+    from ragtasks.reports.tables import brief_provenance
+
+    return replace(section, provenance=brief_provenance(section.provenance), tables=())
 
 
 def _evaluations(
@@ -189,7 +196,6 @@ def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Pa
     if folder.is_dir():  # answers of a large page
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
         echo(f"the page is large, so its answers are files beside it: keep {folder} ({size:,.0f} MB) with it")
-    echo(f"wrote {path}")
 
 
 # `ragtasks compare`: evaluations, or runs, in pairs.

@@ -97,8 +97,8 @@ class Callbacks:
     """Called before anything is loaded; returns whether to evaluate."""
     default_output: Callable[[str, Sequence[str]], Path] | None = None
     """(name of the model, harness tasks) -> folder for the results where the arguments name none."""
-    finished: Callable[[Path, Sequence[Path]], None] = lambda _, __: None
-    """Called with the output path and the results files once everything is saved, also if the evaluation failed."""
+    finished: Callable[[Path, Sequence[Path], bool], None] = lambda *_: None
+    """Called with the output path, the results files, and whether an error follows, once everything is saved."""
     with_tables: bool = True
     """Whether the harness prints its table all the same."""
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -159,13 +159,15 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
     written = sorted(set(_results_files(output)) - there_before) if output is not None else []
     if unsaved and folder is not None:
         raise RagtasksError("\n".join([_unsaved_note(output, folder, unsaved, written), *problems]))
+    checked = take_checked()
     if output is not None and written:
-        callbacks.finished(output, written)
+        is_implausible = any(found.estimated_share > limit for found, limit in checked)
+        callbacks.finished(output, written, bool(problems) or is_implausible)
     saved = f"everything is saved in {output}" if output is not None else "nothing is saved (no --output_path)"
     if problems:
         raise RagtasksError(f"{saved}, and the evaluation failed:\n" + "\n".join(problems))
-    for checked, limit in take_checked():
-        require_plausible([checked], limit, saved)
+    for found, limit in checked:
+        require_plausible([found], limit, saved)
 
 
 @contextlib.contextmanager

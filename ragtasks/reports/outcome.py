@@ -1,15 +1,19 @@
-"""What a command says at its end: the values of a scored system, and which of several is better."""
+"""What a command says at its end: the values of a scored system, which of several is better, how the work went."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from ragtasks.reports.tables import summary_section
-from ragtasks.results import read_evaluations
+from ragtasks.judges import UNASKED, VerdictOutcome
+from ragtasks.metrics import TurnErrorKind
+from ragtasks.records import Setting
+from ragtasks.reports.tables import spending_line, summary_section
+from ragtasks.results import Evaluation, read_evaluations
 from ragtasks.scoring import Decided, SystemScores
 from ragtasks.statistics import Look, Race, RaceEnd, detectable_difference
-from ragtasks.tables import Format, Value, fixed, markdown_table, render
+from ragtasks.tables import Format, Value, fixed, markdown_table, plain, render
 
 _HOLDS = "The interval holds however often the race was looked at."
 _TOO_FAR = "A race that ends early tends to show the difference larger than it is."
@@ -104,6 +108,53 @@ def _standing(race: Race, name: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+# How an evaluation went: duration, requests, tokens, and one answer to begin reading with.
+
+_LONGEST_TEXT = 180  # characters: two lines of a terminal
+_WITH_VERDICT = {outcome.value for outcome in (VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS)}
+_WITHOUT_REQUEST = {outcome.value for outcome in UNASKED}
+
+
+def work_lines(evaluations: Sequence[Evaluation], seconds: float) -> Iterator[str]:
+    """Yield the duration, the requests with the failed ones, and the tokens where somebody counted them."""
+    rows = [row for item in evaluations for row in item.rows]
+    n_failed = sum(bool(row.response.no_answer) for row in rows)
+    outcomes = [item.get("outcome") for row in rows for item in row.verdicts]
+    asked = [outcome for outcome in outcomes if outcome not in _WITHOUT_REQUEST]
+    n_lost = sum(outcome not in _WITH_VERDICT for outcome in asked)
+    judged = f"; judges: {len(asked):,} requests, {n_lost:,} without a verdict" if asked else ""
+    yield f"took {duration_text(seconds)}: {len(rows):,} answers, {n_failed:,} failed{judged}"
+    calls: dict[str, list[Mapping[str, Any]]] = {}
+    for who, used in [pair for row in rows for pair in row.spending.items()]:
+        calls.setdefault(who, []).extend(used)
+    lines = {who: line for who, used in calls.items() if (line := spending_line(used))}
+    yield from (f"tokens, {who}: {line}" for who, line in lines.items())
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in its two largest units."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def example_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield one answer that went wrong, with its question and reference: of full RAG, the lowest of the main score."""
+    wrong = [row for item in evaluations for row in item.rows if row.turn_error_kind or row.implausible]
+    if not wrong:
+        return
+    main = next((metric.name for metric in evaluations[0].metrics if wrong[0].values.get(metric.name) is not None), "")
+    in_full_rag = [row for row in wrong if row.setting == Setting.FULL_RAG] or wrong
+    worst = min(in_full_rag, key=lambda row: value if (value := row.values.get(main)) is not None else 2.0)
+    says = next((kind.says for kind in TurnErrorKind if kind.value == worst.turn_error_kind), "is implausible")
+    yield f"for example, an answer that {says} ({worst.task.task_id}):"
+    reference = worst.task.target or "none"
+    texts = {"question": worst.task.question, "answer": worst.response.as_given, "reference": reference}
+    for name, text in texts.items():
+        line = plain(" ".join(text.split()))
+        yield f"  {name + ':':<10} {line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 3] + '...'}"
 
 
 # The summary of a scored system: one line of values, and what to distrust in them.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 import yaml
@@ -36,6 +40,12 @@ def system() -> Iterator[str]:
         yield running.base_url
 
 
+def written_folder(done: CommandResult) -> Path:
+    """Return the folder that an evaluation wrote."""
+    *_, line = [line for line in done.out.splitlines() if line.startswith("wrote results/")]
+    return Path(line.removeprefix("wrote "))
+
+
 def assert_ended_well(done: CommandResult, name: str, main: str = "ans_acc") -> Path:
     """Return the folder that the last lines name, after a look at the conclusion above them."""
     assert done.status == 0, done.err
@@ -43,9 +53,8 @@ def assert_ended_well(done: CommandResult, name: str, main: str = "ans_acc") -> 
     assert "|Tasks" not in done.out
     assert f"| {name}" in done.out
     assert main in done.out
-    *_, wrote, step = done.out.splitlines()
-    folder = Path(wrote.removeprefix("wrote "))
-    assert step.startswith("next: ragtasks ")
+    folder = written_folder(done)
+    assert done.out.count("next: ragtasks ") == 1
     assert folder.parent == Path("results")
     assert folder.name.startswith(f"{name}-mtrag-20")
     return folder
@@ -92,6 +101,67 @@ def test_answers_of_ones_own_system(command: Command) -> None:
     assert len(evaluation.rows) == 108
 
 
+def answers_of(write_answer: Callable[[dict[str, Any]], str]) -> None:
+    """Write answers to the sample, and the file that evaluates them."""
+    tasks = [json.loads(line) for line in Path("tasks.jsonl").read_text("utf-8").splitlines()]
+    rows = [json.dumps({"id": task["id"], "answer": write_answer(task)}) for task in tasks]
+    Path("answers.jsonl").write_text("\n".join(rows), encoding="utf-8")
+
+
+def test_an_evaluation_ends_with_each_thing_once_and_in_order(command: Command) -> None:
+    command("tasks", "export", "--data", "sample", "--setting", "full_rag", "--output", "tasks.jsonl")
+    answers_of(lambda task: "I do not have specific information." if task["id"].endswith("1") else "It takes a day.")
+    command("init", "--answers", "answers.jsonl", "--data", "sample")
+    done = command("eval", "evaluation.yaml", *LIGHT[:4])
+    assert done.status == 0, done.err
+    parts = (
+        "answers has ans_acc",
+        "| setting ",
+        "- Sample data:",
+        "scored with: encoder none",
+        "took ",
+        "for example, ",
+    )
+    parts += (
+        "  question:",
+        "  answer:",
+        "  reference:",
+        "wrote results/",
+        "page: file:///",
+        "next: ragtasks data fetch",
+    )
+    places = [done.out.index(part) for part in parts]
+    assert places == sorted(places)
+    assert [done.out.count(part) for part in parts] == [1] * len(parts)
+    assert "took 0 s: 108 answers, 0 failed" in re.sub(r"took \d+ s", "took 0 s", done.out)
+    example = done.out.partition("for example, ")[2]
+    assert example.startswith("an answer that refuses what is there (sample-")
+    assert "  answer:    I do not have specific information.\n" in example
+    (page,) = re.findall(r"^page: (file://\S+)$", done.out, re.MULTILINE)
+    assert Path(url2pathname(urlsplit(page).path)).is_file()
+
+
+def test_an_evaluation_that_fails_has_the_next_step_of_its_error_alone(command: Command) -> None:
+    command("tasks", "export", "--data", "sample", "--setting", "full_rag", "--output", "tasks.jsonl")
+    answers_of(lambda _: "The ferry takes three days and is not expensive.")
+    command("init", "--answers", "answers.jsonl", "--data", "sample")
+    done = command("eval", "evaluation.yaml", *LIGHT[:2], *LIGHT[4:])
+    assert done.status == 3
+    assert "next: " not in done.out
+    assert done.err.count("Next step: ") == 1
+    assert "word for word the same for different questions" in done.out
+    assert "word for word" not in done.err, "the conclusion says that"
+
+
+def test_tokens_are_shown_where_the_server_counts_them(command: Command) -> None:
+    counted = completion("It takes three days.", usage={"prompt_tokens": 50, "completion_tokens": 5})
+    with chat_server(lambda _text, _n: counted) as server:
+        command("init", "--model", "loopback", "--server", server.base_url, "--data", "sample")
+        light = (*LIGHT, "--set", "settings=[reference]", "--set", "model.limit=1")
+        done = command("eval", "evaluation.yaml", *light)
+    assert "tokens, model: spent 200 + 20 tokens in 4 replies" in done.out
+
+
 def test_an_endpoint(command: Command, system: str) -> None:
     command("init", "--endpoint", system, "--protocol", "plain", "--data", "sample")
     done = command("eval", "evaluation.yaml", *LIGHT)
@@ -133,7 +203,7 @@ def test_rows_of_ones_own_need_no_benchmark(command: Command) -> None:
     done = command("eval", "evaluation.yaml", *LIGHT)
     assert done.status == 0, done.err
     assert "| k_precision " in done.out
-    folder = Path(done.out.splitlines()[-2].removeprefix("wrote "))
+    folder = written_folder(done)
     assert folder.name.startswith("mine-rows-20")
     (evaluation,) = read_evaluations([folder])
     assert [row.values["k_precision"] for row in evaluation.rows] == [1.0, 0.5]
@@ -166,7 +236,7 @@ def test_traces_are_rows_of_ones_own(command: Command) -> None:
     command("init", "--traces", "spans.jsonl")
     done = command("eval", "evaluation.yaml", *LIGHT)
     assert done.status == 0, done.err
-    folder = Path(done.out.splitlines()[-2].removeprefix("wrote "))
+    folder = written_folder(done)
     (rows,) = folder.rglob("rows.jsonl")
     row = json.loads(rows.read_text("utf-8"))
     assert (row["question"], row["answer"], row["seconds"]) == ("How long is it?", "Two years.", 2.0)
@@ -184,7 +254,7 @@ def test_a_baseline_in_another_process_without_torch_and_outside_of_any_reposito
     line = [sys.executable, "-m", "ragtasks", "eval", "evaluation.yaml", *settings]
     done = subprocess.run(line, check=False, capture_output=True, text=True)
     folder = assert_ended_well(CommandResult(done.returncode, done.stdout, done.stderr), "ragtasks-extractive")
-    assert f"wrote {folder / 'page.html'}" in done.stdout
+    assert f"page: {(folder / 'page.html').resolve().as_uri()}\n" in done.stdout
     assert "every conversation" not in done.stdout, "the page is written"
     assert (folder / "ragtasks-extractive").is_dir()
 

@@ -296,7 +296,7 @@ def test_score_ends_with_its_own_status_and_saves_everything(
     assert status == 3
     assert line in out.splitlines()
     assert last.startswith("ragtasks: everything is saved in ")
-    assert "more than 20%" in last
+    assert "(limit: 20%)" in last
     (evaluation,) = read_evaluations([tmp_path / "out"])
     assert sum(bool(row.implausible) for row in evaluation.rows) == n
     stored = [own["plausibility"] for own in evaluation.provenance.values()]

@@ -24,7 +24,7 @@ from ragtasks.reports.tables._scores import (
     missing_from,
     row_slices,
 )
-from ragtasks.reports.tables._usage import COSTS, FRONT, METRICS, ON_FRONT, front_of
+from ragtasks.reports.tables._usage import COSTS, FRONT, METRICS, ON_FRONT, front_of, spending_line
 
 __all__ = [
     "ANSWERED",
@@ -61,5 +61,6 @@ __all__ = [
     "rated_evaluations",
     "report_sections",
     "row_slices",
+    "spending_line",
     "summary_section",
 ]
