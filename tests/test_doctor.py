@@ -75,9 +75,9 @@ def test_without_a_key_none_is_sent(server: FileServer, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("path", "answer"),
     [
-        ("401", "HTTP status 401"),
-        ("404", "HTTP status 404"),
-        ("500", "HTTP status 500"),
+        ("401", "HTTP 401"),
+        ("404", "HTTP 404"),
+        ("500", "HTTP 500"),
         ("page", "no answer (JSONDecodeError)"),
         ("list", "no answer (TypeError)"),
         ("null", "no answer (TypeError)"),
@@ -91,7 +91,7 @@ def test_an_endpoint_that_fails_says_how(server: FileServer, path: str, answer: 
 
 
 def test_a_redirect_is_shown_and_not_followed_with_the_key(server: FileServer) -> None:
-    assert endpoint_line(f"{server.url}redirect").endswith("HTTP status 302")
+    assert endpoint_line(f"{server.url}redirect").endswith("HTTP 302")
     assert server.log == [("redirect/models", None)]
 
 
@@ -130,7 +130,7 @@ def test_an_impossible_port_is_no_crash(endpoint: str) -> None:
 def test_several_endpoints_are_asked_one_after_another(server: FileServer) -> None:
     lines = diagnose([f"{server.url}{path}" for path in ("401", "v1")])
     assert [line.rpartition(": ")[2] for line in lines if line.startswith("endpoint")] == [
-        "HTTP status 401",
+        "HTTP 401",
         "org/model-1, model-2",
     ]
 

@@ -6,6 +6,7 @@ Judges and query rewriting call a `Client` and never learn which one it is.
 from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._completion import (
     AT_LIMIT,
+    ERROR_REPLY,
     early_end,
     parts_of,
     read_completion,
@@ -24,7 +25,7 @@ from ragtasks.clients._credentials import (
 )
 from ragtasks.clients._embeddings import BATCH_TEXTS, BATCH_TOKENS, EmbeddingClient, vector_in
 from ragtasks.clients._endpoint import OPENAI_URL, Amounts, Endpoint, GivenBodies, endpoint_of
-from ragtasks.clients._failures import SLOW
+from ragtasks.clients._failures import SLOW, EndpointError
 from ragtasks.clients._openai_client import OpenAIClient, model_client
 from ragtasks.clients._protocol import (
     CallUsage,
@@ -70,6 +71,7 @@ __all__ = [
     "BATCH_TEXTS",
     "BATCH_TOKENS",
     "DEFAULT_KEY",
+    "ERROR_REPLY",
     "OPENAI_URL",
     "PROBE_QUESTION",
     "SLOW",
@@ -83,6 +85,7 @@ __all__ = [
     "Decoding",
     "EmbeddingClient",
     "Endpoint",
+    "EndpointError",
     "GivenBodies",
     "Journal",
     "OpenAIClient",

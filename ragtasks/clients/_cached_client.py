@@ -21,6 +21,7 @@ from typing import Any
 import orjson
 
 from ragtasks.clients._completion import early_end
+from ragtasks.clients._failures import EndpointError
 from ragtasks.clients._protocol import FINAL, CallUsage, Chain, Client, Journal, Prompt, Reply
 from ragtasks.clients._reply_cache import CachedReply, ReplyCache, check_reply_cache
 from ragtasks.clients._usage import as_cached, calls_of
@@ -147,6 +148,7 @@ class _Call:
         """The entries that the client behind is sent, in its order."""
         self._earlier: dict[str, tuple[CallUsage, ...]] = {}
         self.replies: dict[int, Reply] = {}
+        self._n_kept = 0
 
     def find(self, entry: _Entry) -> bool:
         """Deliver a stored reply, if there is one that can be used."""
@@ -163,6 +165,7 @@ class _Call:
             reply = as_cached(reply)
         self._client.delivered.add(entry.key)
         self._end({self._path_and_key(entry.key)})
+        self._n_kept += len(entry.indexes) * entry.is_final(reply)
         for index in entry.indexes:
             self.replies[index] = reply
             if self._journal is not None:
@@ -181,12 +184,14 @@ class _Call:
             try:
                 if ours:
                     client.answer([entry.prompt for entry in ours], _counted(progress, n_known, total), self)
-            except RagtasksError:
+            except RagtasksError as error:
                 # After an interruption requests may be under way, and are paid for. A file that cannot be written has
                 # its own error already.
                 with suppress(CacheError):
                     for key in self._earlier:
                         self._cache.end(key)
+                if isinstance(error, EndpointError):
+                    raise error.keeping(self._n_kept) from error
                 raise
             finally:
                 self._end(self._sending)

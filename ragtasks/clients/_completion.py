@@ -7,6 +7,7 @@ function of this module fail in a way that is not documented below.
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from ragtasks.errors import masked_text
 from ragtasks.tables import plain
 from ragtasks.thoughts import split_thought
 
-_MAX_CHARACTERS, _MAX_REASON = 200, 40
+_MAX_CHARACTERS, _MAX_REASON, _MAX_PAGE = 200, 40, 4_000
 _THOUGHT_PARTS = frozenset({"thinking", "reasoning"})  # types of parts of a content, each with its text under this key
 
 
@@ -71,6 +72,8 @@ AT_LIMIT = "the reply reached the token limit"
 """Why a reply is not complete that a higher limit may complete."""
 _REASON_FIELDS = ("finish_reason", "finishReason", "stop_reason", "done_reason")
 _ERROR_FIELDS = ("error", "errors", "error_message", "exception")
+ERROR_REPLY = "an error in place of a reply"
+"""How a reason begins that a server gives with status 200."""
 _NO_ERROR = frozenset({"none", "null", "false", "no error"})
 _NOT_A_LETTER = re.compile("[^a-z]")
 _TOOL_CALLS = frozenset({"toolcalls", "toolcall", "tooluse", "functioncall"})
@@ -107,7 +110,7 @@ def early_end(body: Any, *, offers_tools: bool = False) -> tuple[Outcome, str] |
     Tool calls are a normal end only where the request `offers_tools`. Of several choices the first counts.
     """
     if error := error_in(body):
-        return Outcome.FAILED, f"an error in place of a reply: {error_text(error)}"
+        return Outcome.FAILED, f"{ERROR_REPLY}: {error_text(error)}"
     given = [part.get(name) for part in parts_of(body) for name in _REASON_FIELDS]
     reason = next((value for value in given if isinstance(value, str) and value), "stop")
     outcome = _OUTCOMES.get(_letters(reason))
@@ -154,9 +157,46 @@ def read_completion(body: bytes) -> Reply:
     try:
         return with_usage(_read(completion, raw), completion)
     except (LookupError, TypeError) as error:
-        unlike = f"no chat completion: {type(error).__name__} {error}"[:_MAX_CHARACTERS]
-        outcome, reason = early_end(completion) or (Outcome.MALFORMED, unlike)
+        malformed = f"no chat completion: {missing_in(completion, error)}"
+        outcome, reason = early_end(completion) or (Outcome.MALFORMED, malformed)
         return with_usage(Reply(outcome, reason=reason, raw=raw), completion)
+
+
+def missing_in(body: Any, error: Exception) -> str:
+    """Return the field that a body lacks, as an error names it, and its message or its fields."""
+    if not isinstance(error, KeyError):
+        return str(error)[:_MAX_CHARACTERS]
+    found = server_words(body) or ", ".join(body) or "nothing"
+    return plain(f"it has no {error.args[0]}, but {found}")[:_MAX_CHARACTERS]
+
+
+_MESSAGE_FIELDS = ("message", "msg", "detail", *_ERROR_FIELDS)
+_IS_PAGE = re.compile(r"\s*<(?:!doctype|html|head|body|h\d)", re.IGNORECASE)
+_PAGE_TITLE = re.compile(r"<title[^<>]*>([^<>]*\w[^<>]*)<", re.IGNORECASE)
+_NO_TEXT = re.compile(r"<(style|script)\b.*?</\1>|<[^<>]*>", re.IGNORECASE | re.DOTALL)
+
+
+def words_in(body: bytes) -> str:
+    """Return the message in the bytes of an error body, on one line."""
+    try:
+        content = orjson.loads(body)
+    except ValueError:
+        content = body.decode(errors="replace")
+    return plain(" ".join(server_words(content).split()))[:_MAX_CHARACTERS]
+
+
+def server_words(body: Any) -> str:
+    """Return the message in an error body: a field of an object, a text, the title of a page; empty without any."""
+    if isinstance(body, Mapping):
+        words = server_words(next((body[name] for name in _MESSAGE_FIELDS if body.get(name)), None))
+        where = body.get("loc")  # of FastAPI
+        return f"{'.'.join(map(str, where))}: {words}" if isinstance(where, list) else words
+    if isinstance(body, list):
+        return server_words(body[0]) if body else ""
+    if not isinstance(body, str) or not _IS_PAGE.match(body):
+        return "" if body is None else str(body)
+    title = _PAGE_TITLE.search(body[:_MAX_PAGE])
+    return html.unescape(title[1] if title else _NO_TEXT.sub(" ", body[:_MAX_PAGE]))
 
 
 def usage_in(completion: Any) -> CallUsage:
@@ -186,8 +226,10 @@ def with_usage(reply: Reply, completion: Any) -> Reply:
 
 def _read(completion: Any, raw: str) -> Reply:
     """Return the reply of a decoded body; LookupError and TypeError say what is wrong with it."""
-    choices = _typed(completion, dict, "the body")["choices"]
-    choice = _typed(_typed(choices, list, "choices")[0], dict, "the choice")
+    choices = _typed(_typed(completion, dict, "the body")["choices"], list, "choices")
+    if not choices:
+        raise IndexError("its choices are empty")
+    choice = _typed(choices[0], dict, "the choice")
     message = _typed(choice["message"], dict, "the message")
     finish_reason = _optional(choice, "finish_reason")
     named = completion.get("model")

@@ -43,6 +43,16 @@ class Credentials:
     """Headers that are sent instead of a key; they may contain one."""
     checks_certificate: bool = True
     """Whether the server's certificate must be valid."""
+    source: str = ""
+    """The variable or option that contains the key, or would."""
+
+    def key_note(self) -> tuple[str, str]:
+        """Return whether a key is sent, and what to do where the server does not accept that."""
+        if self.key or any(value.rpartition(" ")[2] for value in self.headers.values()):
+            return f"the key in {self.source or 'the headers'} was sent", f"correct {self.source or 'the headers'}"
+        if self.source:
+            return f"no key was sent: {self.source} is not set", f"export {self.source}"
+        return "no key was sent", "name the variable that contains the key: api_key_env=VARIABLE after base_url"
 
     def masked(self, text: str) -> str:
         """Return a message without the key and anything shaped like one, before it is shown."""
@@ -77,12 +87,12 @@ def credentials_for(endpoint: Endpoint, secrets: Secrets) -> Credentials:
                 f"export {endpoint.api_key_env}, or leave api_key_env out for a server without keys"
             )
         _check(key, endpoint.api_key_env)
-        return Credentials(key)
+        return Credentials(key, source=endpoint.api_key_env)
     if not gets_default_key(endpoint.address, secrets):
         return Credentials()
     if key := secrets(DEFAULT_KEY):
         _check(key, DEFAULT_KEY)
-    return Credentials(key, secrets("OPENAI_ORG_ID"), secrets("OPENAI_PROJECT_ID"))
+    return Credentials(key, secrets("OPENAI_ORG_ID"), secrets("OPENAI_PROJECT_ID"), source=DEFAULT_KEY)
 
 
 def gets_default_key(address: str, secrets: Secrets) -> bool:

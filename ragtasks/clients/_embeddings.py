@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients._completion import early_end, usage_in
+from ragtasks.clients._completion import early_end, missing_in, usage_in
 from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._endpoint import Dialect, Endpoint
 from ragtasks.clients._openai_client import OpenAIClient
@@ -37,7 +37,6 @@ class _TextsDialect(Dialect):
     """Sends model and texts, and the fields that the user names; reads vectors."""
 
     path = "/embeddings"
-    hint = "Vectors that came are saved: the same command asks for the rest"
 
     @property
     def longest_reply(self) -> int:
@@ -70,8 +69,7 @@ def read_vectors(body: bytes) -> Reply:
             raise ValueError(f"expected each `index` from 0 to {len(given) - 1} once, found {given[:_FEW]}")
         texts = [_written(items[n]["embedding"]) for n in range(len(items))]
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        reason = f"no list of vectors: {type(error).__name__} {error}"[:_MAX_LENGTH]
-        return Reply(Outcome.MALFORMED, reason=reason)
+        return Reply(Outcome.MALFORMED, reason=f"no list of vectors: {missing_in(content, error)}")
     named = content.get("model")
     return Reply(
         Outcome.ANSWERED,

@@ -260,8 +260,6 @@ class Dialect:
 
     path = "/chat/completions"
     """Where requests go, below the address; empty for the address itself."""
-    hint = "Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`"
-    """What helps once the endpoint gives no replies any more."""
 
     def __init__(self, endpoint: Endpoint, decoding: Decoding) -> None:
         self._endpoint, self._decoding = endpoint, decoding

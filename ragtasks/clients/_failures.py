@@ -17,25 +17,31 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from ragtasks.clients._completion import error_in, error_text
+from ragtasks.clients._completion import ERROR_REPLY, error_in, error_text, server_words
 from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._endpoint import SYSTEM_ROLE
 from ragtasks.clients._limits import NO_HINTS, RateHints, rate_hints
 from ragtasks.clients._protocol import CallUsage
-from ragtasks.errors import masked_text
+from ragtasks.errors import JudgeError, masked_text
 
 _FATAL = {
     401: "the endpoint does not accept the key",
     402: "the account has no credit left",
     404: "the endpoint does not know the model, or the address",
 }
+_CURES = {
+    402: "add credit to the account",
+    404: "correct the model's name, or the address",
+}
+START_SERVER = "start the server, or correct the address"
 _TRANSIENT = frozenset({408, 409, 425})
 _TOO_MANY, _UNAVAILABLE, _OVERLOADED = 429, 503, 529
+_NO_KEY, _UNKNOWN = 401, 404
 _NO_CREDIT = "insufficient_quota"
 _FILTER = "content_filter"
 SLOW = "no reply in time"
 """Why a request failed whose time ran out."""
-_MAX_FAILURE_CHARACTERS = 300
+_MAX_FAILURE_CHARACTERS = 200
 _MAX_BODY_CHARACTERS = 80
 _RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacity", re.IGNORECASE)
 _NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
@@ -78,10 +84,32 @@ class Failure:
     """What the server says about its limits."""
     nobody_there: bool = False
     """Whether no connection could be made at all."""
+    cure: str = ""
+    """The next step, where the failure shows one."""
+    is_unknown: bool = False
+    """Whether the server knows the model, or the address, not."""
     setting: str = ""
     """The setting that the server does not take, empty where it is not about one."""
     usage: CallUsage = field(default=CallUsage(), compare=False)
     """What the server says that it took all the same."""
+
+
+class EndpointError(JudgeError):
+    """An endpoint that gives no more replies."""
+
+    def __init__(self, where: str, found: str, cure: str, n_kept: int = 0, what: str = "replies") -> None:
+        """State the cure, and how many replies the same command finds again."""
+        self._given = where, found, cure, n_kept, what
+        self.next_step = f"{cure} and run the same command: the {n_kept} {what} are kept" if n_kept else cure
+        super().__init__("endpoint", where=where, expected="replies", found=found, next_step=self.next_step)
+
+    def __reduce__(self) -> tuple[type[EndpointError], tuple[str, str, str, int, str]]:
+        """Return how it is made again in another process."""
+        return EndpointError, self._given
+
+    def keeping(self, n_kept: int, what: str = "replies") -> EndpointError:
+        """Return the error of a call whose replies are kept."""
+        return EndpointError(*self._given[:3], n_kept, what)
 
 
 def redacted(text: str, credentials: Credentials, shown: int = _MAX_FAILURE_CHARACTERS) -> str:
@@ -99,15 +127,16 @@ def failure_of(error: Exception, credentials: Credentials) -> Failure:
         except RecursionError:
             return Failure(Handling.RETRY, f"HTTP {error.status_code}, with a body that is nested too deeply")
     if type(error) is openai.APIError:  # in an event of a stream
-        return Failure(Handling.GIVE_UP, f"an error in place of a reply: {redacted(error.message, credentials)}")
+        return Failure(Handling.GIVE_UP, f"{ERROR_REPLY}: {redacted(error.message, credentials)}")
     return _connection_failure(error)
 
 
 def unreadable(body: bytes, credentials: Credentials) -> Failure:
     """Return what a body that is not JSON means: another attempt."""
-    begins = redacted(
-        body[: 4 * _MAX_FAILURE_CHARACTERS].decode("utf-8", errors="replace"), credentials, _MAX_BODY_CHARACTERS
-    )
+    text = body.decode("utf-8", errors="replace")
+    begins = redacted(server_words(text), credentials, _MAX_BODY_CHARACTERS)
+    if begins != redacted(text, credentials, _MAX_BODY_CHARACTERS):
+        return Failure(Handling.RETRY, f"the reply is not JSON but the web page {begins!r}")
     return Failure(Handling.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
 
 
@@ -117,9 +146,15 @@ def _connection_failure(error: Exception) -> Failure:
     causes = _causes(error)
     kind = type(causes[-1]).__name__
     if any(isinstance(cause, aiohttp.ClientSSLError) for cause in causes):
-        return Failure(Handling.RETRY, f"no secure connection to the address ({kind})", nobody_there=True)
+        why = getattr(causes[-1], "verify_message", "") or getattr(causes[-1], "reason", "") or kind
+        cure = "correct the address: a server without TLS is http://, and a certificate must be of its host"
+        return Failure(Handling.RETRY, f"no secure connection to the address ({why})", nobody_there=True, cure=cure)
+    if any(isinstance(cause, aiohttp.ClientConnectorDNSError) for cause in causes):
+        why = "no connection: no host of this name"
+        return Failure(Handling.RETRY, why, nobody_there=True, cure="correct the address")
     if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
-        return Failure(Handling.RETRY, "no connection: no server answers at the address", nobody_there=True)
+        why = "no connection: no server answers at the address"
+        return Failure(Handling.RETRY, why, nobody_there=True, cure=START_SERVER)
     timeouts = (asyncio.TimeoutError, TimeoutError, aiohttp.ServerTimeoutError)
     if any(isinstance(cause, timeouts) for cause in causes):
         return Failure(Handling.RETRY, SLOW)
@@ -139,12 +174,18 @@ def _status_failure(error: Any, credentials: Credentials) -> Failure:
     # The SDK says no more than the status where a body has no message in OpenAI's shape.
     is_bare = str(error.message) == f"Error code: {status}"
     message = str(error.body if is_bare and error.body else error.message)
-    reason = f"HTTP {status}: {redacted(message.removeprefix(f'Error code: {status} - '), credentials)}"
+    words = (server_words(error.body) or message).removeprefix(f"{status} ")
+    reason = f"HTTP {status}: {redacted(words, credentials)}"
     headers: Mapping[str, str] = error.response.headers
     if 300 <= status < 400:
-        return Failure(Handling.FATAL, _redirected(status, headers.get("location", "")))
+        reason = _redirected(status, headers.get("location", ""))
+        return Failure(Handling.FATAL, reason, cure="name the final address")
     if status in _FATAL or error.code == _NO_CREDIT:
-        return Failure(Handling.FATAL, f"{_FATAL.get(status, _FATAL[402])} ({reason})")
+        why, cure = _FATAL.get(status, _FATAL[402]), _CURES.get(status, _CURES[402])
+        if status == _NO_KEY:
+            note, cure = credentials.key_note()
+            reason += f"; {note}"
+        return Failure(Handling.FATAL, f"{why} ({reason})", cure=cure, is_unknown=status == _UNKNOWN)
     if failure := _slow_down(status, message, reason, headers):
         return failure
     if status in (400, 422, 500) and _NO_SYSTEM_ROLE.search(message):
@@ -171,7 +212,8 @@ def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str
         return None
     if _NEVER_FITS.search(message):
         return Failure(Handling.GIVE_UP, reason)
-    return Failure(Handling.SLOW_DOWN, reason, hints)
+    wait = "" if hints.wait_seconds is None else f"; the server asks to wait {hints.wait_seconds:.0f} s"
+    return Failure(Handling.SLOW_DOWN, reason + wait, hints)
 
 
 def _redirected(status: int, location: str) -> str:
@@ -180,7 +222,7 @@ def _redirected(status: int, location: str) -> str:
     except ValueError:
         host = None
     to = f"to {host}" if host else "elsewhere"
-    return f"the endpoint redirects {to}, and a key follows no redirect: name the final address (HTTP {status})"
+    return f"the endpoint redirects {to}, and a key follows no redirect (HTTP {status})"
 
 
 def _refused_setting(named: str, message: str) -> str:
@@ -206,7 +248,7 @@ def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Creden
     except ValueError:
         return None
     message = error_text(error)
-    reason = f"an error in place of a reply: {redacted(message, credentials)}"
+    reason = f"{ERROR_REPLY}: {redacted(message, credentials)}"
     named = (error.get("code") or error.get("status")) if isinstance(error, dict) else None
     status = int(named) if isinstance(named, str | int) and re.fullmatch("[0-9]{3}", str(named)) else 0
     if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(message):

@@ -23,12 +23,11 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragtasks.clients._credentials import Credentials, is_open_to_others
 from ragtasks.clients._endpoint import Dialect, Endpoint, GivenBodies, endpoint_of
-from ragtasks.clients._failures import Failure, Handling
+from ragtasks.clients._failures import START_SERVER, EndpointError, Failure, Handling
 from ragtasks.clients._limits import Limiter, rate_hints
 from ragtasks.clients._protocol import CallUsage, Chain, Continuation, Decoding, Journal, Outcome, Prompt, Reply
 from ragtasks.clients._transport import Transport, require_libraries
 from ragtasks.clients._usage import Price, Tally, calls_of
-from ragtasks.errors import JudgeError
 from ragtasks.progress import Progress, no_progress
 
 _LOGGER = logging.getLogger(__name__)
@@ -108,8 +107,8 @@ class OpenAIClient:
         hasty._endpoint = self._endpoint.model_copy(update={"attempts": 1, "rate_limit_patience_seconds": 1.0, **waits})
         try:
             (reply,) = hasty.answer([prompt])
-        except JudgeError as error:
-            return Reply(Outcome.FAILED, reason=error.found)
+        except EndpointError as error:
+            return Reply(Outcome.FAILED, reason=f"{error.found}. Next step: {error.next_step}")
         return reply
 
     async def _answer(self, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None) -> list[Reply]:
@@ -126,6 +125,7 @@ def model_client(
     dialect: Callable[[Endpoint, Decoding], GivenBodies] = GivenBodies,
     *,
     checks_certificate: bool = True,
+    key_source: str = "",
     **limits: Any,
 ) -> OpenAIClient:
     """Return a client of a model under test, for prompts whose `body` is the complete request.
@@ -136,6 +136,7 @@ def model_client(
         headers: what the server is shown instead of a key.
         dialect: reads the replies.
         checks_certificate: whether the server's certificate must be valid.
+        key_source: the variable or option that the key in the headers is from, for messages.
         limits: further fields of the `Endpoint`, such as `slots`.
     """
     parts = urlsplit(address)
@@ -144,7 +145,7 @@ def model_client(
     if parts.username:
         login = b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()).decode()
         headers = {**headers, "Authorization": f"Basic {login}"}
-    credentials = Credentials(headers=headers, checks_certificate=checks_certificate)
+    credentials = Credentials(headers=headers, checks_certificate=checks_certificate, source=key_source)
     client = OpenAIClient(endpoint, credentials, dialect=dialect)
     client._dialect.path = parts._replace(netloc=host).geturl()
     return client
@@ -221,7 +222,7 @@ class Call:
         watch = asyncio.ensure_future(self._hold_ups.watch(self._limiter, self._tally))
         try:
             await asyncio.gather(*workers)
-        except JudgeError as error:
+        except EndpointError as error:
             self._ended_by = error.found
             under_way = [worker for worker in workers if worker in self._senders]
             for worker in workers:
@@ -293,7 +294,7 @@ class Call:
                 return cut_off
             found = self._end_of_call(outcome, n_collected_before)
             if found:
-                raise self._fatal(found)
+                raise self._fatal(found, outcome.cure)
             if outcome.handling is Handling.FILTERED:
                 reason = f"a content filter stopped the prompt ({outcome.reason})"
                 return Reply(Outcome.FILTERED, reason=reason, unused=tuple(used.unused))
@@ -311,7 +312,7 @@ class Call:
             return False
         if found := self._hold_ups.too_long(failure, failure.hints.wait_seconds or self._limiter.pause_seconds()):
             if self._n_begun < self._n_prompts:
-                raise self._fatal(found)
+                raise self._fatal(found, "wait")
             return False
         used.refused_since = used.refused_since or time.monotonic()
         return time.monotonic() - used.refused_since < self._endpoint.rate_limit_patience_seconds
@@ -374,15 +375,11 @@ class Call:
         await asyncio.sleep(wait)
         return True
 
-    def _fatal(self, found: str) -> JudgeError:
-        return JudgeError(
-            "endpoint",
-            where=f"{self._endpoint.model} at {self._endpoint.address}",
-            expected="replies to prompts",
-            found=found,
-            next_step="check address, model and key (docs/endpoints.md), then ask again: finished replies are cached. "
-            f"{self._dialect.hint}",
-        )
+    def _fatal(self, found: str, cure: str) -> EndpointError:
+        if cure == START_SERVER and self._client.has_answered:
+            cure = "start the server"  # its address was right
+        where = f"{self._endpoint.model} at {self._endpoint.address}"
+        return EndpointError(where, found, cure or "see the server's log (docs/endpoints.md)")
 
 
 _LOOK_SECONDS = 1.0

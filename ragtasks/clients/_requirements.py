@@ -11,6 +11,7 @@ from functools import partial
 from http.client import HTTPException
 from typing import Any
 
+from ragtasks.clients._completion import words_in
 from ragtasks.clients._credentials import DEFAULT_KEY, Credentials, Secrets, credentials_for, gets_default_key
 from ragtasks.clients._embeddings import EmbeddingClient
 from ragtasks.clients._endpoint import Endpoint
@@ -21,6 +22,7 @@ from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, one_l
 from ragtasks.requirements import Phase, Requirement, library
 
 PROBE_QUESTION = "Reply with the word ready."
+_MOST_BYTES = 4_000
 _CACHED = "; --no-probe goes on without it, for replies that are all cached"
 
 
@@ -94,7 +96,8 @@ def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
 
 def no_reply(where: str, why: str) -> str:
     """Return that a server did not reply to a short question, with the next step."""
-    return f"{where}: {why}. Next step: start the server, or correct address, model or key (docs/endpoints.md)"
+    step = ". Next step: see the server's log, or correct address, model or key (docs/endpoints.md)"
+    return f"{where}: {why}" + step * ("Next step: " not in why)
 
 
 def listed_models(base_url: str, headers: Mapping[str, str], seconds: float) -> list[Any]:
@@ -108,8 +111,9 @@ def listed_models(base_url: str, headers: Mapping[str, str], seconds: float) -> 
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=seconds) as reply:
             return list(json.load(reply)["data"])
     except urllib.error.HTTPError as error:
-        error.close()
-        raise ModelError(f"HTTP status {error.code}") from None
+        with error:
+            words = words_in(error.read(_MOST_BYTES))
+        raise ModelError(f"HTTP {error.code}{f': {words}' if words else ''}") from None
     except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         raise ModelError(f"no answer ({type(getattr(error, 'reason', error)).__name__})") from None
 

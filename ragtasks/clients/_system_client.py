@@ -140,8 +140,6 @@ class SystemProtocol(str, Enum):
 class _ChatDialect(Dialect):
     """Sends model and messages, and the settings that the user names."""
 
-    hint = "Finished answers are saved: the same command asks only the rest"
-
     def _body(self, prompt: Prompt) -> dict[str, Any]:
         named = {key: getattr(self._endpoint, key) for key in _NAMED_ONLY}
         sent = {key: value for key, value in named.items() if value not in {None, "server"}}

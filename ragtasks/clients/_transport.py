@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -21,13 +22,16 @@ import orjson
 from ragtasks.clients._completion import early_end, usage_in
 from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._endpoint import Dialect, Endpoint
-from ragtasks.clients._failures import Failure, failure_in_body, failure_of, unreadable
+from ragtasks.clients._failures import Failure, failure_in_body, failure_of, redacted, unreadable
 from ragtasks.clients._protocol import ChatMessage, Decoding, Prompt, Reply
-from ragtasks.errors import ModelError
+from ragtasks.errors import ModelError, first_ones
 from ragtasks.requirements import importing
 
 _LOGGER = logging.getLogger(__name__)
 
+_PATHS = re.compile(r"/(?:chat/completions|completions|embeddings)/?(?:\?.*)?$")
+"""What an address has below the one that servers are named by."""
+_MODELS_SECONDS, _MOST_MODELS, _MAX_NAME = 5.0, 5, 60
 _NO_KEY = "no-key"  # servers without keys take any; the SDK refuses to start without one
 _SENT_HEADERS = frozenset(
     {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
@@ -63,13 +67,38 @@ class Transport:
             body, headers = self._credentials.without_key(response.content), response.headers
         except Exception as error:  # noqa: BLE001 (what fails on the way costs this request, and no other)
             _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
-            return failure_of(error, self._credentials), {}
+            failed = failure_of(error, self._credentials)
+            return await self._with_models(failed) if failed.is_unknown else failed, {}
         if failure := failure_in_body(body, headers, self._credentials):
             return replace(failure, usage=usage_in(orjson.loads(body))), headers
         try:
             return self._dialect.read(body, sent), headers
         except (ValueError, RecursionError):
             return unreadable(body, self._credentials), headers
+
+    async def _with_models(self, failure: Failure) -> Failure:
+        """Return a failure with the models that the server lists, or with the address that lists some."""
+        if not self._dialect.path:
+            return replace(failure, cure="correct the address")
+        sent = self._endpoint.address if self._dialect.path.startswith("/") else self._dialect.path
+        base = _PATHS.sub("", sent.rstrip("/"))
+        if names := await self._models(base):
+            reason = f"{failure.reason}; the server has {first_ones(names, _MOST_MODELS)}"
+            return replace(failure, reason=reason, cure="correct the model's name")
+        if not base.endswith("/v1") and await self._models(f"{base}/v1"):
+            right = redacted(sent.replace(base, f"{base}/v1", 1), self._credentials)
+            return replace(failure, cure=f"add /v1 to the address: {right}")
+        return failure
+
+    async def _models(self, base: str) -> list[str]:
+        """Return the names of the models below an address, [] where it lists none."""
+        try:
+            async with _time_limit(_MODELS_SECONDS):
+                response = await self._sdk.get(f"{base}/models", cast_to=_http_library().Response)
+            names = [str(row["id"]) for row in orjson.loads(response.content)["data"]]
+        except Exception:  # noqa: BLE001 (a list that helps, and is no part of the work)
+            return []
+        return [redacted(name, self._credentials, _MAX_NAME) for name in names]
 
     async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
         """Yield the parts of one reply as they come."""

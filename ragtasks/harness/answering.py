@@ -14,8 +14,8 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from ragtasks.clients import Outcome, Prompt, Reply
-from ragtasks.errors import JudgeError, ModelError
+from ragtasks.clients import EndpointError, Outcome, Prompt, Reply
+from ragtasks.errors import ModelError
 from ragtasks.harness.answer_log import AnswerLog, LoggedRequest
 from ragtasks.harness.answers import NoAnswer, SystemAnswer, with_calls
 from ragtasks.harness.served_model import ServedModel, served_model
@@ -78,7 +78,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         _IN_USE.clear()
         for log in self._logs:
             log.close()
-            if kind is not None and log.n_found:
+            if kind not in {None, ModelError} and log.n_found:
                 _LOGGER.warning(
                     "answers saved in %s: %d; the next call requests only the missing ones", log.path, log.n_found
                 )
@@ -129,11 +129,9 @@ class SavedAnswers:
         try:
             with progress_bars() as progress:
                 served.client.answer(asking.prompts(), progress, asking)
-        except JudgeError as error:
-            n_answered = sum(not isinstance(answer, NoAnswer) for answer in asking.came)
-            raise ModelError(
-                f"the model gives no more answers: {error.found}; {n_answered} requests are answered"
-            ) from error
+        except EndpointError as error:
+            kept = error.keeping(self._log.n_found if self._log is not None else 0, "answers")
+            raise ModelError(f"the model gives no more answers: {error.found}. Next step: {kept.next_step}") from error
         self._report(asking.came)
 
     def _report(self, answers: Sequence[Any]) -> None:

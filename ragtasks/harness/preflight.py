@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from ragtasks.clients import (
     DEFAULT_KEY,
+    ERROR_REPLY,
     OPENAI_URL,
     PROBE_QUESTION,
     SLOW,
+    Outcome,
     Prompt,
     model_client,
     no_reply,
@@ -94,17 +96,19 @@ def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[
         return "a key is sent" if headers else "no key is sent"
 
     def reply() -> str:
-        where, question = f"{part} at {address}", {"prompt": PROBE_QUESTION}
+        where, is_chat = f"{part} at {address}", "chat" in request.model
         messages = {"messages": [{"role": "user", "content": PROBE_QUESTION}]}
-        body = {"model": name, "max_tokens": _FEW_TOKENS, **(messages if "chat" in request.model else question)}
+        body = {"model": name, "max_tokens": _FEW_TOKENS, **(messages if is_chat else {"prompt": PROBE_QUESTION})}
         try:
-            client = model_client(name, address, headers)
+            source = "--model_args header" if request.model_args.get("header") else DEFAULT_KEY
+            client = model_client(name, address, headers, key_source=source)
         except ConfigurationError as error:
             example = "base_url=http://localhost:8000/v1/completions"
             raise ConfigurationError(f"{where}: {one_line(error)}. Next step: such as {example}") from None
         found = client.probe(Prompt((), body=body), _SECONDS)
-        # A slow server is no problem: the evaluation waits longer. The content is for the evaluation to score.
-        if not found.raw and found.reason != SLOW:
+        is_error = found.reason.startswith(ERROR_REPLY) or (is_chat and found.outcome is Outcome.MALFORMED)
+        # A slow server is no problem: the evaluation waits longer. Other content is for the evaluation to score.
+        if (is_error or not found.raw) and found.reason != SLOW:
             raise ModelError(no_reply(where, found.reason))
         return f"{address} replies"
 

@@ -17,6 +17,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
 from ragtasks.clients import (
+    DEFAULT_KEY,
     Decoding,
     Endpoint,
     GivenBodies,
@@ -63,6 +64,7 @@ class ServedModel:
             model.header,
             functools.partial(_Generations, model=model),
             checks_certificate=model.verify_certificate,
+            key_source="--model_args header" if arguments.get("header") else DEFAULT_KEY,
             **limits,
         )
 

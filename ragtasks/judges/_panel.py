@@ -13,6 +13,7 @@ from ragtasks.clients import (
     CallUsage,
     Client,
     Endpoint,
+    EndpointError,
     OpenAIClient,
     Price,
     Prompt,
@@ -212,6 +213,7 @@ class _JudgeRun:
         price: Price | None,
     ) -> None:
         self.client, self.pending_questions, self.lost = client, pending_questions, ""
+        self.next_step = "correct this and run the same command: replies are kept"
         self.bug: BaseException | None = None
         self.usage = Usage(cost=None if price is None else 0.0)
         self.n_done = self.total = 0
@@ -227,6 +229,8 @@ class _JudgeRun:
             while waiting := [pending for pending in self.pending_questions if isinstance(pending.step, Question)]:
                 # Neighbours in this order begin alike: a server with a prefix cache reads their beginning once.
                 self._ask(sorted(waiting, key=_PendingQuestion.text))
+        except EndpointError as error:
+            self.lost, self.next_step = error.found, error.keeping(self.n_done - self.usage.n_failed).next_step
         except RagtasksError as error:
             # Also a cache that cannot be written: going on would pay for replies that nobody keeps.
             self.lost = str(error)
@@ -322,8 +326,7 @@ class _Panel:
                 where=", ".join(run.client.name for run in self.runs),
                 expected="at least one judge that answers to the end",
                 found="; ".join(f"{run.client.name}: {run.lost}" for run in self.runs),
-                next_step="fix the judges' errors, then ask again: replies are cached. Saved answers are scored "
-                "without their model by `ragtasks score RESULTS --output FOLDER`",
+                next_step="; ".join(dict.fromkeys(run.next_step for run in self.runs)),
             )
 
     def show(self, *, whole: bool = False) -> None:

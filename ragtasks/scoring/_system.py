@@ -14,18 +14,18 @@ from ragtasks.clients import (
     CachedClient,
     ChatMessage,
     Endpoint,
+    EndpointError,
     Journal,
     Outcome,
     Prompt,
     Reply,
-    ReplyCache,
     Secrets,
     SystemClient,
     SystemProtocol,
     calls_of,
 )
 from ragtasks.config import EvaluationConfig, config_from_options
-from ragtasks.errors import ConfigurationError, JudgeError, ModelError
+from ragtasks.errors import ConfigurationError, ModelError
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
 from ragtasks.results import GivenAnswer, OwnRows, SavedEvaluation, answers_evaluation, contexts_of_answers
@@ -260,9 +260,8 @@ class System:
                 if cache is None:
                     replies = self._client.answer(prompts, progress, journal)
                 else:
-                    with ReplyCache(cache) as stored:
-                        replies = CachedClient(self._client, stored).answer(prompts, progress, journal)
-        except JudgeError as error:
+                    replies = CachedClient(self._client, cache).answer(prompts, progress, journal)
+        except EndpointError as error:
             raise ModelError(str(error)) from error
         return [self.answer_in(reply, "contexts" in task) for reply, task in zip(replies, tasks, strict=True)]
 

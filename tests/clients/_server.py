@@ -65,6 +65,8 @@ class ChatServer:
     def __init__(self, script: Script, port: int = 0, *, is_tested: bool = False) -> None:
         self.script = script
         self._is_tested = is_tested
+        self.listing: dict[str, Action] = {}
+        """Path -> reply to a GET, such as a list of models; any other is 404."""
         self.asked: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
@@ -134,6 +136,9 @@ class ChatServer:
                     self.close_connection = True  # the client has gone
                 finally:
                     chat.end()
+
+            def do_GET(self) -> None:
+                self._send(chat.listing.get(self.path, Action(b"{}", 404)))
 
             def _send(self, action: Action) -> None:
                 if action.reset:

@@ -152,7 +152,7 @@ PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html
         (refusal(429, "slower"), "HTTP 429: .*slower"),
         (Action(PAGE.body, 502, PAGE.headers), "HTTP 502: .*sign in first"),
         (Action(b'{"detail": "no such deployment"}', 503), "HTTP 503: .*no such deployment"),
-        (PAGE, "not JSON.*<html>sign in first</html>"),
+        (PAGE, "not JSON but the web page 'sign in first'"),
         (Action(reset=True), "the connection broke"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_server_that_only_fails_ends_the_call_and_says_what_came_back(failure:
         client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(200)])
     # Three of four slots have used up the attempts of their prompts, two of them are at their next one.
     assert len(server.asked) <= 4 * 4 + 2 * 4
-    assert "`ragtasks score RESULTS --output FOLDER`" in str(caught.value)
+    assert "next step: " in str(caught.value)
 
 
 def test_few_prompts_that_all_fail_cost_no_other_reply() -> None:
@@ -229,7 +229,7 @@ def test_retry_after_holds_back_every_request() -> None:
         (refusal(400, "policy", "content_filter"), Outcome.FILTERED, "filter"),
         (refusal(400, "prompt is too long"), Outcome.FAILED, "too long"),
         (refusal(403, "not for you"), Outcome.FAILED, "403"),
-        (Action(b'{"choices": []}'), Outcome.MALFORMED, "IndexError"),
+        (Action(b'{"choices": []}'), Outcome.MALFORMED, "its choices are empty"),
         (Action(b"[1]"), Outcome.MALFORMED, "list"),
         (completion(["parts"]), Outcome.MALFORMED, "content"),
     ],

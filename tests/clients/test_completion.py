@@ -97,7 +97,7 @@ def test_a_reply_holds_all_that_the_server_said() -> None:
     odd = body("x" * 300, choices="é")
     assert read_completion(odd) == Reply(
         Outcome.MALFORMED,
-        reason="no chat completion: TypeError choices is str, expected list",
+        reason="no chat completion: choices is str, expected list",
         usage=CallUsage(7, 3),
         raw=odd.decode(),
     )
@@ -106,13 +106,16 @@ def test_a_reply_holds_all_that_the_server_said() -> None:
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        (b"[1]", "TypeError the body is list, expected dict"),
-        (b"{}", "KeyError 'choices'"),
-        (body("", choices=["x"]), "TypeError the choice is str, expected dict"),
-        (body("text"), "TypeError the message is str, expected dict"),
-        (body({"content": 5}), "TypeError content is int, expected list"),
-        (body({"content": "x", "reasoning": []}), "TypeError reasoning is list, expected str"),
-        (body({"content": "x", "refusal": {}}), "TypeError refusal is dict, expected str"),
+        (b"[1]", "the body is list, expected dict"),
+        (b"{}", "it has no choices, but nothing"),
+        (b'{"id": 1, "object": "error"}', "it has no choices, but id, object"),
+        (b'{"message": "the queue is full"}', "it has no choices, but the queue is full"),
+        (body("", choices=[]), "its choices are empty"),
+        (body("", choices=["x"]), "the choice is str, expected dict"),
+        (body("text"), "the message is str, expected dict"),
+        (body({"content": 5}), "content is int, expected list"),
+        (body({"content": "x", "reasoning": []}), "reasoning is list, expected str"),
+        (body({"content": "x", "refusal": {}}), "refusal is dict, expected str"),
     ],
 )
 def test_a_body_that_is_no_completion_says_what_is_wrong(sent: bytes, reason: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
 
-from ragtasks.clients import OpenAIClient, Outcome, Prompt, Reply
+from ragtasks.clients import EndpointError, OpenAIClient, Outcome, Prompt, Reply, credentials_for, endpoint_of
 from ragtasks.errors import JudgeError
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 from tests.clients.test_client import KEY, QUICK
@@ -56,7 +57,7 @@ def test_a_refusal_of_one_prompt_is_the_end_of_that_prompt(status: int) -> None:
             Action(b"{}", 308, {"Location": "http://["}),
             "the endpoint redirects elsewhere, and a key follows no redirect",
         ),
-        (Action(b"{}", 302), "name the final address (HTTP 302)"),
+        (Action(b"{}", 302), "follows no redirect (HTTP 302)"),
     ],
 )
 def test_a_refusal_of_the_caller_ends_the_call(action: Action, why: str) -> None:
@@ -138,9 +139,9 @@ def test_the_server_s_own_words_are_shown_without_the_key(body: bytes, shown: st
 
 def test_long_words_are_cut() -> None:
     (reply,), _ = asked(Action(b"x" * 5_000, 403, {"Content-Type": "text/plain"}))
-    assert len(reply.reason) <= len("HTTP 403: ") + 300
+    assert len(reply.reason) == len("HTTP 403: ") + 200
     (reply,), _ = asked(Action(b"<html>" + b"y" * 5_000))
-    assert "it begins with '<html>yyy" in reply.reason
+    assert "the web page 'yyy" in reply.reason
     assert len(reply.reason) < 200
 
 
@@ -180,3 +181,86 @@ def test_a_setting_that_is_not_taken_is_known_by_the_server_s_words(
 def test_another_status_refuses_no_setting() -> None:
     _, server = asked(error(403, message="Unsupported value", param="seed"))
     assert len(server.bodies) == 1
+
+
+def listed(*names: str) -> Action:
+    return Action(json.dumps({"object": "list", "data": [{"id": name} for name in names]}).encode())
+
+
+def test_a_wrong_model_is_told_with_those_that_the_server_has() -> None:
+    with chat_server(lambda *_: error(404, message="no model m")) as server:
+        server.listing = {"/v1/models": listed("small:1b", "large:7b")}
+        with pytest.raises(JudgeError) as caught:
+            OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}).answer([Prompt.of("q")])
+    assert "(HTTP 404: no model m); the server has small:1b, large:7b" in str(caught.value)
+    assert "next step: correct the model's name" in str(caught.value)
+
+
+def test_an_address_without_v1_is_told_with_the_right_one() -> None:
+    with chat_server(lambda *_: Action(b'{"detail": "Not Found"}', 404)) as server:
+        server.listing = {"/v1/models": listed("m")}
+        endpoint = {"model": "m", "base_url": server.base_url.removesuffix("/v1"), **QUICK}
+        with pytest.raises(JudgeError) as caught:
+            OpenAIClient(endpoint).answer([Prompt.of("q")])
+    assert "(HTTP 404: Not Found)" in str(caught.value)
+    assert f"next step: add /v1 to the address: {server.base_url}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "set_to", "note", "cure"),
+    [
+        ({}, None, "no key was sent)", "api_key_env=VARIABLE"),
+        ({"api_key_env": "MY_KEY"}, KEY, "the key in MY_KEY was sent)", "correct MY_KEY"),
+    ],
+)
+def test_a_refused_key_is_told_with_where_it_is_from(
+    options: dict[str, str], set_to: str | None, note: str, cure: str
+) -> None:
+    with chat_server(lambda *_: error(401, message=f"bad key {KEY}")) as server:
+        endpoint = endpoint_of({"model": "m", "base_url": server.base_url, **QUICK, **options})
+        with pytest.raises(JudgeError) as caught:
+            OpenAIClient(endpoint, credentials_for(endpoint, lambda _: set_to)).answer([Prompt.of("q")])
+    assert note in str(caught.value)
+    assert cure in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+NGINX = (
+    b"<html>\r\n<head><title>502 Bad Gateway</title><style>h1{}</style></head>\r\n<body>\r\n<center><h1>502 Bad Gateway"
+    b"</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        (NGINX, 413, "HTTP 413: 502 Bad Gateway"),
+        (
+            b"<html><body><h1>Not now</h1><script>x()</script> &amp; later</body></html>",
+            403,
+            "HTTP 403: Not now & later",
+        ),
+        (b'{"detail": "no GPU"}', 403, "HTTP 403: no GPU"),
+        (b'{"detail": [{"loc": ["body", "n"], "msg": "too many"}]}', 403, "HTTP 403: body.n: too many"),
+        (
+            b'{"object": "error", "message": "maximum context length is 512 tokens"}',
+            400,
+            "context length is 512 tokens",
+        ),
+        (b"", 403, "HTTP 403: Error code: 403"),
+        (b"<!DOCTYPE html><title>Sign in</title>", 200, "the reply is not JSON but the web page 'Sign in'"),
+    ],
+)
+def test_the_server_s_own_words_are_the_reason(body: bytes, status: int, reason: str) -> None:
+    (reply,), _ = asked(Action(body, status, {"Content-Type": "text/plain"}))
+    assert reason in reply.reason
+    assert "<" not in reply.reason
+
+
+def test_the_end_of_an_endpoint_is_handed_to_another_process() -> None:
+    error_made = EndpointError("m at http://x", "no connection", "start the server").keeping(12, "answers")
+    again = pickle.loads(pickle.dumps(error_made))
+    assert (str(again), again.next_step) == (
+        str(error_made),
+        "start the server and run the same command: the 12 answers are kept",
+    )

@@ -149,7 +149,7 @@ def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judg
     done = judging(dead_judge())
     scores = scores_in(tmp_path / "out")
     assert (alone.status, done.status) == (0, 1)
-    assert "`ragtasks score RESULTS --output FOLDER`" in done.err
+    assert "next step: start the server, or correct the address" in done.err
     assert "rouge_l" in done.out
     assert without.keys() | JUDGED == scores.keys()
     assert [scores[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)

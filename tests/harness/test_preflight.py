@@ -77,7 +77,15 @@ def test_the_refusal_of_a_model_s_server_is_quoted_with_a_next_step(status: int,
     assert found.startswith(f"model m at {address}: ")
     assert f"HTTP {status}: " in found
     assert "closed for today" in found
-    assert found.endswith("correct address, model or key (docs/endpoints.md)")
+    steps = {401: "export OPENAI_API_KEY", 404: "correct the model's name, or the address"}
+    assert found.endswith(steps.get(status, "correct address, model or key (docs/endpoints.md)"))
+
+
+def test_an_error_in_a_200_is_a_problem_before_the_first_request(server: ChatServer) -> None:
+    for body in (b'{"error": "index not ready"}', b'{"choices": []}'):
+        server.script = lambda *_, body=body: Action(body)
+        (found,) = problems(served(f"{server.base_url}/chat/completions"))
+        assert ("index not ready" in found) or ("its choices are empty" in found)
 
 
 def test_a_model_that_refuses_a_setting_has_no_problem(server: ChatServer) -> None:
