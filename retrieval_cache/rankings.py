@@ -41,7 +41,7 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
     if is_result_file(benchmark.name, store, name):
         raise ConfigurationError(
             f"{name}: a result file of {benchmark.name}'s script ranks texts, not passages with ids. Next step: "
-            "`ragtasks evaluate-run` without --measures and --per-query prints its scores"
+            f"`ragtasks evaluate-run {name}` without --measures and --per-query prints its scores"
         )
     if is_file_of_run(store, name):
         return Ranking(Path(name).name, read_run(Path(name)))

@@ -328,7 +328,8 @@ def checked_form(form: str, *, has_rewriter: bool) -> str:
     if DECOMPOSE in form.split(SEPARATOR):
         raise ConfigurationError(
             f"queries {form!r}: a conversation that goes on now is searched with one query a turn, and {DECOMPOSE!r} "
-            f"makes several. Next step: {LLM_REWRITE}, or `ragtasks retrieve --queries {form}` for a stored run"
+            f"makes several. Next step: {LLM_REWRITE}, or for a stored run `ragtasks retrieve --retriever NAME "
+            f"--queries {form}`"
         )
     if has_rewriter != (form == LLM_REWRITE):
         raise ConfigurationError(

@@ -241,7 +241,7 @@ def _free_name(request: RunRequest, store: RunStore, key: str) -> str:
         return wanted
     if request.name is not None:
         raise CacheError(
-            f"run {wanted!r} is there with other content; next step: `ragtasks results show`, another --name, or "
+            f"run {wanted!r} has other content; next step: `ragtasks results show {wanted}`, another --name, or "
             f"`ragtasks results remove {wanted}`"
         )
     return f"{wanted}.{key[:8]}"

@@ -88,7 +88,8 @@ class RunStore:
         if (folder / MANIFEST).is_file():
             return folder
         names = [path.name for path in self._folders()]
-        hint = close_matches(name, names) if names else "there are no runs yet: make one with `ragtasks retrieve`"
+        none = "there are no runs yet: make one with `ragtasks retrieve --retriever bm25`"
+        hint = close_matches(name, names) if names else none
         found = f"no file or folder {name!r}, and no run of that name" if is_no_file else f"no run {name!r}"
         raise CacheError(f"{found} in {self.runs}: {hint}")
 

@@ -161,7 +161,8 @@ def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setti
     if not (folder / MANIFEST).is_file():
         names = sorted(path.parent.name for path in (store / "runs").glob(f"*/{MANIFEST}"))
         hint = close_matches(name, [*names, OFFICIAL, CLOSED_BOOK])
-        raise CacheError(f"no run {name!r} in {store / 'runs'}: {hint}; make one with `ragtasks retrieve`")
+        step = f"make one with `ragtasks retrieve --benchmark {benchmark.name} --retriever bm25`"
+        raise CacheError(f"no run {name!r} in {store / 'runs'}: {hint}; {step}")
     spec = read_manifest(folder).spec
     wanted = {
         "benchmark": benchmark.name,

@@ -71,7 +71,8 @@ def _stored_runs() -> Iterator[str]:
 
     store = _store()
     stored, unreadable = store.all(), store.unreadable()
-    yield from list_runs(stored) if stored else [f"no runs in {store.runs}: make one with `ragtasks retrieve`"]
+    none = f"no runs in {store.runs}: make one with `ragtasks retrieve --retriever bm25`"
+    yield from list_runs(stored) if stored else [none]
     if unreadable:
         yield from ("", f"runs that cannot be read: {len(unreadable)}", *(f"  {line}" for line in unreadable))
 

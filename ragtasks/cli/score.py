@@ -238,7 +238,8 @@ def _answers_file(file: Path, *, may_be_missing: bool) -> Requirement:
     def check() -> str:
         if file.is_file():
             return f"{file} exists"
-        problem, next_step = "there is no such file", "correct its path; `ragtasks tasks export` writes the tasks"
+        problem = "there is no such file"
+        next_step = "correct its path; `ragtasks tasks export --output tasks.jsonl` writes the tasks"
         if file.is_dir():
             more = f"`ragtasks score {file} --output DIR` scores saved results"
             problem, next_step = "a folder", f"name the file with answers; {more}"

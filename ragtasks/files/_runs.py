@@ -152,7 +152,9 @@ class _ContextsRow(BaseModel):
 
 
 def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> CacheError:
-    next_step = "remove the run with `ragtasks results remove NAME` and make it again with `ragtasks retrieve`"
+    next_step = (
+        "remove the run with `ragtasks results remove NAME` and make it again with `ragtasks retrieve --retriever NAME`"
+    )
     return CacheError(what, where=str(path), expected=expected, found="; ".join(first_of(found)), next_step=next_step)
 
 

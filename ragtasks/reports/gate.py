@@ -569,7 +569,9 @@ def _mismatches(candidate: GatedSystem, baseline: GatedSystem, config: GateConfi
             (problems if decides else notes).append(line)
     for side in (candidate, baseline) if TURN_ERROR_NAMES & config.margins.keys() else ():
         if not any(TURN_ERROR_NAMES & row.values.keys() for rows in side.rows.values() for row in rows):
-            notes.append(f"{side.name}: its results are from before turns were looked at; `ragtasks score` them again")
+            notes.append(
+                f"{side.name}: its results have no turn errors yet; `ragtasks score RESULTS --output FOLDER` adds them"
+            )
     return problems, notes
 
 

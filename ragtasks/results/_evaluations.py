@@ -194,6 +194,7 @@ def _results_files(path: Path) -> list[Path]:
     )
 
 
+_SCORE_AGAIN = "score the answers again: `ragtasks score RESULTS --output FOLDER`"
 _KINDS = f"turn errors of the kinds {', '.join(sorted(TURN_ERROR_NAMES))}"
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
 
@@ -214,7 +215,7 @@ def _scored_answers(samples: Iterable[LoggedSamples], known: _Known) -> Iterator
                 problems.add(number, _ONCE, f"one that line {first[1]} of {first[0].name} has", answer.task.task_id)
             if answer.turn_error_kind and answer.turn_error_kind not in TURN_ERROR_NAMES:
                 wrong = f"{answer.turn_error_kind!r} in line {number}"
-                raise unusable("results", logged.path, _KINDS, wrong, "score the answers again with `ragtasks score`")
+                raise unusable("results", logged.path, _KINDS, wrong, _SCORE_AGAIN)
             yield answer
 
 
@@ -262,7 +263,7 @@ def _require_suite(file: Path, name: str) -> None:
     try:
         suite_named(name)
     except ConfigurationError as error:
-        next_step = "install the package that adds it, or score the answers again with `ragtasks score`"
+        next_step = f"install the package that adds it, or {_SCORE_AGAIN}"
         raise unusable("results", file, "metrics that are installed", str(error), next_step) from error
 
 
@@ -284,7 +285,7 @@ def _require_sums(file: Path, rows: Sequence[ScoredAnswer], saved: Mapping[str, 
 
 
 def _changed(file: Path, expected: str, found: str) -> BenchmarkFileError:
-    next_step = "bring its samples back as they were written, or score their answers again with `ragtasks score`"
+    next_step = f"restore its samples, or {_SCORE_AGAIN}"
     return BenchmarkFileError("results", where=str(file), expected=expected, found=found, next_step=next_step)
 
 

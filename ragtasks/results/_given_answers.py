@@ -352,7 +352,7 @@ class AnswerReader:
             return
         first, number = next(iter(self._foreign.items()))
         found = f"{n} of {self._n_read} ids are of none, such as {first!r} in {self._place} {number}"
-        example = f"ids are such as {self._task_ids[0]!r} (`ragtasks tasks export` writes them)"
+        example = f"ids are such as {self._task_ids[0]!r} (`ragtasks tasks export --output tasks.jsonl` writes them)"
         step = f"{example}; if another benchmark was answered, name that one"
         if fits := _benchmarks_with(self._foreign, data):
             found += f"; these are of {' and '.join(item.label for item in fits)}"
@@ -473,5 +473,6 @@ def _outside(benchmark: Benchmark, setting: Setting, ids: Sequence[str]) -> Conf
         where=f"to {benchmark.label}",
         expected=f"tasks of the setting {setting.value}",
         found=f"{len(ids)} answers to others: {', '.join(ids[:_MAX_LISTED])}{more}",
-        next_step="name the setting that was answered; `ragtasks tasks export` lists its tasks",
+        next_step="name the setting that was answered; "
+        "`ragtasks tasks export --setting SETTING --output tasks.jsonl` writes its tasks",
     )

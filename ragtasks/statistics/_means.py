@@ -695,7 +695,8 @@ def _nothing_to_compare(columns: Sequence[Column]) -> ConfigurationError:
         where=f"{len(columns)} columns of scores",
         expected="at least two that share data, encoder, judges, setting and metric",
         found="; ".join(found) or "none",
-        next_step="name results that were scored alike, or score saved answers again with `ragtasks score`",
+        next_step="name results that were scored alike, or score saved answers again: "
+        "`ragtasks score RESULTS --output FOLDER`",
     )
 
 

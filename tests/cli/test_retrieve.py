@@ -97,7 +97,9 @@ def test_an_identical_run_is_linked_under_another_name(store: Path) -> None:
 
 
 def test_runs_on_data_of_ones_own_are_told_apart(store: Path) -> None:
-    assert printed("results", "list") == [f"no runs in {store / 'runs'}: make one with `ragtasks retrieve`"]
+    assert printed("results", "list") == [
+        f"no runs in {store / 'runs'}: make one with `ragtasks retrieve --retriever bm25`"
+    ]
     for name, data in (("a", "one"), ("b", "two"), ("c", "other/one")):
         printed(*BY_BM25, "--name", name, "--data", str(own_data(data, f"lending-{name}")))
     printed(*BY_BM25, "--name", "sampled", "--data", "sample")

@@ -107,7 +107,7 @@ def test_a_kind_of_turn_error_is_held_and_says_where_nobody_looked(tmp_path: Pat
     save_baseline(before, tmp_path / "before.json")
     assert gated(now, read_side(tmp_path / "before.json"), margins=margins).notes == ()
     (note,) = gated(BEFORE, before, margins=margins).notes
-    assert note.startswith("old: its results are from before turns were looked at")
+    assert note.startswith("old: its results have no turn errors yet")
 
 
 def test_too_few_answers_say_how_many_it_takes() -> None:

@@ -71,7 +71,7 @@ def test_without_drift_nothing_is_mapped() -> None:
 
 def test_mapped_scores_compare_and_their_intervals_hold_the_error_of_the_map() -> None:
     before, after = judged("a", 0.0), judged("bb", DRIFT, 0.05)
-    with pytest.raises(ConfigurationError, match="--recalibrate maps"):
+    with pytest.raises(ConfigurationError, match="--recalibrate"):
         compare_evaluations([before, after], metrics=["rb_llm_raw"])
     (pair,) = compare_evaluations(recalibrated([before, after]), metrics=["rb_llm_raw"]).pairs
     gap = pair.difference

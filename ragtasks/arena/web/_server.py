@@ -78,7 +78,7 @@ def serve_application(
             where=f"--typed-names --host {host}",
             expected="a token, since others reach this address",
             found="none",
-            next_step="invite raters (`ragtasks arena invite`), or set RAGTASKS_ARENA_TOKEN to a long random text",
+            next_step="invite raters (`ragtasks arena invite NAME`), or set RAGTASKS_ARENA_TOKEN to a long random text",
         )
     store = VoteStore(database)
     try:

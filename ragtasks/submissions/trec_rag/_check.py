@@ -71,7 +71,7 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> Checked
 def read_answers(path: Path, topics: Mapping[str, str], *, is_2025: bool = False) -> list[CitedAnswer]:
     """Return the answers of a file, which has no problems; warnings are passed over."""
     checked = check_answers(path, topics, is_2025=is_2025)
-    refuse_problems("answer file", path, checked.findings, "fix these lines; `ragtasks check` lists all")
+    refuse_problems("answer file", path, checked.findings, f"fix these lines; `ragtasks check {path}` lists all")
     return checked.answers
 
 
