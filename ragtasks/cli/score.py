@@ -285,11 +285,11 @@ def input_of_file(
     keys: str | Mapping[str, str],
 ) -> SystemInput:
     """Return what a file contains: spans, rows of one's own where no benchmark is named, else answers."""
-    from ragtasks.results import is_own_row, is_span, named_keys, read_own_rows
+    from ragtasks.results import is_span, named_keys, read_own_rows
 
     keys = named_keys(keys)
     first = first_object(file)
-    if benchmark is None and is_span(first) and not is_own_row(first, keys):
+    if benchmark is None and not keys and is_span(first):
         return input_of_traces(options, file, name)
     name = name or file.stem
     if is_of_own_rows(file, benchmark, keys):

@@ -1,8 +1,9 @@
 """Traces of a running system as rows: what was asked, retrieved and answered, and what it took.
 
 A trace is one answer, a session a conversation. Spans are those of OpenInference and of OpenTelemetry's conventions for
-generative AI, and Langfuse's own attributes, in JSON lines: as the OTLP file exporter writes them, as the SDK prints a
-span, or as Phoenix exports them. What spans do not say stays unsaid: without `contexts` a row's spans name none.
+generative AI, and Langfuse's own attributes: as the OTLP file exporter writes them, as the SDK prints a span, as
+Phoenix exports them, or as Langfuse's interface and API give traces and observations. What is not in the spans stays
+unknown: a row without `contexts` comes from spans that name none.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import bounded_lines, parse_json
-from ragtasks.results._own_rows import message_text
+from ragtasks.files import Problems, json_lines, parse_json
+from ragtasks.results._own_rows import is_own_row, message_text
 
 MOST_SPANS = 1_000_000
 """Spans of one file: they are grouped by trace in memory."""
@@ -55,8 +56,23 @@ _READ = (
 )
 _DOCUMENT = re.compile(r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,9})\.document\.(\w+)")
 _MESSAGE = re.compile(r"llm\.(input|output)_messages\.(\d{1,9})\.message\.(role|content|contents\.\d+\.\S*text)")
+_LANGFUSE = {
+    "type": "langfuse.observation.type",
+    "input": "langfuse.observation.input",
+    "output": "langfuse.observation.output",
+    "usageDetails": "langfuse.observation.usage_details",
+    "costDetails": "langfuse.observation.cost_details",
+}
+"""Key of an observation in Langfuse's JSON -> the attribute that its SDK writes."""
+_LANGFUSE_TRACE = {
+    "input": "langfuse.trace.input",
+    "output": "langfuse.trace.output",
+    "sessionId": "langfuse.session.id",
+}
+"""The same of a trace."""
 _DEEPEST = 12
 _MOST_NAMED = 3
+_NEXT_STEP = "export the traces of your system's requests (docs/score-your-system.md, Traces)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +103,22 @@ class _Span:
 
 def read_traces(file: Path) -> Traces:
     """Return the answers in a file of spans; lines and traces that hold none are counted, and nothing is made up."""
-    spans = _Spans()
+    spans, problems = _Spans(), Problems(file, "traces", f"fix these lines, or {_NEXT_STEP}")
     try:
-        with file.open("rb") as stream:
-            for number, line in enumerate(bounded_lines(stream), start=1):
-                spans.read(number, line)
-    except OSError as error:
-        raise _unusable(file, error.strerror or str(error), "check the path") from error
-    except ValueError as error:  # a line without an end, or too many spans
-        raise _unusable(file, str(error), "export fewer spans a file, one JSON object a line") from error
+        for number, row in json_lines(problems):
+            spans.read(f"{problems.unit} {number}", row)
+    except ValueError as error:
+        raise _unusable(file, str(error), "export fewer spans a file") from error
+    spans.bad = [*problems.texts(), *spans.bad]
     made = _made(spans.by_trace)
     notes = (*spans.notes, *made.notes)
     if not made.rows:
-        found = "; ".join(notes) or "no span"
-        step = "export the traces of your system's requests (docs/score-your-system.md, Traces)"
-        raise _unusable(file, found, step)
+        raise _unusable(file, "; ".join(notes) or "no span", _NEXT_STEP)
     return Traces(made.rows, notes)
 
 
 def _unusable(file: Path, found: str, next_step: str) -> BenchmarkFileError:
-    expected = "spans of OpenTelemetry or OpenInference as JSON lines, with questions and answers"
+    expected = "spans of OpenTelemetry or OpenInference, or traces of Langfuse, with questions and answers"
     return BenchmarkFileError("traces", where=str(file), expected=expected, found=found, next_step=next_step)
 
 
@@ -115,25 +127,17 @@ class _Spans:
 
     def __init__(self) -> None:
         self.by_trace: dict[str, dict[tuple[str, int], _Span]] = defaultdict(dict)  # a repeated line is one span
+        self.bad: list[str] = []
+        """What cannot be read, with its line or row."""
         self._n_spans = 0
-        self._bad: list[str] = []
 
     @property
     def notes(self) -> list[str]:
         """What of the lines could not be read."""
-        if not self._bad:
-            return []
-        return [f"{len(self._bad)} spans or lines cannot be read: {_named(self._bad)}"]
+        return [f"{len(self.bad)} spans or lines cannot be read: {_named(self.bad)}"] if self.bad else []
 
-    def read(self, number: int, line: bytes) -> None:
-        """Read one line."""
-        if not line.strip():
-            return
-        try:
-            row = parse_json(line)
-        except ValueError as error:
-            self._bad.append(f"line {number} (no JSON: {error})")
-            return
+    def read(self, place: str, row: Mapping[str, Any]) -> None:
+        """Read one line or row."""
         for item in _span_rows(row):
             self._n_spans += 1
             if self._n_spans > MOST_SPANS:
@@ -141,7 +145,7 @@ class _Spans:
             try:
                 span = _span(item)
             except (ValueError, TypeError, OverflowError) as error:
-                self._bad.append(f"line {number} ({error})")
+                self.bad.append(f"{place} ({error})")
             else:
                 self.by_trace[span.trace_id][span.span_id, hash(repr(span))] = span
 
@@ -151,21 +155,59 @@ def _named(items: Sequence[str]) -> str:
     return ", ".join([*items[:_MOST_NAMED], *more])
 
 
-# Lines to spans: three forms, told apart by their keys.
+# Lines to spans: five forms, told apart by their keys.
 
 
-def _span_rows(row: Any) -> Iterator[Any]:
+def _span_rows(row: Mapping[str, Any]) -> Iterator[Any]:
     """Yield the spans of a line: one, or those that an exporter wrote together."""
-    if not isinstance(row, Mapping) or "resourceSpans" not in row:
-        yield row
+    if isinstance(row.get("observations"), list):
+        yield from _langfuse_spans(row)
+        return
+    if "resourceSpans" not in row:
+        yield _langfuse_span(row, str(row["traceId"]), {}) if _is_observation(row) else row
         return
     for resource in _objects(row["resourceSpans"]):
         for scope in _objects(resource.get("scopeSpans")):
             yield from _objects(scope.get("spans"))
 
 
+def _is_observation(row: Mapping[str, Any]) -> bool:
+    return all(isinstance(row.get(key), str) for key in ("id", "traceId", "type", "startTime"))
+
+
+def _langfuse_spans(whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a trace of Langfuse as the first span, if it has input or output, and its observations."""
+    trace_id, start, latency = str(whole.get("id")), whole.get("timestamp"), whole.get("latency")
+    begin = _time(start, nanoseconds=False)
+    end = {"end_time": (begin + latency) * 1e3} if begin is not None and isinstance(latency, (int, float)) else {}
+    values = {name: whole[key] for key, name in _LANGFUSE_TRACE.items() if whole.get(key) is not None}
+    is_first = any(whole.get(key) is not None for key in ("input", "output"))
+    if is_first:
+        yield {"trace_id": trace_id, "span_id": trace_id, "start_time": start, **end, "attributes": values}
+    for item in _objects(whole["observations"]):
+        yield _langfuse_span(item, trace_id, values, trace_id if is_first else "")
+
+
+def _langfuse_span(
+    item: Mapping[str, Any], trace_id: str, of_trace: Mapping[str, Any], first: str = ""
+) -> Mapping[str, Any]:
+    """Return an observation of Langfuse as a span; `first` is the parent of those that name none."""
+    values = {name: item[key] for key, name in _LANGFUSE.items() if item.get(key) is not None}
+    session = {key: value for key, value in of_trace.items() if key in _SESSION}
+    return {
+        "trace_id": trace_id,
+        "span_id": item.get("id"),
+        "parent_id": item.get("parentObservationId") or first,
+        "start_time": item.get("startTime"),
+        "end_time": item.get("endTime"),
+        "attributes": {**values, **session},
+    }
+
+
 def is_span(row: Mapping[str, Any]) -> bool:
-    """Return whether a row is a span, or several that an exporter wrote together."""
+    """Return whether a row is a span, or several that an exporter wrote together, and no row of one's own."""
+    if is_own_row(row) and not (isinstance(row.get("observations"), list) or _is_observation(row)):
+        return False
     try:
         return any(_span(span) for span in _span_rows(row))
     except ValueError:

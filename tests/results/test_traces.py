@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.results import read_traces
+from ragtasks.results import is_span, read_traces
 from ragtasks.results._traces import Traces
 from tests._messages import raises
 
@@ -285,8 +285,70 @@ def test_bad_lines_are_counted_and_named(tmp_path: Path) -> None:
     found = read(tmp_path, SPAN, "{", [], {"attributes": {}}, {"context": {"trace_id": 5, "span_id": "x"}}, "")
     assert len(found.rows) == 1
     (note,) = found.notes
-    assert note.startswith("4 spans or lines cannot be read: line 2 (no JSON")
+    assert note.startswith("4 spans or lines cannot be read: line 2: expected one JSON object, found")
     assert note.endswith("and 1 more")
+
+
+LANGFUSE = {
+    "id": "t1",
+    "timestamp": "2026-03-01T10:00:00.000Z",
+    "sessionId": "s1",
+    "input": {"question": "When?"},
+    "output": {"answer": "At nine."},
+    "latency": 3.0,
+}
+OBSERVATIONS = [
+    {
+        "id": "o1",
+        "traceId": "t1",
+        "type": "RETRIEVER",
+        "startTime": "2026-03-01T10:00:00.000Z",
+        "endTime": "2026-03-01T10:00:01.000Z",
+        "input": "opening hours",
+        "output": [{"page_content": "It opens at nine.", "metadata": {}}],
+    },
+    {
+        "id": "o2",
+        "traceId": "t1",
+        "type": "GENERATION",
+        "startTime": "2026-03-01T10:00:01.000Z",
+        "input": [{"role": "user", "content": "It opens at nine. When?"}],
+        "output": {"role": "assistant", "content": "At nine."},
+        "usageDetails": {"input": 100, "output": 9},
+        "costDetails": {"total": 0.3},
+    },
+]
+USED = {
+    "contexts": [{"text": "It opens at nine."}],
+    "searches": [{"query": "opening hours", "passages": [{"text": "It opens at nine."}]}],
+    "retriever_seconds": 1.0,
+    **{"input_tokens": 100, "output_tokens": 9, "cost": 0.3, "currency": "USD"},
+}
+
+
+def test_a_trace_of_langfuse_as_json_is_a_row(tmp_path: Path) -> None:
+    whole = {**LANGFUSE, "observations": OBSERVATIONS}
+    assert is_span(whole)
+    asked = {"id": "t1", "question": "When?", "answer": "At nine.", "conversation_id": "s1", "seconds": 3.0}
+    assert read(tmp_path, json.dumps(whole, indent=1)).rows == ({**asked, **USED},)
+    # A list of traces names observations by id.
+    (row,) = read(tmp_path, json.dumps({"data": [{**LANGFUSE, "observations": ["o1", "o2"]}], "meta": {}})).rows
+    assert row == asked
+
+
+def test_observations_of_langfuse_are_spans_without_their_trace(tmp_path: Path) -> None:
+    first = {"question": "When?"}, {"answer": "At nine."}
+    chain = {**OBSERVATIONS[0], "id": "o0", "type": "SPAN", "input": first[0], "output": first[1]}
+    inner = [{**item, "parentObservationId": "o0"} for item in OBSERVATIONS]
+    row = {"id": "t1", "question": "When?", "answer": "At nine.", "seconds": 1.0, **USED}
+    assert is_span(chain)
+    assert read(tmp_path, json.dumps({"data": [chain, *inner]})).rows == (row,)
+    silent = {**LANGFUSE, "input": None, "output": None, "observations": [chain, *inner]}
+    assert read(tmp_path, silent).rows == ({**row, "conversation_id": "s1"},)
+
+
+def test_a_row_of_ones_own_with_ids_of_a_trace_is_no_span() -> None:
+    assert not is_span({"question": "q", "answer": "a", "trace_id": "t", "span_id": "s"})
 
 
 HOSTILE: list[object] = [
@@ -313,7 +375,7 @@ def test_a_hostile_span_costs_no_more_than_itself(tmp_path: Path, row: object) -
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([], "no span"),
+        ([], "at least one line"),
         (["nonsense"], "1 spans or lines cannot be read: line 1"),
         ([span(**{"input.value": "q"})], "1 traces without an answer: t"),
         ([{"question": "q", "answer": "a"}], "ids of trace and span are missing"),
