@@ -133,9 +133,10 @@ def first_ones(items: Sequence[str], most: int, separator: str = ", ") -> str:
 
 
 def close_matches(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known names nearest to `name`, or with all of them where none is near."""
+    """Return a hint with the known names nearest to `name` in any case, or with all of them if none is near."""
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    by_folded = {known_name.casefold(): known_name for known_name in names}
+    near = [by_folded[found] for found in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
     if near:
         return "did you mean " + " or ".join(repr(match) for match in near) + "?"
     return "known: " + (", ".join(names) or "none")

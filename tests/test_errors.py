@@ -66,3 +66,8 @@ def test_where_no_names_are_known_the_hint_states_it() -> None:
 
 def test_a_name_that_is_known_twice_is_offered_once() -> None:
     assert close_matches("judge", ["judges", "judges", "model"]) == "did you mean 'judges'?"
+
+
+def test_a_name_in_other_case_has_a_match() -> None:
+    assert close_matches("MTRAG", ["inscit", "mtrag"]) == "did you mean 'mtrag'?"
+    assert close_matches("rr@10", ["AP", "RR@10"]) == "did you mean 'RR@10'?"

@@ -509,7 +509,8 @@ def _loaded(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         why = str(error) if isinstance(error, ValueError) else getattr(error, "problem", None) or "nested too deeply"
-        raise ConfigurationError(f"{path}: {where}not YAML: {why}. Next step: correct it, or `ragtasks init`") from None
+        step = "correct it; `ragtasks init --output new.yaml` writes another"
+        raise ConfigurationError(f"{path}: {where}not YAML: {why}. Next step: {step}") from None
     if content is None:
         content = {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):

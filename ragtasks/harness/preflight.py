@@ -25,7 +25,7 @@ from ragtasks.clients import (
 )
 from ragtasks.config import KEYS, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, one_line
+from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, missing_path, one_line
 from ragtasks.files import is_cached, is_model_folder
 from ragtasks.progress import progress_bars
 from ragtasks.requirements import Phase, Requirement
@@ -117,6 +117,7 @@ def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[
 
 _OF_OPENAI = re.compile(r"(?:gpt-\d|chatgpt|o\d\b)", re.IGNORECASE)  # gpt-oss and gpt2 have weights
 _IS_KIND = re.compile(r"(?:[a-z]+-)*completions|hf|vllm|sglang")
+_IS_PATH = re.compile(r"[./~\\]|[^/]*/[^/]*/|.*[/\\]$")  # the hub's names are NAME or OWNER/NAME
 
 
 def _check_weights(name: str) -> str:
@@ -129,6 +130,9 @@ def _check_weights(name: str) -> str:
             f"this is the harness's name of a kind of model. Next step: write `kind: {name}`, and the model's own name "
             "as `name`"
         )
+    elif not Path(name).exists() and _IS_PATH.match(name):
+        found, next_step = missing_path(Path(name))
+        problem = f"{found}. Next step: {next_step}; a name of the hub is OWNER/NAME"
     elif Path(name).is_dir() and not is_model_folder(name):
         problem = (
             f"the folder {Path(name).resolve()} is taken for it, and holds no model. Next step: name the right folder; "

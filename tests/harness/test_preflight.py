@@ -167,7 +167,12 @@ def test_the_context_of_weights_is_that_of_their_configuration(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("gpt-4o", "OpenAI's own is openai/gpt-4o"), ("hf", "write `kind: hf`"), ("results", "holds no model")],
+    [
+        ("gpt-4o", "OpenAI's own is openai/gpt-4o"),
+        ("hf", "write `kind: hf`"),
+        ("results", "holds no model"),
+        ("./result", "no such file or folder. Next step: check the path; did you mean results?"),
+    ],
 )
 def test_a_name_without_weights_is_reported(
     name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
