@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragtasks.benchmarks import Benchmark, published_passages, retrieval_side, tasks_checksum
+from ragtasks.benchmarks import Benchmark, published_passages, retrieval_side, stored_name, tasks_checksum
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import MANIFEST, OFFICIAL, Ranked, Run, in_rank_order, read_run
 from ragtasks.records import Qrel
@@ -45,7 +45,7 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
         )
     if is_file_of_run(store, name):
         return Ranking(Path(name).name, read_run(Path(name)))
-    stored = store.named(name, is_no_file=True)
+    stored = store.named(stored_name(store.root, name, benchmark), is_no_file=True)
     spec = stored.manifest.spec
     here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
     if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != here:

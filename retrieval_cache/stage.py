@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks import DEFAULT_BENCHMARK, SAMPLE, Benchmark, retrieval_side, tasks_checksum
+from ragtasks.benchmarks import Benchmark, default_run_name, retrieval_side, tasks_checksum
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import (
     Manifest,
@@ -46,7 +46,6 @@ from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100
 """Passages kept for each query."""
-_LONGEST_MADE, _LONGEST_DATA = 50, 16  # characters of a default name; with the key behind it still a run's name
 _SPEC_VERSION = 1
 """Raised when the stage itself starts to give other results."""
 
@@ -248,18 +247,7 @@ def _free_name(request: RunRequest, store: RunStore, key: str) -> str:
 
 
 def _default_name(request: RunRequest) -> str:
-    """Return retriever, query form and data; the benchmark that every command takes by default goes without saying."""
-    benchmark = request.benchmark
-    data = [benchmark.name] if benchmark.name != DEFAULT_BENCHMARK else []
-    data += [benchmark.copy] if benchmark.copy else []
-    data += [SAMPLE] if benchmark.is_sample else []
-    made = _slug(f"{request.make_retriever().name}.{request.queries.form}", _LONGEST_MADE) or "run"
-    return ".".join([made, *(slug for name in data if (slug := _slug(name, _LONGEST_DATA)))])
-
-
-def _slug(text: str, longest: int) -> str:
-    safe = "".join(sign if (sign.isascii() and sign.isalnum()) or sign in "._-" else "-" for sign in text)
-    return safe.strip("-.")[:longest]
+    return default_run_name(f"{request.make_retriever().name}.{request.queries.form}", request.benchmark)
 
 
 def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:

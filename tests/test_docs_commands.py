@@ -46,10 +46,10 @@ def _harness_options() -> set[str]:
 
 
 def _own_options() -> set[str]:
-    """Return the options that `ragtasks run` adds: the keys of the configuration, and another name of its output."""
+    """Return the options that `ragtasks run` adds: the keys of the configuration, its output, and for submissions."""
     params = _root().commands["run"].params
     names = {name for option in params for name in (*option.opts, *option.secondary_opts)}
-    return names | {f"--{option.name}" for option in params} | {"--output"}
+    return names | {f"--{option.name}" for option in params} | {"--output", "--for-submission"}
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, *MORE], ids=lambda path: str(path.relative_to(ROOT)))

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragtasks.benchmarks._definition import Benchmark
+from ragtasks.benchmarks._registry import DEFAULT_BENCHMARK, SAMPLE
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches
 from ragtasks.files import CLOSED_BOOK, MANIFEST, OFFICIAL, canonical_hash, read_contexts, read_manifest, run_folder
 from ragtasks.records import (
@@ -155,8 +156,43 @@ def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]
         ) from error
 
 
+_LONGEST_MADE, _LONGEST_DATA = 50, 16  # characters of a default name; with a key behind it still a run's name
+
+
+def default_run_name(made: str, benchmark: Benchmark) -> str:
+    """Return the name of a run of a retriever and query form: both, and the data."""
+    return f"{_slug(made, _LONGEST_MADE) or 'run'}{_data_suffix(benchmark)}"
+
+
+def stored_name(store: Path, name: str, benchmark: Benchmark) -> str:
+    """Return the name of the stored run that is meant for a benchmark: its data may be left out of the name.
+
+    A run of exactly this name comes first, unless it was made for other data.
+    """
+    folder, full = run_folder(store, name), f"{name}{_data_suffix(benchmark)}"
+    if not (folder.with_name(full) / MANIFEST).is_file():
+        return name
+    spec = read_manifest(folder).spec if (folder / MANIFEST).is_file() else {}
+    is_of_data = (spec.get("benchmark"), spec.get("is_sample")) == (benchmark.name, benchmark.is_sample)
+    return name if is_of_data else full
+
+
+def _data_suffix(benchmark: Benchmark) -> str:
+    """Return the data at the end of a name; the benchmark that every command takes by default goes without."""
+    names = [benchmark.name] if benchmark.name != DEFAULT_BENCHMARK else []
+    names += [benchmark.copy] if benchmark.copy else []
+    names += [SAMPLE] if benchmark.is_sample else []
+    return "".join(f".{slug}" for name in names if (slug := _slug(name, _LONGEST_DATA)))
+
+
+def _slug(text: str, longest: int) -> str:
+    safe = "".join(sign if (sign.isascii() and sign.isalnum()) or sign in "._-" else "-" for sign in text)
+    return safe.strip("-.")[:longest]
+
+
 def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setting) -> Contexts:
     """Return the passages that a stored run gives to the tasks of a setting of this very benchmark."""
+    name = stored_name(store, name, benchmark)
     folder = run_folder(store, name)
     if not (folder / MANIFEST).is_file():
         names = sorted(path.parent.name for path in (store / "runs").glob(f"*/{MANIFEST}"))

@@ -275,9 +275,11 @@ def _require_runs(names: Sequence[str]) -> None:
     """Refuse a name of nothing before any data is wanted: what was meant may be a folder of results."""
     from retrieval_cache import RunStore
 
+    store = RunStore(run_store())
     for name in names:
-        if name != OFFICIAL and not Path(name).exists():
-            RunStore(run_store()).named(name, is_no_file=True)
+        # The data may be left out of a run's name.
+        if name != OFFICIAL and not Path(name).exists() and not any(store.runs.glob(f"{name}.*")):
+            store.named(name, is_no_file=True)
 
 
 def _compare_chosen(by: str | None, *possible: str) -> str:

@@ -99,6 +99,8 @@ def submit(  # noqa: PLR0917 (one parameter an option)
 
     request = mtrageval.Submission(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
     echo(*mtrageval.submit(request, named_benchmark(benchmark, data), run_store()))
+    place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
+    echo(f"next: {shlex.join(['ragtasks', 'check', str(output), '--task', task.value, *place])}")
 
 
 # `ragtasks check`: what is wrong with a submission, or with a benchmark of your own.

@@ -28,6 +28,7 @@ from ragtasks.benchmarks import (
     injected,
     open_benchmark,
     passage_rows,
+    stored_name,
 )
 from ragtasks.clients import Spending, Spent, priced
 from ragtasks.config import EvaluationConfig, config_from_metadata
@@ -80,11 +81,12 @@ class ConversationTask(ConfigurableTask):
         self._budget = PromptBudget()
         _require_one_reply(settings)
         self._answers = TaskAnswers(self.evaluation.end_of_thinking)
-        self._run_key = run_key(run_store(), self.evaluation.run)
-        self._search_seconds = seconds_a_query(run_store(), self.evaluation.run)
-        self._run_spending = _of_run(self.evaluation.run, spending_of_run(run_store(), self.evaluation.run))
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
+        run = stored_name(run_store(), self.evaluation.run, self.benchmark)
+        self._run_key = run_key(run_store(), run)
+        self._search_seconds = seconds_a_query(run_store(), run)
+        self._run_spending = _of_run(run, spending_of_run(run_store(), run))
         self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         self._scores = TaskScores(self._metrics)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ragtasks.benchmarks import Benchmark
+from ragtasks.benchmarks import Benchmark, stored_name
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.files import Manifest, write_manifest
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.tables import Difference
 from retrieval_cache import compare_runs
@@ -73,6 +74,32 @@ def test_the_command_prints_tables(place: Workspace, monkeypatch: pytest.MonkeyP
     assert result.output.startswith("# mtrag (sample)\n")
     assert "| all     | recall_5 | bm25.last_turn.sample | bm25.rewrite.sample |" in result.output
     assert "too small where the queries of one conversation are alike" in result.output
+
+
+def test_a_run_may_be_named_without_its_data(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(place.store))
+    short = [name.removesuffix(".sample") for name in NAMES]
+    for command in ("compare", "evaluate-run"):
+        whole, named = (
+            CliRunner().invoke(app, [command, *names, "--data", "sample", "--format", "csv"])
+            for names in (NAMES, short)
+        )
+        assert named.exit_code == 0, named.output
+        assert named.output == whole.output.replace(".sample", "")
+
+
+def test_a_run_of_exactly_the_name_comes_first_unless_it_is_of_other_data(tmp_path: Path, sample: Benchmark) -> None:
+    spec = {
+        **{"benchmark": "mtrag", "is_sample": True, "revision": "1", "tasks": "0", "corpora": {}},
+        **{"queries": {"form": "rewrite"}, "retriever": {"name": "bm25"}},
+    }
+    assert stored_name(tmp_path, "mine", sample) == "mine"
+    write_manifest(tmp_path / "runs" / "mine.sample", Manifest("mine.sample", spec))
+    assert stored_name(tmp_path, "mine", sample) == "mine.sample"
+    write_manifest(tmp_path / "runs" / "mine", Manifest("mine", {**spec, "is_sample": False}))
+    assert stored_name(tmp_path, "mine", sample) == "mine.sample"
+    write_manifest(tmp_path / "runs" / "mine", Manifest("mine", spec))
+    assert stored_name(tmp_path, "mine", sample) == "mine"
 
 
 def test_what_makes_a_run_count_less_is_named_beside_its_mean(

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages, retrieval_side
+from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages, retrieval_side, stored_name
 from ragtasks.errors import (
     BenchmarkFileError,
     CacheError,
@@ -95,7 +95,8 @@ def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
         compared = against(benchmark, request.input_file, documents=request.documents)
     inputs = compared.inputs or {}
     missing = [key for key in inputs if _is_missing(request.task, entries.get(key))]
-    if missing and not request.allow_missing:
+    left_out = _left_out(missing, request, benchmark)
+    if len(left_out) < len(missing) and not request.allow_missing:
         raise _naming(missing, request, benchmark)
     entries |= {key: _empty(request.task, inputs, key, entries.get(key)) for key in missing}
     with step(f"checking {request.target.name}, and what it will be ranked by"):
@@ -110,7 +111,12 @@ def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
         (built.n_rescored, "scores tie as 32-bit numbers, replaced by scores from the rank"),
         (built.n_by_rank, "contexts have no scores of their own, scored by rank"),
         (built.n_cut, f"cut to the first {request.limit} contexts"),
-        (len(missing), "submitted empty"),
+        (len(missing) - len(left_out), "submitted empty"),
+        (
+            len(left_out),
+            "conversational and not answered, submitted empty, as the track's checker allows. "
+            f"To answer them as well: {_again(request.task, benchmark)}",
+        ),
     )
     sample = [f"{benchmark.label}: not benchmark scores, and nothing to hand in"] if benchmark.is_sample else []
     return [
@@ -151,20 +157,34 @@ def _empty(task: SubmissionTask, inputs: Inputs, key: str, entry: SubmittedTask 
     return SubmittedTask(entry.passages if entry else given)
 
 
-def _naming(missing: list[str], request: Submission, benchmark: Benchmark) -> ConfigurationError:
+def _left_out(missing: Sequence[str], request: Submission, benchmark: Benchmark) -> list[str]:
+    """Return the tasks that an evaluation leaves out unless it is made for a submission: the conversational ones."""
     labels = {task.task_id: task.answerability for task in benchmark.tasks}
-    lacks = "a ranking" if request.task is SubmissionTask.A else "an answer"
-    if request.results is not None and all(labels.get(key) is Answerability.CONVERSATIONAL for key in missing):
-        again = f"ragtasks run --for-submission {request.task.value} --model MODEL --output DIR"
-        hint = f"run the model with `{again}` (or lm_eval with --metadata '{{\"conversational\": true}}')"
-    else:
-        hint = "make them"
+    found = [key for key in missing if labels.get(key) is Answerability.CONVERSATIONAL]
+    return found if request.results is not None and request.task is not SubmissionTask.A else []
+
+
+def _again(task: SubmissionTask, benchmark: Benchmark) -> str:
+    """Return the command that answers every task of a submission."""
+    option = SubmissionTask.B if task is SubmissionTask.B else SubmissionTask.C
+    where = f"--tasks {benchmark.name}_{_SETTINGS[task].value}{_data_option(benchmark)}"
+    return f"ragtasks run --for-submission {option.value} {where} --model MODEL --output DIR"
+
+
+def _data_option(benchmark: Benchmark) -> str:
+    return " --data sample" if benchmark.is_sample else ""
+
+
+def _naming(missing: Sequence[str], request: Submission, benchmark: Benchmark) -> ConfigurationError:
+    is_ranking = request.task is SubmissionTask.A
+    retrieve = f"ragtasks retrieve --retriever bm25 --benchmark {benchmark.name}{_data_option(benchmark)}"
     return ConfigurationError(
         "submission",
         where=str(request.target),
-        expected=f"{lacks} for every task of the input",
+        expected=f"{'a ranking' if is_ranking else 'an answer'} for every task of the input",
         found=f"none for {len(missing)}: {first_ones(missing, _MOST_NAMED)}",
-        next_step=f"{hint}, or hand them in empty with --allow-missing",
+        next_step=f"make them with `{retrieve if is_ranking else _again(request.task, benchmark)}`, or hand them in "
+        "empty with --allow-missing",
     )
 
 
@@ -377,7 +397,7 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, Su
             task_id: SubmittedTask(passages) for task_id, passages in published_passages(benchmark).items() if passages
         }
     contexts_of_run(store, name, benchmark, Setting.FULL_RAG)  # refuses a run of other data
-    folder = run_folder(store, name)
+    folder = run_folder(store, stored_name(store, name, benchmark))
     rankings: dict[str, tuple[Ranked, ...]] = {}
     for file, sha256 in read_manifest(folder).files.items():
         if file.endswith(".trec"):
@@ -427,7 +447,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
             if task_id in entries:
                 raise BenchmarkFileError(f"{saved.source}: task {task_id} is answered twice in setting {setting.value}")
             entries[task_id] = SubmittedTask(response.passages, None, response.text)
-    _check_origin(saved, setting, origins, benchmark)
+    _check_origin(saved, task, origins, benchmark)
     return entries
 
 
@@ -437,8 +457,9 @@ def _with_gold_history(saved: SavedEvaluation) -> list[SavedTask]:
 
 
 def _check_origin(
-    saved: SavedEvaluation, setting: Setting, origins: set[tuple[str, bool, str]], benchmark: Benchmark
+    saved: SavedEvaluation, task: SubmissionTask, origins: set[tuple[str, bool, str]], benchmark: Benchmark
 ) -> None:
+    setting = _SETTINGS[task]
     if origins == {(benchmark.name, benchmark.is_sample, benchmark.revision)}:
         return
     found = [f"{name}{' (sample)' if is_sample else ''} ({revision})" for name, is_sample, revision in sorted(origins)]
@@ -451,7 +472,7 @@ def _check_origin(
         found=f"answers to {', '.join(found)}" if found else instead,
         next_step="name the benchmark and its files with --benchmark and --data, or other results"
         if found
-        else f"evaluate {benchmark.name}_{setting.value}, or name a --task that the answers are for",
+        else f"name a --task that the answers are for, or run `{_again(task, benchmark)}`",
     )
 
 

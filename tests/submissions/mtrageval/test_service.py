@@ -150,19 +150,31 @@ def test_the_ranking_score_is_printed_where_the_results_have_all_three(tmp_path:
     assert any("no mean of rb_llm, rb_alg" in line for line in said)
 
 
-def test_tasks_without_an_answer_are_named_and_can_be_handed_in_empty(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("letter", "setting"), [("B", Setting.REFERENCE), ("C", Setting.FULL_RAG)])
+def test_conversational_tasks_that_an_evaluation_leaves_out_are_handed_in_empty_and_named(
+    letter: str, setting: Setting, tmp_path: Path
+) -> None:
     left_out = [t.task_id for t in BENCHMARK.tasks if t.answerability is Answerability.CONVERSATIONAL]
-    write_answers(tmp_path / "out", BENCHMARK, Setting.FULL_RAG, conversational=False)
-    target = tmp_path / "c.jsonl"
+    write_answers(tmp_path / "out", BENCHMARK, setting, conversational=False)
+    target = tmp_path / "file.jsonl"
+    said = submit(Submission(SubmissionTask(letter), target, results=tmp_path / "out"), BENCHMARK, tmp_path)
+    assert [row["task_id"] for row in rows_in(target) if row["predictions"] == [{"text": ""}]] == left_out
+    assert rejections(target.read_bytes(), letter, IDS) == []
+    (line,) = [line for line in said if line.startswith(f"{len(left_out)} tasks: conversational")]
+    assert f"--for-submission {letter} --tasks mtrag_{setting.value} --data sample" in line
+
+
+def test_other_tasks_without_an_answer_are_named_with_the_command_that_answers_them(tmp_path: Path) -> None:
+    key = next(task.task_id for task in BENCHMARK.tasks if task.answerability is Answerability.ANSWERABLE)
+    write_answers(tmp_path / "out", BENCHMARK, Setting.FULL_RAG, answers={key: ""}, conversational=False)
     with pytest.raises(ConfigurationError) as caught:
-        submit(Submission(SubmissionTask.C, target, results=tmp_path / "out"), BENCHMARK, tmp_path)
-    assert all(task_id in str(caught.value) for task_id in left_out)
-    assert '"conversational": true' in str(caught.value)
-    assert not target.exists()
-    submit(Submission(SubmissionTask.C, target, results=tmp_path / "out", allow_missing=True), BENCHMARK, tmp_path)
-    empty = [row["task_id"] for row in rows_in(target) if row["predictions"] == [{"text": ""}]]
-    assert empty == left_out
-    assert rejections(target.read_bytes(), "C", IDS) == []
+        submit(Submission(SubmissionTask.C, tmp_path / "c.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
+    assert key in str(caught.value)
+    command = "ragtasks run --for-submission C --tasks mtrag_full_rag --data sample --model MODEL --output DIR"
+    assert command in str(caught.value)
+    assert not (tmp_path / "c.jsonl").exists()
+    with pytest.raises(ConfigurationError, match="--for-submission B --tasks mtrag_reference --data sample"):
+        submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
 
 
 def test_an_empty_answer_counts_as_none_and_keeps_its_contexts(tmp_path: Path) -> None:
