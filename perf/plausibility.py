@@ -134,6 +134,10 @@ DAMAGE: dict[str, Damage] = {
         "tool_call", lambda n, all_: json.dumps({"name": "search", "arguments": {"query": all_[n].task.question}})
     ),
     "one text": Damage("identical", lambda *_: "The office is open from nine to five on every working day."),
+    "one template": Damage(
+        "template",
+        lambda n, all_: f"Please contact our team about {_topic(all_[n].task)} and we will get back to you.",
+    ),
     "one refusal": Damage("identical", lambda *_: "I do not have specific information."),
     "refusals in varied words": Damage("identical", _varied(_REFUSALS)),
     "cut at 64 words": Damage("cut_off", _of(_words_cut(64))),

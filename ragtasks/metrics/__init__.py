@@ -38,6 +38,7 @@ from ragtasks.metrics._citation_forms import parse_cited
 from ragtasks.metrics._idk_detectors import EncoderIdk, IdkLabel, NgramIdk
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._no_answer import is_error_text, is_no_answer, is_tool_call, is_wrapped
+from ragtasks.metrics._words import is_negation
 from ragtasks.metrics.cited import (
     NUGGET_SCORES,
     SUB_NARRATIVE_SCORES,
@@ -203,6 +204,7 @@ __all__ = [
     "inverse_frequency",
     "is_changed",
     "is_error_text",
+    "is_negation",
     "is_no_answer",
     "is_settled",
     "is_tool_call",

@@ -28,6 +28,7 @@ from ragtasks.languages import language_of
 from ragtasks.metrics import (
     NgramIdk,
     is_error_text,
+    is_negation,
     is_tool_call,
     is_wrapped,
     sentence_ends,
@@ -436,6 +437,39 @@ def _identical(answers: Answers) -> Found:
         yield from ((place, answers.responses[place].text) for place in (places if is_all else answerable))
 
 
+_FRAME = 4  # words in a row
+_LEAST_FRAMED, _FRAMED_SHARE = 5, 0.05  # different answers that have such a run
+_DENIALS = re.compile(r"\b(?:sorry|unable|unfortunately|unknown|lacks?|leider|désolé|lamentablemente)\b", re.I)
+
+
+def _templated(answers: Answers) -> Found:
+    """Yield answers half or more of whose words are a frame that others share around words of their own.
+
+    A frame is of runs of four words that at least five different answers have, and one in twenty. Runs of the passages
+    or the conversation are no frame. Refusals that deny something may well be alike, and questions back where the task
+    is underspecified.
+    """
+    texts = {tuple(words) for words in answers.words}
+    n_of = Counter(run for words in texts for run in set(_runs(words)))
+    frames = {run for run, n in n_of.items() if n >= max(_LEAST_FRAMED, _FRAMED_SHARE * len(texts))}
+    for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
+        if response.task.answerability is Answerability.UNDERSPECIFIED or not _is_framed(words, frames):
+            continue
+        around = {run for text in _surroundings(response) for run in _runs(_words(text))}
+        denies = _DENIALS.search(response.text) or any(map(is_negation, response.text.lower().split()))
+        if _is_framed(words, frames - around) and not (denies and _refuses(response)):
+            yield place, response.text
+
+
+def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(_FRAME)), strict=False)
+
+
+def _is_framed(words: Sequence[str], frames: Collection[tuple[str, ...]]) -> bool:
+    inside = {start + shift for start, run in enumerate(_runs(words)) if run in frames for shift in range(_FRAME)}
+    return bool(inside) and 2 * len(inside) >= len(words)
+
+
 _ANSWERED = {Answerability.ANSWERABLE, Answerability.PARTIAL}
 
 
@@ -804,6 +838,7 @@ CHECKS: Mapping[str, Check] = {
     "error": Check("are an error's text", _texts(is_error_text)),
     "tool_call": Check("call a tool and answer nothing", _texts(is_tool_call)),
     "identical": Check("are word for word the same for different questions", _identical, 0.005),
+    "template": Check("are one template with other words in it", _templated, 0.01, counts=False),
     "cut_off": Check("break off in the middle of a sentence", _cut_off, 0.015, recall=0.4),
     "wrapped": Check("are a program's output, or wrapped in JSON, tags, HTML, a fence or a prompt", _wrapped, 0.005),
     "to_judge": Check("speak to whoever rates them", _to_a_judge),

@@ -180,11 +180,82 @@ CLEAN: dict[str, Callable[[int, Task], str]] = {
 }
 
 
+FRAMED = {"names alone", "nothing but code", "about errors", "steps that begin alike"}
+"""Texts of `CLEAN` that share a frame, which is shown and no damage."""
+
+
 @pytest.mark.parametrize("kind", CLEAN)
 def test_what_an_answer_can_be_is_left_in_peace(kind: str) -> None:
     reply = CLEAN[kind]
     found = checked([reply(place, task) for place, task in enumerate(TASKS)])
-    assert found.keys() <= {"leaked", "pasted"}, "these are made of reference answers and passages"
+    made_of = {"template"} if kind in FRAMED else {"leaked", "pasted"}  # reference answers and passages
+    assert found.keys() <= made_of
+
+
+def _topic(task: Task) -> str:
+    return " ".join(task.question.rstrip("?").split()[-3:])
+
+
+TEMPLATES: dict[str, Callable[[Task], str]] = {
+    "words at the end": lambda task: f"Please contact our team about {_topic(task)}.",
+    "words at the start": lambda task: f"{_topic(task)} is described on our website in the help section.",
+    "words in the middle": lambda task: f"Please contact our team about {_topic(task)} and we will get back to you.",
+    "words in two places": lambda task: (
+        f"Thanks for asking about {_topic(task)}! Our experts can tell you more about {_topic(task)} on the phone."
+    ),
+    "a list": lambda task: f"You will find more:\n- on our page about {_topic(task)}\n- in the local office near you",
+    "German": lambda task: f"Bitte wenden Sie sich mit Ihrer Frage zu {_topic(task)} an unser Team in der Zentrale.",
+}
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("step", [1, 2, 5])
+def test_answers_that_share_a_frame_are_named_as_one_template(kind: str, step: int) -> None:
+    made = [TEMPLATES[kind](task) if place % step == 0 else task.target for place, task in enumerate(TASKS)]
+    found = [
+        set(names)
+        for names in find_implausible([Response(task, (), text) for task, text in zip(TASKS, made, strict=True)])
+    ]
+    places = [place for place, names in enumerate(found) if "template" in names]
+    assert set(places) <= set(range(0, len(TASKS), step))
+    assert len(places) >= 0.8 * len(range(0, len(TASKS), step))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda task: task.target, id="people's answers"),
+        pytest.param(lambda task: f"I do not have any information about {_topic(task)}.", id="refusals"),
+        pytest.param(lambda task: f"According to the documents that I was given, {task.target}", id="an opening"),
+        pytest.param(lambda task: f"{task.target} Let me know if you need anything else.", id="a courtesy"),
+        pytest.param(lambda _: "Please contact our team in the office.", id="one text"),
+    ],
+)
+def test_answers_of_their_own_are_no_template(write: Callable[[Task], str]) -> None:
+    assert "template" not in checked([write(task) for task in TASKS])
+
+
+def test_sentences_of_the_passages_and_questions_to_an_unclear_user_are_no_template() -> None:
+    passages = (Passage("p", "Please contact our team about parcels, letters or stamps at any time of the day."),)
+    texts = [f"Please contact our team about parcels, letters or stamps {place}." for place in range(len(TASKS))]
+    quoted = [Response(task, passages, text) for task, text in zip(TASKS, texts, strict=True)]
+    assert not any("template" in names for names in find_implausible(quoted))
+    unclear = [replace(task, answerability=Answerability.UNDERSPECIFIED) for task in TASKS]
+    assert "template" not in checked([f"Which {place} are you referring to?" for place in range(len(TASKS))], unclear)
+
+
+@pytest.mark.parametrize("name", ["mtrag", "mtrag_un"])
+def test_peoples_answers_to_the_official_tasks_are_no_template(name: str, mtrag_root: Path) -> None:
+    responses = [Response(task, task.references, task.target) for task in open_benchmark(name, mtrag_root).tasks]
+    found = CHECKS["template"].find(Answers(responses, [one.text for one in responses], None, None))
+    assert list(found) == []
+
+
+def test_four_answers_that_share_a_frame_are_too_few() -> None:
+    texts = [nearly(task) for task in TASKS]
+    for n, is_found in ((4, False), (6, True)):
+        replies = [TEMPLATES["words in the middle"](task) for task in TASKS[:n]]
+        assert ("template" in checked([*replies, *texts[n:100]], TASKS[:100])) is is_found
 
 
 def test_an_answer_that_only_quotes_its_passage_is_no_leaked_reference_answer_and_a_sentence_of_it_not_pasted() -> None:
