@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import copy
 import gc
+import io
 import itertools
 import os
 import sys
@@ -283,6 +284,8 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; a clear error goes to standard error, not too long, and ends with its status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every encoding has every sign: a Windows redirect is in cp1252
     atexit.register(gc.freeze)  # or Python looks through all that is left for circles, after the last line is printed
     try:
         return app(args=arguments, standalone_mode=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -33,6 +34,20 @@ def test_a_long_error_is_cut_with_a_count(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert len(text) < 6_100
     assert "\n[... 4,018 characters ...]\n" in text
     assert text.endswith("next step: this\n")
+
+
+@pytest.mark.parametrize("printing", ["echo", "print"])
+@pytest.mark.parametrize("more", [{"PYTHONIOENCODING": "cp1252"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_signs_that_the_output_s_encoding_lacks_are_replaced(more: dict[str, str], printing: str) -> None:
+    program = (
+        "from ragtasks.cli.app import app, echo, main\n"
+        f"app.command('x')(lambda: [{printing}(text) for text in ('\\u2191', '\\ud800', 'end')])\n"
+        "main(['x'])"
+    )
+    environment = {**os.environ, "PYTHONCOERCECLOCALE": "0", **more}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.split()[1:] == [b"?", b"end"]
 
 
 @pytest.mark.parametrize("value", [7, 1.5, True, [1, 2], [None], [["openai/x"]], {"model": 3}])
