@@ -289,7 +289,7 @@ class ConversationTask(ConfigurableTask):
         """Return metric -> mean over the scored documents, or what the metric itself makes of all responses."""
         if _BYPASS in self._metric_fn_list:
             return dict(super().aggregation())
-        return self._scores.aggregations(self._aggregation_list, is_distributed=self._is_distributed)
+        return self._scores.aggregations(self._aggregation_list)
 
     def _public_metadata(self) -> dict[str, Any]:
         """Return what the results show: our configuration and provenance, none of the model's arguments.

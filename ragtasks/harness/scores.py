@@ -45,21 +45,35 @@ class TaskScores:
         """Return the means of all answers."""
         return saved_summary(self._answers.values())
 
-    def aggregations(self, names: Iterable[str], *, is_distributed: bool) -> dict[str, Callable[..., float]]:
-        """Return metric -> what makes one number of its values: the mean over the scored documents, or its own way.
-
-        Where every document is scored this is the harness's own `mean`, which comes with a standard error. Another
-        rank's documents are not known here, so with several ranks it never is.
-        """
-        return {name: self._together(name) or self._mean(name, is_distributed) for name in names}
+    def aggregations(self, names: Iterable[str]) -> dict[str, Callable[..., float]]:
+        """Return metric -> what makes one number of its values: the mean over the scored documents, or its own way."""
+        return {name: self._together(name) or _Mean() for name in names}
 
     def _together(self, name: str) -> Callable[[Iterable[Pair | float]], float] | None:
         aggregate = self._metrics[name].aggregate
         return None if aggregate is None else lambda pairs: aggregate(item for item in pairs if isinstance(item, tuple))
 
-    def _mean(self, name: str, is_distributed: bool) -> Callable[[Iterable[float]], float]:
-        all_scored = all(answer.scores[name] is not None for answer in self._answers.values())
-        return mean if all_scored and not is_distributed else mean_of_scored
+
+class _Mean:
+    """The mean over the scored documents, with the harness's standard error if every document is scored.
+
+    The harness looks the standard error up by the aggregation, after it was called. With several ranks, only the call
+    shows the values of all documents. So after a call without unscored values this equals the harness's own `mean`.
+    """
+
+    def __init__(self) -> None:
+        self._is_mean = False
+
+    def __call__(self, values: Iterable[float]) -> float:
+        given = list(values)
+        self._is_mean = not any(map(math.isnan, given))
+        return float(mean(given)) if self._is_mean and given else mean_of_scored(given)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (self._is_mean and other is mean)
+
+    def __hash__(self) -> int:
+        return hash(mean)
 
 
 # Means over what is scored, for a task and for the groups that it stands in.
