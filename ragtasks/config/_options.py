@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -101,6 +102,18 @@ def judge_of(named: Any) -> Judge:
         problems = misfits(error)
     # Outside the handler, and without the values: the chained error would show what may be a key.
     raise ConfigurationError("judges: " + "; ".join(problems))
+
+
+_PROMPTS = re.compile(r",\s*prompts=(\w+)")
+
+
+def _without_prompts(named: Any) -> tuple[Any, Any]:
+    """Return what names a judge, and the prompts in it, None without any."""
+    if isinstance(named, str) and (found := _PROMPTS.search(named)):
+        return named.replace(found[0], ""), found[1]
+    if isinstance(named, Mapping) and "prompts" in named:
+        return {key: value for key, value in named.items() if key != "prompts"}, named["prompts"]
+    return named, None
 
 
 def refuse_namesakes(names: Sequence[str]) -> None:
@@ -221,7 +234,8 @@ class EvaluationConfig(BaseModel):
     )
     prompts: Literal["ours", "official"] = Field(
         default="ours",
-        description="judge prompts: shipped, or those of the official checkout in the data folder",
+        description="judge prompts: shipped, or those of the official checkout in the data folder; also in a judge's "
+        "line: `openai/NAME,prompts=official`",
     )
     skip_settled: bool = Field(
         default=False,
@@ -264,6 +278,20 @@ class EvaluationConfig(BaseModel):
         le=1,
         description="estimated share of answers that cannot be answers above which a command ends with status 3",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_prompts_of_judges(cls, given: Any) -> Any:
+        """Move `prompts` of judges (`openai/NAME,prompts=official`) to the evaluation: all judges have the same."""
+        judges = given.get("judges") if isinstance(given, Mapping) else None
+        found = [_without_prompts(one) for one in (judges if isinstance(judges, (list, tuple)) else [judges])]
+        named = {str(prompts) for _, prompts in found if prompts is not None}
+        if not named:
+            return given
+        named |= {str(given["prompts"])} if "prompts" in given else set()
+        if len(named) > 1:
+            raise ValueError(f"prompts: all judges have the same, found {' and '.join(sorted(named))}")
+        return {**given, "judges": [judge for judge, _ in found], "prompts": named.pop()}
 
     @field_validator("run")
     @classmethod

@@ -255,8 +255,7 @@ def _refused(name: str, path: Path, found: str) -> ConfigurationError:
         expected="the file of IBM/mt-rag-benchmark at commit cc5b1d4",
         found=found,
         next_step="run `ragtasks data fetch mtrag --group judge_prompts` or check that commit out into the data "
-        "folder, "
-        'or leave "prompts": "official" out to use the shipped prompts',
+        "folder, or leave prompts=official out to use the shipped prompts",
     )
 
 

@@ -88,7 +88,9 @@ class Suite:
         if prompts == "ours":
             return self.rubrics()
         if self.official_rubrics is None or benchmark is None:
-            raise ConfigurationError('prompts "official": this benchmark has no official judge prompts; leave it out')
+            raise ConfigurationError(
+                "prompts=official: this benchmark has no official judge prompts. Next step: leave it out"
+            )
         return self.official_rubrics(benchmark)
 
 

@@ -144,6 +144,33 @@ def test_any_metadata_gives_a_configuration_or_a_clear_error(metadata: dict[str,
     assert config == EvaluationConfig(**{key: metadata[key] for key in metadata.keys() & KEYS})
 
 
+@pytest.mark.parametrize(
+    "judges",
+    [
+        "openai/any,prompts=official,temperature=1",
+        ["openai/any,prompts=official", {"model": "m", "base_url": "http://x/v1", "prompts": "official"}],
+        {"model": "openai/any", "prompts": "official"},
+    ],
+)
+def test_the_official_prompts_can_be_named_with_a_judge(judges: Any) -> None:
+    config = config_from_options({"judges": judges})
+    assert (config.prompts, config.judges[0].model) == ("official", "openai/any")
+    assert config == config_from_options({"judges": config.judges, "prompts": "official"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"judges": ["openai/a,prompts=official", "openai/b,prompts=ours"]},
+        {"judges": "openai/a,prompts=official", "prompts": "ours"},
+    ],
+)
+def test_two_wordings_of_judges_are_refused(options: dict[str, Any]) -> None:
+    with raises(ConfigurationError) as caught:
+        config_from_options(options)
+    assert "official and ours" in str(caught.value)
+
+
 def test_prompts_that_do_not_exist_are_one_error_with_the_next_step() -> None:
     with pytest.raises(ConfigurationError) as caught:
         config_from_options({"prompts": "material_first"})
