@@ -81,7 +81,8 @@ def one_line(error: Exception | str) -> str:
     """Return an error as one line without secrets: what, where, expected and found, then the next step."""
     lines = [line.strip() for line in masked_text(str(error)).splitlines() if line.strip()]
     text = "; ".join(lines).replace("; next step: ", ". Next step: ").replace("; expected: did you", "; did you")
-    return text.replace("; expected: ", "; expected ").replace("; found: ", ", found ")
+    text = text.replace("; expected: ", "; expected ").replace("?; found: ", "?; found ")
+    return text.replace("; found: ", ", found ")
 
 
 def misfits(error: ValidationError, whole: str = "content") -> list[str]:

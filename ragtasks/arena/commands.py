@@ -28,28 +28,17 @@ MOVED["arena"] = {"copy": "ragtasks arena ratings arena.sqlite --save votes.json
 
 TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
 """Environment variable with the token that raters enter with their name on a server reachable from other machines."""
-HOST = Annotated[
-    str, typer.Option(help=f"Outside this machine, --typed-names needs a token in {TOKEN_VARIABLE}.", hidden=True)
-]
+HOST = Annotated[str, typer.Option(help=f"Outside this machine, --typed-names needs {TOKEN_VARIABLE}.", hidden=True)]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free port.")]
 TYPED_NAMES = Annotated[
     bool,
-    typer.Option(
-        "--typed-names",
-        help="Admit anyone who reaches the page, under any typed name: identities are not checked. "
-        "Default: invited people only.",
-        hidden=True,
-    ),
+    typer.Option("--typed-names", help="Admit anyone, under any typed name; default: invited people.", hidden=True),
 ]
 
 _RESULTS = Annotated[list[Path], typer.Argument(help="Folders of results, or predictions (JSON lines).")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.", hidden=True)]
-_SETTING = Annotated[
-    str | None, typer.Option(help="Setting of predictions; of results, the only one to take.", hidden=True)
-]
-_REFERENCE = Annotated[
-    bool, typer.Option("--with-reference", help="Let the benchmark's own answers take part.", hidden=True)
-]
+_SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; of results, the only one.", hidden=True)]
+_REFERENCE = Annotated[bool, typer.Option("--with-reference", help="Include the benchmark's own answers.", hidden=True)]
 
 
 def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting: str | None, reference: bool) -> Any:
@@ -78,21 +67,14 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     results: _RESULTS,
     judge: JUDGES,
     output: Annotated[Path, typer.Option(help="File of votes to write, .jsonl.")],
-    max_battles: Annotated[
-        int | None,
-        typer.Option(min=1, help="Budget; battles go where win rates are least certain. Default: all.", hidden=True),
-    ] = None,
+    max_battles: Annotated[int | None, typer.Option(min=1, help="Most battles; default: all.", hidden=True)] = None,
     benchmark: _BENCHMARK = None,
     setting: _SETTING = None,
     data: DATA = None,
     *,
-    until_decided: Annotated[
-        bool,
-        typer.Option("--until-decided", help="Stop when it is decided which is better.", hidden=True),
-    ] = False,
+    until_decided: Annotated[bool, typer.Option("--until-decided", help="Stop when decided.", hidden=True)] = False,
     margin: Annotated[
-        float | None,
-        typer.Option(help="Until decided: win rates that differ by less are equal; default: 0.1.", hidden=True),
+        float | None, typer.Option(help="Least difference of win rates; default: 0.1.", hidden=True)
     ] = None,
     with_reference: _REFERENCE = False,
     form: FORMAT = Format.MARKDOWN,
@@ -142,7 +124,7 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
 
 @commands.command(epilog="Example: ragtasks arena ratings votes.jsonl")
 def ratings(
-    votes: Annotated[list[Path], typer.Argument(help="Votes: files of `arena battle` (.jsonl), databases of `serve`.")],
+    votes: Annotated[list[Path], typer.Argument(help="Files of `arena battle` (.jsonl), databases of `serve`.")],
     save: Annotated[Path | None, typer.Option(help="File for the votes, .jsonl.")] = None,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
@@ -176,19 +158,14 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     host: HOST = "127.0.0.1",
     port: PORT = 8765,
     raters: Annotated[int, typer.Option(min=1, help="Raters of each pair.")] = 1,
-    lease: Annotated[
-        float, typer.Option(min=0.1, help="Minutes until an opened pair is offered to others.", hidden=True)
-    ] = 30.0,
+    lease: Annotated[float, typer.Option(min=0.1, help="Minutes until a pair is offered again.", hidden=True)] = 30.0,
     system: Annotated[
         list[str] | None,
         typer.Option(
-            help='System to ask live: {"name": ..., "retriever": "bm25", "generator": {endpoint}}; repeatable.',
-            hidden=True,
+            help='Live system: {"name": ..., "retriever": ..., "generator": {endpoint}}; repeatable.', hidden=True
         ),
     ] = None,
-    domain: Annotated[
-        str | None, typer.Option(help="Corpus of live retrieval. Default: the benchmark's first.", hidden=True)
-    ] = None,
+    domain: Annotated[str | None, typer.Option(help="Corpus of live retrieval.", hidden=True)] = None,
     patience: Annotated[float, typer.Option(min=1, help="Seconds that a live answer may take.", hidden=True)] = 120.0,
     benchmark: _BENCHMARK = None,
     setting: _SETTING = None,

@@ -69,7 +69,8 @@ class Command(_TwoScreens, TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            error.message = error.message.replace("Value error, ", "")  # pydantic's words, which name nothing
+            # Pydantic's words name nothing, and a missing option has no message.
+            error.message = error.message.replace("Value error, ", "") or str(getattr(error.param, "help", ""))
             raise
 
 
@@ -136,6 +137,13 @@ _ESTIMATE = {
 }
 _LEADERBOARD = "ragtasks results list results --leaderboard page.html"
 _COMPARE = "ragtasks compare RESULTS RESULTS"
+_EVAL_KEYS = {f"--{key}": f"--set {key}=VALUE" for key in ("benchmark", "data", "output", "tasks")} | {
+    "--judge": "--set judges=[openai/NAME]",
+    "--limit": "--set model.limit=VALUE",
+    "--model": "--set model.name=NAME",
+    "--encoder": "--set options.encoder=NAME",
+    "--setting": "--set settings=[SETTING]",
+}
 _GATE_SECTION = {
     f"--{key.replace('_', '-')}": f"`gate: {{{key}: VALUE}}` in the file that --config names"
     for key in ("alpha", "may_differ", "recalibrate")
@@ -150,7 +158,7 @@ MOVED = {
     "compare": metadata_keys("margin", "setting", "seed") | _DECIDES,
     "data": {"corpus": "ragtasks check CORPUS"},
     "data cache": {"show": "ragtasks data cache", "prune": "ragtasks data cache --remove"},
-    "eval": _ESTIMATE,
+    "eval": _ESTIMATE | _EVAL_KEYS,
     "gate": metadata_keys("setting", "seed") | _DECIDES | _GATE_SECTION | {"--judged": "--output"},
     "report": {"--examples": "--html page.html", "--run": "ragtasks evaluate-run RUN"},
     "results": {

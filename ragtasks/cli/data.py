@@ -139,10 +139,7 @@ def segment(  # noqa: PLR0917 (one parameter an option)
     overlap: Annotated[int | None, typer.Option(help="Tokens shared by neighbours; default: 100.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
     sentences: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Cut into segments of so many sentences, every half of that; MS MARCO V2.1 has 10.", hidden=True
-        ),
+        int | None, typer.Option(min=1, help="Sentences of a segment; MS MARCO V2.1 has 10.", hidden=True)
     ] = None,
 ) -> None:
     """Cut documents into passages whose ids or records keep their offsets."""

@@ -36,32 +36,20 @@ INPUT_ERROR = 2
 def gate(  # noqa: PLR0917 (one parameter an option)
     results: Annotated[Path | None, typer.Argument(help="Results of the system that is tested.")] = None,
     baseline: Annotated[str | None, typer.Option(help="Results, or a baseline's name or file.")] = None,
-    config: Annotated[Path | None, typer.Option(help="File with a section `gate`: alpha, may_differ, ...")] = None,
-    benchmark: Annotated[
-        str | None, typer.Option(help="Benchmark to test, where results are of several.", hidden=True)
-    ] = None,
+    config: Annotated[Path | None, typer.Option(help="File with a section `gate`.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Benchmark to test.", hidden=True)] = None,
     margin: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC=DROP", help="Largest allowed drop; repeatable."),
     ] = None,
     slices: Annotated[
         list[str] | None,
-        typer.Option(
-            "--slice", help="Test in parts too: domain, answerability, turn, or domain=fiqa; repeatable.", hidden=True
-        ),
+        typer.Option("--slice", help="domain, answerability, turn, or domain=fiqa; repeatable.", hidden=True),
     ] = None,
-    power: Annotated[
-        bool, typer.Option("--power", help="Print which drops can be found; no test, results are optional.")
-    ] = False,
-    save_baseline: Annotated[
-        str | None,
-        typer.Option(help="Name or .json file to save the results to as a baseline, unless worse."),
-    ] = None,
+    power: Annotated[bool, typer.Option("--power", help="Print which drops can be found, test nothing.")] = False,
+    save_baseline: Annotated[str | None, typer.Option(help="Name or .json file for a new baseline.")] = None,
     form: FORMAT = Format.MARKDOWN,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="File for the tables; with --judge, folder for the scores."),
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="File for the tables, folder with --judge.")] = None,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
     comment: Annotated[Path | None, typer.Option(help="File for Markdown, as a comment on a pull request.")] = None,
     judge: DECIDING = None,

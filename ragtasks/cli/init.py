@@ -54,12 +54,7 @@ def init(  # noqa: PLR0917 (one parameter an option)
     judge: Annotated[list[str] | None, typer.Option(help="LLM judge, such as openai/NAME; repeatable.")] = None,
     output: Annotated[Path, typer.Option(help="File to write.")] = Path("evaluation.yaml"),
     force: FORCE = False,
-    schema: Annotated[
-        bool,
-        typer.Option(
-            "--schema", help="Print the JSON schema of the file, for editors, and write nothing.", hidden=True
-        ),
-    ] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file.", hidden=True)] = False,
 ) -> None:
     """Write evaluation.yaml: the system, the data, the judges."""
     if schema:

@@ -38,22 +38,15 @@ def calibrate(
         list[str] | None, typer.Option(help="Judge to calibrate, openai/NAME or a JSON object; repeatable.")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Further metric that the judges are asked for, rl_mtb or rl_r; repeatable.")
+        list[str] | None, typer.Option(help="Further metric of judges, rl_mtb or rl_r; repeatable.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.", hidden=True)] = None,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            min=1, max=20, help="Times that judges are asked; above 1, cards say how far they repeat.", hidden=True
-        ),
-    ] = 1,
+    repeats: Annotated[int, typer.Option(min=1, max=20, help="Times that judges are asked.", hidden=True)] = 1,
     pairs: Annotated[
-        bool,
-        typer.Option("--pairs", help="Ask judges also which of two answers is better, in both orders.", hidden=True),
+        bool, typer.Option("--pairs", help="Let judges compare answers in pairs too.", hidden=True)
     ] = False,
     ragchecker: Annotated[
-        Path | None,
-        typer.Option(help="RAGChecker's human_labeled_data.json: ask judges about its pairs too.", hidden=True),
+        Path | None, typer.Option(help="RAGChecker's human_labeled_data.json, to judge too.", hidden=True)
     ] = None,
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""

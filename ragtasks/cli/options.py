@@ -46,11 +46,7 @@ JUDGE = Annotated[list[Any] | None, key_option("judges")]
 ENCODER = Annotated[str | None, key_option("encoder")]
 METRIC = Annotated[list[Any] | None, key_option("metrics", hidden=True)]
 METADATA = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE",
-        help="Any other option, such as idk=ngrams (docs/evaluate-a-model.md); repeatable.",
-    ),
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Any other option, such as idk=ngrams; repeatable.")
 ]
 
 
@@ -70,19 +66,11 @@ FORMAT = Annotated[
 ]
 TABLES = Annotated[Path | None, typer.Option("--output", help="File for the tables.")]
 RECALIBRATE = Annotated[
-    bool,
-    typer.Option(
-        "--recalibrate",
-        help="Map the scores of a judge that changed to its earlier scale, by its anchors.",
-        hidden=True,
-    ),
+    bool, typer.Option("--recalibrate", help="Map scores of a judge that changed to its earlier scale.", hidden=True)
 ]
 FORCE = Annotated[bool, typer.Option("--force", help="Replace files without asking.")]
 BENCHMARK = Annotated[str, typer.Option(help="mtrag, mtrag_un, multihop_rag, custom, ...")]
-REWRITER = Annotated[
-    str | None,
-    typer.Option(help="Model for llm_rewrite and decompose: openai/NAME, NAME,base_url=ADDRESS.", hidden=True),
-]
+REWRITER = Annotated[str | None, typer.Option(help="Model for llm_rewrite and decompose: openai/NAME.", hidden=True)]
 NAME_OR_FOLDER = Annotated[
     str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
 ]
@@ -103,7 +91,7 @@ DECIDING_KEYS = Annotated[
     typer.Option(
         "--metadata",
         metavar="KEY=VALUE",
-        help="With --judge: margin, setting, seed, or an option such as idk=ngrams; repeatable.",
+        help="With --judge: margin, setting, seed, or an option; repeatable.",
         hidden=True,
     ),
 ]

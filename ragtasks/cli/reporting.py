@@ -27,7 +27,7 @@ from ragtasks.cli.options import (
 )
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.files import OFFICIAL
+from ragtasks.files import OFFICIAL, writable_file
 from ragtasks.progress import step
 from ragtasks.tables import Format, Section, render
 
@@ -46,21 +46,17 @@ def report(  # noqa: PLR0917 (one parameter an option)
     form: FORMAT = Format.MARKDOWN,
     full: Annotated[bool, typer.Option("--full", help="Print all tables.")] = False,
     table: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Further table: idk-detectors, or one of another package (docs/extending.md); repeatable.", hidden=True
-        ),
+        list[str] | None, typer.Option(help="Further table, such as idk-detectors; repeatable.", hidden=True)
     ] = None,
     output: TABLES = None,
     plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.", hidden=True)] = None,
     html: Annotated[Path | None, typer.Option(help="Page to write, with every conversation.")] = None,
     human_evaluation: Annotated[
-        bool, typer.Option("--human-evaluation", help="Add the three systems of MTRAG's human evaluation.", hidden=True)
+        bool, typer.Option("--human-evaluation", help="Add MTRAG's human evaluation.", hidden=True)
     ] = False,
     recalibrate: RECALIBRATE = False,
     ratings: Annotated[
-        Path | None,
-        typer.Option(help="Folder with people's ratings of some answers: estimates those of all answers.", hidden=True),
+        Path | None, typer.Option(help="Folder with people's ratings of some answers.", hidden=True)
     ] = None,
     data: DATA = None,
 ) -> None:
@@ -72,6 +68,9 @@ def report(  # noqa: PLR0917 (one parameter an option)
         typer.echo(f"ragtasks: report of {results[0]}, the newest results", err=True)
     with step("reading the results"):
         evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
+    for option, path in (("--html", html), ("--output", output)):
+        if path is not None:
+            writable_file(path, option).check()
     for path in (html, html and html.with_name(f"{html.stem}_files"), output, plots):
         if path is not None:
             path.exists()  # OSError where the name is too long, before the work
@@ -273,10 +272,16 @@ def compare(  # noqa: PLR0917 (one parameter an option)
 
 def _require_runs(names: Sequence[str]) -> None:
     """Refuse a name of nothing before any data is wanted: what was meant may be a folder of results."""
+    from ragtasks.results import is_own_row
+    from ragtasks.submissions import first_object
     from retrieval_cache import RunStore
 
     store = RunStore(run_store())
     for name in names:
+        if Path(name).is_file() and is_own_row(first_object(Path(name))):
+            raise ConfigurationError(f"{name}: neither results nor a run. Next step: ragtasks score {name}")
+        if (Path("results") / name).is_dir():
+            raise ConfigurationError(f"no file, folder or run {name!r}. Next step: did you mean results/{name}?")
         # The data may be left out of a run's name.
         if name != OFFICIAL and not Path(name).exists() and not any(store.runs.glob(f"{name}.*")):
             store.named(name, is_no_file=True)

@@ -59,6 +59,8 @@ def list_results(
         return
     if folder or place.is_dir():
         history = read_history(place)
+        if not history.entries:
+            echo(f"no results in {place}: `ragtasks eval`, run and score write some", "")
         echo(render_list(select_entries(history.entries, **chosen), place))
         if history.skipped:
             echo("", render_skipped(history.skipped, place))
@@ -157,19 +159,15 @@ def export(  # noqa: PLR0917 (one parameter an option)
         typer.Option(help="File (rows: .csv, .json or .jsonl) or folder to write; a model card is printed without."),
     ] = None,
     model: _MODEL = None,
-    organization: Annotated[
-        str | None, typer.Option(help="every-eval-ever: who ran the evaluation.", hidden=True)
-    ] = None,
+    organization: Annotated[str | None, typer.Option(help="every-eval-ever: the evaluator.", hidden=True)] = None,
     relationship: Annotated[
         Literal["first_party", "third_party", "collaborative", "other"] | None,
         typer.Option(help="every-eval-ever: relationship of the evaluator to the model.", hidden=True),
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(help="benchmark: what went wrong, such as invented; repeatable.", hidden=True)
+        list[str] | None, typer.Option(help="benchmark: such as invented; repeatable.", hidden=True)
     ] = None,
-    notes: Annotated[
-        Path | None, typer.Option(help="benchmark: export of a page's notes, for turns flagged there.", hidden=True)
-    ] = None,
+    notes: Annotated[Path | None, typer.Option(help="benchmark: notes exported from a page.", hidden=True)] = None,
 ) -> None:
     """Write results in the format of another tool, or the turns that went wrong as a benchmark."""
     is_record, is_benchmark = form == "every-eval-ever", form == "benchmark"

@@ -26,33 +26,20 @@ _RETRIEVED = (Setting.REFERENCE_RAG, Setting.FULL_RAG)
 @app.command()
 def retrieve(  # noqa: PLR0917 (one parameter an option)
     retriever: Annotated[str, typer.Option(help="bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE, ...")],
-    queries: Annotated[
-        str,
-        typer.Option(help="Query form: last_turn, rewrite, all_questions, ..."),
-    ] = "last_turn",
+    queries: Annotated[str, typer.Option(help="Query form: last_turn, rewrite, all_questions, ...")] = "last_turn",
     benchmark: BENCHMARK = "mtrag",
     data: DATA = None,
     name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     depth: Annotated[int, typer.Option(min=1, metavar="<int>", help="Passages kept for each query.")] = 100,
     rewriter: REWRITER = None,
     min_rewritten: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            metavar="<share>",
-            help="Least share of questions that are rewritten, else nothing is stored.",
-            hidden=True,
-        ),
+        float, typer.Option(min=0, max=1, metavar="<share>", help="Least share of rewritten questions.", hidden=True)
     ] = 0.95,
     corpus: Annotated[
-        list[str] | None, typer.Option(help="DOMAIN=LOCATION: another corpus of a domain; repeatable.", hidden=True)
+        list[str] | None, typer.Option(help="DOMAIN=LOCATION: another corpus; repeatable.", hidden=True)
     ] = None,
     encode_with: Annotated[
-        str | None,
-        typer.Option(
-            help="Other machines or GPUs that encode: KIND[:ADDRESS][,option=value] (docs/scale.md).", hidden=True
-        ),
+        str | None, typer.Option(help="Machines that encode: KIND[:ADDRESS][,option=value].", hidden=True)
     ] = None,
     probe: PROBE = True,
 ) -> None:

@@ -24,7 +24,7 @@ from ragtasks.errors import ConfigurationError, RagtasksError, first_ones, missi
 from ragtasks.files import write_atomically, written_lines
 from ragtasks.records import Setting
 from ragtasks.requirements import Requirement
-from ragtasks.submissions import first_object
+from ragtasks.submissions import FileForm, first_object, form_of_file
 
 if TYPE_CHECKING:
     from ragtasks.results import OwnRows, SavedEvaluation, SavedTask
@@ -110,6 +110,11 @@ def _required(paths: Sequence[Path]) -> Sequence[Path]:
     for path in paths:
         if not path.exists():
             raise _no_answers(path, *missing_path(path))
+        form = None if path.is_dir() else form_of_file(path)
+        if path.suffix in {".yaml", ".yml"}:
+            raise _no_answers(path, "an evaluation file", f"ragtasks eval {path}")
+        if form in {FileForm.RUN, FileForm.QRELS}:
+            raise _no_answers(path, form.value, "ragtasks evaluate-run RUN --qrels QRELS")
         if path.is_dir() and not any(file.suffix in {".json", ".jsonl"} for file in path.rglob("*")):
             names = first_ones(sorted(file.name for file in path.iterdir()), 3)
             raise _no_answers(path, f"a folder with {names or 'nothing'}", "name a file: ragtasks score FILE")

@@ -54,11 +54,10 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
     input_file: INPUT = None,
     limit_contexts: Annotated[
-        int, typer.Option(help="Contexts of a task, 10 at most.", hidden=True, rich_help_panel=_MTRAGEVAL)
+        int, typer.Option(help="Contexts of a task.", hidden=True, rich_help_panel=_MTRAGEVAL)
     ] = 10,
     allow_missing: Annotated[
-        bool,
-        typer.Option("--allow-missing", help="Submit tasks without an answer as empty.", rich_help_panel=_MTRAGEVAL),
+        bool, typer.Option("--allow-missing", help="Submit without some answers.", rich_help_panel=_MTRAGEVAL)
     ] = False,
     documents: DOCUMENTS = True,
     run_id: Annotated[str | None, typer.Option(help="Name of the run.", rich_help_panel=_TREC)] = None,
@@ -132,15 +131,9 @@ def check(  # noqa: PLR0917 (one parameter an option)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.", hidden=True)] = False,
     every: Annotated[bool, typer.Option("--all", help="One line for each problem.", hidden=True)] = False,
     topics: TOPICS = None,
-    narratives: Annotated[
-        Path | None,
-        typer.Option(
-            help="Topics of 2025 (JSON lines): the file is in that year's format, no data is needed.", hidden=True
-        ),
-    ] = None,
+    narratives: Annotated[Path | None, typer.Option(help="Topics of 2025, JSON lines.", hidden=True)] = None,
     fixed: Annotated[
-        Path | None,
-        typer.Option(help="File to write: the answers as the track of 2024 repairs them.", hidden=True),
+        Path | None, typer.Option(help="File to write: answers with the repairs of 2024.", hidden=True)
     ] = None,
 ) -> None:
     """List every error in a submission, answers, data, run or qrels.

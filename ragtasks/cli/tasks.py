@@ -52,10 +52,7 @@ def export_tasks(
         bool, typer.Option("--contexts/--no-contexts", help="With the setting's passages, or without.", hidden=True)
     ] = True,
     conversational: Annotated[bool, key_option("conversational", hidden=True)] = False,
-    diverse: Annotated[
-        int | None,
-        typer.Option(min=1, help="Only so many questions, those that differ most.", hidden=True),
-    ] = None,
+    diverse: Annotated[int | None, typer.Option(min=1, help="Only the N most diverse questions.", hidden=True)] = None,
 ) -> None:
     """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
     opened = named_benchmark(benchmark, data)

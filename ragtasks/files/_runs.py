@@ -448,7 +448,7 @@ def _lines_of(path: Path) -> list[str]:
         with opened(path) as stream:
             return [line.decode("utf-8-sig") for lines in bounded_lines(stream) for line in lines.splitlines()]
     except (OSError, ValueError) as error:
-        raise unreadable(path, str(error)) from error
+        raise unreadable(path, getattr(error, "strerror", None) or str(error)) from error
 
 
 def unreadable(path: Path, found: str) -> CacheError:

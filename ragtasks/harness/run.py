@@ -23,7 +23,7 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.tasks import TaskManager
 
-from ragtasks.config import KEYS, foreign_keys, parsed_metadata
+from ragtasks.config import KEYS, config_from_metadata, foreign_keys, parsed_metadata
 from ragtasks.errors import ConfigurationError, RagtasksError, masked_text
 from ragtasks.files import read_yaml, yaml_text
 from ragtasks.harness import endpoint_model, models
@@ -249,6 +249,7 @@ def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[st
     refuse_misspelt_arguments(model, model_args)
     if "chat" in model and not settings.get("apply_chat_template"):
         raise ConfigurationError(f"--model {model} takes chat messages; next step: add --apply_chat_template")
+    config_from_metadata(metadata)  # refuses misspelt keys
     # The keys among the model's arguments are the model's.
     if unread := [repr(key) for key in foreign_keys(metadata) if key not in model_args]:
         _LOGGER.warning("--metadata: our tasks do not read %s, only %s", ", ".join(unread), ", ".join(sorted(KEYS)))

@@ -180,17 +180,19 @@ def _saved_summaries(evaluation: Evaluation, results: Mapping[str, Any]) -> list
 
 
 def _results_files(path: Path) -> list[Path]:
-    files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path] if path.is_file() else []
-    if files:
-        return files
+    files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path] if path.suffix == ".json" else []
     if not path.exists():
         raise nothing_there("results", path, "a folder of results, or a results file")
+    if files:
+        return files
     raise BenchmarkFileError(
         "results",
         where=str(path),
         expected="a results file that an evaluation wrote (results_*.json), in it or below",
-        found="none",
-        next_step="name the folder that `ragtasks eval`, run or score wrote: `ragtasks results list` finds it",
+        found="another file" if path.is_file() else "none",
+        next_step=f"score rows or answers first: ragtasks score {path}"
+        if path.is_file()
+        else "name the folder that `ragtasks eval`, run or score wrote: `ragtasks results list` finds it",
     )
 
 

@@ -61,18 +61,14 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
         Literal["dialogues", "multihop", "mtrag-s"],
         typer.Option(metavar="<kind>", help="dialogues, multihop (several articles) or mtrag-s."),
     ] = "dialogues",
-    cut_by: Annotated[
-        str, typer.Option(help="Unit of --size and --overlap: tokens or sentences.", hidden=True)
-    ] = "tokens",
+    cut_by: Annotated[str, typer.Option(help="Unit of passages: tokens or sentences.", hidden=True)] = "tokens",
     size: Annotated[
         int | None, typer.Option(help="Largest passage; default: 512 tokens, 10 sentences.", hidden=True)
     ] = None,
     overlap: Annotated[
-        int | None, typer.Option(help="Shared by neighbouring passages; default: 100 tokens, 5 sentences.", hidden=True)
+        int | None, typer.Option(help="Shared by neighbours; default: 100 tokens, 5 sentences.", hidden=True)
     ] = None,
-    dialogues: Annotated[
-        int | None, typer.Option(min=1, help="Largest number of dialogues, or of sets of claims.")
-    ] = None,
+    dialogues: Annotated[int | None, typer.Option(min=1, help="Most dialogues, or sets of claims.")] = None,
     metadata: _METADATA = None,
 ) -> None:
     """Make conversations with reference answers out of documents.
@@ -149,16 +145,8 @@ def train(  # noqa: PLR0917 (one parameter an option)
     queries: Annotated[
         str | None, typer.Option(help="Retriever: query form that questions are read in; default: context.")
     ] = None,
-    plain: Annotated[
-        bool,
-        typer.Option("--plain", help="Rewriter: without the first word that says whether to rewrite.", hidden=True),
-    ] = False,
-    seeds: Annotated[
-        str,
-        typer.Option(
-            help="Separated by commas: one model for each, on its own split, in OUTPUT/seed-N if several.", hidden=True
-        ),
-    ] = "0",
+    plain: Annotated[bool, typer.Option("--plain", help="Rewriter that always rewrites.", hidden=True)] = False,
+    seeds: Annotated[str, typer.Option(help="One model for each; separated by commas.", hidden=True)] = "0",
     metadata: _METADATA = None,
 ) -> None:
     """Train an encoder, or a model that rewrites questions."""

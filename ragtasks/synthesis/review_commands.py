@@ -91,15 +91,9 @@ def review_results(  # noqa: PLR0917 (one parameter an option)
 @commands.command(epilog="Example: ragtasks review quality benchmark --retriever bm25 --queries context")
 def quality(  # noqa: PLR0917 (one parameter an option)
     folder: _FOLDER,
-    encoder: Annotated[
-        str, typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.", hidden=True)
-    ] = "minilm",
+    encoder: Annotated[str, typer.Option(help="Encoder of QRelScore.", hidden=True)] = "minilm",
     language_model: Annotated[
-        str | None,
-        typer.Option(
-            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore.",
-            hidden=True,
-        ),
+        str | None, typer.Option(help="Language model of QRelScore, such as gpt2.", hidden=True)
     ] = None,
     retriever: Annotated[
         list[str] | None, typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable.")

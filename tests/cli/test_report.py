@@ -135,6 +135,21 @@ def test_the_human_evaluation_is_a_report_of_three_models(mtrag_root: Path) -> N
     assert "| gpt-4o                  | paper |" in text
 
 
+@pytest.mark.parametrize("option", ["--html", "--output"])
+def test_a_folder_for_a_file_is_an_error_before_the_tables(folder: Path, tmp_path: Path, option: str) -> None:
+    done = run_command("report", folder, option, tmp_path)
+    assert (done.status, done.out) == (1, "")
+    assert f"{option}: {tmp_path} is a folder" in done.err
+
+
+def test_results_named_without_their_folder_are_named_with_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder, tmp_path / "here" / "results" / "mine")
+    monkeypatch.chdir(tmp_path / "here")
+    assert "did you mean results/mine?" in run_command("compare", "mine", "other").err
+
+
 @pytest.mark.parametrize("option", ["--html", "--plots", "--output"])
 def test_a_name_that_no_file_can_have_is_an_error_before_the_tables(folder: Path, option: str) -> None:
     done = run_command("report", folder, option, folder / ("p" * 252 + ".html"))

@@ -121,9 +121,9 @@ def encoder_requirement(name: str, device: str | None, lost: str) -> Requirement
     """Return the requirement of an encoder for BERTScore: device, libraries and weights; `lost` names the scores."""
 
     def check() -> str:
+        spec = resolve_encoder(name)
         try:
             check_device(device)
-            spec = resolve_encoder(name)
             if spec.name != MINILM:
                 weights_of(name, "its weights", f"; or the packaged encoder `{MINILM}`, {_ITS_SCORES}").check()
             check_encoder(spec, device)
