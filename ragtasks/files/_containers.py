@@ -125,6 +125,7 @@ def _members(problems: Problems, begin: bytes) -> list[Any] | None:
             return None
         raise problems.other_form(f"broken JSON ({error})", "write the file again, or one object a line") from error
     found = _rows_in(value)
+    found = _from_columns(value) if found is None else found
     return [value] if found is None and is_over_lines else found
 
 
@@ -137,6 +138,25 @@ def _rows_in(value: Any) -> list[Any] | None:
         (item for item in inner if isinstance(item, list) and all(isinstance(one, dict) for one in item)), None
     )
     return found or next((rows for item in inner if isinstance(item, dict) and (rows := _rows_in(item))), None)
+
+
+def _from_columns(value: Any) -> list[dict[str, Any]] | None:
+    """Return the rows of an object of columns, as pandas and datasets write them; None for any other object.
+
+    Columns are lists of one length, or objects with the keys 0, 1, ...; one of them contains texts, and none objects: a
+    row that has lists only has messages.
+    """
+    columns = [*value.values()] if isinstance(value, dict) and len(value) > 1 else []
+    if columns and all(isinstance(column, dict) for column in columns):
+        places = [str(place) for place in range(len(columns[0]))]
+        columns = [[*column.values()] for column in columns if [*column] == places]
+    is_table = len(columns) > 1 and all(isinstance(column, list) and column for column in columns)
+    if not is_table or {len(column) for column in columns} != {len(columns[0])} or len(columns) != len(value):
+        return None
+    kinds = {type(column[0]) for column in columns}
+    if str not in kinds or dict in kinds:
+        return None
+    return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
 def _is_one_line(path: Path) -> bool:

@@ -273,7 +273,9 @@ class AnswerRow:
         try:
             return usage_in_record(self.values)
         except ValueError as error:
-            self.note(*error.args)
+            expected, found = error.args
+            way = " (--keys cost=- leaves it out)" if "currency" in expected else ""
+            self.note(f"{expected}{way}", found)
             return {}
 
 

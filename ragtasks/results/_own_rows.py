@@ -86,9 +86,10 @@ def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
         problems.raise_if_any()
     if first is None or is_own_row(first, keys):
         return first is not None
-    if not any(value_under(first, key) for key in ANSWER_KEYS.named(keys).all_of("id")):
-        problems.next_step = keys_step(ROW_KEYS.named(keys), first, _call(file)) or _NEXT_STEP
-        expected = "a `question` or `messages` (rows of your own), or an `id` (answers to the tasks of a benchmark)"
+    if ANSWER_KEYS.named(keys).missing(first):
+        table = ANSWER_KEYS if "<::>" in str(first.get("id")) else ROW_KEYS
+        problems.next_step = keys_step(table.named(keys), first, _call(file)) or _NEXT_STEP
+        expected = "a `question` or `messages` (rows of your own), or `id` and `answer` (to the tasks of a benchmark)"
         problems.add(number, expected, sorted(first)[:10])
         problems.raise_if_any()
     return False

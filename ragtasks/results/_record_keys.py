@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,9 @@ from typing import Any
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import USAGE_KEYS
 
+_NO_KEY = "-"
 _OPTIONAL = ("contexts", "reference")
+_NO_ANSWERS = re.compile(r"reference|expected|truth|gold|ideal|target|label|time|date|version|(^|_)(id|name|type)$")
 _DEEPEST = 4  # levels of objects in which keys are looked for
 _MOST_NAMED = 12
 _SIMILAR = 0.6
@@ -32,9 +35,13 @@ class RecordKeys:
     required: tuple[str, ...] = ("answer",)
 
     def named(self, keys: Mapping[str, str]) -> RecordKeys:
-        """Return the table with the keys that a user names for some values, in place of the known ones."""
+        """Return the table with the keys that a user names for some values, in place of the known ones; `-` is none."""
         fallback = {name: known for name, known in self.fallback.items() if name not in keys}
-        return replace(self, names={**self.names, **{name: (key,) for name, key in keys.items()}}, fallback=fallback)
+        return replace(
+            self,
+            names={**self.names, **{name: (key,) if key != _NO_KEY else () for name, key in keys.items()}},
+            fallback=fallback,
+        )
 
     def all_of(self, name: str) -> tuple[str, ...]:
         """Return every key of a value, the most certain first."""
@@ -61,10 +68,15 @@ class RecordKeys:
 
         return [name for name in self.required if not any(map(is_there, self.all_of(name)))]
 
+    def unread_leaves(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return key with dots -> value, of what is not read and of everything within objects."""
+        unread = self.unread(row)
+        return {key: value for key, value in _leaves(row) if "." in key or key in unread}
+
     def suggested(self, row: Mapping[str, Any]) -> dict[str, str]:
         """Return value -> the key that a user may mean, for the missing ones and for further ones that look like it."""
-        texts = [key for key, value in _leaves(row) if isinstance(value, str)]
-        unread = [key for key, _ in _leaves(row) if "." in key or key in self.unread(row)]
+        unread = self.unread_leaves(row)
+        texts = [key for key in unread if isinstance(unread[key], str) and not _NO_ANSWERS.search(_last_part(key))]
         found: dict[str, str] = {}
         missing = self.missing(row)
         optional = [name for name in _OPTIONAL if name in self.names and not self.present(row, name)]
@@ -72,7 +84,8 @@ class RecordKeys:
             free = [key for key in unread if key not in found.values()]
             likely = [key for key in free if _last_part(key) in self.all_of(name)]
             if name in missing:
-                likely = likely or _similar(name, free) or [key for key in free if key in texts]
+                free = [key for key in texts if key in free]
+                likely = likely or _similar(name, free) or free
             if likely:
                 found[name] = likely[0]
         return found
@@ -91,10 +104,10 @@ _OWN = {
     "language": ("language",),
     **{key: (key,) for key in USAGE_KEYS},
 }
-_OTHERS = {  # RAGChecker, Azure's evaluator, the first ragas, TruLens
+_OTHERS = {  # RAGChecker, Azure's evaluator, the first ragas, TruLens, LangChain
     "question": ("query",),
-    "answer": ("output",),
-    "contexts": ("retrieved_context", "context"),
+    "answer": ("output", "result"),
+    "contexts": ("retrieved_context", "context", "source_documents"),
     "reference": ("ground_truths", "gt_answer", "truth"),
     "id": ("query_id",),
 }
@@ -138,13 +151,12 @@ def named_keys(given: str | Mapping[str, str]) -> dict[str, str]:
 
 def keys_step(table: RecordKeys, row: Mapping[str, Any], call: str) -> str:
     """Return the next step if no key of a required value is known: the line to type; empty if all are known."""
-    suggested = table.suggested(row)
-    missing = table.missing(row)
-    if not missing or not suggested:
+    missing, found = table.missing(row), [key for key, _ in _leaves(row)]
+    if not missing or not table.unread_leaves(row):
         return ""
-    found = [key for key, _ in _leaves(row)]
     more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    line = ",".join(f"{name}={key}" for name, key in {**dict.fromkeys(missing, "KEY"), **suggested}.items())
+    suggested = {**dict.fromkeys(missing, "KEY"), **table.suggested(row)}
+    line = ",".join(f"{name}={key}" for name, key in suggested.items())
     return f"name the keys, such as `{call.format(line)}`; keys found: {', '.join(found[:_MOST_NAMED])}{more}"
 
 

@@ -70,6 +70,7 @@ _LANGFUSE_TRACE = {
     "sessionId": "langfuse.session.id",
 }
 """The same of a trace."""
+_LONGEST_SECONDS = 1e9
 _DEEPEST = 12
 _MOST_NAMED = 3
 _NEXT_STEP = "export the traces of your system's requests (docs/score-your-system.md, Traces)"
@@ -179,7 +180,9 @@ def _langfuse_spans(whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield a trace of Langfuse as the first span, if it has input or output, and its observations."""
     trace_id, start, latency = str(whole.get("id")), whole.get("timestamp"), whole.get("latency")
     begin = _time(start, nanoseconds=False)
-    end = {"end_time": (begin + latency) * 1e3} if begin is not None and isinstance(latency, (int, float)) else {}
+    end: dict[str, float] = {}
+    if begin is not None and isinstance(latency, (int, float)) and 0 <= latency < _LONGEST_SECONDS:
+        end["end_time"] = (begin + latency) * 1e3
     values = {name: whole[key] for key, name in _LANGFUSE_TRACE.items() if whole.get(key) is not None}
     is_first = any(whole.get(key) is not None for key in ("input", "output"))
     if is_first:

@@ -173,7 +173,7 @@ def test_what_fits_neither_is_told_both_ways(ask: Ask, tmp_path: Path) -> None:
     write(tmp_path / "answers.jsonl", [{"answer": "Two miles."}])
     status, _, err = ask("answers.jsonl", "--data", "sample")
     assert status == 1
-    assert "or an `id` (answers to the tasks of a benchmark), found" in err
+    assert "or `id` and `answer` (to the tasks of a benchmark), found" in err
     assert '"question"' in err
 
 

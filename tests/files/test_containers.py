@@ -36,6 +36,8 @@ CONTAINERS: dict[str, Callable[[], bytes]] = {
     "results": lambda: json.dumps({"version": 1, "results": ROWS}).encode(),
     "data": lambda: json.dumps({"data": ROWS, "n": 2}, indent=1).encode(),
     "rows within results": lambda: json.dumps({"results": {"rows": ROWS}}).encode(),
+    "columns as objects": lambda: pandas.DataFrame(ROWS).to_json().encode(),
+    "columns as lists": lambda: json.dumps({name: [row[name] for row in ROWS] for name in ROWS[0]}, indent=1).encode(),
     "csv": lambda: table(",", index=False),
     "csv with an index, BOM": lambda: BOM + table(","),
     "csv with semicolons": lambda: table(";"),
@@ -67,8 +69,17 @@ def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "rows.json") == [(1, ROWS[0])]
 
 
-def test_lists_of_a_single_row_are_no_rows(tmp_path: Path) -> None:
-    row = {"question": "Who?", "data": ["x"], "results": {"a": 1}}
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "Who?", "data": ["x"], "results": {"a": 1}},
+        {"messages": [{"role": "user", "content": "Who?"}], "contexts": ["x"]},
+        {"contexts": ["x", "y"], "searches": ["x"]},
+        {"q1": {"0": 1.5, "1": 0.5}, "q2": {"0": 1.5, "1": 0.5}},
+        {"inputs": {"question": "Who?"}, "outputs": {"answer": "Ada"}},
+    ],
+)
+def test_lists_and_objects_of_a_single_row_are_no_rows(row: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(f"\n{json.dumps(row)}\n")
     assert rows_of(tmp_path / "rows.jsonl") == [(2, row)]
 

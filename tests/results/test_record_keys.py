@@ -12,7 +12,16 @@ import pytest
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Role
-from ragtasks.results import OwnRows, holds_own_rows, is_own_row, named_keys, own_rows, read_own_rows
+from ragtasks.results import (
+    ROW_KEYS,
+    OwnRows,
+    holds_own_rows,
+    is_own_row,
+    keys_step,
+    named_keys,
+    own_rows,
+    read_own_rows,
+)
 
 QUESTION, ANSWER = "How long is a loan?", "Three weeks."
 TEXTS = ["Books are lent for three weeks.", 'A loan, as "they" say, can\'t be renewed twice.']
@@ -168,6 +177,8 @@ def test_keys_that_a_user_names_lead_into_objects() -> None:
         ({"question": QUESTION, "model_answer": ANSWER, "lang": "en"}, "answer=model_answer"),
         (NESTED, "question=vars.question,answer=response.output,contexts=vars.context"),
         ({"prompt": QUESTION, "completion": ANSWER}, "question=prompt,answer=completion"),
+        ({"id": "7", "inputs": {"question": QUESTION}, "outputs": ANSWER}, "question=inputs.question,answer=outputs"),
+        ({"id": "a<::>1", "model_output": ANSWER}, "answer=model_output"),
     ],
 )
 def test_unknown_keys_are_one_error_with_the_line_to_type(row: dict[str, Any], line: str, tmp_path: Path) -> None:
@@ -176,7 +187,21 @@ def test_unknown_keys_are_one_error_with_the_line_to_type(row: dict[str, Any], l
     with pytest.raises(BenchmarkFileError) as caught:
         assert read_own_rows(file) if holds_own_rows(file) else None
     assert f"`ragtasks score {file} --keys {line}`; keys found: " in str(caught.value)
-    read(row, line)
+    if "question" in row or "question=" in line:
+        read(row, line)
+
+
+def test_a_reference_is_never_suggested_as_an_answer() -> None:
+    row = {"question": QUESTION, "reference_answer": ANSWER, "expected": ANSWER}
+    assert "--keys answer=KEY`; keys found: question, reference_answer" in keys_step(ROW_KEYS, row, "score --keys {}")
+
+
+def test_a_value_without_a_key_is_not_read() -> None:
+    row = {"question": QUESTION, "answer": ANSWER, "cost": 0.1}
+    problems: list[str] = []
+    own_rows([(1, row)], lambda *problem: problems.append(str(problem)))
+    assert "--keys cost=-" in problems[0]
+    assert read(row, "cost=-").unread_note.startswith("not read: cost")
 
 
 def test_an_unknown_value_is_refused() -> None:
