@@ -229,7 +229,10 @@ def _form_of_file(file: Path, benchmark: str | None) -> str:
 def _is_mapping(file: Path) -> bool:
     """Return whether a file is YAML with keys; a file that is named so has errors of its own."""
     try:
-        return file.suffix in {".yaml", ".yml"} or isinstance(read_yaml(yaml_text(file))[1], dict)
+        if file.suffix in {".yaml", ".yml"}:
+            return True
+        content = read_yaml(yaml_text(file))[1]
+        return isinstance(content, dict) and bool(content)
     except Exception:  # noqa: BLE001 (of the reader, whatever the file contains)
         return False
 

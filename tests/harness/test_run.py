@@ -253,7 +253,6 @@ def assert_one_line(done: CommandResult, message: str) -> None:
         (["--tasks", TASK], "--model hf needs more.*add --model_args pretrained="),
         (["--model", "ragtasks-oracl", "--tasks", TASK], "--model ragtasks-oracl: .*did you mean 'ragtasks-oracle'"),
         (["--model", "vllm", "--tasks", TASK], "--model vllm (lacks a library|needs more)"),
-        (["--model", "hf", "--model_args", "pretrained=./none", "--tasks", TASK], "--model hf cannot be loaded"),
         (["--model", "dummy", "--tasks", TASK, "--fewshot_as_multiturn", "true"], "fewshot_as_multiturn"),
         (["--config", "none.yaml"], "--config: .*none.yaml"),
     ],
