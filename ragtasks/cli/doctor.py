@@ -16,7 +16,7 @@ from ragtasks.benchmarks import added_benchmark_names, benchmark_names, source_o
 from ragtasks.benchmarks.download import FileStatus, verify
 from ragtasks.benchmarks.sources import Source, locate
 from ragtasks.cli.app import app, echo
-from ragtasks.clients import DEFAULT_KEY, gets_default_key, listed_models
+from ragtasks.clients import model_names
 from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError
 from ragtasks.harness.extras import extra_of, extra_requirement, install_line, missing_of, version_of
@@ -174,10 +174,7 @@ def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[s
 
 
 def _endpoint(endpoint: str) -> Requirement:
-    """Return the requirement that a server lists its models.
-
-    OPENAI_API_KEY goes to OpenAI's address only, or to the one in OPENAI_BASE_URL, and is never shown.
-    """
+    """Return the requirement that a server lists its models."""
     address = _without_secrets(endpoint)
 
     def check() -> str:
@@ -185,12 +182,10 @@ def _endpoint(endpoint: str) -> Requirement:
             raise ConfigurationError(
                 "endpoint: not an address such as http://localhost:8000/v1 (not shown, as it may hold a key)"
             )
-        key = secret(DEFAULT_KEY) if gets_default_key(address, secret) else None
         try:
-            rows = listed_models(address, {"Authorization": f"Bearer {key}"} if key else {}, _TIMEOUT_SECONDS)
+            return "answers, models: " + ", ".join(model_names(address, secret, _TIMEOUT_SECONDS))
         except ModelError as error:
             raise ModelError(f"endpoint {address}: {error}") from None
-        return "answers, models: " + ", ".join(str(row.get("id")) for row in rows if isinstance(row, dict))
 
     return Requirement("endpoint", f"endpoint {address}", check, phase=Phase.REQUEST)
 

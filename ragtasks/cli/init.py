@@ -12,8 +12,10 @@ import typer
 from ragtasks.cli.app import app, echo, may_be_replaced
 from ragtasks.cli.options import BENCHMARK, DATA, FORCE
 from ragtasks.cli.score import is_of_own_rows
+from ragtasks.clients import model_names
 from ragtasks.config import SAMPLE_ENCODER, SUBJECTS, checked_text, json_schema
-from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.config.environment import secret
+from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, first_ones
 from ragtasks.files import write_atomically
 from ragtasks.records import Setting
 
@@ -27,6 +29,13 @@ _SUBJECTS = {
     "baseline": "a baseline without a model, to see how it works",
 }
 
+_SETTINGS = {
+    Setting.REFERENCE.value: "those that answer the question",
+    Setting.REFERENCE_RAG.value: "these, filled up to five with retrieved ones",
+    Setting.FULL_RAG.value: "the five best of a retriever",
+    Setting.AGENTIC.value: "those that the model searches for",
+}
+_SECONDS, _MOST_NAMES = 3.0, 5
 _FILES = {"answers": ("File of answers", "answers.jsonl"), "traces": ("File of spans", "spans.jsonl")}
 
 
@@ -102,24 +111,31 @@ def at_terminal() -> bool:
 def _questions() -> dict[str, Any]:
     """Return what somebody at the terminal answers."""
     keys = list(_SUBJECTS)
-    echo("What is evaluated?", *(f"  {number}  {_SUBJECTS[key]}" for number, key in enumerate(keys, 1)))
-    chosen = keys[typer.prompt("Number", default=1, type=int) - 1]
+    echo("What is evaluated? Enter accepts the value in brackets.")
+    echo(*(f"  {number}  {_SUBJECTS[key]}" for number, key in enumerate(keys, 1)))
+    while (number := typer.prompt("Number", default=1, type=int)) not in range(1, len(keys) + 1):
+        echo(f"  expected a number from 1 to {len(keys)}")
+    chosen = keys[number - 1]
     found = _ask_subject(chosen)
     if _is_of_own_rows(found):
         return found | {"judges": _ask_judges()}
-    found["benchmark"] = typer.prompt("Benchmark (mtrag, mtrag_un, multihop_rag, custom, ...)", default="mtrag")
-    data = typer.prompt("Data: `sample` to try it offline, `fetched` for the official files, or a folder", "sample")
+    echo("The questions: mtrag, mtrag_un, multihop_rag, ..., or custom for a folder of your own")
+    found["benchmark"] = typer.prompt("Benchmark", default="mtrag")
+    echo("Its files: `sample` (in the package, to try it), `fetched` (official, by `ragtasks data fetch`), or a folder")
+    data = typer.prompt("Data", default="sample")
     found["data"] = None if data == "fetched" else data
     if chosen != "retriever":
         default = "full_rag" if chosen in {"answers", "endpoint"} else "all"
-        settings = typer.prompt(f"Settings ({', '.join(item.value for item in Setting)}, or all)", default)
+        echo("The passages that an answer is based on:", *(f"  {name:15}{text}" for name, text in _SETTINGS.items()))
+        settings = typer.prompt("Settings, with commas between, or all", default=default)
         found["settings"] = [] if settings == "all" else [name.strip() for name in settings.split(",")]
         found["judges"] = _ask_judges()
     return found
 
 
 def _ask_judges() -> list[str]:
-    judges = typer.prompt("LLM judges, such as openai/gpt-4o-mini (none: metrics without a judge)", "none")
+    echo("A model that rates the answers, such as openai/gpt-4o-mini; `none`: metrics without a judge")
+    judges = typer.prompt("LLM judge", default="none")
     return [] if judges == "none" else [judges]
 
 
@@ -130,8 +146,8 @@ def _is_of_own_rows(asked: dict[str, Any]) -> bool:
 
 def _ask_subject(chosen: str) -> dict[str, Any]:
     if chosen == "server":
-        address = typer.prompt("Address of the server", default="http://localhost:8000/v1")
-        return {"model": {"name": typer.prompt("Name of the model there"), "server": address}}
+        address, name = _ask_model(typer.prompt("Address of the server", default="http://localhost:8000/v1"))
+        return {"model": {"name": name, "server": address}}
     if chosen == "weights":
         name = typer.prompt("Weights: a name of the hub, or a folder", default="Qwen/Qwen2.5-7B-Instruct")
         return {"model": {"name": name, "kind": typer.prompt("Run by hf or vllm", default="hf")}}
@@ -139,10 +155,27 @@ def _ask_subject(chosen: str) -> dict[str, Any]:
         return {chosen: {"file": typer.prompt(*_FILES[chosen])}}
     if chosen == "endpoint":
         address = typer.prompt("Address of your system", default="http://localhost:8010")
-        return {"endpoint": {"base_url": address, "protocol": typer.prompt("Asked how: openai or plain", "plain")}}
+        echo("Its protocol: openai (chat completions), or plain ({id, messages} in, {answer, contexts} out)")
+        return {"endpoint": {"base_url": address, "protocol": typer.prompt("Protocol", default="plain")}}
     if chosen == "retriever":
         return {"retriever": {"line": typer.prompt("Retriever: bm25, dense:minilm, hybrid(...)", default="bm25")}}
     return {"model": {"name": "ragtasks-extractive"}}
+
+
+def _ask_model(address: str) -> tuple[str, str]:
+    """Return the address of a server, with the /v1 that it may need, and the name of one of its models."""
+    problems = []
+    for candidate in (address, f"{address.rstrip('/')}/v1"):
+        try:
+            if names := model_names(candidate, secret, _SECONDS):
+                echo(f"  {candidate} has {first_ones(names, _MOST_NAMES)}")
+                return candidate, typer.prompt("Name of the model", default=names[0])
+        except ModelError as error:
+            problems.append(str(error))
+    echo(f"  {address} lists no model ({', '.join(problems[:1]) or 'its list is empty'})")
+    while not (name := typer.prompt("Name of the model, as the server knows it", default="", show_default=False)):
+        echo("  a name is needed, such as Qwen/Qwen2.5-7B-Instruct")
+    return address, str(name)
 
 
 def _write(output: Path, asked: dict[str, Any]) -> None:

@@ -45,6 +45,7 @@ from ragtasks.clients._requirements import (
     endpoint_requirements,
     judge_requirements,
     listed_models,
+    model_names,
     no_reply,
     system_requirements,
 )
@@ -116,6 +117,7 @@ __all__ = [
     "judge_requirements",
     "listed_models",
     "model_client",
+    "model_names",
     "no_reply",
     "no_secrets",
     "parts_of",

@@ -20,6 +20,7 @@ from ragtasks.clients._protocol import Outcome, Prompt
 from ragtasks.clients._system_client import SystemClient, SystemProtocol
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, one_line
 from ragtasks.requirements import Phase, Requirement, library
+from ragtasks.tables import plain
 
 PROBE_QUESTION = "Reply with the word ready."
 _MOST_BYTES = 4_000
@@ -116,6 +117,13 @@ def listed_models(base_url: str, headers: Mapping[str, str], seconds: float) -> 
         raise ModelError(f"HTTP {error.code}{f': {words}' if words else ''}") from None
     except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         raise ModelError(f"no answer ({type(getattr(error, 'reason', error)).__name__})") from None
+
+
+def model_names(address: str, secrets: Secrets, seconds: float) -> list[str]:
+    """Return the names in a server's list of models; the default key goes to OpenAI and OPENAI_BASE_URL only."""
+    key = secrets(DEFAULT_KEY) if gets_default_key(address, secrets) else None
+    rows = listed_models(address, {"Authorization": f"Bearer {key}"} if key else {}, seconds)
+    return [plain(str(row["id"])) for row in rows if isinstance(row, dict) and row.get("id")]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -314,6 +314,28 @@ def test_init_asks_at_a_terminal(
     assert "What is evaluated?" in done.output
 
 
+def test_init_takes_the_model_that_the_server_lists_and_the_v1_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtasks.cli.init.at_terminal", lambda: True)
+    with chat_server(lambda *_: completion()) as server:
+        server.listing = {"/v1/models": Action(b'{"data": [{"id": "small"}, {"id": "large"}]}')}
+        replies = f"9\n1\n{server.base_url.removesuffix('/v1')}\n" + "\n" * 6
+        done = CliRunner().invoke(app, ["init"], input=replies)
+    assert done.exit_code == 0, done.output
+    assert "expected a number from 1 to 7" in done.output
+    assert f"{server.base_url} has small, large" in done.output
+    section = yaml.safe_load(Path("evaluation.yaml").read_text("utf-8"))["model"]
+    assert (section["name"], section["server"]) == ("small", server.base_url)
+
+
+def test_init_asks_for_the_model_of_a_server_that_lists_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtasks.cli.init.at_terminal", lambda: True)
+    with chat_server(lambda *_: completion()) as server:
+        done = CliRunner().invoke(app, ["init"], input=f"1\n{server.base_url}\n\nqwen\n" + "\n" * 5)
+    assert done.exit_code == 0, done.output
+    assert "lists no model (HTTP 404" in done.output
+    assert "a name is needed" in done.output
+
+
 def test_settings_become_the_harness_tasks_of_the_benchmark() -> None:
     from ragtasks.errors import ConfigurationError
     from ragtasks.harness.tasks import own_names, tasks_of
