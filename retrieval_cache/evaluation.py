@@ -511,6 +511,11 @@ def _ranking_notes(run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
     passages = [(query_id, item.passage_id) for query_id, ranking in rankings.items() for item in ranking]
     if len(rankings) >= _ENOUGH_QUERIES and not any(passage_id in known for _, passage_id in passages):
         yield f": none of its passages is judged, such as {passages[0][1]}; are its ids the corpus's"
+    folded = {passage_id.casefold(): passage_id for passage_id in known}
+    other_case = [one for _, one in passages if one not in known and one.casefold() in folded]
+    if other_case:
+        one = other_case[0]
+        yield f" has {len(other_case)} ids that are judged in another case, such as {one} for {folded[one.casefold()]}"
     if len(rankings) >= _ENOUGH_QUERIES and relevant.issuperset(passages):
         yield " ranks nothing but relevant passages, as a run that was made of the judgements does"
     if isinstance(run, FileRun) and (note := run.order_note(rankings)):

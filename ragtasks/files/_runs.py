@@ -173,7 +173,7 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
         with (folder / path).open("rb") as stream:
             lines = list(bounded_lines(stream))
     except (OSError, ValueError) as error:
-        raise unreadable(folder / path, str(error)) from error
+        raise _corrupt("contexts of a stored run", folder / path, "a readable file", [str(error)]) from error
     for line in lines:
         digest.update(line)
     if digest.hexdigest() != manifest.files.get(path):
@@ -267,6 +267,7 @@ _GRADE = re.compile(r"(-?[0-9]{1,9})(\.0*)?")  # 1.0 as pandas writes it
 _QRELS = {3: "3 cells (query passage grade)", 4: "4 cells (query 0 passage grade)"}
 _HEADER = re.compile(r"((query|topic)([-_ ]?(id|no|num|number))?|q[-_ ]?id)\s.*[^0-9\s]\s*", re.IGNORECASE)  # no grade
 _SCORE_HEADINGS = ("score", "sim")
+_FIX_LINES = "correct these lines: `query Q0 passage rank score tag`, each passage of a query once"
 _BLANKS = re.compile(r"[ \t\r\f\v]+")  # as in C: a no-break space is part of an id
 
 
@@ -408,14 +409,14 @@ def read_trec(path: Path) -> FileRun:
 def _trec(path: Path, texts: Iterable[str]) -> FileRun:
     found: dict[str, dict[str, RunLine]] = {}
     problems: list[str] = []
-    for number, line in run_lines(enumerate(texts, start=1)):
+    for number, line in run_lines((number, text) for number, text in enumerate(texts, start=1) if text.strip()):
         if isinstance(line, Misfit):
             problems.append(f"line {number}: expected {line.expected}, found {line.found!r}")
         elif line.passage_id in found.setdefault(line.query_id, {}):
             problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} appears twice")
         else:
             found[line.query_id][line.passage_id] = line
-    raise_for_run(f"TREC run {path}", problems, "correct these lines, or write the run again")
+    raise_for_run(f"TREC run {path}", problems, _FIX_LINES)
     return run_of_lines({query_id: tuple(lines.values()) for query_id, lines in found.items()})
 
 
@@ -447,19 +448,11 @@ def _lines_of(path: Path) -> list[str]:
     try:
         with opened(path) as stream:
             return [line.decode("utf-8-sig") for lines in bounded_lines(stream) for line in lines.splitlines()]
-    except (OSError, ValueError) as error:
-        raise unreadable(path, getattr(error, "strerror", None) or str(error)) from error
-
-
-def unreadable(path: Path, found: str) -> CacheError:
-    """Return the error for a file of a run that cannot be read."""
-    return CacheError(
-        "run",
-        where=str(path),
-        expected="a text file in UTF-8",
-        found=found,
-        next_step="check the path and the encoding",
-    )
+    except OSError as error:
+        raise CacheError(str(Problems(path, "run", _FIX_LINES).unreadable(error))) from error
+    except ValueError as error:
+        next_step = "save it as text in UTF-8"
+        raise CacheError("run", where=str(path), expected="text", found=str(error), next_step=next_step) from error
 
 
 # Relevance judgements as others hand them over: three cells a line as in BEIR, or four as in TREC.
@@ -579,7 +572,7 @@ def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any] | _Scored]]:
     """Yield (number, row) of a file of rows; the queries of one JSON object are rows as well (`_Scored`)."""
     rows = json_lines(problems)
     first = list(islice(rows, 2))
-    whole = first[0][1] if len(first) == 1 else {}
+    whole = queries_in(first[0][1]) if len(first) == 1 else {}
     if whole and all(isinstance(scores, dict) for scores in whole.values()):
         problems.unit = "query"
         yield from enumerate((_Scored(*item) for item in whole.items()), start=1)
@@ -587,8 +580,16 @@ def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any] | _Scored]]:
         yield from chain(first, rows)
 
 
+def queries_in(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return query -> scores of one JSON object; mteb writes it below the names of one subset and one split."""
+    found = {key: value for key, value in whole.items() if key != "mteb_model_meta"}
+    inner = next(iter(found.values()), None)
+    is_nested = len(found) == 1 and isinstance(inner, dict) and all(isinstance(of, dict) for of in inner.values())
+    return queries_in(inner) if is_nested and inner else found
+
+
 def _has_rows(path: Path) -> bool:
-    """Return whether a file contains JSON or Parquet; anything else has lines of cells."""
+    """Return whether a file contains JSON, Parquet or BEIR's columns as CSV; anything else has lines of cells."""
     if not path.is_file():  # a pipe can be read only once
         return False
     try:
@@ -596,7 +597,7 @@ def _has_rows(path: Path) -> bool:
             begin = stream.peek(LOOK_AT).removeprefix(codecs.BOM_UTF8).lstrip()
     except OSError:  # reported by its reader
         return False
-    return begin.startswith((b"{", b"[", b"PAR1"))
+    return begin.startswith((b"{", b"[", b"PAR1", b"query-id,"))
 
 
 def trec_form(path: Path) -> Literal["run", "qrels"] | None:

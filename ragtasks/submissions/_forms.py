@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import first_row, trec_form
+from ragtasks.files import first_row, queries_in, trec_form
 
 
 class FileForm(str, Enum):
@@ -81,8 +81,9 @@ def _form_of_data(row: Mapping[str, Any]) -> FileForm | None:
     }
     if found := next((form for form, fits in forms.items() if fits), None):
         return found
-    scores = [score for of in row.values() if isinstance(of, dict) for score in of.values()]
-    if not scores or not all(isinstance(of, dict) for of in row.values()):
+    queries = queries_in(row).values()
+    scores = [score for of in queries if isinstance(of, dict) for score in of.values()]
+    if not scores or not all(isinstance(of, dict) for of in queries):
         return None
     if all(isinstance(score, int) for score in scores):
         return FileForm.QRELS

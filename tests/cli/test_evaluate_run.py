@@ -140,6 +140,13 @@ def test_measures_are_separated_by_commas_or_blanks_and_a_cut_off_counts(files: 
     assert len({evaluated(run, "--qrels", qrels, *given) for given in options}) == 1
 
 
+def test_ids_that_differ_from_judged_ones_only_in_case_are_named(files: tuple[Path, Path]) -> None:
+    run, qrels = files
+    run.write_text("q1 Q0 B 1 2.0 t\nq1 Q0 x 2 1.0 t\n", encoding="utf-8")
+    note = "- run.trec has 1 ids that are judged in another case, such as B for b."
+    assert note in evaluated(run, "--qrels", qrels, "--measures", "RR")
+
+
 def test_ranks_that_repeat_or_leave_numbers_out_change_nothing(files: tuple[Path, Path]) -> None:
     run, qrels = files
     tables = set()

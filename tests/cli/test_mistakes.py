@@ -77,7 +77,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("score run.trec", ["a run", "ragtasks evaluate-run RUN --qrels QRELS"]),
         ("eval evaluation.yaml --data sample", ["no option --data", "--set data=VALUE"]),
         ("eval evaluation.yaml --limit 3", ["no option --limit", "--set model.limit=VALUE"]),
-        ("evaluate-run nowhere.trec --qrels qrels.txt", ["found: No such file or directory"]),
+        ("evaluate-run nowhere.trec --qrels qrels.txt", ["No such file or directory"]),
         ("retrieve --data sample", ["Missing option '--retriever'. bm25, dense:minilm"]),
         ("doctor --model vlm", ["no such kind of model", "'vllm'"]),
         (

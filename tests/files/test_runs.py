@@ -91,6 +91,8 @@ def _packed(text: str, how: str) -> bytes:
         json.dumps(_ROWS, indent=2),
         json.dumps(_NESTED),
         json.dumps(_NESTED, indent=2),
+        json.dumps({"mteb_model_meta": {"name": "m"}, "default": {"test": _NESTED}}),
+        "\n" + _TREC.replace("\nr", "\n \nr") + "\n\n",
     ],
 )
 def test_a_run_is_detected_from_its_content(tmp_path: Path, text: str, how: str) -> None:

@@ -135,7 +135,7 @@ def test_a_missing_file_is_refused_by_its_path(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(CacheError, match="expected: a text file in UTF-8"):
+    with pytest.raises(CacheError, match="expected: text"):
         read_run(tmp_path / "run")
 
 
