@@ -274,7 +274,7 @@ def score_rows(
     judges: str | Sequence[Any] = (),
     encoder: str | None = None,
     name: str = "rows",
-    keys: Mapping[str, str] = MappingProxyType({}),
+    keys: str | Mapping[str, str] = MappingProxyType({}),
     **options: Any,
 ) -> Results:
     """Return the scores of questions and answers of one's own, a row each, without any benchmark.
@@ -286,7 +286,7 @@ def score_rows(
         judges: LLM judges, as of `score`.
         encoder: encoder of BERTScore, or `none`; default: the small one of the extra `semantic`.
         name: the system's name in tables.
-        keys: keys of the records that are not known, such as `{"answer": "model_output"}`.
+        keys: keys of the records that are not known, such as `{"answer": "model_output"}` or `answer=model_output`.
         options: other keys of `--metadata` that concern scores, such as `metrics` and `idk`.
 
     Raises:
@@ -345,7 +345,7 @@ def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
         problems.append("none")
     if problems:
         first = next((row for row in records if isinstance(row, Mapping)), {})
-        step = "" if found.given else keys_step(ROW_KEYS.named(keys), first, "score_rows(rows, keys=...)")
+        step = "" if found.given else keys_step(ROW_KEYS.named(keys), first, 'score_rows(rows, keys="{}")')
         raise ConfigurationError(
             "rows",
             where="of your own",

@@ -153,7 +153,7 @@ class _Reader:
         self.languages[conversation_id] = item.text("language")
         first = self._number_of.setdefault(item.name, number)
         if first != number:
-            item.note("each `id` once", f"an id that row {first} has already")
+            item.note("each `id` once (--keys id=- numbers the rows)", f"an id that row {first} has already")
         if not item.is_right:
             return
         reply = Message(Role.ASSISTANT, answer_text(answer.text, _END_OF_THINKING))

@@ -19,6 +19,7 @@ from ragtasks.files import USAGE_KEYS
 _NO_KEY = "-"
 _OPTIONAL = ("contexts", "reference")
 _NO_ANSWERS = re.compile(r"reference|expected|truth|gold|ideal|target|label|time|date|version|(^|_)(id|name|type)$")
+_MEANS = {"question": ("prompt", "instruction"), "answer": ("output", "complet", "predict", "generat", "reply")}
 _DEEPEST = 4  # levels of objects in which keys are looked for
 _MOST_NAMED = 12
 _SIMILAR = 0.6
@@ -85,7 +86,8 @@ class RecordKeys:
             likely = [key for key in free if _last_part(key) in self.all_of(name)]
             if name in missing:
                 free = [key for key in texts if key in free]
-                likely = likely or _similar(name, free) or free
+                is_certain = len(free) == len(missing) - len(found)
+                likely = likely or _similar(name, free) or (free if is_certain else [])
             if likely:
                 found[name] = likely[0]
         return found
@@ -204,8 +206,9 @@ def _last_part(key: str) -> str:
 
 
 def _similar(name: str, keys: Sequence[str]) -> list[str]:
-    """Return the keys whose last part resembles a name, or begins it: `q` is a question."""
-    near = difflib.get_close_matches(name, [_last_part(key) for key in keys], n=1, cutoff=_SIMILAR)
-    return [
-        key for key in keys if _last_part(key) in near or name in _last_part(key) or name.startswith(_last_part(key))
-    ]
+    """Return the keys whose last part resembles a name, means the same, or begins the name: `q` is a question."""
+    parts = {key: _last_part(key) for key in keys}
+    near = difflib.get_close_matches(name, parts.values(), n=1, cutoff=_SIMILAR)
+    like = [key for key, part in parts.items() if name in part or name.startswith(part)]
+    meant = [key for key, part in parts.items() if any(word in part for word in _MEANS.get(name, ()))]
+    return [*(key for key, part in parts.items() if part in near), *like, *meant]

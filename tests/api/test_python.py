@@ -402,6 +402,13 @@ def test_rows_of_ones_own_are_scored_without_a_benchmark() -> None:
     assert ragtasks.score_rows(ROWS, encoder="none").rows[0]["model"] == "rows"
 
 
+def test_keys_of_rows_are_named_in_python_too() -> None:
+    renamed = [{{"answer": "said"}.get(key, key): value for key, value in row.items()} for row in ROWS[:1]]
+    expected = ragtasks.score_rows(ROWS[:1], encoder="none").by_task
+    for keys in ({"answer": "said"}, "answer=said"):
+        assert ragtasks.score_rows(renamed, encoder="none", keys=keys).by_task == expected
+
+
 def test_rows_of_a_data_frame_are_those_of_its_records() -> None:
     import pandas
     import polars
@@ -421,6 +428,7 @@ def test_rows_of_a_data_frame_are_those_of_its_records() -> None:
             [{"question": "q"}],
             "found: row 1 (row-1): expected `answer`: a text, which may be empty, found 'no `answer`'",
         ),
+        ([{"q": "q", "a": "a"}], 'score_rows(rows, keys="question=q,answer=a")`; keys found: q, a'),
         ([*ROWS, {"id": "c", "answer": 3}, 5], "row 3 (c): expected `answer`: a text, found 3; row 4 ()"),
     ],
 )

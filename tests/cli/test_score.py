@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,34 @@ def test_keys_that_are_not_read_are_named(ask: Ask, tmp_path: Path) -> None:
     assert "not read: refrence (5 rows; did you mean 'reference'?)" in err
 
 
+def test_keys_that_are_named_are_read_on_the_command_line_and_in_a_file(ask: Ask, rows: Path, tmp_path: Path) -> None:
+    nested = [{"q": {"text": row["question"]}, "a": row["answer"], "contexts": row.get("contexts")} for row in ROWS]
+    (tmp_path / "other.json").write_text(json.dumps({"results": nested}, indent=1), encoding="utf-8")
+    status, _, err = ask("other.json", "--encoder", "none")
+    assert status == 1
+    (line,) = re.findall(r"`ragtasks score other.json (--keys [^ ]+)`", err)
+    assert line == "--keys question=q.text,answer=a"
+    assert ask("other.json", "--encoder", "none", *line.split())[0] == 0
+    file = (
+        "answers: {file: other.json, keys: {question: q.text, answer: a}}\noutput: by-file\noptions: {encoder: none}\n"
+    )
+    (tmp_path / "evaluation.yaml").write_text(file, encoding="utf-8")
+    assert run_command("eval", "evaluation.yaml").status == 0
+    assert ask("mine.jsonl", "--encoder", "none")[0] == 0
+    found = [read_evaluations([tmp_path / name])[0] for name in ("results/other", "by-file", "results/mine")]
+    first, *others = [[row.values["k_precision"] for row in one.rows] for one in found]
+    assert others == [first, first]
+
+
+def test_predictions_for_mtrag_need_no_benchmark(ask: Ask, tmp_path: Path) -> None:
+    turns = [{"speaker": "user", "text": "How far is it?"}]
+    row = {"task_id": "sample-clapnq-01<::>1", "input": turns, "contexts": [], "predictions": [{"text": "Two miles."}]}
+    write(tmp_path / "p.jsonl", [row])
+    status, out, _ = ask("p.jsonl", *("--data", "sample", "--setting", "full_rag", "--encoder", "none"))
+    assert status == 0
+    assert "results_p-mtrag-full-rag-sample.json" in out
+
+
 def test_rows_without_question_answer_the_default_benchmark(ask: Ask, tmp_path: Path) -> None:
     write(tmp_path / "answers.jsonl", [{"id": "sample-clapnq-01<::>1", "answer": "Two miles."}])
     status, out, _ = ask(
@@ -221,6 +250,9 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
         (["mine.jsonl", "--data", "sample"], "--data: rows of your own"),
         (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name is for one file"),
         (["."], "Next step: ragtasks score . --output again"),
+        ([".", "--output", "again", "--keys", "answer=a"], "Next step: ragtasks score . --output again"),
+        (["http://127.0.0.1:1", "--keys", "answer=a"], "--keys: is for files"),
+        (["mine.jsonl", "--keys", "anwser=a"], "did you mean 'answer'?"),
         (["mine.jsonl", "--metadata", "nuggets=x"], "unknown option: 'nuggets'"),
         (["nowhere.jsonl"], "nowhere.jsonl"),
     ],
