@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Union
 
 from ragtasks.benchmarks import (
+    ROWS,
     Benchmark,
     benchmark_folder,
     contexts_for,
@@ -38,7 +39,7 @@ from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, by_query, retrieval_metri
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections, doubts_of
 from ragtasks.reports.outcome import decision_text
-from ragtasks.reports.tables import overview_sections
+from ragtasks.reports.tables import mean_of, overview_sections
 from ragtasks.requirements import importing
 from ragtasks.results import (
     CONTEXTS_OF_FILE,
@@ -71,7 +72,7 @@ from ragtasks.scoring import (
     take_failures,
 )
 from ragtasks.statistics import Column, Comparison, Comparisons, RaceEnd, compare_columns, estimate_mean
-from ragtasks.tables import Cell, Format, Section, Table, render
+from ragtasks.tables import Cell, Format, Section, Table, Value, fixed, html_of, render
 
 if TYPE_CHECKING:
     import pandas
@@ -83,8 +84,22 @@ if TYPE_CHECKING:
 # Scored responses, of this process or of results files: a table to print, rows to compute with.
 
 
+class _Printed:
+    """Prints as tables: Markdown in a terminal, HTML in a notebook."""
+
+    def _sections(self) -> Sequence[Section]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Return the tables as Markdown."""
+        return render(self._sections(), Format.MARKDOWN)
+
+    def _repr_html_(self) -> str:
+        return html_of(self._sections())
+
+
 @dataclass(frozen=True, repr=False)
-class Results:
+class Results(_Printed):
     """Responses with their scores; printed, they are the report's first table."""
 
     evaluations: tuple[Evaluation, ...]
@@ -96,8 +111,49 @@ class Results:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary a response: model, benchmark, labels of the task, scores (None where unscored), and why."""
+        """One dictionary a response: model, benchmark, labels of the task, scores (None where unscored), and why.
+
+        Scores have six decimals. Rows of one's own have no labels of a benchmark.
+        """
         return [_as_dict(item, row) for item in merge_evaluations(self.evaluations) for row in item.rows]
+
+    @property
+    def means(self) -> dict[str, Value]:
+        """Metric -> mean (`value`) with its 95 % interval over conversations (`low`, `high`), of one system.
+
+        Raises:
+            ConfigurationError: these are results of several systems or settings: `only` selects one.
+        """
+        members = self._members
+        if len(members) != 1:
+            raise ConfigurationError(
+                f"{self!r}: means are of one system in one setting, and these are of "
+                f"{', '.join(f'{model} in {setting}' for model, setting in members)}. "
+                "Next step: results.only(model=..., setting=...).means"
+            )
+        rows = [row for item in self.evaluations for row in item.rows]
+        found = {metric.name: metric for item in self.evaluations for metric in item.metrics}
+        means = {name: mean_of(rows, name, metric.bounds) for name, metric in found.items() if name in self._metrics}
+        return {
+            name: replace(mean, value=_rounded(mean.value), low=_rounded(mean.low), high=_rounded(mean.high))
+            for name, mean in means.items()
+            if mean.value is not None
+        }
+
+    def only(self, model: str | None = None, setting: str | None = None) -> Results:
+        """Return the responses of one model, in one setting, or both.
+
+        Raises:
+            ConfigurationError: there are none.
+        """
+        chosen = [key for key in self._members if model in {None, key[0]} and setting in {None, key[1]}]
+        if not chosen:
+            raise ConfigurationError(f"{self!r}: no responses of {model or 'any model'} in {setting or 'any setting'}")
+        kept = (
+            replace(item, rows=tuple(row for row in item.rows if (item.model, row.setting) in chosen))
+            for item in self.evaluations
+        )
+        return replace(self, evaluations=tuple(item for item in kept if item.rows))
 
     @property
     def by_task(self) -> Mapping[str, Mapping[str, float | None]]:
@@ -107,7 +163,7 @@ class Results:
             ConfigurationError: a task has several responses, of other models or settings: `rows` has them all.
         """
         rows = [row for item in self.evaluations for row in item.rows]
-        found = {row.task.task_id: row.values for row in rows}
+        found = {row.task.task_id: {name: _rounded(row.values.get(name)) for name in self._metrics} for row in rows}
         if len(found) != len(rows):
             raise ConfigurationError(f"{self!r} holds several responses to a task. Next step: take `rows`")
         return found
@@ -143,29 +199,40 @@ class Results:
                     found.setdefault((item.model, row.setting), []).append((row.task.task_id, row.implausible))
         return {key: tuple(CheckedAnswers("", tuple(checks)).summary) for key, checks in found.items()}
 
-    @property
+    @cached_property
     def _metrics(self) -> list[str]:
-        return list(dict.fromkeys(name for item in self.evaluations for row in item.rows for name in row.values))
+        rows = (row for item in self.evaluations for row in item.rows)
+        names = dict.fromkeys(name for row in rows for name in row.values)
+        return [name for name in names if not (name == "coverage" and self._are_own_rows)]
+
+    @property
+    def _members(self) -> list[tuple[str, str]]:
+        """The models with their settings, in order."""
+        return list(dict.fromkeys((item.model, row.setting) for item in self.evaluations for row in item.rows))
+
+    @property
+    def _are_own_rows(self) -> bool:
+        return all(item.kind[0] == ROWS for item in self.evaluations)
 
     def __repr__(self) -> str:
         """Return whose responses these are, and how many."""
         models = ", ".join(dict.fromkeys(item.model for item in self.evaluations))
         return f"<{type(self).__name__} of {models}: {sum(len(item.rows) for item in self.evaluations)} responses>"
 
-    def __str__(self) -> str:
+    def _sections(self) -> Sequence[Section]:
         """Return the settings side by side, a line a model, and how many tasks have no answer."""
         n = sum(len(item.rows) for item in self.evaluations)
-        notes = {
-            "missing": f"{len(self.missing)} of {n} tasks have no answer and no score" if self.missing else "",
-            "left out": f"answers to {len(self.left_out)} conversational tasks" if self.left_out else "",
-        }
+        notes = [f"missing: {len(self.missing)} of {n} tasks have no answer and no score"] if self.missing else []
+        notes += [f"left out: answers to {len(self.left_out)} conversational tasks"] if self.left_out else []
         for (model, setting), checks in self.plausibility.items():
-            notes[f"implausible ({model} in {setting})"] = "; ".join(map(str, checks))
-        notes = {name: text for name, text in notes.items() if text}
-        sections = [
-            replace(item, provenance={**item.provenance, **notes}) for item in overview_sections(self.evaluations)
-        ]
-        return render(sections, Format.MARKDOWN)
+            where = model if self._are_own_rows else f"{model} in {setting}"
+            notes += [f"implausible ({where}): {check}" for check in checks]
+        sections = []
+        for section in overview_sections(self.evaluations):
+            first, *others = section.tables
+            tables = (replace(first, legend=(*first.legend, *notes)), *others)
+            sections.append(replace(section, tables=tables))
+        return sections
 
 
 def read_results(path: str | Path | Sequence[str | Path]) -> Results:
@@ -181,8 +248,19 @@ def read_results(path: str | Path | Sequence[str | Path]) -> Results:
     return Results(tuple(read_evaluations([Path(item) for item in paths])))
 
 
+_DIGITS = 6
+_OF_A_BENCHMARK = frozenset(
+    ("domain", "setting", "answerability", "question_types", "multi_turn", "n_references", "n_found", "coverage")
+)
+"""Keys that rows of one's own do not have."""
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
 def _as_dict(evaluation: Evaluation, row: ScoredAnswer) -> dict[str, Any]:
-    return {
+    found = {
         "model": evaluation.model,
         "benchmark": evaluation.kind[0],
         "task_id": row.task.task_id,
@@ -197,9 +275,11 @@ def _as_dict(evaluation: Evaluation, row: ScoredAnswer) -> dict[str, Any]:
         "n_references": len(row.references),
         "n_found": row.n_found,
         "idk": row.idk,
-        **row.values,
+        **{name: _rounded(value) for name, value in row.values.items()},
         "unscored": "; ".join(f"{name}: {reason}" for name, reason in row.unscored.items()),
     }
+    is_own = evaluation.kind[0] == ROWS
+    return {name: value for name, value in found.items() if not (is_own and name in _OF_A_BENCHMARK)}
 
 
 # Answers of one's own system, scored in the one pass that every evaluation is scored in.
@@ -421,7 +501,7 @@ def _record(task_id: str, value: object) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, repr=False)
-class LoadedBenchmark:
+class LoadedBenchmark(_Printed):
     """A benchmark whose files were read; printed, it is a table of its tasks."""
 
     source: Benchmark
@@ -478,7 +558,7 @@ class LoadedBenchmark:
         """Return its label and how many tasks it has."""
         return f"<{type(self).__name__} {self.label}: {len(self.tasks)} tasks>"
 
-    def __str__(self) -> str:
+    def _sections(self) -> Sequence[Section]:
         """Return a table of its tasks by domain and answerability."""
         counts = Counter((task.domain, task.answerability) for task in self.tasks)
         labels = [label for label in Answerability if any(answerability is label for _, answerability in counts)]
@@ -489,7 +569,7 @@ class LoadedBenchmark:
         table = Table("Tasks", ("domain", *(label.value for label in labels), "all"), rows)
         n_conversations = len({task.conversation_id for task in self.tasks})
         provenance = {"tasks": str(len(self.tasks)), "conversations": str(n_conversations)}
-        return render([Section(self.label, provenance, (table,))], Format.MARKDOWN)
+        return [Section(self.label, provenance, (table,))]
 
 
 def load_benchmark(name: str, data: str | Path | None = None) -> LoadedBenchmark:
@@ -590,7 +670,7 @@ def retrieve(
 
 
 @dataclass(frozen=True, repr=False)
-class RunEvaluation:
+class RunEvaluation(_Printed):
     """A run judged; printed, it is a table of means with 95 % intervals over conversations."""
 
     name: str
@@ -617,7 +697,7 @@ class RunEvaluation:
         """Return its name and how many queries were judged."""
         return f"<{type(self).__name__} of {self.name}: {len(self.values)} judged queries>"
 
-    def __str__(self) -> str:
+    def _sections(self) -> Sequence[Section]:
         """Return the means as a table, and what was left out."""
         conversations = [self.conversation_of[query_id] for query_id in self.values]
         rows = tuple(
@@ -631,7 +711,7 @@ class RunEvaluation:
         provenance["judgements"] = self.judgements
         provenance |= {"ignored": f"{len(self.unjudged)} queries without a judgement"} if self.unjudged else {}
         table = Table("Means", ("measure", "mean"), rows)
-        return render([Section(f"Retrieval on {self.context}", provenance, (table,))], Format.MARKDOWN)
+        return [Section(f"Retrieval on {self.context}", provenance, (table,))]
 
 
 def evaluate_run(
@@ -738,7 +818,7 @@ def _conversation(query_id: str) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Differences:
+class Differences(_Printed):
     """What two systems, or two runs, differ by; printed, it is what `ragtasks compare` prints."""
 
     comparisons: Comparisons
@@ -755,14 +835,14 @@ class Differences:
 
     def __repr__(self) -> str:
         """Return each metric with its difference."""
-        found = ", ".join(f"{pair.first.metric} {pair.difference.value}" for pair in self.pairs)
+        gaps = ((pair.first.metric, pair.difference.value) for pair in self.pairs)
+        found = ", ".join(f"{name} {'-' if value is None else fixed(value, signed=True)}" for name, value in gaps)
         return f"<{type(self).__name__}: {found}>"
 
-    def __str__(self) -> str:
+    def _sections(self) -> Sequence[Section]:
         """Return means, differences, and how to read them."""
         group, name, items = ("queries", "run", "queries") if self.of_runs else ("setting", "model", "tasks")
-        sections = comparison_sections(self.comparisons, group=group, name=name, items=items, doubts=self.doubts)
-        return render(sections, Format.MARKDOWN)
+        return comparison_sections(self.comparisons, group=group, name=name, items=items, doubts=self.doubts)
 
 
 Side = Results | RunEvaluation | str | Path

@@ -34,6 +34,10 @@ class Value:
     n_tasks: int | None = None
     """Tasks that its setting has, where fewer were evaluated (`n`); None where none is missing."""
 
+    def __repr__(self) -> str:
+        """Return the mean with its interval, as tables show it, and what it covers."""
+        return f"<{cell_text(self)}, n={self.n_scored}>"
+
     @property
     def missing(self) -> str:
         """How many tasks of how many were evaluated, in words; empty where none is missing."""
@@ -323,6 +327,31 @@ def render(sections: Sequence[Section], how: Format) -> str:
         tables = [(section, table) for section in sections for table in section.all_tables if table.rows]
         return "\n\n".join(_tabular(section, table) for section, table in tables)
     return json_text([_json_section(section) for section in sections])
+
+
+def html_of(sections: Sequence[Section]) -> str:
+    """Return a report as HTML for a notebook, every text escaped."""
+    from markupsafe import Markup
+
+    def block(name: str, *contents: str) -> Markup:
+        return Markup("").join(Markup(f"<{name}>{{}}</{name}>").format(text) for text in contents if text)
+
+    def html_table(table: Table) -> Markup:
+        heads = Markup("<thead><tr>{}</tr></thead>").format(block("th", *table.columns))
+        lines = [
+            block("tr", Markup("").join(Markup("<td>{}</td>").format(cell_text(one)) for one in row))
+            for row in table.rows
+        ]
+        legend = Markup("<ul>{}</ul>").format(block("li", *table.legend)) if table.legend else ""
+        parts = (block("h4", table.title), block("p", table.note), Markup("<table>{}<tbody>{}</tbody></table>"))
+        return parts[0] + parts[1] + parts[2].format(heads, Markup("").join(lines)) + legend
+
+    pieces = []
+    for section in sections:
+        pieces += [block("h3", section.title), block("p", section.sentence)]
+        pieces += [html_table(table) for table in section.all_tables]
+        pieces.append(block("p", heading("", section.provenance)))
+    return str(Markup("").join(pieces))
 
 
 def coded(text: str) -> Markup:

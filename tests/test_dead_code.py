@@ -34,8 +34,8 @@ ALLOWED = {
     *("on_epoch_end", "control", "padding_side"),
     # The values of an option, and what a function of another package is called by.
     "__call__",
-    # Told of by docs/python.md.
-    *("to_pandas", "to_polars"),
+    # Told of by docs/python.md, and called by notebooks.
+    *("to_pandas", "to_polars", "_repr_html_"),
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY", "INVERSE_FREQUENCY_RANKS"),
     *("eval_response", "start_char", "end_char", "author", "configuration"),

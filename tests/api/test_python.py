@@ -48,7 +48,10 @@ MEMBERS = {
         *("citation_precision", "citation_recall", "copied", "sentences", "share", "share_with_conversation"),
     },
     "LoadedBenchmark": {"data", "is_sample", "label", "name", "passages", "qrels", "source", "tasks"},
-    "Results": {"by_task", "evaluations", "left_out", "plausibility", "missing", "rows", "to_pandas", "to_polars"},
+    "Results": {
+        *("by_task", "evaluations", "left_out", "means", "missing", "only", "plausibility", "rows", "to_pandas"),
+        "to_polars",
+    },
     "RetrievedRun": {"name", "rankings", "stored"},
     "RunEvaluation": {
         *("context", "conversation_of", "judgements", "means", "name", "omitted", "unjudged", "values"),
@@ -386,10 +389,13 @@ ROWS = [
 
 def test_rows_of_ones_own_are_scored_without_a_benchmark() -> None:
     results = ragtasks.score_rows(ROWS, encoder="none", name="mine", max_words=5)
-    assert [(row["task_id"], row["model"], row["benchmark"], row["setting"]) for row in results.rows] == [
-        ("a", "mine", "rows", "full_rag"),
-        ("b", "mine", "rows", "full_rag"),
+    assert [(row["task_id"], row["model"], row["benchmark"]) for row in results.rows] == [
+        ("a", "mine", "rows"),
+        ("b", "mine", "rows"),
     ]
+    assert not {"setting", "answerability", "domain", "coverage"} & results.rows[0].keys()
+    assert not {"full_rag", "coverage"} & set(str(results).replace("|", " ").split())
+    assert "full_rag" not in repr(results.to_pandas())
     assert [row["n_passages"] for row in results.rows] == [1, 0]
     assert (results.missing, results.left_out) == ((), ())
     assert results.by_task["a"]["rouge_l"] is not None
@@ -407,6 +413,44 @@ def test_keys_of_rows_are_named_in_python_too() -> None:
     expected = ragtasks.score_rows(ROWS[:1], encoder="none").by_task
     for keys in ({"answer": "said"}, "answer=said"):
         assert ragtasks.score_rows(renamed, encoder="none", keys=keys).by_task == expected
+
+
+def test_means_have_intervals_and_are_of_one_system(sample: ragtasks.LoadedBenchmark) -> None:
+    first, second = (score(sample, targets(sample), name=name) for name in ("first", "second"))
+    mean = first.means["ans_acc"]
+    assert mean.low is not None
+    assert mean.value is not None
+    assert mean.low < mean.value < 1
+    assert mean.n == 108
+    assert mean.value == round(sum(row["ans_acc"] for row in first.rows) / 108, 6)
+    assert f"{mean.value:.3f} [{mean.low:.3f}, " in repr(first.means)
+    assert "rb_alg" not in first.means, "no response has it"
+    both = ragtasks.Results((*first.evaluations, *second.evaluations))
+    with pytest.raises(ragtasks.RagtasksError, match=r"results\.only\(model=\.\.\., setting=\.\.\.\)\.means"):
+        _ = both.means
+    assert both.only(model="second", setting="reference").means == second.means
+    with pytest.raises(ragtasks.RagtasksError, match="no responses of third"):
+        both.only("third")
+
+
+def test_scores_of_rows_have_six_decimals() -> None:
+    row = {"question": "How long?", "answer": "One, two or three.", "contexts": ["One or four."], "reference": "Two."}
+    results = ragtasks.score_rows([row], encoder="minilm")
+    values = [value for value in results.by_task["row-1"].values() if value is not None]
+    assert values == [round(value, 6) for value in values]
+    assert max(results.means[name].value or 0.0 for name in ("bert_recall", "bert_precision", "k_precision")) <= 1
+
+
+def test_a_notebook_shows_tables_of_html_without_the_markup_of_others(sample: ragtasks.LoadedBenchmark) -> None:
+    hostile = "<script>alert(1)</script>"
+    results = score(sample, {FIRST: "It is so."}, name=hostile)
+    for shown in (results, sample, ragtasks.compare(results, score(sample, targets(sample), name="b"))):
+        text = shown._repr_html_()
+        assert text.startswith("<h3>")
+        assert "<table><thead><tr><th>" in text
+        assert "<script" not in text
+    assert "&lt;script&gt;" in results._repr_html_()
+    assert "missing: 107 of 108 tasks have no answer" in results._repr_html_()
 
 
 def test_rows_of_a_data_frame_are_those_of_its_records() -> None:
@@ -525,7 +569,7 @@ def test_runs_compare_by_the_measures_that_both_have(sample: ragtasks.LoadedBenc
     assert pair.difference.n_clusters == len({name.partition("<::>")[0] for name in ids})
     for part in ("queries", "run", "| half ", "| whole "):
         assert part in str(found), str(found)
-    assert repr(found) == f"<Differences: recall_5 {pair.difference.value}>"
+    assert repr(found) == f"<Differences: recall_5 {pair.difference.value:+.3f}>"
     (named,) = ragtasks.compare(one, replace(other, name="half"), metric="recall_5").pairs
     assert (named.first.name, named.second.name) == ("half (first)", "half (second)")
 

@@ -39,8 +39,8 @@ SAMPLE_WARNING = "Sample data: these scores show how things work and are no benc
 TO_THE_BEST = "to the best"
 """Head of the column that says who leads, and whether the others may be as good."""
 
-_COVERAGES = ("coverage", "judge_coverage")
-_BESIDE = ("ans_acc", *_COVERAGES)
+COVERAGES = ("coverage", "judge_coverage")
+_BESIDE = ("ans_acc", *COVERAGES)
 _WITHOUT_MAIN = ("rouge_l", "grounded")
 """Metrics of the first table where no response has the main score: refusals alone say little of the answers."""
 _MOST_NAMED = 4  # models or evaluations in one line
@@ -66,7 +66,7 @@ def conclusion(
     """
     is_own = evaluations[0].kind[0] == ROWS
     if is_own and len(evaluations) == 1:
-        table = _rows_table(evaluations[0])
+        table = rows_table(evaluations[0])
         doubts = _distrust(evaluations, _rows_of(evaluations), {}, present, main)
         return replace(table, title="Conclusion", legend=tuple(doubts)), ""
     rows_of = _rows_of(evaluations)
@@ -99,11 +99,16 @@ def _beside(
     lacking = unscored_main(evaluations, present)
     asked = [*asked, *(name for item in evaluations for name in requested_metrics(item.suite))]
     rows = [row for item in evaluations for row in item.rows]
-    partial = [name for name in _COVERAGES if any((row.values.get(name) or 0.0) < 1 for row in rows)]
+    partial = partial_coverages(rows)
     if lacking:
         partial.remove("coverage")  # a line says that it is 0
     wanted = ("ans_acc", *(_WITHOUT_MAIN if lacking else ()), *asked, *partial)
     return [name for name in dict.fromkeys(wanted) if name in present and name != main]
+
+
+def partial_coverages(rows: Sequence[ScoredAnswer]) -> list[str]:
+    """Return the metrics of coverage that are below 1 for any response."""
+    return [name for name in COVERAGES if any(row.values.get(name, 1.0) not in {None, 1.0} for row in rows)]
 
 
 def _lead_sentence(
@@ -355,7 +360,7 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     Where no response has the main score, a sentence below says so in the place of a coverage of 0.
     """
     if evaluation.kind[0] == ROWS:
-        return Section(f"Your rows: {evaluation.model}", {}, (_rows_table(evaluation),))
+        return Section(f"Your rows: {evaluation.model}", {}, (rows_table(evaluation),))
     rows = evaluation.rows
     valued = {name for row in rows for name, value in row.values.items() if value is not None}
     present = {metric.name: metric for metric in evaluation.metrics if metric.name in valued}
@@ -372,7 +377,7 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     return Section(evaluation.kind[0], {}, (table, *did))
 
 
-def _rows_table(evaluation: Evaluation) -> Table:
+def rows_table(evaluation: Evaluation) -> Table:
     """Return every score that rows of one's own have, a line each: no single one of them is the main score."""
     rows = evaluation.rows
     names = {name for row in rows for name in row.values} - set(_BESIDE)

@@ -7,7 +7,7 @@ its own. Every mean that leaves a response out says how many it covers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from ragtasks.benchmarks import ROWS
@@ -16,7 +16,16 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import CITED_PRECISION, CITED_RECALL, RANKED_BY, SUPPORT_SCORES, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
-from ragtasks.reports.tables._conclusion import conclusion, plausibility_table, remarks_table
+from ragtasks.reports.tables._conclusion import (
+    COVERAGES,
+    conclusion,
+    partial_coverages,
+    plausibility_table,
+    remarks_table,
+    rows_table,
+    unscored_main,
+    unscored_sentence,
+)
 from ragtasks.reports.tables._judging import card_tables, judge_tables
 from ragtasks.reports.tables._losses import loss_tables, own_history_tables
 from ragtasks.reports.tables._paper import conditioning_table, paper_tables
@@ -103,10 +112,13 @@ def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
     for given in comparable_evaluations(evaluations):
         present = _present(given)
         note = empty_note(present.values()) if _has_empty(given) else ""
-        table = _overview_table(given, present, None, "By setting", note)
+        is_own = given[0].kind[0] == ROWS and len(given) == 1
+        table = rows_table(given[0]) if is_own else _overview_table(given, present, None, "By setting", note)
+        if not is_own and (lacking := unscored_main(given, present)):
+            table = replace(table, legend=(f"{unscored_sentence(given[0], lacking)}.",))
         provenance = {**scored_on(given[0]), **request_differences(given)}
         tables = (table, *as_zero_table(table, list(present.values())))
-        sections.append(Section(given[0].kind[0], provenance, tables))
+        sections.append(Section(given[0].kind[0], brief_provenance(provenance), tables))
     return sections
 
 
@@ -217,6 +229,9 @@ def _overview_table(
     valued = [name for name in present if not (is_own and name == "coverage")]
     asked = [name for item in evaluations for name in requested_metrics(item.suite) if name in present]
     columns = list(dict.fromkeys([*(names or valued[:_MOST_OVERVIEW]), *asked]))
+    below_1 = partial_coverages([row for item in evaluations for row in item.rows])
+    is_lacking = bool(unscored_main(evaluations, present))  # a line says that
+    columns = [name for name in columns if name not in COVERAGES or (name in below_1 and not is_lacking)]
     if _has_empty(evaluations) and EMPTY not in columns:
         columns.append(EMPTY)
     offered = offered_tasks(evaluations)
