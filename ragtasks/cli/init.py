@@ -46,9 +46,9 @@ def init(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     server: Annotated[str | None, typer.Option(help="Address of the model's server: http://localhost:8000/v1.")] = None,
     answers: Annotated[
-        str | None, typer.Option(help="File with the answers of your own system, or with rows of your own, JSON lines.")
+        str | None, typer.Option(help="File with the answers of your own system, or with rows of your own.")
     ] = None,
-    traces: Annotated[str | None, typer.Option(help="File with traces of your own system: spans, JSON lines.")] = None,
+    traces: Annotated[str | None, typer.Option(help="File with traces of your own system: spans.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="Address of your own system, running.")] = None,
     protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
     retriever: Annotated[str | None, typer.Option(help="A retriever: bm25, dense:minilm, run:FILE, ...")] = None,

@@ -188,8 +188,8 @@ class FileSection(BaseModel):
     model_config = _STRICT
 
     file: Path = Field(
-        description="answers: JSON lines of id, answer, and contexts where the system retrieved any; or your rows: "
-        "question, answer, contexts; traces: spans of OpenTelemetry or OpenInference, JSON lines"
+        description="answers: id, answer, and contexts where the system retrieved any; or your rows: "
+        "question, answer, contexts; traces: spans of OpenTelemetry or OpenInference"
     )
     name: str | None = Field(None, min_length=1, description="the system's name in tables; default: the file's")
 

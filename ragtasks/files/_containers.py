@@ -67,7 +67,7 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
                 problems.add(number, "one JSON object", row)
     except OSError as error:
         raise problems.unreadable(error) from error
-    except (ValueError, csv.Error) as error:
+    except (ValueError, RuntimeError, csv.Error) as error:  # pyarrow lacks some encodings, which is a RuntimeError
         problems.add(number + 1, "text in UTF-8" if isinstance(error, UnicodeDecodeError) else "a row", str(error))
     if not number:
         problems.add(0, "at least one row", "no row")
@@ -82,7 +82,7 @@ def first_row(path: Path) -> dict[str, Any]:
             with opened(path) as stream:
                 rows = [_parsed(line) for line in islice(bounded_lines(stream), _MOST_LINES)]
         return next((row for row in islice(rows, _MOST_LINES) if row and isinstance(row, dict)), {})
-    except (OSError, ValueError, csv.Error, RagtasksError):
+    except (OSError, ValueError, RuntimeError, csv.Error, RagtasksError):
         return {}
 
 

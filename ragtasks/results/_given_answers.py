@@ -45,7 +45,7 @@ from ragtasks.records import (
     Trajectory,
     normalise_task_id,
 )
-from ragtasks.results._record_keys import ANSWER_KEYS, RecordKeys, is_null, keys_step, value_under
+from ragtasks.results._record_keys import ANSWER_KEYS, JOINED, RecordKeys, is_null, keys_step, value_under
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
 from ragtasks.results._scored_answer import ScoredAnswer, saved_answer
 from ragtasks.suites import AGENTIC, suite_with
@@ -228,7 +228,7 @@ class AnswerRow:
         self.values: dict[str, Any] = {}
         for name in keys.names:
             if found := keys.present(row, name):
-                self.values[name] = _without_cell(name, plain(value_under(row, found[0])))
+                self.values[name] = _without_cell(name, found[0], plain(value_under(row, found[0])))
 
     def note(self, expected: str, found: object) -> None:
         """Note an error of the record."""
@@ -285,7 +285,7 @@ def plain(value: Any) -> Any:
     return as_list() if callable(as_list) else value
 
 
-def _without_cell(name: str, value: Any) -> Any:
+def _without_cell(name: str, key: str, value: Any) -> Any:
     """Return the list or the number that a cell of a table contains as text; any other value as it is."""
     if not isinstance(value, str):
         return value
@@ -293,6 +293,7 @@ def _without_cell(name: str, value: Any) -> Any:
         with suppress(ValueError):
             return float(value)
     listed = list_in(value) if name in _LISTS else None
+    listed = value.split(JOINED[key]) if listed is None and key in JOINED else listed
     is_meant = listed is not None and (name in _ALWAYS_LISTS or all(isinstance(item, (str, dict)) for item in listed))
     return listed if is_meant else value
 

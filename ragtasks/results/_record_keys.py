@@ -116,6 +116,9 @@ _OTHERS = {  # RAGChecker, Azure's evaluator, the first ragas, TruLens, LangChai
 _IDEAL = {"context": "actual_output"}
 """Key -> a key next to which it means something else: deepeval's `context` is the right one, which no answer had."""
 
+JOINED = {"retrieval_context": "|"}
+"""Key -> what separates the texts of a list that is one text: deepeval writes CSV so."""
+
 ROW_KEYS = RecordKeys(_OWN, _OTHERS, required=("question", "answer"))
 """Keys of a row of one's own; the second and third are those of ragas and deepeval."""
 

@@ -112,6 +112,11 @@ def test_a_cell_of_a_table_contains_a_list(cell: str) -> None:
     assert texts_of(read({"question": "q", "answer": "a", "contexts": cell})) == TEXTS
 
 
+def test_a_table_of_deepeval_joins_the_passages() -> None:
+    assert texts_of(read({"input": "q", "actual_output": "a", "retrieval_context": "one|two"})) == ["one", "two"]
+    assert texts_of(read({"question": "q", "answer": "a", "contexts": "one|two"})) == ["one|two"]
+
+
 @pytest.mark.parametrize("text", ["[1] Books are lent.", "[see page 3]", "Books [are] lent."])
 def test_a_text_with_brackets_is_one_passage(text: str) -> None:
     assert texts_of(read({"question": "q", "answer": "a", "contexts": text, "reference": text})) == [text]
