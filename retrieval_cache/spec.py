@@ -99,6 +99,8 @@ def _added(head: str, parts: list[str], line: str, servers: _Servers) -> Retriev
     kind, colon, argument = head.partition(":")
     make = RETRIEVERS.find(kind if kind in RETRIEVERS.plugin_names() else head)
     if make is None:
+        if kind in {"hybrid", "rerank"}:
+            raise refused(line, f"its retrievers in brackets, such as {kind}(bm25,dense:minilm)", "none")
         raise refused(line, close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"]), f"retriever {kind!r}")
     arguments: list[Any] = []
     if kind in RETRIEVERS.plugin_names() and colon:

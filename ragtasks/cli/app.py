@@ -33,6 +33,10 @@ HELP_ALL = "--help-all"
 class _TwoScreens:
     """A command with a first screen of options and a full one."""
 
+    def get_help_option_names(self, ctx: Any) -> list[str]:
+        """Return the names of the help; none for a command that prints its own."""
+        return ["--help", "-h", HELP_ALL] if ctx.help_option_names else []
+
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option of the help, which is on no screen: its reader has found it."""
         option = super().get_help_option(ctx)  # type: ignore[misc]
@@ -154,7 +158,7 @@ _SCORED = {f"--{name}": "ragtasks score FILE" for name in ("traces", "assignment
     "--rows-output": "leave it out, the rows of spans are written next to the results",
 }
 MOVED = {
-    "": {"leaderboard": _LEADERBOARD, "diff": _COMPARE},
+    "": {"leaderboard": _LEADERBOARD, "diff": _COMPARE, "help": "ragtasks --help"},
     "compare": metadata_keys("margin", "setting", "seed") | _DECIDES,
     "data": {"corpus": "ragtasks check CORPUS"},
     "data cache": {"show": "ragtasks data cache", "prune": "ragtasks data cache --remove"},
@@ -244,7 +248,6 @@ app = typer.Typer(
     cls=_Commands,
     help="Evaluate multi-turn RAG: models, your own system, retrievers.",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h", HELP_ALL]},
 )
 
 

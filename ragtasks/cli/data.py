@@ -26,7 +26,7 @@ from ragtasks.config.environment import (
     run_store,
     secret,
 )
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import ConfigurationError, close_matches, missing_path
 from ragtasks.tables import Format, render
 
 commands = typer.Typer(help="Fetch and describe benchmarks, work on corpora, prune caches.", no_args_is_help=True)
@@ -54,6 +54,9 @@ def fetch(
         echo(*listing(sources), *broken)
         return
     source, groups = source_of(benchmark), group or DEFAULT_GROUPS
+    if checkout and not checkout.is_dir():
+        found, next_step = missing_path(checkout)
+        raise ConfigurationError(f"--from {checkout}: {found}. Next step: {next_step}")
     if checkout:
         done = download.adopt(source, checkout, data_folder(), groups=groups)
     else:

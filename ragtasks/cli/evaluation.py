@@ -399,6 +399,8 @@ def run(  # noqa: PLR0917 (one parameter an option)
         echo(context.get_help())
         if HELP_ALL not in wanted:
             return
+    if context.args and not wanted and not context.args[0].startswith("-"):
+        raise ConfigurationError(f"run: {context.args[0]!r} is after no option. Next step: --tasks {context.args[0]}")
     refuse_unknown_names(context.args)
     with step("loading lm_eval"):
         from ragtasks.harness.run import Callbacks, run_harness

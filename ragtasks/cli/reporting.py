@@ -27,7 +27,7 @@ from ragtasks.cli.options import (
 )
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.files import OFFICIAL, writable_file
+from ragtasks.files import OFFICIAL, writable_file, writable_folder
 from ragtasks.progress import step
 from ragtasks.tables import Format, Section, render
 
@@ -68,9 +68,12 @@ def report(  # noqa: PLR0917 (one parameter an option)
         typer.echo(f"ragtasks: report of {results[0]}, the newest results", err=True)
     with step("reading the results"):
         evaluations = _evaluations(results or [], human_evaluation, data, recalibrate=recalibrate)
-    for option, path in (("--html", html), ("--output", output)):
+    for option, path, check in (
+        *(("--html", html, writable_file), ("--output", output, writable_file)),
+        ("--plots", plots, writable_folder),
+    ):
         if path is not None:
-            writable_file(path, option).check()
+            check(path, option).check()
     for path in (html, html and html.with_name(f"{html.stem}_files"), output, plots):
         if path is not None:
             path.exists()  # OSError where the name is too long, before the work

@@ -142,6 +142,13 @@ def test_a_folder_for_a_file_is_an_error_before_the_tables(folder: Path, tmp_pat
     assert f"{option}: {tmp_path} is a folder" in done.err
 
 
+def test_a_file_for_the_folder_of_pictures_is_an_error_before_the_tables(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run_command("report", folder, "--plots", tmp_path / "file")
+    assert (done.status, done.out) == (1, "")
+    assert "is a file, and a folder is needed" in done.err
+
+
 def test_results_named_without_their_folder_are_named_with_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
