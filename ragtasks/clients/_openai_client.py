@@ -437,6 +437,6 @@ class HoldUps:
             return f"rate limit, next request in {pause_seconds:.0f} s; no reply for {quiet:.0f} of {limit:.0f} s"
         if quiet < _QUIET_SECONDS:
             return ""
-        last = f"; last: {self._last_failure[:_MAX_CHARACTERS]}" if self._last_failure else ""
+        last = f" ({self._last_failure[:_MAX_CHARACTERS]})" if self._last_failure else ""
         limit = self._endpoint.longest_prompt_seconds
-        return f"no reply for {quiet:.0f} s, {self._n_open} open, at most {limit:.0f} s a prompt{last}"
+        return f"no reply for {quiet:.0f} s{last}, {self._n_open} open, at most {limit:.0f} s a prompt"

@@ -81,6 +81,8 @@ def rescore(
         checked += found
         lines.append(f"wrote {file} ({sum(len(task.answers) for task in evaluation.tasks)} answers)")
     problems = take_failures()
+    for file in files:
+        mark_unfinished(file, bool(problems))
     if problems:
         raise RagtasksError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
     require_plausible(checked, config_from_options(given).max_implausible, f"everything is saved in {output}")
@@ -149,8 +151,8 @@ def refuse_replacing(
 
 
 def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Sequence[Path]], bool]) -> None:
-    """Refuse to replace results without leave."""
-    there = [file for file in dict.fromkeys(files) if file.exists()]
+    """Refuse to replace results without leave, unless these are to be completed."""
+    there = [file for file in dict.fromkeys(files) if file.exists() and not unfinished_file(file).exists()]
     if not there or may_replace(there):
         return
     more = f" and {len(there) - 1} more" if len(there) > 1 else ""
@@ -161,6 +163,19 @@ def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Se
         found=f"{there[0]}{more}",
         next_step="name another folder with --output, or replace them with --force (judge replies are cached)",
     )
+
+
+def unfinished_file(results: Path) -> Path:
+    """Return the file next to results that are not complete; it may contain the answers so far."""
+    return results.with_name(f"unfinished_{results.stem.removeprefix('results_')}.sqlite")
+
+
+def mark_unfinished(results: Path, is_unfinished: bool) -> None:
+    """Keep or remove that file: the same command may replace such results."""
+    if is_unfinished:
+        unfinished_file(results).touch()
+    else:
+        unfinished_file(results).unlink(missing_ok=True)
 
 
 def score_tasks(

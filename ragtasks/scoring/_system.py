@@ -30,7 +30,7 @@ from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
 from ragtasks.results import GivenAnswer, OwnRows, SavedEvaluation, answers_evaluation, contexts_of_answers
 from ragtasks.scoring._failures import record_unanswered, take_failures
-from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
+from ragtasks.scoring._judge import Place, mark_unfinished, open_named, require_leave, score_tasks, unfinished_file
 from ragtasks.scoring._judging import LocalJudge
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._results_layout import write_results
@@ -115,8 +115,7 @@ def system_to_score(
     config = config_from_options(options)
     benchmark = open_named(system.benchmark, config.data, place)
     file = output / _slug(system.name) / f"results_{_file_name(system, benchmark)}.json"
-    if not unfinished_file(file).exists():  # else these results are to be completed
-        require_leave(output, [file], may_replace)
+    require_leave(output, [file], may_replace)
     given = answering(benchmark, config, file)
     setting = system.setting or _setting_of(given)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, place.run_store)
@@ -171,8 +170,7 @@ def score_answers(
     evaluation = replace(answers.evaluation, results={**answers.evaluation.results, **(notes or {})})
     checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
     problems = tuple(take_failures())
-    if not problems:
-        unfinished_file(file).unlink(missing_ok=True)
+    mark_unfinished(file, bool(problems))
     tasks = [task for task in answers.benchmark.tasks if _counts(task, answers.contexts, config)]
     missing = Counter(task.domain for task in tasks if task.task_id not in given)
     found = [given[task.task_id] for task in tasks if task.task_id in given]
@@ -308,8 +306,3 @@ def ask_endpoint(
         return {task["id"]: answer for task, answer in zip(tasks, answers, strict=True)}
 
     return answering
-
-
-def unfinished_file(results: Path) -> Path:
-    """Return where the answers of an evaluation are kept that is not saved yet."""
-    return results.with_name(f"unfinished_{results.stem.removeprefix('results_')}.sqlite")

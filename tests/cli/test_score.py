@@ -17,7 +17,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from ragtasks.benchmarks import benchmark_folder
 from ragtasks.results import read_evaluations
 from tests._commands import run_command
-from tests.judges._demo import DemoServer
+from tests.clients._server import ChatServer, closed_port
+from tests.judges._demo import QUICK, DemoServer
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -125,6 +126,27 @@ def test_judges_score_them_now_or_later_alike(ask: Ask, rows: Path, tmp_path: Pa
     assert now.revision == later.revision
     assert [row.values["rl_f_raw"] for row in now.rows[:1]] == [1.0]
     assert [row.unscored.get("rl_f_raw", "") for row in now.rows[4:]] == ["steady: no contexts in the row"]
+
+
+def test_the_same_command_goes_on_once_the_judge_s_server_runs(ask: Ask, rows: Path) -> None:
+    port = closed_port()
+    judge = json.dumps({"model": "steady", "base_url": f"http://127.0.0.1:{port}/v1", **QUICK})
+    line = ("mine.jsonl", "--encoder", "none", "--judge", judge, "--no-probe", "--output", "now")
+    status, _, err = ask(*line)
+    assert (status, "next step: start the server" in err) == (1, True)
+    with ChatServer(DemoServer()._script("steady"), port).running():
+        assert ask(*line)[0] == 0
+    assert "--force" in ask(*line)[2], "they are complete now"
+
+
+def test_the_same_command_goes_on_with_saved_answers_too(ask: Ask, rows: Path) -> None:
+    port = closed_port()
+    judge = json.dumps({"model": "steady", "base_url": f"http://127.0.0.1:{port}/v1", **QUICK})
+    assert ask("mine.jsonl", "--encoder", "none", "--output", "plain")[0] == 0
+    line = ("plain", "--judge", judge, "--no-probe", "--output", "judged")
+    assert ask(*line)[0] == 1
+    with ChatServer(DemoServer()._script("steady"), port).running():
+        assert ask(*line)[0] == 0
 
 
 @pytest.mark.slow

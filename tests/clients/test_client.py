@@ -441,7 +441,7 @@ def test_a_pause_for_a_rate_limit_shows_in_the_progress(monkeypatch: pytest.Monk
 def test_silence_shows_in_the_progress_with_what_came_last(monkeypatch: pytest.MonkeyPatch) -> None:
     actions = [refusal(500, "boom"), Action(completion().body, delay_seconds=0.5)]
     notes = notes_while(monkeypatch, lambda _, n_before: actions[n_before])
-    assert re.fullmatch(r"no reply for \d+ s, 1 open, at most 10 s a prompt; last: HTTP 500: .*boom", notes[-1])
+    assert re.fullmatch(r"no reply for \d+ s \(HTTP 500: .*boom\), 1 open, at most 10 s a prompt", notes[-1])
 
 
 def test_a_client_describes_what_decides_its_replies_and_nothing_else() -> None:
