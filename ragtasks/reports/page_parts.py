@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +18,11 @@ from ragtasks.metrics import (
     GroundedAnswer,
     GroundedSentence,
     Metric,
-    NgramIdk,
     Source,
     TurnErrorKind,
     k_precision,
 )
-from ragtasks.records import IdkVerdict, Response, Setting, Task, Trajectory
+from ragtasks.records import IdkVerdict, Setting, Task, Trajectory
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.results import UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names
 
@@ -173,6 +173,7 @@ def _trajectory_cells(row: ScoredAnswer, trajectory: Trajectory) -> dict[str, An
     }
 
 
+_WORD = re.compile(r"\w+")
 _SOURCES = {source: place for place, source in enumerate(Source)}
 
 
@@ -197,9 +198,11 @@ def _support(row: ScoredAnswer) -> list[list[Any]]:
 
 
 def _answering(sentences: Sequence[GroundedSentence], row: ScoredAnswer) -> Iterator[GroundedSentence]:
-    """Yield the sentences that do not refuse."""
-    labels = NgramIdk().detect([Response(row.task, (), one.text) for one in sentences])
-    yield from (one for one, label in zip(sentences, labels, strict=True) if label.verdict is not IdkVerdict.YES)
+    """Yield the sentences of a partial refusal but the one that refuses, which the reason of the detector quotes."""
+    refusal = " ".join(_WORD.findall(row.idk_reason.partition(": ")[2].lower()))
+    for one in sentences:
+        if not refusal or f" {refusal} " not in f" {' '.join(_WORD.findall(one.text.lower()))} ":
+            yield one
 
 
 def collect_parts(

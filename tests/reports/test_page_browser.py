@@ -430,6 +430,7 @@ def refusing(sample: dict[str, Any]) -> None:
     doc = sample["doc"]
     doc["passages"] = [{"passage_id": "p1", "title": "Cards", "text": "A library card costs twelve euros."}]
     doc["scoring"]["idk"] = "yes" if doc["turn"] == 1 else "partial"
+    doc["scoring"]["idk_reason"] = "partial 0.98: i do not have specific information about museum vouchers."
     refusal = "I do not have specific information about museum vouchers."
     sample["filtered_resps"] = [refusal if doc["turn"] == 1 else f"A library card costs twelve euros. {refusal}"]
 
