@@ -267,9 +267,10 @@ def _answering(given: SystemInput) -> Callable[..., Any]:
 
 
 def _is_saved(path: Path) -> bool:
-    """Return whether a path is results of an evaluation, or a folder of them, be it one that is not there."""
+    """Return whether a path is results of an evaluation, by their content, or a folder of them, even a missing one."""
     is_folder = path.is_dir() or not (path.suffix or path.exists())
-    return is_folder or (path.name.startswith("results_") and path.suffix == ".json")
+    is_broken = path.name.startswith("results_") and path.suffix == ".json" and not first_object(path)
+    return is_folder or is_broken or form_of_file(path) is FileForm.RESULTS
 
 
 def is_of_own_rows(file: Path, benchmark: str | None, keys: Mapping[str, str] = MappingProxyType({})) -> bool:

@@ -30,7 +30,7 @@ class FileForm(str, Enum):
 
 _PASSAGE_IDS = frozenset({"_id", "id", "docid", "passage_id"})
 _PASSAGE_TEXTS = frozenset({"text", "segment", "contents"})
-_RESULTS_KEYS = frozenset({"results", "configs", "versions"})
+_RESULTS_KEYS = frozenset({"results", "configs"})
 _QRELS_KEYS = frozenset({"query-id", "corpus-id", "score"})
 _TREC_FORMS = {"run": FileForm.RUN, "qrels": FileForm.QRELS, None: None}
 

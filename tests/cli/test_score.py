@@ -193,6 +193,16 @@ def test_keys_that_are_named_are_read_on_the_command_line_and_in_a_file(ask: Ask
     assert others == [first, first]
 
 
+def test_the_name_of_a_file_decides_nothing(ask: Ask, rows: Path, tmp_path: Path) -> None:
+    name = "results_ag_2026.json"
+    shutil.copy(rows, tmp_path / name)
+    assert ask(name, "--encoder", "none", "--output", "first")[0] == 0
+    (saved,) = (tmp_path / "first").rglob("results_*.json")
+    (tmp_path / "mine.txt").write_bytes(saved.read_bytes())
+    assert "keep their names and go to another folder" in ask("mine.txt")[2]
+    assert run_command("check", str(saved)).status == 0
+
+
 def test_predictions_for_mtrag_need_no_benchmark(ask: Ask, tmp_path: Path) -> None:
     turns = [{"speaker": "user", "text": "How far is it?"}]
     row = {"task_id": "sample-clapnq-01<::>1", "input": turns, "contexts": [], "predictions": [{"text": "Two miles."}]}
