@@ -168,8 +168,8 @@ class Tally:
         self._held_up = ""
 
     def add(self, reply: Reply) -> None:
-        """Count one reply."""
-        self._n_done += 1
+        """Count one reply; a request that failed is not done, as the same command sends it again."""
+        self._n_done += reply.outcome is not Outcome.FAILED
         self._usage += usage_of(reply)
         self._show()
 

@@ -15,6 +15,7 @@ from ragtasks.clients import (
     Endpoint,
     EndpointError,
     OpenAIClient,
+    Outcome,
     Price,
     Prompt,
     Reply,
@@ -230,7 +231,8 @@ class _JudgeRun:
                 # Neighbours in this order begin alike: a server with a prefix cache reads their beginning once.
                 self._ask(sorted(waiting, key=_PendingQuestion.text))
         except EndpointError as error:
-            self.lost, self.next_step = error.found, error.keeping(self.n_done - self.usage.n_failed).next_step
+            n_kept = self.usage.n_asked + self.usage.n_cached - self.usage.n_failed
+            self.lost, self.next_step = error.found, error.keeping(n_kept).next_step
         except RagtasksError as error:
             # Also a cache that cannot be written: going on would pay for replies that nobody keeps.
             self.lost = str(error)
@@ -271,7 +273,7 @@ class _JudgeRun:
         self._recorded.add(index)
         self._take(index, reply)
         with self._panel.lock:
-            self.n_done += 1
+            self.n_done += reply.outcome is not Outcome.FAILED
             self.usage += usage_of(reply, self._price)
             self._panel.show()
         if self._panel.stop.is_set():

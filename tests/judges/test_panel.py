@@ -186,7 +186,7 @@ def test_usage_tells_what_was_asked_from_what_was_known(tmp_path: Path) -> None:
     assert again.usage == {"m": Usage(1, 11, 1, 0, 0, 0, 0.0)}
     assert seen[-1][0].startswith("m\t11 asked at ")
     assert seen[-1][0].endswith("  1 cached  1 failed  100 tokens  $13.00")
-    assert seen[-1][1:] == (12, 12)
+    assert seen[-1][1:] == (11, 12), "a failed request is not done"
 
 
 def of_conversations(count: int) -> list[Response]:
