@@ -363,7 +363,7 @@ def parsed_metadata(text: str) -> dict[str, Any]:
         given = parse_json(text.encode())
     except ValueError as error:
         if "{" not in text:
-            raise ConfigurationError(f"--metadata {key[:80]}: expected KEY=VALUE, such as idk=ngrams") from error
+            raise ConfigurationError(f"--metadata {key[:80]!r}: expected KEY=VALUE, such as idk=ngrams") from error
         raise ConfigurationError(f"--metadata is neither KEY=VALUE nor JSON: {error}") from error
     if not isinstance(given, dict):
         raise ConfigurationError('--metadata must be KEY=VALUE or a JSON object, such as {"idk": "ngrams"}')

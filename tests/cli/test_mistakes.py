@@ -73,7 +73,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("report", ["no results are named", "ragtasks report FOLDER"]),
         ("help", ["Next step: ragtasks --help"]),
         ("run mtrag_reference --model ragtasks-oracle", ["after no option", "--tasks mtrag_reference"]),
-        ("score rows.jsonl --metadata idk", ["--metadata idk: expected KEY=VALUE, such as idk=ngrams"]),
+        ("score rows.jsonl --metadata idk", ["--metadata 'idk': expected KEY=VALUE, such as idk=ngrams"]),
         ("data fetch mtrag --from nowhere", ["--from nowhere: no such file or folder"]),
         ("retrieve --data sample --retriever hybrid", ["its retrievers in brackets, such as hybrid(bm25,dense"]),
         ("report rows.jsonl", ["another file", "ragtasks score rows.jsonl"]),
