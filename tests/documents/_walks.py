@@ -44,13 +44,12 @@ EVERYWHERE = {
     r"openai/(gpt-4o(-mini)?)": r"\1,base_url=$SERVER/v1",
     r"pretrained=Qwen/[\w.-]+": "pretrained=$TINY_MODEL",
     r"BAAI/bge-base-en-v1\.5": "minilm",
-    r"ragtasks run(?= )": "ragtasks run --limit 2",
-    r"--tasks mtrag(_full_rag)?(?= |$)": "--tasks mtrag_full_rag_fiqa",
+    r"ragtasks run(?= )(?! --for-submission)": "ragtasks run --limit 2",
+    r"(?<!--for-submission C )--tasks mtrag(_full_rag)?(?= |$)": "--tasks mtrag_full_rag_fiqa",
     r"(?<= serve) ": " --port 0 ",
     r"--port 8765": "--port 0",
-    r"\b(bm25|mh|dense)\.(last_turn|rewrite)\b": r"\1.\2.sample",
 }
-"""What is changed in every document: addresses, models of the hub, the number of tasks, names on the sample."""
+"""What is changed in every document: addresses, models of the hub, the number of tasks."""
 
 LEFT_OUT_EVERYWHERE = {
     r"^ragtasks data fetch\b": NETWORK,
@@ -147,7 +146,7 @@ WALKS: dict[str, Walk] = {
             "cp data/runs/bm25_rewrite/clapnq.trec mine.trec; cp mine.trec FILE.trec",
             f"cp {QRELS} qrels.txt; cp {QRELS} qrels.rag24.test.txt",
             "ragtasks retrieve --retriever bm25 --queries rewrite",
-            "ragtasks submit --task A --run bm25.rewrite.sample --output task_a.jsonl",
+            "ragtasks submit --task A --run bm25.rewrite --output task_a.jsonl",
         ),
         changes={"--tasks mtrag_full_rag --run .*": NO_ENCODER},
         left_out={
@@ -170,14 +169,6 @@ WALKS: dict[str, Walk] = {
         },
     ),
     "docs/speed.md": Walk(left_out={"^ragtasks (score|retrieve)": FRAGMENT}),
-    "docs/submit.md": Walk(
-        before=(
-            "mkdir results; cp -r $EVALUATIONS/oracle results/a; cp -r $EVALUATIONS/refuse results/b",
-            "ragtasks retrieve --retriever bm25 --queries last_turn",
-            "ragtasks retrieve --retriever bm25 --queries rewrite",
-        ),
-        left_out={"mine.jsonl": "needs answers to every task of MTRAG-UN; tests/submissions runs both commands"},
-    ),
     "docs/synthesis.md": Walk(
         before=("mkdir handbook; cp $DOCUMENTS handbook",),
         changes={"--model MODEL": "--model ragtasks-extractive --encoder none"},
