@@ -212,7 +212,8 @@ def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str
         return None
     if _NEVER_FITS.search(message):
         return Failure(Handling.GIVE_UP, reason)
-    wait = "" if hints.wait_seconds is None else f"; the server asks to wait {hints.wait_seconds:.0f} s"
+    seconds = hints.wait_seconds or 0.0
+    wait = f"; the server asks to wait {seconds:.0f} s" if seconds >= 1 else ""
     return Failure(Handling.SLOW_DOWN, reason + wait, hints)
 
 

@@ -257,6 +257,14 @@ def test_the_server_s_own_words_are_the_reason(body: bytes, status: int, reason:
     assert "<" not in reply.reason
 
 
+def test_a_long_wait_is_told_in_seconds() -> None:
+    tomorrow = refusal(429, "requests per day", retry_after="7200")
+    with chat_server(lambda *_: tomorrow) as server:
+        endpoint = {"model": "m", "base_url": server.base_url, **QUICK}
+        reply = OpenAIClient(endpoint).probe(Prompt.of("q"))
+    assert reply.reason == "HTTP 429: requests per day; the server asks to wait 7200 s"
+
+
 def test_the_end_of_an_endpoint_is_handed_to_another_process() -> None:
     error_made = EndpointError("m at http://x", "no connection", "start the server").keeping(12, "answers")
     again = pickle.loads(pickle.dumps(error_made))
