@@ -115,20 +115,20 @@ def judge_files(
         judgements = [qrel for path in qrels for qrel in read_qrels(path)]
         runs = {path: read_run(path) for path in files}
     except RagtasksError as error:
-        raise _exchanged(files, qrels) or error from error
+        raise exchanged(files, qrels) or error from error
     data = ", ".join(path.name for path in qrels)
     return [judge(Ranking(path.name, runs[path]), judgements, None, data=data, metrics=metrics) for path in files]
 
 
-def _exchanged(files: Sequence[Path], qrels: Sequence[Path]) -> ConfigurationError | None:
-    """Return the error for a run that is given as judgements, or the other way round; None if that is not so."""
+def exchanged(files: Sequence[Path], qrels: Sequence[Path]) -> ConfigurationError | None:
+    """Return the error for runs that are given as judgements, or the other way round; None if no file is."""
     form_of = {path: trec_form(path) for path in (*files, *qrels)}
     runs = [str(path) for path, form in form_of.items() if form == "run"]
     judged = [str(path) for path, form in form_of.items() if form == "qrels"]
     if not runs or not judged or {*runs} == {*map(str, files)}:
         return None
     command = shlex.join(["ragtasks", "evaluate-run", *runs, *(part for path in judged for part in ("--qrels", path))])
-    what = f"{', '.join(judged)} has judgements and {', '.join(runs)} a ranking, given in the wrong order"
+    what = f"{', '.join(judged)} has judgements, {', '.join(runs)} has rankings"
     return ConfigurationError(f"{what}. Next step: {command}")
 
 
@@ -509,8 +509,9 @@ def _ranking_notes(run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
     relevant = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance > 0}
     known = {qrel.passage_id for qrel in qrels}
     passages = [(query_id, item.passage_id) for query_id, ranking in rankings.items() for item in ranking]
-    if len(rankings) >= _ENOUGH_QUERIES and not any(passage_id in known for _, passage_id in passages):
-        yield f": none of its passages is judged, such as {passages[0][1]}; are its ids the corpus's"
+    if passages and not any(passage_id in known for _, passage_id in passages):
+        judged_id = next(qrel.passage_id for qrel in qrels if qrel.query_id == passages[0][0])
+        yield f": none of its passages is judged, such as {passages[0][1]}; the judgements have ids such as {judged_id}"
     folded = {passage_id.casefold(): passage_id for passage_id in known}
     other_case = [one for _, one in passages if one not in known and one.casefold() in folded]
     if other_case:

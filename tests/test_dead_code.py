@@ -29,7 +29,7 @@ ALLOWED = {
     # Named by lm_eval or by a library: its parameters, and what it calls on what we derive from it.
     *("_filters", "fewshot_docs", "doc_to_text", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood_rolling"),
-    *("redirect_request", "map_wn", "enable_progress_bars", "list_commands"),
+    *("redirect_request", "map_wn", "enable_progress_bars", "list_commands", "get_help_option_names"),
     *("intra_op_num_threads", "inter_op_num_threads", "log_severity_level", "data_location"),
     *("on_epoch_end", "control", "padding_side"),
     # The values of an option, and what a function of another package is called by.

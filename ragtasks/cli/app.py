@@ -159,7 +159,9 @@ _SCORED = {f"--{name}": "ragtasks score FILE" for name in ("traces", "assignment
 }
 MOVED = {
     "": {"leaderboard": _LEADERBOARD, "diff": _COMPARE, "help": "ragtasks --help"},
-    "compare": metadata_keys("margin", "setting", "seed") | _DECIDES,
+    "compare": metadata_keys("margin", "setting", "seed")
+    | _DECIDES
+    | {"--qrels": "ragtasks evaluate-run RUN RUN --qrels QRELS"},
     "data": {"corpus": "ragtasks check CORPUS"},
     "data cache": {"show": "ragtasks data cache", "prune": "ragtasks data cache --remove"},
     "eval": _ESTIMATE | _EVAL_KEYS,

@@ -218,7 +218,7 @@ def _objects_by_line(problems: Problems, parse: Callable[[bytes], Any]) -> Itera
             yield number, row
         else:
             problems.add(number, "one JSON object", row)
-    if len(problems) and not has_objects and (form := _other_form(problems.path)):
+    if len(problems) and not has_objects and (form := other_form(problems.path)):
         raise problems.other_form(*form)
 
 
@@ -240,7 +240,7 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _other_form(path: Path) -> tuple[str, str] | None:
+def other_form(path: Path) -> tuple[str, str] | None:
     """Return the form of a file without any object, and the way to one that is read; None if it is unknown."""
     with opened(path) as stream:
         begin = stream.peek(LOOK_AT)

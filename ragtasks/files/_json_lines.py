@@ -25,7 +25,7 @@ from typing import IO, Any, AnyStr
 
 import orjson
 
-from ragtasks.errors import BenchmarkFileError
+from ragtasks.errors import BenchmarkFileError, missing_path
 from ragtasks.records import READ, SEARCH, Passage, ToolStep, Trajectory
 
 SAMPLE_STATISTICS = "sample.json"
@@ -80,9 +80,10 @@ class Problems:
     def unreadable(self, error: OSError) -> BenchmarkFileError:
         """Return the one error of a file that is missing, damaged, or may not be read."""
         found = f"file: expected a readable file, found {error.strerror or str(error)!r}"
+        is_missing = isinstance(error, FileNotFoundError)
+        path_step = missing_path(self.path)[1] if is_missing else "check the path, and whether you may read the file"
         # There is nothing to fix in a file that cannot be read; one that can be fetched is fetched again.
         fixable = self.next_step.startswith(("fix ", "correct "))
-        path_step = "check the path, and whether you may read the file"
         # Only the operating system numbers its errors; others come from unpacking.
         own_step = path_step if error.errno is not None else "the file is damaged: copy or write it again"
         next_step = own_step if fixable else self.next_step

@@ -23,13 +23,12 @@ from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, misfits
 from ragtasks.files._atomic import canonical_hash, write_atomically
-from ragtasks.files._containers import json_lines
+from ragtasks.files._containers import json_lines, other_form
 from ragtasks.files._json_lines import (
     LOOK_AT,
     Problems,
     bounded_lines,
     first_of,
-    heading_and_first,
     opened,
     read_whole,
 )
@@ -339,9 +338,12 @@ def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterat
     """Yield (line number, cells or error) of each line; `forms`: number of cells -> names.
 
     Tabs separate the cells if the header has tabs, or if every line has as many as a form needs: ids may then contain
-    blanks. Otherwise blanks and tabs separate them. All lines have the form of the first.
+    blanks. Otherwise blanks and tabs separate them, or commas if no line has any. All lines have the form of the first.
     """
     any_form = frozenset(forms)
+    lines = list(lines)
+    if all("," in text and not _BLANKS.search(text.strip()) for _, text in lines):
+        lines = [(number, text.replace(",", "\t")) for number, text in lines]
     rows = [(number, text, [cell.strip() for cell in text.rstrip().split("\t")]) for number, text in lines]
     has_tabs = bool(rows) and "\t" in rows[0][1] and bool(_HEADER.fullmatch(rows[0][1]))
     is_tabbed = has_tabs or all(len(tabbed) in any_form or tabbed == [""] for *_, tabbed in rows)
@@ -408,15 +410,15 @@ def read_trec(path: Path) -> FileRun:
 
 def _trec(path: Path, texts: Iterable[str]) -> FileRun:
     found: dict[str, dict[str, RunLine]] = {}
-    problems: list[str] = []
+    problems = Problems(path, "run", _FIX_LINES)
     for number, line in run_lines((number, text) for number, text in enumerate(texts, start=1) if text.strip()):
         if isinstance(line, Misfit):
-            problems.append(f"line {number}: expected {line.expected}, found {line.found!r}")
+            problems.add(number, line.expected, line.found)
         elif line.passage_id in found.setdefault(line.query_id, {}):
-            problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} appears twice")
+            problems.add(number, "each passage of a query once", line.passage_id, line.query_id)
         else:
             found[line.query_id][line.passage_id] = line
-    raise_for_run(f"TREC run {path}", problems, _FIX_LINES)
+    _raise_for_run(problems)
     return run_of_lines({query_id: tuple(lines.values()) for query_id, lines in found.items()})
 
 
@@ -437,10 +439,12 @@ def _rises(scores: Iterable[float]) -> bool:
     return any(_single(first) < _single(second) for first, second in pairwise(scores) if first < second)
 
 
-def raise_for_run(what: str, problems: Sequence[str], next_step: str) -> None:
-    """Raise one error that lists what is wrong with a run, if anything is."""
-    if problems:
-        raise CacheError("\n  ".join([*heading_and_first(what, problems), f"next step: {next_step}"]))
+def _raise_for_run(problems: Problems) -> None:
+    """Raise one error with the problems of a run, if it has any."""
+    try:
+        problems.raise_if_any()
+    except BenchmarkFileError as error:
+        raise CacheError(str(error)) from error
 
 
 def _lines_of(path: Path) -> list[str]:
@@ -451,8 +455,8 @@ def _lines_of(path: Path) -> list[str]:
     except OSError as error:
         raise CacheError(str(Problems(path, "run", _FIX_LINES).unreadable(error))) from error
     except ValueError as error:
-        next_step = "save it as text in UTF-8"
-        raise CacheError("run", where=str(path), expected="text", found=str(error), next_step=next_step) from error
+        found, next_step = other_form(path) or (str(error), "save it as text in UTF-8")
+        raise CacheError("run", where=str(path), expected="text", found=found, next_step=next_step) from error
 
 
 # Relevance judgements as others hand them over: three cells a line as in BEIR, or four as in TREC.
@@ -542,7 +546,9 @@ def read_run(path: Path) -> FileRun:
     run = _trec(path, lines)
     result = FileRun((query_key(query_id), ranking) for query_id, ranking in run.items())
     if len(result) != len(run):
-        raise_for_run(f"run {path}", ["the same task under two spellings of its id"], "write each id in one way")
+        problems = Problems(path, "run", "write each id in one way")
+        problems.add(0, "one spelling of each task's id", "two of one task")
+        _raise_for_run(problems)
     result.reordered = set(map(query_key, run.reordered))
     return result
 

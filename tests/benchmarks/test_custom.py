@@ -222,8 +222,7 @@ def test_a_check_notes_the_order_that_contradicts_the_scores_as_an_evaluation_do
 
 def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
     assert problems_of(tmp_path / "nowhere") == [
-        f"{name}: file: expected a readable file, found 'No such file or directory'"
-        " next step: check the path, and whether you may read the file"
+        f"{name}: file: expected a readable file, found 'No such file or directory' next step: check the path"
         for name in ("conversations.jsonl", "passages.jsonl")
     ]
     (tmp_path / "conversation.jsonl").write_text("{}\n")

@@ -87,7 +87,7 @@ def test_a_run_is_checked_as_it_is_evaluated(tmp_path: Path) -> None:
 
     first, second = both("q Q0 a 1 2.0 t\nq Q0 a 2 1.0 t\nr Q0 a 1 nan t\n")
     assert first == second
-    assert "line 2 (q): passage 'a' appears twice" in first
+    assert "line 2 (q): expected each passage of a query once, found 'a'" in first
     assert "line 3: expected a finite score" in first
     note = "in 1 of 1 queries the order of the file contradicts the scores"
     assert all(note in text for text in both("q Q0 a 1 1.0 t\nq Q0 b 2 2.0 t\n"))

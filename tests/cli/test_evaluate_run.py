@@ -72,9 +72,8 @@ def test_what_makes_a_runs_scores_look_other_than_what_it_found_is_said(tmp_path
         "p{n} 1 2"
     )
     assert "run.trec ranks at most 1 passages a query: nDCG@2 see no more." in notes("p{n} 1 2")
-    assert "run.trec: none of its passages is judged, such as P-0; are its ids the corpus's." in notes(
-        "P-{n} 1 2", "R-{n} 2 1"
-    )
+    unjudged = "run.trec: none of its passages is judged, such as P-0; the judgements have ids such as p0."
+    assert unjudged in notes("P-{n} 1 2", "R-{n} 2 1")
 
 
 def test_an_order_that_contradicts_the_scores_is_noted_once_and_the_scores_rank(
@@ -126,7 +125,7 @@ def test_a_run_and_judgements_in_the_wrong_order_are_recognised_and_the_printed_
     command = shlex.split(done.err.split("Next step: ")[1])
     assert run_command(*command[1:]).out == run_command("evaluate-run", str(run), "--qrels", str(qrels)).out
     done = run_command("evaluate-run", str(run), str(qrels), "--qrels", str(qrels))
-    assert "wrong order" in done.err
+    assert "has rankings" in done.err
 
 
 def test_measures_are_separated_by_commas_or_blanks_and_a_cut_off_counts(files: tuple[Path, Path]) -> None:
@@ -166,7 +165,32 @@ def test_what_two_runs_share_is_said_once(files: tuple[Path, Path], tmp_path: Pa
         "- every run: judged, but without a relevant passage (counted 0): q4.",
         "- every run: 1 of its queries are not judged (ignored): other.",
         "- other.trec leaves 3 of 4 judged queries out (counted 0): q2, q3, q4.",
+        "- other.trec: none of its passages is judged, such as a; the judgements have ids such as b.",
     ]
+
+
+def test_judgements_among_the_runs_are_recognised(files: tuple[Path, Path]) -> None:
+    run, qrels = files
+    done = run_command("evaluate-run", run, qrels)
+    assert done.status == 1
+    assert f"Next step: ragtasks evaluate-run {run} --qrels {qrels}" in done.err
+
+
+def test_commas_separate_the_cells_of_a_table_without_blanks(files: tuple[Path, Path], tmp_path: Path) -> None:
+    run, qrels = files
+    expected = evaluated(run, "--qrels", qrels, "--measures", "RR,nDCG@10").partition("## All")[2]
+    table = tmp_path / "qrels.csv"
+    cells = [line.split() for line in qrels.read_text(encoding="utf-8").splitlines()]
+    lines = ["query,passage,grade", *(",".join([row[0], *row[-2:]]) for row in cells)]
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert evaluated(run, "--qrels", table, "--measures", "RR,nDCG@10").partition("## All")[2] == expected
+
+
+def test_a_run_in_utf_16_names_its_encoding(files: tuple[Path, Path]) -> None:
+    run, qrels = files
+    run.write_text(run.read_text(encoding="utf-8"), encoding="utf-16")
+    done = run_command("evaluate-run", run, "--qrels", qrels)
+    assert (done.status, "found: text in UTF-16" in done.err) == (1, True)
 
 
 def test_files_have_full_precision_and_every_query(files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -335,5 +335,5 @@ def test_a_broken_run_is_told_before_a_shard_is_read(
 
     monkeypatch.setattr(segment_source, "file_hash", unread)
     request = RunRequest(sample, build_queries(sample, "last_turn"), lambda: parse(f"run:{broken}"), 5, corpora=corpora)
-    with pytest.raises(CacheError, match=r"line 3 .*appears twice"):
+    with pytest.raises(CacheError, match=r"line 3 .*each passage of a query once"):
         build_run(request, RunStore(tmp_path / "store"))

@@ -87,9 +87,9 @@ def test_the_name_says_the_file_and_the_key_its_content(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (["q Q0 a 1 nan t", "q Q0 b 2 inf t"], r"2 errors(.|\n)*line 1(.|\n)*'nan'(.|\n)*line 2(.|\n)*'inf'"),
-        (["q Q0 a 1 2 t", "q Q0 a 2 1 t"], "line 2.*appears twice"),
+        (["q Q0 a 1 2 t", "q Q0 a 2 1 t"], "line 2.*each passage of a query once"),
         (["q Q0 a 1 2"], r": 1 error\n  line 1: expected 6 cells"),
-        (["c::1 Q0 a 1 2 t", "c<::>1 Q0 a 1 2 t"], "two spellings"),
+        (["c::1 Q0 a 1 2 t", "c<::>1 Q0 a 1 2 t"], "one spelling"),
         (["q Q0 a 1 high t"], "'high'"),
         (["q Q0 p\0x 1 2.0 t"], "line 1: expected text, found 'a NUL"),
     ],
