@@ -15,7 +15,7 @@ import typer
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, source_of
 from ragtasks.cli.app import app, echo
-from ragtasks.cli.options import DATA, DOCUMENTS, INPUT, is_path, named_benchmark, named_folder
+from ragtasks.cli.options import DATA, DOCUMENTS, FORCE, INPUT, is_path, named_benchmark, named_folder
 from ragtasks.cli.trec_rag import FORMS, TOPICS, check_track, write_track
 from ragtasks.config import read_evaluation_file
 from ragtasks.config.environment import data_folder, run_store
@@ -70,11 +70,14 @@ def submit(  # noqa: PLR0917 (one parameter an option)
         str,
         typer.Option(help="Name of the team, required for 2025.", rich_help_panel=_TREC),
     ] = "",
+    force: FORCE = False,
 ) -> None:
     """Write a checked file for MTRAGEval, TREC RAG or TREC iKAT.
 
     TREC RAG: --results may be an answer file of 2024, which is written in the format of 2025.
     """
+    if output.exists() and not force:
+        raise ConfigurationError(f"{output} exists. Next step: --force replaces it, --output names another")
     if track == "trec-rag":
         if results is None or task or run or input_file:
             raise ConfigurationError("--track trec-rag: give --results, and leave out --task, --run and --input")
@@ -164,6 +167,8 @@ def check(  # noqa: PLR0917 (one parameter an option)
         else:
             report = _ikat_report(place, FileForm(form), data)
         echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
+        if submission is SubmissionTask.C and task is None and not as_json:
+            echo("checked as task C, by its fields; --task B checks the same file for task B")
         passes = report.passes
     elif is_answers:
         passes = _answers_pass(place, benchmark or "mtrag", data)
@@ -181,6 +186,7 @@ _RUN, _FOLDER, _ROWS = "a stored run", "a folder of your own", "rows of your own
 _EVALUATION = "an evaluation file"
 _MAY_BE_ROWS = {None, FileForm.ANSWERS, FileForm.RUN, FileForm.QRELS}
 _TASKS: dict[str, SubmissionTask] = {f"MTRAGEval, task {task.value}": task for task in SubmissionTask}
+_SAMPLE_KEYS = {"doc", "resps", "filtered_resps"}
 _CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
 _TEXT_ENDINGS = (".jsonl", ".json", ".yaml", ".yml", ".txt", ".tsv", ".csv", ".trec", ".run", ".qrels")
 
@@ -239,13 +245,17 @@ def _is_mapping(file: Path) -> bool:
 
 def _unknown(file: Path, row: Mapping[str, Any]) -> BenchmarkFileError:
     keys = ", ".join(f"`{key}`" for key in list(row)[:10])
+    next_step = "for a submission, name its --task; for other tables, see docs/bring-your-own.md"
+    if row.keys() >= _SAMPLE_KEYS:
+        command = f"ragtasks submit --task B --results {file.parent} --output FILE"
+        next_step = f"these are samples of lm_eval; `{command}` makes a submission of them"
     other = "none of them in its first lines" if file.stat().st_size else "an empty file"
     return BenchmarkFileError(
         "file to check",
         where=str(file),
         expected="rows or answers, a TREC run or judgements, a corpus, results, or a submission of MTRAGEval or TREC",
         found=f"an object with {keys}" if keys else other,
-        next_step="for a submission, name its --task; for other tables, see docs/bring-your-own.md",
+        next_step=next_step,
     )
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ragtasks.errors import BenchmarkFileError
 
@@ -201,7 +202,7 @@ def refuse_problems(what: str, path: Path, findings: Iterable[Diagnostic], next_
 
 
 @contextmanager
-def reading(what: str, path: Path) -> Iterator[BinaryIO]:
+def reading(what: str, path: Path) -> Iterator[BufferedReader]:
     """Open a file that is checked; one that cannot be read is an error of its own, and no finding."""
     try:
         with path.open("rb") as stream:

@@ -22,6 +22,8 @@ FILES = {
     "twice.yaml": "model: ragtasks-oracle\ndata: sample\ndata: other\n",
     "answers.yaml": "benchmark: mtrag\ndata: sample\nanswers: empty\n",
     "retriever.yaml": "benchmark: mtrag\ndata: sample\nretriever: {line: bm25, queries: [last_turn, rewirte]}\n",
+    "array.jsonl": '[{"task_id": "a<::>1", "contexts": [], "predictions": []}]\n',
+    "samples.jsonl": '{"doc_id": 0, "doc": {}, "resps": [], "filtered_resps": []}\n',
     "keys.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\nencoder: none\n",
 }
 
@@ -70,6 +72,10 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "retrieve --data sample --retriever hybrid(bm25,dense:minilm",
             ["expected every bracket and quote closed", "Next step: write it such as bm25"],
         ),
+        ("submit --task A --run official --data sample --output rows.jsonl", ["rows.jsonl exists", "--force"]),
+        ("check array.jsonl --task B --data sample", ["found: one JSON array", "jq -c '.[]' array.jsonl"]),
+        ("check samples.jsonl", ["samples of lm_eval", "ragtasks submit --task B --results"]),
+        ("compare a.trec b.trec --qrels qrels.txt", ["no option --qrels", "ragtasks evaluate-run"]),
         ("report", ["no results are named", "ragtasks report FOLDER"]),
         ("help", ["Next step: ragtasks --help"]),
         ("run mtrag_reference --model ragtasks-oracle", ["after no option", "--tasks mtrag_reference"]),
