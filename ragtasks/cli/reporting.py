@@ -275,13 +275,12 @@ def compare(  # noqa: PLR0917 (one parameter an option)
 
 def _require_runs(names: Sequence[str]) -> None:
     """Refuse a name of nothing before any data is wanted: what was meant may be a folder of results."""
-    from ragtasks.results import is_own_row
-    from ragtasks.submissions import first_object
+    from ragtasks.submissions import FileForm, form_of_file
     from retrieval_cache import RunStore
 
     store = RunStore(run_store())
     for name in names:
-        if Path(name).is_file() and is_own_row(first_object(Path(name))):
+        if Path(name).is_file() and form_of_file(Path(name)) is FileForm.ROWS:
             raise ConfigurationError(f"{name}: neither results nor a run. Next step: ragtasks score {name}")
         if (Path("results") / name).is_dir():
             raise ConfigurationError(f"no file, folder or run {name!r}. Next step: did you mean results/{name}?")

@@ -21,10 +21,10 @@ from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint, system_r
 from ragtasks.config import config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
 from ragtasks.errors import ConfigurationError, RagtasksError, first_ones, missing_path
-from ragtasks.files import write_atomically, written_lines
+from ragtasks.files import first_row, write_atomically, written_lines
 from ragtasks.records import Setting
 from ragtasks.requirements import Requirement
-from ragtasks.submissions import FileForm, first_object, form_of_file
+from ragtasks.submissions import FileForm, form_of_file
 
 if TYPE_CHECKING:
     from ragtasks.results import OwnRows, SavedEvaluation, SavedTask
@@ -269,7 +269,7 @@ def _answering(given: SystemInput) -> Callable[..., Any]:
 def _is_saved(path: Path) -> bool:
     """Return whether a path is results of an evaluation, by their content, or a folder of them, even a missing one."""
     is_folder = path.is_dir() or not (path.suffix or path.exists())
-    is_broken = path.name.startswith("results_") and path.suffix == ".json" and not first_object(path)
+    is_broken = path.name.startswith("results_") and path.suffix == ".json" and not first_row(path)
     return is_folder or is_broken or form_of_file(path) is FileForm.RESULTS
 
 
@@ -294,7 +294,7 @@ def input_of_file(
     from ragtasks.results import is_span, named_keys, read_own_rows
 
     keys = named_keys(keys)
-    first = first_object(file)
+    first = first_row(file)
     if benchmark is None and not keys and is_span(first):
         return input_of_traces(options, file, name)
     name = name or file.stem

@@ -20,13 +20,12 @@ from ragtasks.cli.trec_rag import FORMS, TOPICS, check_track, write_track
 from ragtasks.config import read_evaluation_file
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
-from ragtasks.files import read_qrels, read_run, read_yaml, yaml_text
+from ragtasks.files import first_row, read_qrels, read_run, read_yaml, yaml_text
 from ragtasks.records import Setting
 from ragtasks.submissions import (
     FileForm,
     Report,
     SubmissionTask,
-    first_object,
     form_of_file,
     render_json,
     render_text,
@@ -182,9 +181,7 @@ def check(  # noqa: PLR0917 (one parameter an option)
     raise typer.Exit(int(not passes))
 
 
-_RUN, _FOLDER, _ROWS = "a stored run", "a folder of your own", "rows of your own"
-_EVALUATION = "an evaluation file"
-_MAY_BE_ROWS = {None, FileForm.ANSWERS, FileForm.RUN, FileForm.QRELS}
+_RUN, _FOLDER, _EVALUATION = "a stored run", "a folder of your own", "an evaluation file"
 _TASKS: dict[str, SubmissionTask] = {f"MTRAGEval, task {task.value}": task for task in SubmissionTask}
 _SAMPLE_KEYS = {"doc", "resps", "filtered_resps"}
 _CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
@@ -218,16 +215,11 @@ def _form_of_folder(folder: Path) -> str:
 
 
 def _form_of_file(file: Path, benchmark: str | None) -> str:
-    from ragtasks.results import is_own_row
-
     if zipfile.is_zipfile(file):
         return FileForm.CORPUS.value
-    row, form = first_object(file), form_of_file(file)
-    if form in _MAY_BE_ROWS and benchmark is None and is_own_row(row):
-        return _ROWS
-    if form is not None:
-        return form.value
-    if row or not _is_mapping(file):
+    if (form := form_of_file(file)) is not None:
+        return (FileForm.ANSWERS if form is FileForm.ROWS and benchmark else form).value
+    if (row := first_row(file)) or not _is_mapping(file):
         raise _unknown(file, row)
     return _EVALUATION
 
@@ -349,7 +341,7 @@ def _folder_passes(folder: Path) -> bool:
 _OTHERS = {
     _RUN: _run_passes,
     _FOLDER: _folder_passes,
-    _ROWS: _rows_pass,
+    FileForm.ROWS.value: _rows_pass,
     FileForm.RESULTS.value: _results_pass,
     FileForm.RUN.value: _ranking_passes,
     FileForm.QRELS.value: _judgements_pass,

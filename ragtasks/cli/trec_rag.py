@@ -15,9 +15,9 @@ from ragtasks.cli.options import asking, named_benchmark
 from ragtasks.config import validated
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.files import OFFICIAL
+from ragtasks.files import OFFICIAL, first_row
 from ragtasks.records import Setting
-from ragtasks.submissions import FileForm, Report, first_object, form_of_file
+from ragtasks.submissions import FileForm, Report, form_of_file
 from ragtasks.tables import Format, Section, render
 
 TOPICS = Annotated[
@@ -58,7 +58,7 @@ def _set_of(file: Path, form: FileForm, topics: str | None, data: str | None) ->
         return topics
     if form is FileForm.TREC_2025:
         return NARRATIVES
-    named = first_object(file).get("topic_id")
+    named = first_row(file).get("topic_id")
     try:
         tasks = _benchmark(_TEST, data).tasks
     except BenchmarkFileError:
@@ -178,16 +178,13 @@ class TrackFiles:
 
 def is_of_track(paths: Sequence[Path]) -> bool:
     """Return whether files contain labels of people, or one file answers in the track's format."""
-    from ragtasks.results import is_own_row
-
-    if len(paths) == 1 and paths[0].is_file() and form_of_file(paths[0]) in FORMS:
-        return not is_own_row(first_object(paths[0]))  # rows of one's own may have keys of the same names
-    return all(_labels_in(path) for path in paths)
+    is_answer_file = len(paths) == 1 and paths[0].is_file() and form_of_file(paths[0]) in FORMS
+    return is_answer_file or all(map(_labels_in, paths))
 
 
 def _labels_in(file: Path) -> str:
     """Return the kind of labels in a file, by its first object: `assignments`, `support`, or nothing."""
-    keys = first_object(file).keys() if file.is_file() else set()
+    keys = first_row(file).keys() if file.is_file() else set()
     if {"qid", "run_id", "nuggets"} <= keys:
         return "assignments"
     return "support" if {"topic_id", "run_id", "sentences"} <= keys else ""

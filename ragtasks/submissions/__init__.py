@@ -1,7 +1,7 @@
 """Files for MTRAGEval, TREC RAG and TREC iKAT: built of runs and results, checked by more than the official rules."""
 
 from ragtasks.submissions._findings import Diagnostic, Report, Severity, SubmissionTask, render_json, render_text
-from ragtasks.submissions._forms import FileForm, first_object, form_of_file
+from ragtasks.submissions._forms import FileForm, form_of_file
 
 __all__ = [
     "Diagnostic",
@@ -9,7 +9,6 @@ __all__ = [
     "Report",
     "Severity",
     "SubmissionTask",
-    "first_object",
     "form_of_file",
     "render_json",
     "render_text",

@@ -1,4 +1,4 @@
-"""The form of a file, detected from its content: a submission of a track, a corpus, answers, a ranking, results."""
+"""The form of a file, detected from its content: rows, answers, a submission, a corpus, a ranking, results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import first_row, queries_in, trec_form
+from ragtasks.files import first_row, has_candidates, queries_in, trec_form
 
 
 class FileForm(str, Enum):
@@ -23,6 +23,7 @@ class FileForm(str, Enum):
     IKAT_2025 = "TREC iKAT 2025"
     CORPUS = "a corpus"
     ANSWERS = "answers to score"
+    ROWS = "rows of your own"
     RUN = "a run"
     QRELS = "relevance judgements"
     RESULTS = "results"
@@ -32,6 +33,8 @@ _PASSAGE_IDS = frozenset({"_id", "id", "docid", "passage_id"})
 _PASSAGE_TEXTS = frozenset({"text", "segment", "contents"})
 _RESULTS_KEYS = frozenset({"results", "configs"})
 _QRELS_KEYS = frozenset({"query-id", "corpus-id", "score"})
+_MAY_BE_ROWS = (None, FileForm.ANSWERS, FileForm.RUN, FileForm.QRELS, FileForm.TREC_2024, FileForm.TREC_2025)
+"""Forms whose keys rows of one's own may have as well."""
 _TREC_FORMS = {"run": FileForm.RUN, "qrels": FileForm.QRELS, None: None}
 
 
@@ -40,8 +43,11 @@ def form_of_file(path: Path) -> FileForm | None:
 
     Task B and C of MTRAGEval share their fields but `Collection`, which only A and C must have.
     """
-    row = first_object(path)
-    return _form_of_submission(row) or _form_of_run(row) or _form_of_data(row) or _TREC_FORMS[trec_form(path)]
+    from ragtasks.results import is_own_row
+
+    row = first_row(path)
+    form = _form_of_submission(row) or _form_of_run(row) or _form_of_data(row) or _TREC_FORMS[trec_form(path)]
+    return FileForm.ROWS if form in _MAY_BE_ROWS and not has_candidates(row) and is_own_row(row) else form
 
 
 def _form_of_submission(row: Mapping[str, Any]) -> FileForm | None:
@@ -76,7 +82,7 @@ def _form_of_data(row: Mapping[str, Any]) -> FileForm | None:
     forms = {
         FileForm.RESULTS: keys >= _RESULTS_KEYS,
         FileForm.CORPUS: keys & _PASSAGE_IDS and keys & _PASSAGE_TEXTS,
-        FileForm.RUN: keys >= {"query", "candidates"},
+        FileForm.RUN: has_candidates(row) and "query" in keys,
         FileForm.QRELS: keys >= _QRELS_KEYS,
     }
     if found := next((form for form, fits in forms.items() if fits), None):
@@ -88,8 +94,3 @@ def _form_of_data(row: Mapping[str, Any]) -> FileForm | None:
     if all(isinstance(score, int) for score in scores):
         return FileForm.QRELS
     return FileForm.RUN if all(isinstance(score, int | float) for score in scores) else None
-
-
-def first_object(path: Path) -> Mapping[str, Any]:
-    """Return the first object of a file in any container; an empty one where none is."""
-    return first_row(path)

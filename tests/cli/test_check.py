@@ -23,6 +23,10 @@ TREC_2024 = {
 }
 METADATA = {"team_id": "t", "run_id": "r", "narrative_id": "1", "narrative": "rain", "type": "automatic", "prompt": "p"}
 TREC_2025 = {"metadata": METADATA, "references": [SEGMENT], "answer": [SENTENCE]}
+CANDIDATES = {
+    "query": {"qid": "q", "text": "Why?"},
+    "candidates": [{"docid": "a", "score": 1.0, "doc": {"text": "So."}}],
+}
 RETRIEVED = {"task_id": "c<::>1", "Collection": "mt-rag-govt", "contexts": [{"document_id": "d", "score": 1.0}]}
 ANSWERED = {**RETRIEVED, "input": [{"speaker": "user", "text": "Why?"}], "predictions": [{"text": "So."}]}
 
@@ -65,6 +69,7 @@ def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
         "corpus.jsonl": ("q Q0 a 1 2.0 t\n", "a run: 1 passages for 1 queries"),
         "results_run.json": ("q 0 a 1\nq 0 b 0\n", "2 judgements of 1 queries, 1 relevant"),
         "passages.tsv": ("query-id\tcorpus-id\tscore\nq\tNew York\t1\n", "1 judgements of 1 queries, 1 relevant"),
+        "rows.jsonl": (json.dumps(CANDIDATES), "a run: 1 passages for 1 queries"),
         "a.csv": ('{"q": {"a": 1.0, "b": 0.5}}', "a run: 2 passages for 1 queries"),
         "b.gz": ('{"q": {"a": 1, "b": 0}}', "2 judgements of 1 queries, 1 relevant"),
     }
