@@ -81,6 +81,9 @@ def init(  # noqa: PLR0917 (one parameter an option)
     named = [key for key, section in sections.items() if next(iter(section.values())) is not None]
     if len(named) > 1:
         raise ConfigurationError(f"init: names {' and '.join('--' + key for key in named)}. Next step: name one")
+    for option, address in (("--server", server), ("--endpoint", endpoint)):
+        if address and "://" not in address:
+            raise ConfigurationError(f"init: {option} {address}: no scheme. Next step: write http://{address}")
     if server is not None and model is None:
         raise ConfigurationError("init: --server has no model. Next step: add --model, its name at the server")
     if output.exists() and not may_be_replaced([output], force=force):

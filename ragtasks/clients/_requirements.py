@@ -24,12 +24,13 @@ from ragtasks.tables import plain
 
 PROBE_QUESTION = "Reply with the word ready."
 _MOST_BYTES = 4_000
+_OTHER_PROTOCOL = "; --protocol plain is for a system that takes an object with `id` and `messages`"
 _CACHED = "; --no-probe goes on without it, for replies that are all cached"
 
 
 def endpoint_requirements(endpoint: Endpoint, role: str, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of a chat model behind a server; `role` is its task, such as `judge`."""
-    return _of_server(endpoint, role, secrets, OpenAIClient)
+    return _of_server(endpoint, role, secrets, OpenAIClient, hint=_CACHED if role == "judge" else "")
 
 
 def judge_requirements(judges: Iterable[object], secrets: Secrets) -> list[Requirement]:
@@ -40,13 +41,18 @@ def judge_requirements(judges: Iterable[object], secrets: Secrets) -> list[Requi
 
 def encoder_endpoint_requirements(endpoint: Endpoint, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of an encoder behind a server, which is asked for the vector of a short text."""
-    return _of_server(endpoint, "encoder", secrets, EmbeddingClient)
+    return _of_server(endpoint, "encoder", secrets, EmbeddingClient, hint=_CACHED)
 
 
 def system_requirements(endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of the user's own system behind an address."""
     where = f"endpoint {endpoint.address} ({protocol.value} protocol)"
-    return _of_server(endpoint, "endpoint", secrets, lambda *_: SystemClient(endpoint, protocol, secrets), where)
+    hint = _OTHER_PROTOCOL if protocol is SystemProtocol.OPENAI else ""
+
+    def client(*_: object) -> SystemClient:
+        return SystemClient(endpoint, protocol, secrets)
+
+    return _of_server(endpoint, "endpoint", secrets, client, where=where, hint=hint)
 
 
 def _of_server(
@@ -54,22 +60,23 @@ def _of_server(
     role: str,
     secrets: Secrets,
     client: Callable[[Endpoint, Credentials], OpenAIClient],
+    *,
     where: str = "",
+    hint: str = "",
 ) -> list[Requirement]:
     """Return the requirements of libraries, a key, and a reply; an odd reply is left to the evaluation to score."""
     part = f"{role} {endpoint.model}"
     where = where or f"{part} at {endpoint.address}"
-    cached = _CACHED if role in {"judge", "encoder"} else ""
 
     def reply() -> str:
         prompt = replace(Prompt.of(PROBE_QUESTION, kind="answer"), body={"id": "preflight"})
         try:
             found = client(endpoint, credentials_for(endpoint, secrets)).probe(prompt)
         except RagtasksError as error:
-            raise ModelError(no_reply(where, one_line(error)) + cached) from None
+            raise ModelError(no_reply(where, one_line(error)) + hint) from None
         is_odd = found.reason.startswith("the reply has no")
         if found.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
-            raise ModelError(no_reply(where, found.reason) + cached)
+            raise ModelError(no_reply(where, found.reason) + hint)
         return f"{endpoint.address} replies"
 
     return [

@@ -84,7 +84,11 @@ class Transport:
         base = _PATHS.sub("", sent.rstrip("/"))
         if names := await self._models(base):
             reason = f"{failure.reason}; the server has {first_ones(names, _MOST_MODELS)}"
-            return replace(failure, reason=reason, cure="correct the model's name")
+            if self._endpoint.model_there not in names:
+                return replace(failure, reason=reason, cure="correct the model's name")
+            right = redacted(f"{base}/chat/completions", self._credentials)
+            example = "" if base != sent.rstrip("/") or self._dialect.path.startswith("/") else f", such as {right}"
+            return replace(failure, cure=f"correct the path of the address{example}")
         if not base.endswith("/v1") and await self._models(f"{base}/v1"):
             right = redacted(sent.replace(base, f"{base}/v1", 1), self._credentials)
             return replace(failure, cure=f"add /v1 to the address: {right}")

@@ -68,10 +68,12 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
     except OSError as error:
         raise problems.unreadable(error) from error
     except (ValueError, RuntimeError, csv.Error) as error:  # pyarrow lacks some encodings, which is a RuntimeError
+        if isinstance(error, UnicodeDecodeError):
+            problems.next_step = "save the file in UTF-8; Excel names it `CSV UTF-8`"
         problems.add(number + 1, "text in UTF-8" if isinstance(error, UnicodeDecodeError) else "a row", str(error))
-    if not number:
-        problems.add(0, "at least one row", "no row")
         problems.raise_if_any()
+    if not number:
+        raise problems.empty("row")
 
 
 def first_row(path: Path) -> dict[str, Any]:
@@ -269,5 +271,4 @@ def _filled_lines(problems: Problems) -> Iterator[tuple[int, bytes]]:
         problems.add(number + 1, "one JSON object", str(error))
         problems.raise_if_any()
     if not n_filled:
-        problems.add(0, "at least one line", "no line")
-        problems.raise_if_any()
+        raise problems.empty("line")

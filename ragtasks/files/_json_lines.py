@@ -89,6 +89,11 @@ class Problems:
         next_step = own_step if fixable else self.next_step
         return listed_error(f"{self._what}: {self.path}", [found], next_step)
 
+    def empty(self, unit: str) -> BenchmarkFileError:
+        """Return the one error of a file without any line or row."""
+        found = f"file: expected at least one {unit}, found no {unit}"
+        return listed_error(f"{self._what}: {self.path}", [found], "write the file again: it is empty")
+
     def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
         """Return the one error of a file that is in no form that is read, in place of those by line."""
         self._lines.clear()
@@ -190,8 +195,7 @@ def read_whole(problems: Problems) -> bytes:
         problems.add(0, f"at most {MOST_WHOLE:,} bytes, or JSON lines: an object a line", "more")
         problems.raise_if_any()
     if not content.strip():
-        problems.add(0, "at least one line", "no line")
-        problems.raise_if_any()
+        raise problems.empty("line")
     return content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -45,7 +46,7 @@ from ragtasks.records import (
     Trajectory,
     normalise_task_id,
 )
-from ragtasks.results._record_keys import ANSWER_KEYS, JOINED, RecordKeys, is_null, keys_step, value_under
+from ragtasks.results._record_keys import ANSWER_KEYS, JOINED, ROW_KEYS, RecordKeys, is_null, keys_step, value_under
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
 from ragtasks.results._scored_answer import ScoredAnswer, saved_answer
 from ragtasks.suites import AGENTIC, suite_with
@@ -223,7 +224,7 @@ class AnswerRow:
         self.name = ""
         """Id of the task, for errors."""
         self.is_right = True
-        self._number, self._note = number, note
+        self._number, self._note, self._row = number, note, row
         self._null = [key for key in keys.all_of("answer") if key in row and is_null(row[key])]
         self.values: dict[str, Any] = {}
         for name in keys.names:
@@ -246,7 +247,10 @@ class AnswerRow:
         if isinstance(found, str):
             return found
         if found is None:
-            missing = f"no text: `{self._null[0]}` is null" if self._null else "no `answer`"
+            near = get_close_matches("answer", map(str, self._row), n=1, cutoff=0.7)
+            missing = "no `answer`" + "".join(f" but `{key}`" for key in near)
+            if self._null:
+                missing = f"no text: `{self._null[0]}` is null"
             self.note("`answer`: a text, which may be empty", missing)
         else:
             self.note("`answer`: a text", found)
@@ -402,8 +406,11 @@ def read_answers(
     given = dict(item for line, row in json_lines(problems) if (item := reader.read(line, row)))
     reader.require_answers(str(file), data)
     if not given:
+        first = first_row(file)
         call = f"ragtasks score {file} --benchmark {benchmark.name} --keys {{}}"
-        problems.next_step = keys_step(ANSWER_KEYS.named(keys), first_row(file), call) or _NEXT_STEP
+        problems.next_step = keys_step(ANSWER_KEYS.named(keys), first, call) or _NEXT_STEP
+        if first and not ROW_KEYS.named(keys).missing(first):
+            problems.next_step = f"leave --benchmark out for rows of your own: `ragtasks score {file}`"
     problems.raise_if_any()
     return given
 

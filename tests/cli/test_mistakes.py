@@ -24,6 +24,8 @@ FILES = {
     "retriever.yaml": "benchmark: mtrag\ndata: sample\nretriever: {line: bm25, queries: [last_turn, rewirte]}\n",
     "array.jsonl": '[{"task_id": "a<::>1", "contexts": [], "predictions": []}]\n',
     "samples.jsonl": '{"doc_id": 0, "doc": {}, "resps": [], "filtered_resps": []}\n',
+    "typo.jsonl": ROW + ROW.replace("answer", "anwser"),
+    "nothing.jsonl": "",
     "keys.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\nencoder: none\n",
 }
 
@@ -40,6 +42,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wide.jsonl").write_bytes(ROW.encode("utf-16"))
     (tmp_path / "pretty.jsonl").write_text(f"{json.dumps(json.loads(ROW), indent=1)}\n" * 2, encoding="utf-8")
     (tmp_path / "old.jsonl").write_bytes(ROW.replace("\n", "\r").encode() * 2)
+    (tmp_path / "table.csv").write_bytes("question;answer\nWer?;Käse\n".encode("latin-1"))
     (tmp_path / "latin.jsonl").write_bytes(ROW.replace("Ada.", "Käse").encode("latin-1"))
     (tmp_path / "encoded.txt").write_bytes("model: Käse\n".encode("latin-1"))
 
@@ -76,6 +79,15 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("check array.jsonl --task B --data sample", ["found: one JSON array", "jq -c '.[]' array.jsonl"]),
         ("check samples.jsonl", ["samples of lm_eval", "ragtasks submit --task B --results"]),
         ("compare a.trec b.trec --qrels qrels.txt", ["no option --qrels", "ragtasks evaluate-run"]),
+        ("init --model m --server localhost:8000/v1", ["Next step: write http://localhost:8000/v1"]),
+        ("init --endpoint localhost:8000", ["Next step: write http://localhost:8000"]),
+        ("score typo.jsonl", ["line 2 (row-2)", "found no `answer` but `anwser`"]),
+        ("score nothing.jsonl", ["write the file again: it is empty"]),
+        ("score table.csv", ["expected text in UTF-8", "CSV UTF-8"]),
+        (
+            "score rows.jsonl --benchmark mtrag --setting full_rag --data sample",
+            ["leave --benchmark out for rows of your own: `ragtasks score rows.jsonl`"],
+        ),
         ("report", ["no results are named", "ragtasks report FOLDER"]),
         ("help", ["Next step: ragtasks --help"]),
         ("run mtrag_reference --model ragtasks-oracle", ["after no option", "--tasks mtrag_reference"]),

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients import EndpointError, OpenAIClient, Outcome, Prompt, Reply, credentials_for, endpoint_of
+from ragtasks.clients import (
+    EndpointError,
+    OpenAIClient,
+    Outcome,
+    Prompt,
+    Reply,
+    credentials_for,
+    endpoint_of,
+    model_client,
+)
 from ragtasks.errors import JudgeError
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 from tests.clients.test_client import KEY, QUICK
@@ -194,6 +203,14 @@ def test_a_wrong_model_is_told_with_those_that_the_server_has() -> None:
             OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}).answer([Prompt.of("q")])
     assert "(HTTP 404: no model m); the server has small:1b, large:7b" in str(caught.value)
     assert "next step: correct the model's name" in str(caught.value)
+
+
+def test_a_model_that_the_server_has_means_a_wrong_path() -> None:
+    with chat_server(lambda *_: error(404, message="Not Found")) as server:
+        server.listing = {"/v1/models": listed("m")}
+        client = model_client("m", server.base_url, {})
+        found = client.probe(Prompt((), body={"model": "m", "messages": [{"role": "user", "content": "q"}]}), 5)
+    assert f"such as {server.base_url}/chat/completions" in found.reason
 
 
 def test_an_address_without_v1_is_told_with_the_right_one() -> None:

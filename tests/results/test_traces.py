@@ -375,7 +375,6 @@ def test_a_hostile_span_costs_no_more_than_itself(tmp_path: Path, row: object) -
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([], "at least one line"),
         (["nonsense"], "1 spans or lines cannot be read: line 1"),
         ([span(**{"input.value": "q"})], "1 traces without an answer: t"),
         ([{"question": "q", "answer": "a"}], "ids of trace and span are missing"),
