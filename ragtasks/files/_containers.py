@@ -30,6 +30,9 @@ from ragtasks.files._json_lines import (
 ROW_LISTS = ("results", "data", "rows", "examples")
 """Keys of an object that may contain its rows, as RAGChecker, Azure's evaluator and promptfoo write them."""
 
+_OF_A_ROW = frozenset(("question", "query", "user_input", "input", "messages", "answer", "response", "text", "task_id"))
+"""Keys of an object that is a row itself: its lists, such as the results of its search, are no rows."""
+
 _PARQUET = b"PAR1"
 _MOST_LINES = 100  # that are searched for a first object
 _ROWS_AT_ONCE = 512
@@ -135,7 +138,8 @@ def _rows_in(value: Any) -> list[Any] | None:
     """Return an array, or the objects that an object contains under one of the keys; None if there are none."""
     if isinstance(value, list):
         return value
-    inner = [value[key] for key in ROW_LISTS if value.get(key)] if isinstance(value, dict) else []
+    has_rows = isinstance(value, dict) and not value.keys() & _OF_A_ROW
+    inner = [value[key] for key in ROW_LISTS if value.get(key)] if has_rows else []
     found = next(
         (item for item in inner if isinstance(item, list) and all(isinstance(one, dict) for one in item)), None
     )

@@ -73,6 +73,8 @@ def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
     "row",
     [
         {"question": "Who?", "data": ["x"], "results": {"a": 1}},
+        {"question": "Who?", "answer": "Ada", "results": [{"text": "Ada wrote it."}]},
+        {"task_id": "a", "predictions": [{"text": "Ada"}], "examples": [{"question": "When?", "answer": "1843"}]},
         {"messages": [{"role": "user", "content": "Who?"}], "contexts": ["x"]},
         {"contexts": ["x", "y"], "searches": ["x"]},
         {"q1": {"0": 1.5, "1": 0.5}, "q2": {"0": 1.5, "1": 0.5}},
