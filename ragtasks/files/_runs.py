@@ -607,7 +607,7 @@ def _has_rows(path: Path) -> bool:
 
 
 def trec_form(path: Path) -> Literal["run", "qrels"] | None:
-    """Return whether the first lines of a file fit a TREC run or judgements; None if neither."""
+    """Return whether most of the first lines of a file fit a TREC run or judgements; None if neither."""
     try:
         with opened(path) as stream:
             content = stream.read(LOOK_AT)
@@ -616,10 +616,12 @@ def trec_form(path: Path) -> Literal["run", "qrels"] | None:
     whole_lines = content if len(content) < LOOK_AT else content.rpartition(b"\n")[0]
     texts = enumerate(whole_lines.decode("utf-8", errors="replace").splitlines(), start=1)
     lines = [(number, text) for number, text in texts if text.strip()]
-    if any(isinstance(line, RunLine) for _, line in run_lines(lines)):
-        return "run"
-    is_judged = any(isinstance(line, Qrel) for _, line in qrel_lines(lines, (3, 4), least=_LEAST_GRADE))
-    return "qrels" if is_judged else None
+    # Single lines of any text fit: "# written in 2025".
+    n_ranked = sum(isinstance(line, RunLine) for _, line in run_lines(lines))
+    n_judged = sum(isinstance(line, Qrel) for _, line in qrel_lines(lines, (3, 4), least=_LEAST_GRADE))
+    if 2 * max(n_ranked, n_judged) < max(len(lines), 1):
+        return None
+    return "run" if n_ranked > n_judged else "qrels"
 
 
 def _ranking(row: Any) -> tuple[str, dict[str, float]]:

@@ -66,6 +66,7 @@ def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
     named = {
         "results_ag_2025.json": (json.dumps(RETRIEVED), "task A, 1 lines"),
         "results.yaml.txt": ("model: ragtasks-oracle\nbenchmark: mtrag\n", "evaluates ragtasks-oracle on mtrag"),
+        "a.yaml": ("# written in 2025\nmodel: ragtasks-oracle\nbenchmark: mtrag\n", "evaluates ragtasks-oracle on"),
         "corpus.jsonl": ("q Q0 a 1 2.0 t\n", "a run: 1 passages for 1 queries"),
         "results_run.json": ("q 0 a 1\nq 0 b 0\n", "2 judgements of 1 queries, 1 relevant"),
         "passages.tsv": ("query-id\tcorpus-id\tscore\nq\tNew York\t1\n", "1 judgements of 1 queries, 1 relevant"),
