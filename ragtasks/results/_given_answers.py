@@ -181,9 +181,12 @@ def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequen
 Note = Callable[[int, str, object, str], None]
 """Takes (number of the record from 1, what was expected, what was found, id of the task)."""
 
-_ALWAYS_LISTS = frozenset({"contexts", "searches", "messages"})
-_LISTS = _ALWAYS_LISTS | {"question", "reference"}
-"""Values that may be lists, and then are texts in a cell of a table."""
+_LISTS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("contexts", "searches", "messages"), (object,)),
+    "question": (dict,),
+    "reference": (str,),
+}
+"""Value that may be a list, and then is a text in a cell of a table -> types of its members in such a list."""
 _NUMBERS = frozenset(USAGE_KEYS) - {"currency"}
 _LIKE_A_LIST = ('["', "['", "[{")
 _FEW_FOREIGN = 3  # mistyped ids, each of which is listed
@@ -298,8 +301,9 @@ def _without_cell(name: str, key: str, value: Any) -> Any:
             return float(value)
     listed = list_in(value) if name in _LISTS else None
     listed = value.split(JOINED[key]) if listed is None and key in JOINED else listed
-    is_meant = listed is not None and (name in _ALWAYS_LISTS or all(isinstance(item, (str, dict)) for item in listed))
-    return listed if is_meant else value
+    is_meant = listed is not None and all(isinstance(item, _LISTS[name]) for item in listed)
+    # A question in brackets is a text, and an empty list is one too.
+    return listed if is_meant and (listed or name != "question") else value
 
 
 class AnswerReader:

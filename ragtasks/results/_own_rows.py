@@ -96,11 +96,16 @@ def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
 
 
 def is_own_row(row: Mapping[str, Any], keys: Mapping[str, str] = _NO_KEYS) -> bool:
-    """Return whether a row contains what was asked, and is neither an exported task nor a prediction for MTRAG."""
+    """Return whether a row contains what was asked, and is neither an exported task nor a prediction for MTRAG.
+
+    An id such as `conversation<::>2` is that of a task: `query` next to it repeats what the task asks.
+    """
+    is_task = any("<::>" in str(row.get(key)) for key in ("id", "task_id"))
     is_exported = "messages" in row and "<::>" in str(row.get("id"))
     is_prediction = "task_id" in row and ("predictions" in row or isinstance(row.get("input"), list))
     table = ROW_KEYS.named(keys)
-    is_asked = any(value_under(row, key) is not None for name in _QUESTIONS for key in table.all_of(name))
+    asked = [key for name in _QUESTIONS for key in (table.names[name] if is_task else table.all_of(name))]
+    is_asked = any(value_under(row, key) is not None for key in asked)
     return is_asked and not is_exported and ("question" in keys or not is_prediction)
 
 

@@ -52,7 +52,8 @@ class RecordKeys:
         """Return the keys under which a record has a value."""
         known = [key for key in self.names[name] if _has_value(row, key, name)]
         others = [key for key in self.fallback.get(name, ()) if _has_value(row, key, name)]
-        return known or [key for key in others if not _is_ideal(row, key)][:1]
+        meant = [key for key in others if name in self.required or not isinstance(row.get(key), (bool, Mapping))]
+        return known or [key for key in meant if not _is_ideal(row, key)][:1]
 
     def unread(self, row: Mapping[str, Any]) -> list[str]:
         """Return the keys of a record that have a value and are not read."""

@@ -122,6 +122,23 @@ def test_a_text_with_brackets_is_one_passage(text: str) -> None:
     assert texts_of(read({"question": "q", "answer": "a", "contexts": text, "reference": text})) == [text]
 
 
+@pytest.mark.parametrize("text", ['["a"]', "[]", "['a' 'b']"])
+def test_a_question_in_brackets_is_a_text(text: str) -> None:
+    assert read({"question": text, "answer": text}).benchmark.tasks[0].question == text
+
+
+def test_a_reference_that_is_json_is_a_text() -> None:
+    text = '[{"name": "Ada"}]'
+    assert read({"question": "q", "answer": "a", "reference": text}).benchmark.tasks[0].target == text
+
+
+@pytest.mark.parametrize("value", [True, {"page": 3}])
+def test_a_key_that_others_use_otherwise_counts_only_for_texts_and_lists(value: object) -> None:
+    rows = read({"question": "q", "answer": "a", "context": value, "truth": value})
+    assert texts_of(rows) == []
+    assert rows.unread_note == "not read: context (1 rows), truth (1 rows)"
+
+
 def test_a_table_of_pandas_is_read_with_lists_numbers_and_empty_cells(tmp_path: Path) -> None:
     row = {"user_input": "q?", "response": "", "retrieved_contexts": TEXTS, "reference": None, "seconds": 1.5, "id": 7}
     pandas.DataFrame([row, {**row, "id": 8, "response": "a", "reference": ["r", "s"]}]).to_csv(tmp_path / "t.csv")
@@ -161,6 +178,8 @@ def test_predictions_for_mtrag_answer_its_tasks() -> None:
     assert not is_own_row(row)
     assert is_own_row({"input": turns, "answer": ANSWER})
     assert is_own_row({"task_id": "7", "input": QUESTION, "actual_output": ANSWER})
+    assert is_own_row({"id": "7", "query": QUESTION, "answer": ANSWER})
+    assert not is_own_row({"id": "a<::>1", "query": QUESTION, "answer": ANSWER})
 
 
 NESTED = {"vars": {"question": QUESTION, "context": TEXTS[0]}, "response": {"output": ANSWER}, "success": True}
