@@ -94,6 +94,9 @@ def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column],
         differing = next(name for name in {**fields[0], **fields[1]} if fields[0].get(name) != fields[1].get(name))
         values = " and ".join(found.get(differing, "none") for found in fields)
         problem, step = f"{first.model} and {second.model} differ in {differing}: {values}", _CURES[differing]
+        if (first.suite, differing) == ("rows", "data revision"):
+            problem = f"the rows of {first.model} and {second.model} differ in their questions, ids or references"
+            step = "score the answers of both to the same questions, with the same `id`s"
     raise ConfigurationError(f"nothing to compare: {problem}. Next step: {step}")
 
 

@@ -199,3 +199,12 @@ def test_a_mistake_is_one_error_that_names_the_way_out(line: str, words: list[st
     assert "Traceback" not in text
     assert done.err.count("ragtasks: ") <= 1
     assert not Path("results").exists()
+
+
+def test_rows_with_other_questions_do_not_compare(tmp_path: Path) -> None:
+    (tmp_path / "other.jsonl").write_text(ROW.replace("Who?", "When?"), encoding="utf-8")
+    for name in ("rows", "other"):
+        assert run_command("score", f"{name}.jsonl", "--encoder", "none", "--output", f"scored/{name}").status == 0
+    done = run_command("compare", "scored/rows", "scored/other")
+    assert done.status == 1
+    assert "rows of rows and other differ in their questions" in done.err
