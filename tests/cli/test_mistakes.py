@@ -207,4 +207,4 @@ def test_rows_with_other_questions_do_not_compare(tmp_path: Path) -> None:
         assert run_command("score", f"{name}.jsonl", "--encoder", "none", "--output", f"scored/{name}").status == 0
     done = run_command("compare", "scored/rows", "scored/other")
     assert done.status == 1
-    assert "rows of rows and other differ in their questions" in done.err
+    assert "rows of other and rows differ in their questions" in done.err
