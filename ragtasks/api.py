@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Union
 
 from ragtasks.benchmarks import (
-    ROWS,
     Benchmark,
     benchmark_folder,
     contexts_for,
@@ -212,7 +211,7 @@ class Results(_Printed):
 
     @property
     def _are_own_rows(self) -> bool:
-        return all(item.kind[0] == ROWS for item in self.evaluations)
+        return all(item.has_own_rows for item in self.evaluations)
 
     def __repr__(self) -> str:
         """Return whose responses these are, and how many."""
@@ -278,7 +277,7 @@ def _as_dict(evaluation: Evaluation, row: ScoredAnswer) -> dict[str, Any]:
         **{name: _rounded(value) for name, value in row.values.items()},
         "unscored": "; ".join(f"{name}: {reason}" for name, reason in row.unscored.items()),
     }
-    is_own = evaluation.kind[0] == ROWS
+    is_own = evaluation.has_own_rows
     return {name: value for name, value in found.items() if not (is_own and name in _OF_A_BENCHMARK)}
 
 

@@ -152,6 +152,12 @@ def missing_path(path: Path) -> tuple[str, str]:
     return "no such file or folder" if first == path else f"no folder {first}", f"check the path{hint}"
 
 
+def missing_path_error(what: str, path: Path, expected: str) -> BenchmarkFileError:
+    """Return the error for a path that leads nowhere."""
+    found, next_step = missing_path(path)
+    return BenchmarkFileError(what, where=str(path), expected=expected, found=found, next_step=next_step)
+
+
 # What may hold a key, and how it is written where others may read it: masked, with the rest in its place.
 
 MASK = "***"

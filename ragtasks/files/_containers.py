@@ -33,7 +33,9 @@ ROW_LISTS = ("results", "data", "rows", "examples")
 _OF_A_ROW = frozenset(("question", "query", "user_input", "input", "messages", "answer", "response", "text", "task_id"))
 """Keys of an object that is a row itself: its lists, such as the results of its search, are no rows."""
 
-_PARQUET = b"PAR1"
+PARQUET = b"PAR1"
+"""First bytes of a Parquet file."""
+
 _MOST_LINES = 100  # that are searched for a first object
 _ROWS_AT_ONCE = 512
 _BLOCK = 1 << 20
@@ -107,7 +109,7 @@ def _other_rows(problems: Problems) -> Iterable[Any] | None:
     """Return the rows of a container other than JSON lines; None for those, and for what cannot be read."""
     with opened(problems.path) as stream:
         begin = stream.peek(LOOK_AT)[:LOOK_AT].removeprefix(codecs.BOM_UTF8)
-    if begin.startswith(_PARQUET):
+    if begin.startswith(PARQUET):
         return parquet_rows(problems.path)
     if begin.lstrip()[:1] in (b"[", b"{"):
         return _members(problems, begin.lstrip())

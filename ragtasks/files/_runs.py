@@ -13,6 +13,7 @@ import math
 import re
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice, pairwise
 from pathlib import Path, PurePosixPath
@@ -23,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, misfits
 from ragtasks.files._atomic import canonical_hash, write_atomically
-from ragtasks.files._containers import json_lines, other_form
+from ragtasks.files._containers import PARQUET, json_lines, other_form
 from ragtasks.files._json_lines import (
     LOOK_AT,
     Problems,
@@ -230,6 +231,16 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     write_atomically(folder / MANIFEST, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
 
 
+@contextmanager
+def _run_errors() -> Iterator[None]:
+    """Raise the errors of a file as errors of a run, which is a cached artefact."""
+    try:
+        yield
+    except BenchmarkFileError as error:
+        raise CacheError(str(error)) from error
+
+
+@_run_errors()
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a stored run."""
     path = folder / MANIFEST
@@ -403,6 +414,7 @@ class FileRun(dict[str, tuple[Ranked, ...]]):
         return note if n else ""
 
 
+@_run_errors()
 def read_trec(path: Path) -> FileRun:
     """Return the run in a TREC file, queries in the order of the file, passages in rank order by score."""
     return _trec(path, _lines_of(path))
@@ -418,7 +430,7 @@ def _trec(path: Path, texts: Iterable[str]) -> FileRun:
             problems.add(number, "each passage of a query once", line.passage_id, line.query_id)
         else:
             found[line.query_id][line.passage_id] = line
-    _raise_for_run(problems)
+    problems.raise_if_any()
     return run_of_lines({query_id: tuple(lines.values()) for query_id, lines in found.items()})
 
 
@@ -439,24 +451,16 @@ def _rises(scores: Iterable[float]) -> bool:
     return any(_single(first) < _single(second) for first, second in pairwise(scores) if first < second)
 
 
-def _raise_for_run(problems: Problems) -> None:
-    """Raise one error with the problems of a run, if it has any."""
-    try:
-        problems.raise_if_any()
-    except BenchmarkFileError as error:
-        raise CacheError(str(error)) from error
-
-
 def _lines_of(path: Path) -> list[str]:
     """Return the lines of a file of a run, without their ends."""
     try:
         with opened(path) as stream:
             return [line.decode("utf-8-sig") for lines in bounded_lines(stream) for line in lines.splitlines()]
     except OSError as error:
-        raise CacheError(str(Problems(path, "run", _FIX_LINES).unreadable(error))) from error
+        raise Problems(path, "run", _FIX_LINES).unreadable(error) from error
     except ValueError as error:
         found, next_step = other_form(path) or (str(error), "save it as text in UTF-8")
-        raise CacheError("run", where=str(path), expected="text", found=found, next_step=next_step) from error
+        raise BenchmarkFileError("run", where=str(path), expected="text", found=found, next_step=next_step) from error
 
 
 # Relevance judgements as others hand them over: three cells a line as in BEIR, or four as in TREC.
@@ -529,6 +533,7 @@ class _Scored:
     scores: Mapping[str, Any]
 
 
+@_run_errors()
 def read_run(path: Path) -> FileRun:
     """Return the run in a TREC file or in rows (see above), task ids in the one form in use.
 
@@ -536,10 +541,7 @@ def read_run(path: Path) -> FileRun:
     and order that contradict the scores are noted in `reordered`.
     """
     if _has_rows(path):
-        try:
-            return _run_of_rows(path)
-        except BenchmarkFileError as error:
-            raise CacheError(str(error)) from error
+        return _run_of_rows(path)
     lines = _lines_of(path)
     if not any(map(str.strip, lines)):
         raise CacheError("run", where=str(path), expected="rankings", found="no line", next_step="write the file again")
@@ -548,7 +550,7 @@ def read_run(path: Path) -> FileRun:
     if len(result) != len(run):
         problems = Problems(path, "run", "write each id in one way")
         problems.add(0, "one spelling of each task's id", "two of one task")
-        _raise_for_run(problems)
+        problems.raise_if_any()
     result.reordered = set(map(query_key, run.reordered))
     return result
 
@@ -603,7 +605,7 @@ def _has_rows(path: Path) -> bool:
             begin = stream.peek(LOOK_AT).removeprefix(codecs.BOM_UTF8).lstrip()
     except OSError:  # reported by its reader
         return False
-    return begin.startswith((b"{", b"[", b"PAR1", b"query-id,"))
+    return begin.startswith((b"{", b"[", PARQUET, b"query-id,"))
 
 
 def trec_form(path: Path) -> Literal["run", "qrels"] | None:

@@ -16,7 +16,7 @@ from ragtasks.errors import (
     ConfigurationError,
     RagtasksError,
     close_matches,
-    missing_path,
+    missing_path_error,
 )
 from ragtasks.files import parse_json
 from ragtasks.metrics import Metric
@@ -117,9 +117,7 @@ def files_of_results(path: Path) -> list[Path]:
 def _files(folder: Path) -> list[Path]:
     """Return the files in a folder that may belong to an evaluation, by name; or the one that is given."""
     if not folder.exists():
-        found, next_step = missing_path(folder)
-        expected = "a folder of results, or a results file"
-        raise BenchmarkFileError("results", where=str(folder), expected=expected, found=found, next_step=next_step)
+        raise missing_path_error("results", folder, "a folder of results, or a results file")
     files = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if path.suffix in _READ]
 

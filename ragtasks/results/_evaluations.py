@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.benchmarks import ROWS
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path_error
 from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import TURN_ERROR_NAMES, Metric
 from ragtasks.records import Passage, Response, Task
@@ -25,7 +26,6 @@ from ragtasks.results._saved import (
     LoggedSamples,
     logged_samples,
     n_logged,
-    nothing_there,
     provenance_of_answers,
     saved_answers,
     unusable,
@@ -60,6 +60,11 @@ class Evaluation:
     """How judges changed since the first of the evaluations that it is compared with; empty where none is known to."""
     recalibrated: tuple[str, ...] = ()
     """How a judge that changed was put on the scale of the first of them, a line a rubric; none where it was not."""
+
+    @property
+    def has_own_rows(self) -> bool:
+        """Whether it scores rows of one's own, which have no setting and no labels of a benchmark."""
+        return self.kind[0] == ROWS
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -182,7 +187,7 @@ def _saved_summaries(evaluation: Evaluation, results: Mapping[str, Any]) -> list
 def _results_files(path: Path) -> list[Path]:
     files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path] if path.suffix == ".json" else []
     if not path.exists():
-        raise nothing_there("results", path, "a folder of results, or a results file")
+        raise missing_path_error("results", path, "a folder of results, or a results file")
     if files:
         return files
     raise BenchmarkFileError(

@@ -23,7 +23,7 @@ from ragtasks.config import (
     EvaluationConfig,
     config_from_options,
 )
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, misfits, missing_path
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, misfits, missing_path_error
 from ragtasks.files import Problems, json_lines, parse_json
 from ragtasks.records import Response
 from ragtasks.results._scored_answer import SAMPLE, ScoredAnswer, parsed_sample, saved_answer
@@ -71,7 +71,7 @@ class SavedEvaluation:
 def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
     """Return (results files of the harness, predictions files) at a path or below it, in order of their names."""
     if not path.exists():
-        raise nothing_there("saved answers", path, "a folder of results, a results file, or predictions (*.jsonl)")
+        raise missing_path_error("saved answers", path, "a folder of results, a results file, or predictions (*.jsonl)")
     files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
     results = [file for file in files if time_of(file)]
     predictions = [file for file in files if file.suffix == ".jsonl" and not file.name.startswith("samples_")]
@@ -137,12 +137,6 @@ def _read_task(
     if len(benchmarks) > 1:
         raise unusable("logged samples", logged.path, "samples of one benchmark", ", ".join(benchmarks))
     return SavedTask(name, benchmarks[0], config, provenance, made_by, tuple(answers))
-
-
-def nothing_there(what: str, path: Path, expected: str) -> BenchmarkFileError:
-    """Return the error for a path that leads nowhere."""
-    found, next_step = missing_path(path)
-    return BenchmarkFileError(what, where=str(path), expected=expected, found=found, next_step=next_step)
 
 
 # The files of one evaluation of the harness: results, and beside them a file of logged samples for each task.

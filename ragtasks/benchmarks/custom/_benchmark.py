@@ -25,7 +25,7 @@ from ragtasks.benchmarks.custom._folder import (
     rewrites_of,
 )
 from ragtasks.benchmarks.sources import Source
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, missing_path
+from ragtasks.errors import ConfigurationError, missing_path_error
 from ragtasks.files import SAMPLE_STATISTICS, listed_error
 from ragtasks.languages import settled
 from ragtasks.records import Contexts, Passage, Qrel, Setting
@@ -45,10 +45,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 def _checked(root: Path) -> Folder:
     """Return what a folder holds, read once for all that asks."""
     if not root.is_dir():
-        found, next_step = missing_path(root)
-        raise BenchmarkFileError(
-            "your own data", where=str(root), expected="a folder", found=found, next_step=next_step
-        )
+        raise missing_path_error("your own data", root, "a folder")
     folder, errors = read_folder(root)
     if errors:
         command = shlex.join(["ragtasks", "check", str(root)])

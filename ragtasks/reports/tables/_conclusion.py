@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from ragtasks.benchmarks import ROWS
 from ragtasks.metrics import Metric
 from ragtasks.reports.tables._losses import loss_sentence
 from ragtasks.reports.tables._repeats import anchor_lines, repeat_lines, verdict_lines
@@ -64,7 +63,7 @@ def conclusion(
     and coverage where it is below 1. Its legend says where the loss is and what went wrong most, then each thing to
     distrust, a line each. Of rows of one's own it is every score of a system, or no column of settings for several.
     """
-    is_own = evaluations[0].kind[0] == ROWS
+    is_own = evaluations[0].has_own_rows
     if is_own and len(evaluations) == 1:
         table = rows_table(evaluations[0])
         doubts = _distrust(evaluations, _rows_of(evaluations), {}, present, main)
@@ -198,7 +197,7 @@ def _rows_of(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswe
     The setting of rows of one's own is empty: they have none.
     """
     found = by_setting(sorted(evaluations, key=lambda item: is_baseline(item.model)))
-    return {("" if evaluations[0].kind[0] == ROWS else key[0], key[1]): rows for key, rows in found}
+    return {("" if evaluations[0].has_own_rows else key[0], key[1]): rows for key, rows in found}
 
 
 def _differences(
@@ -256,7 +255,7 @@ def _distrust(
         yield f"{unscored_sentence(evaluations[0], no_main)}, so {main} ranks."
     few = {key: f"{len(rows_of[key])} of {n}" for key, n in n_tasks.items() if n is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
-    is_listed = evaluations[0].kind[0] == ROWS and len(evaluations) == 1  # its table has every score's own count
+    is_listed = evaluations[0].has_own_rows and len(evaluations) == 1  # its table has every score's own count
     shown = {} if is_listed else rows_of
     unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in shown.items()}
     yield from _listed(
@@ -359,7 +358,7 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
 
     Where no response has the main score, a sentence below says so in the place of a coverage of 0.
     """
-    if evaluation.kind[0] == ROWS:
+    if evaluation.has_own_rows:
         return Section(f"Your rows: {evaluation.model}", {}, (rows_table(evaluation),))
     rows = evaluation.rows
     valued = {name for row in rows for name, value in row.values.items() if value is not None}

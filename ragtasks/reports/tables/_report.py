@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from ragtasks.benchmarks import ROWS
 from ragtasks.benchmarks.mtrag import RatedResponse
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import CITED_PRECISION, CITED_RECALL, RANKED_BY, SUPPORT_SCORES, Metric, ranking_score
@@ -112,7 +111,7 @@ def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
     for given in comparable_evaluations(evaluations):
         present = _present(given)
         note = empty_note(present.values()) if _has_empty(given) else ""
-        is_own = given[0].kind[0] == ROWS and len(given) == 1
+        is_own = given[0].has_own_rows and len(given) == 1
         table = rows_table(given[0]) if is_own else _overview_table(given, present, None, "By setting", note)
         if not is_own and (lacking := unscored_main(given, present)):
             table = replace(table, legend=(f"{unscored_sentence(given[0], lacking)}.",))
@@ -202,7 +201,7 @@ def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
 
 def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
     """Yield the settings side by side, on all their tasks and on those that all of them share (paper, Table 5)."""
-    is_own = evaluations[0].kind[0] == ROWS
+    is_own = evaluations[0].has_own_rows
     notes = [
         "" if is_own else missing_baselines(evaluations),
         empty_note(present.values()) if _has_empty(evaluations) else "",
@@ -224,7 +223,7 @@ def _has_empty(evaluations: Sequence[Evaluation]) -> bool:
 def _overview_table(
     evaluations: Sequence[Evaluation], present: Mapping[str, Metric], only: frozenset[str] | None, title: str, note: str
 ) -> Table:
-    is_own = evaluations[0].kind[0] == ROWS
+    is_own = evaluations[0].has_own_rows
     names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
     valued = [name for name in present if not (is_own and name == "coverage")]
     asked = [name for item in evaluations for name in requested_metrics(item.suite) if name in present]
@@ -293,7 +292,7 @@ def _by_dimension(evaluations: Sequence[Evaluation], metric: Metric, setting: st
     heads = ("dimension", "value", "n", *(model for model, *_ in chosen))
     splits = any(dimension == "passages" for dimension, *_ in lines)
     note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
-    inside = "" if evaluations[0].kind[0] == ROWS else f" in setting {setting}"
+    inside = "" if evaluations[0].has_own_rows else f" in setting {setting}"
     return Table(f"{metric.name}{inside}", heads, tuple(lines), note)
 
 

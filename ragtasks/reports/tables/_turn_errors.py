@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from ragtasks.benchmarks import ROWS
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import N_EXAMPLES
@@ -63,7 +62,7 @@ def turn_error_sentence(evaluations: Sequence[Evaluation]) -> str:
     setting = Setting.FULL_RAG.value if Setting.FULL_RAG in systems else list(systems)[-1]
     found = [text for model, rows in systems[setting].items() if (text := _most(model, rows))]
     more = f"; {len(found) - _MOST_MODELS} more models" if len(found) > _MOST_MODELS else ""
-    where = "" if evaluations[0].kind[0] == ROWS else f" ({setting})"
+    where = "" if evaluations[0].has_own_rows else f" ({setting})"
     return f"Went wrong most{where}: {'; '.join(found[:_MOST_MODELS])}{more}." if found else ""
 
 
