@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 # Scored responses, of this process or of results files: a table to print, rows to compute with.
 
 
-class _Printed:
+class _AsTables:
     """Prints as tables: Markdown in a terminal, HTML in a notebook."""
 
     def _sections(self) -> Sequence[Section]:
@@ -98,7 +98,7 @@ class _Printed:
 
 
 @dataclass(frozen=True, repr=False)
-class Results(_Printed):
+class Results(_AsTables):
     """Responses with their scores; printed, they are the report's first table."""
 
     evaluations: tuple[Evaluation, ...]
@@ -424,7 +424,7 @@ def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
         problems.append("none")
     if problems:
         first = next((row for row in records if isinstance(row, Mapping)), {})
-        step = "" if found.given else keys_step(ROW_KEYS.named(keys), first, 'score_rows(rows, keys="{}")')
+        step = "" if found.given else keys_step(ROW_KEYS.with_keys(keys), first, 'score_rows(rows, keys="{}")')
         raise ConfigurationError(
             "rows",
             where="of your own",
@@ -500,7 +500,7 @@ def _record(task_id: str, value: object) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, repr=False)
-class LoadedBenchmark(_Printed):
+class LoadedBenchmark(_AsTables):
     """A benchmark whose files were read; printed, it is a table of its tasks."""
 
     source: Benchmark
@@ -669,7 +669,7 @@ def retrieve(
 
 
 @dataclass(frozen=True, repr=False)
-class RunEvaluation(_Printed):
+class RunEvaluation(_AsTables):
     """A run judged; printed, it is a table of means with 95 % intervals over conversations."""
 
     name: str
@@ -817,7 +817,7 @@ def _conversation(query_id: str) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Differences(_Printed):
+class Differences(_AsTables):
     """What two systems, or two runs, differ by; printed, it is what `ragtasks compare` prints."""
 
     comparisons: Comparisons

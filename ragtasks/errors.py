@@ -136,11 +136,14 @@ def first_ones(items: Sequence[str], most: int, separator: str = ", ") -> str:
 def close_matches(name: str, known: Iterable[str]) -> str:
     """Return a hint with the known names nearest to `name` in any case, or with all of them if none is near."""
     names = sorted(set(known))
-    by_folded = {known_name.casefold(): known_name for known_name in names}
+    return near_names(name, names) or "known: " + (", ".join(names) or "none")
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known names nearest to `name` in any case; empty if none is near."""
+    by_folded = {known_name.casefold(): known_name for known_name in sorted(set(known))}
     near = [by_folded[found] for found in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
-    if near:
-        return "did you mean " + " or ".join(repr(match) for match in near) + "?"
-    return "known: " + (", ".join(names) or "none")
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def missing_path(path: Path) -> tuple[str, str]:

@@ -343,8 +343,8 @@ def html_of(sections: Sequence[Section]) -> str:
             for row in table.rows
         ]
         legend = Markup("<ul>{}</ul>").format(block("li", *table.legend)) if table.legend else ""
-        parts = (block("h4", table.title), block("p", table.note), Markup("<table>{}<tbody>{}</tbody></table>"))
-        return parts[0] + parts[1] + parts[2].format(heads, Markup("").join(lines)) + legend
+        rows = Markup("<table>{}<tbody>{}</tbody></table>").format(heads, Markup("").join(lines))
+        return block("h4", table.title) + block("p", table.note) + rows + legend
 
     pieces = []
     for section in sections:
@@ -372,7 +372,7 @@ def _markdown_section(section: Section) -> Iterator[str]:
     if section.sentence:
         yield from (markdown_text(section.sentence), "")
     if section.conclusion is not None:
-        table = _fitting(section.conclusion)
+        table = _narrow_table(section.conclusion)
         yield from _markdown_table(replace(table, note="", legend=()))
         yield from _markdown_table(replace(table, rows=()))
     if section.provenance:
@@ -385,7 +385,7 @@ def _markdown_section(section: Section) -> Iterator[str]:
 _WIDEST = 100  # characters
 
 
-def _fitting(table: Table) -> Table:
+def _narrow_table(table: Table) -> Table:
     """Return a table with the interval of its first score alone, where it would be wider than a screen."""
     if not table.rows or len(markdown_table(table.columns, table.rows)[0]) <= _WIDEST:
         return table

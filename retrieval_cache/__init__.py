@@ -22,7 +22,7 @@ from retrieval_cache.corpora.segmenting import (
     sentence_spans,
     sentence_windows,
 )
-from retrieval_cache.evaluation import exchanged, judge_files, query_rows, retrieval_section
+from retrieval_cache.evaluation import judge_files, query_rows, retrieval_section, wrong_order_error
 from retrieval_cache.pooling import pairs_of_benchmark, pairs_of_files
 from retrieval_cache.queries import (
     LLM_REWRITE,
@@ -94,7 +94,6 @@ __all__ = [
     "encoded",
     "encoder_tokenizer",
     "evaluate_runs",
-    "exchanged",
     "fallbacks_of",
     "has_judgements",
     "judge_files",
@@ -130,4 +129,5 @@ __all__ = [
     "statistics_of",
     "verify_run",
     "write_recipe",
+    "wrong_order_error",
 ]

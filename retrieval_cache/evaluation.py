@@ -115,12 +115,12 @@ def judge_files(
         judgements = [qrel for path in qrels for qrel in read_qrels(path)]
         runs = {path: read_run(path) for path in files}
     except RagtasksError as error:
-        raise exchanged(files, qrels) or error from error
+        raise wrong_order_error(files, qrels) or error from error
     data = ", ".join(path.name for path in qrels)
     return [judge(Ranking(path.name, runs[path]), judgements, None, data=data, metrics=metrics) for path in files]
 
 
-def exchanged(files: Sequence[Path], qrels: Sequence[Path]) -> ConfigurationError | None:
+def wrong_order_error(files: Sequence[Path], qrels: Sequence[Path]) -> ConfigurationError | None:
     """Return the error for runs that are given as judgements, or the other way round; None if no file is."""
     form_of = {path: trec_form(path) for path in (*files, *qrels)}
     runs = [str(path) for path, form in form_of.items() if form == "run"]

@@ -235,7 +235,9 @@ def _statistics_file(folder: Path, domain: str) -> Path:
 
 def _free_name(request: RunRequest, store: RunStore, key: str) -> str:
     """Return the name that the run will have; a default that other content has gets the start of the key behind it."""
-    wanted = request.name or _default_name(request)
+    wanted = request.name or default_run_name(
+        f"{request.make_retriever().name}.{request.queries.form}", request.benchmark
+    )
     if not run_folder(store.root, wanted).exists() or run_key(store.root, wanted) == key:
         return wanted
     if request.name is not None:
@@ -244,10 +246,6 @@ def _free_name(request: RunRequest, store: RunStore, key: str) -> str:
             f"`ragtasks results remove {wanted}`"
         )
     return f"{wanted}.{key[:8]}"
-
-
-def _default_name(request: RunRequest) -> str:
-    return default_run_name(f"{request.make_retriever().name}.{request.queries.form}", request.benchmark)
 
 
 def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:

@@ -156,16 +156,16 @@ def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]
         ) from error
 
 
-_LONGEST_MADE, _LONGEST_DATA = 50, 16  # characters of a default name; with a key behind it still a run's name
+_LONGEST_METHOD, _LONGEST_DATA = 50, 16  # characters of a default name, to which a key may be added
 
 
-def default_run_name(made: str, benchmark: Benchmark) -> str:
-    """Return the name of a run of a retriever and query form: both, and the data."""
-    return f"{_slug(made, _LONGEST_MADE) or 'run'}{_data_suffix(benchmark)}"
+def default_run_name(method: str, benchmark: Benchmark) -> str:
+    """Return the name of a run by default: retriever and query form (`method`), and the data."""
+    return f"{_slug(method, _LONGEST_METHOD) or 'run'}{_data_suffix(benchmark)}"
 
 
 def stored_name(store: Path, name: str, benchmark: Benchmark) -> str:
-    """Return the name of the stored run that is meant for a benchmark: its data may be left out of the name.
+    """Return the full name of a stored run of a benchmark, whose data may be left out of the given name.
 
     A run of exactly this name comes first, unless it was made for other data.
     """
@@ -178,7 +178,7 @@ def stored_name(store: Path, name: str, benchmark: Benchmark) -> str:
 
 
 def _data_suffix(benchmark: Benchmark) -> str:
-    """Return the data at the end of a name; the benchmark that every command takes by default goes without."""
+    """Return the part of a name for the data, which leaves out the default benchmark."""
     names = [benchmark.name] if benchmark.name != DEFAULT_BENCHMARK else []
     names += [benchmark.copy] if benchmark.copy else []
     names += [SAMPLE] if benchmark.is_sample else []

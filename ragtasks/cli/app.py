@@ -181,21 +181,16 @@ MOVED = {
 """Command -> its former options and commands -> what is typed instead; commands of other packages add theirs."""
 
 
-def _words(context: Any) -> str:
-    """Return the words of a command as users type them, without the program's name."""
-    return " ".join(context.command_path.split()[1:])
-
-
 def _refuse_moved(context: Any, arguments: Sequence[str], known: set[str]) -> None:
     """Raise where an unknown option of a command is a key of an evaluation that `--metadata` sets, or has moved."""
     from ragtasks.config import KEYS
 
-    command = _words(context)
+    command = " ".join(context.command_path.split()[1:])
     moved = (metadata_keys(*KEYS) if command in {"compare", "gate", "score"} else {}) | MOVED.get(command, {})
     for name in (argument.partition("=")[0] for argument in arguments):
         if name in moved.keys() - known:
-            former = f"no option {name}" if name.startswith("-") else f"no command {command} {name}".replace("  ", " ")
-            problem = ConfigurationError(f"{former}. Next step: {moved[name]}")
+            former = f"option {name}" if name.startswith("-") else " ".join(["command", *command.split(), name])
+            problem = ConfigurationError(f"no {former}. Next step: {moved[name]}")
             problem.exit_status = 2
             raise problem
 

@@ -119,7 +119,7 @@ def conclude(
         typer.echo(f"ragtasks: no conclusion: {error}", err=True)
         echo(*ending([]))
         return
-    echo(render([_concluded(one) if one.conclusion else one for one in sections], Format.MARKDOWN))
+    echo(render([_without_tables(one) if one.conclusion else one for one in sections], Format.MARKDOWN))
     echo(*ending(evaluations))
     if page is not None:
         _write_page(evaluations, sections, page, ())
@@ -141,10 +141,10 @@ def _opening(section: Section, n_added: int) -> Section:
     n_left = len(section.tables) - n_added
     rest = f"--full prints {n_left} more tables and all settings; --html page.html shows every conversation."
     conclusion = replace(section.conclusion, legend=(*section.conclusion.legend, rest))
-    return replace(_concluded(section), tables=section.tables[n_left:], conclusion=conclusion)
+    return replace(_without_tables(section), tables=section.tables[n_left:], conclusion=conclusion)
 
 
-def _concluded(section: Section) -> Section:
+def _without_tables(section: Section) -> Section:
     """Return a section without its tables, and with its provenance as one line."""
     from ragtasks.reports.tables import brief_provenance
 

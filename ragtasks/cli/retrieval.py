@@ -114,7 +114,7 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
 
     from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
-    from retrieval_cache import evaluate_runs, exchanged, judge_files, judge_runs, query_rows, retrieval_section
+    from retrieval_cache import evaluate_runs, judge_files, judge_runs, query_rows, retrieval_section, wrong_order_error
 
     # `--measures R@5 nDCG@10`: the shell hands the second on as a run, whose name never contains an `@`.
     further = [name for name in names if measures and "@" in name and not Path(name).exists()]
@@ -122,7 +122,7 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     # A comma or blank inside of brackets is the measure's own.
     given = (name for option in (*(measures or ()), *further) for name in re.split(r"[,\s]+(?![^(]*\))", option))
     metrics = list(dict.fromkeys(retrieval_metric(name) for name in given if name)) or RETRIEVAL_METRICS
-    if not qrels and (error := exchanged([Path(name) for name in names], [])):
+    if not qrels and (error := wrong_order_error([Path(name) for name in names], [])):
         raise error
     place = retrieval_place(benchmark, data)
     if not (qrels or measures or per_query):

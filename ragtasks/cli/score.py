@@ -88,9 +88,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
         if len(answers) > 1:
             raise ConfigurationError("score: an address is scored alone. Next step: leave the others out")
         if keys is not None:
-            raise ConfigurationError(
-                "--keys: is for files; what a reply contains is listed in docs/score-your-system.md"
-            )
+            raise ConfigurationError("--keys is for files; docs/score-your-system.md lists the keys of a reply")
         system, where = system_endpoint(answers[0], name or "rag-system", protocol), setting or Setting.FULL_RAG
         one = SystemInput(name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, where, system)
         _score_inputs(scoring, [one])

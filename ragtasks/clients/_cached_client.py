@@ -191,7 +191,7 @@ class _Call:
                     for key in self._earlier:
                         self._cache.end(key)
                 if isinstance(error, EndpointError):
-                    raise error.keeping(self._n_kept) from error
+                    raise error.with_replies(self._n_kept) from error
                 raise
             finally:
                 self._end(self._sending)

@@ -87,7 +87,7 @@ class Failure:
     cure: str = ""
     """The next step, where the failure shows one."""
     is_unknown: bool = False
-    """Whether the server knows the model, or the address, not."""
+    """Whether the server does not know the model or the address."""
     setting: str = ""
     """The setting that the server does not take, empty where it is not about one."""
     usage: CallUsage = field(default=CallUsage(), compare=False)
@@ -107,7 +107,7 @@ class EndpointError(JudgeError):
         """Return how it is made again in another process."""
         return EndpointError, self._given
 
-    def keeping(self, n_kept: int, what: str = "replies") -> EndpointError:
+    def with_replies(self, n_kept: int, what: str = "replies") -> EndpointError:
         """Return the error of a call whose replies are kept."""
         return EndpointError(*self._given[:3], n_kept, what)
 

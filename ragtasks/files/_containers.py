@@ -22,7 +22,7 @@ from ragtasks.files._json_lines import (
     LOOK_AT,
     Problems,
     bounded_lines,
-    opened,
+    open_unpacked,
     parse_json,
     read_whole,
 )
@@ -86,7 +86,7 @@ def first_row(path: Path) -> dict[str, Any]:
     try:
         rows = _other_rows(Problems(path, "rows", ""))
         if rows is None:
-            with opened(path) as stream:
+            with open_unpacked(path) as stream:
                 rows = [_parsed(line) for line in islice(bounded_lines(stream), _MOST_LINES)]
         return next((row for row in islice(rows, _MOST_LINES) if row and isinstance(row, dict)), {})
     except (OSError, ValueError, RuntimeError, csv.Error, RagtasksError):
@@ -107,7 +107,7 @@ def parquet_rows(
 
 def _other_rows(problems: Problems) -> Iterable[Any] | None:
     """Return the rows of a container other than JSON lines; None for those, and for what cannot be read."""
-    with opened(problems.path) as stream:
+    with open_unpacked(problems.path) as stream:
         begin = stream.peek(LOOK_AT)[:LOOK_AT].removeprefix(codecs.BOM_UTF8)
     if begin.startswith(PARQUET):
         return parquet_rows(problems.path)
@@ -169,7 +169,7 @@ def _from_columns(value: Any) -> list[dict[str, Any]] | None:
 
 def _is_one_line(path: Path) -> bool:
     try:
-        with opened(path) as stream:
+        with open_unpacked(path) as stream:
             return len([*islice((line for line in bounded_lines(stream) if line.strip()), 2)]) == 1
     except ValueError:  # a line without an end, which the reader of lines reports
         return False
@@ -197,7 +197,7 @@ def _delimiter(begin: bytes) -> str:
 def _table_rows(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table as texts by column; cells that the row does not have are left out."""
     csv.field_size_limit(LONGEST_LINE)
-    with opened(path) as stream:
+    with open_unpacked(path) as stream:
         lines = (line.decode("utf-8-sig") for line in bounded_lines(stream))
         for row in csv.DictReader(lines, delimiter=delimiter, strict=True):
             if None in row:
@@ -250,7 +250,7 @@ def _parsed(line: bytes) -> Any:
 
 def other_form(path: Path) -> tuple[str, str] | None:
     """Return the form of a file without any object, and the way to one that is read; None if it is unknown."""
-    with opened(path) as stream:
+    with open_unpacked(path) as stream:
         begin = stream.peek(LOOK_AT)
     if known := next((form for mark, form in _FORMS.items() if begin.startswith(mark)), None):
         return known
@@ -265,7 +265,7 @@ def _filled_lines(problems: Problems) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of each line that is not blank."""
     number = n_filled = 0
     try:
-        with opened(problems.path) as stream:
+        with open_unpacked(problems.path) as stream:
             for number, line in enumerate(bounded_lines(stream), start=1):
                 filled = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 if filled.strip():

@@ -91,8 +91,8 @@ class Problems:
 
     def empty(self, unit: str) -> BenchmarkFileError:
         """Return the one error of a file without any line or row."""
-        found = f"file: expected at least one {unit}, found no {unit}"
-        return listed_error(f"{self._what}: {self.path}", [found], "write the file again: it is empty")
+        self.add(0, f"at least one {unit}", f"no {unit}")
+        return listed_error(f"{self._what}: {self.path}", self.texts(), "write the file again: it is empty")
 
     def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
         """Return the one error of a file that is in no form that is read, in place of those by line."""
@@ -186,7 +186,7 @@ def _nan_as_null(text: bytes) -> bytes:
 def read_whole(problems: Problems) -> bytes:
     """Return the bytes of the file of `problems`, which holds more than white space."""
     try:
-        with opened(problems.path) as stream:
+        with open_unpacked(problems.path) as stream:
             blocks = islice(iter(partial(stream.read, _BLOCK), b""), MOST_WHOLE // _BLOCK + 1)
             content = b"".join(blocks).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
@@ -232,7 +232,7 @@ def broken_statistics(root: Path, expected: str, found: Exception) -> BenchmarkF
     return BenchmarkFileError(what, where=where, expected=expected, found=repr(found), next_step=step)
 
 
-def opened(path: Path) -> io.BufferedReader:
+def open_unpacked(path: Path) -> io.BufferedReader:
     """Open a file for reading bytes, unpacked if its first bytes are those of gzip or zstd."""
     stream: io.BufferedReader = io.BufferedReader(io.FileIO(path), LOOK_AT)
     begin = stream.peek(LOOK_AT)

@@ -30,7 +30,7 @@ from ragtasks.files._json_lines import (
     Problems,
     bounded_lines,
     first_of,
-    opened,
+    open_unpacked,
     read_whole,
 )
 from ragtasks.records import Contexts, Passage, Qrel, Setting, normalise_task_id
@@ -454,7 +454,7 @@ def _rises(scores: Iterable[float]) -> bool:
 def _lines_of(path: Path) -> list[str]:
     """Return the lines of a file of a run, without their ends."""
     try:
-        with opened(path) as stream:
+        with open_unpacked(path) as stream:
             return [line.decode("utf-8-sig") for lines in bounded_lines(stream) for line in lines.splitlines()]
     except OSError as error:
         raise Problems(path, "run", _FIX_LINES).unreadable(error) from error
@@ -601,7 +601,7 @@ def _has_rows(path: Path) -> bool:
     if not path.is_file():  # a pipe can be read only once
         return False
     try:
-        with opened(path) as stream:
+        with open_unpacked(path) as stream:
             begin = stream.peek(LOOK_AT).removeprefix(codecs.BOM_UTF8).lstrip()
     except OSError:  # reported by its reader
         return False
@@ -611,7 +611,7 @@ def _has_rows(path: Path) -> bool:
 def trec_form(path: Path) -> Literal["run", "qrels"] | None:
     """Return whether most of the first lines of a file fit a TREC run or judgements; None if neither."""
     try:
-        with opened(path) as stream:
+        with open_unpacked(path) as stream:
             content = stream.read(LOOK_AT)
     except OSError:
         return None

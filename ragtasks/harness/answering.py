@@ -130,7 +130,7 @@ class SavedAnswers:
             with progress_bars() as progress:
                 served.client.answer(asking.prompts(), progress, asking)
         except EndpointError as error:
-            kept = error.keeping(self._log.n_found if self._log is not None else 0, "answers")
+            kept = error.with_replies(self._log.n_found if self._log is not None else 0, "answers")
             raise ModelError(f"the model gives no more answers: {error.found}. Next step: {kept.next_step}") from error
         self._report(asking.came)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import ConfigurationError, near_names
 from ragtasks.harness.link import harness_tasks_folder
 from ragtasks.harness.tasks import own_names, task_folders
 
@@ -100,8 +100,7 @@ def unknown_task(name: str, known: Sequence[str]) -> ConfigurationError:
 
 def nearest(name: str, known: Sequence[str], otherwise: str) -> str:
     """Return a hint with the nearest known names, or with the list to read where none is near."""
-    hint = close_matches(name, known)
-    return hint if hint.startswith("did you mean") else f"see {otherwise}"
+    return near_names(name, known) or f"see {otherwise}"
 
 
 def _task_texts() -> Iterator[bytes]:

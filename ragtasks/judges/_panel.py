@@ -232,7 +232,7 @@ class _JudgeRun:
                 self._ask(sorted(waiting, key=_PendingQuestion.text))
         except EndpointError as error:
             n_kept = self.usage.n_asked + self.usage.n_cached - self.usage.n_failed
-            self.lost, self.next_step = error.found, error.keeping(n_kept).next_step
+            self.lost, self.next_step = error.found, error.with_replies(n_kept).next_step
         except RagtasksError as error:
             # Also a cache that cannot be written: going on would pay for replies that nobody keeps.
             self.lost = str(error)

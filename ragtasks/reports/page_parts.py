@@ -187,7 +187,7 @@ def _support(row: ScoredAnswer) -> list[list[Any]]:
         return []
     rows: list[list[Any]] = []
     sentences = GroundedAnswer(answer, passages, row.task.messages).sentences
-    for one in _answering(sentences, row) if row.idk == IdkVerdict.PARTIAL else sentences:
+    for one in _without_refusal(sentences, row) if row.idk == IdkVerdict.PARTIAL else sentences:
         best = [one.best.passage, one.best.span.start, one.best.span.end] if one.best else None
         share = None if one.share_with_conversation is None else round(100 * one.share_with_conversation)
         known = set(one.from_conversation)
@@ -197,7 +197,7 @@ def _support(row: ScoredAnswer) -> list[list[Any]]:
     return rows
 
 
-def _answering(sentences: Sequence[GroundedSentence], row: ScoredAnswer) -> Iterator[GroundedSentence]:
+def _without_refusal(sentences: Sequence[GroundedSentence], row: ScoredAnswer) -> Iterator[GroundedSentence]:
     """Yield the sentences of a partial refusal but the one that refuses, which the reason of the detector quotes."""
     refusal = " ".join(_WORD.findall(row.idk_reason.partition(": ")[2].lower()))
     for one in sentences:

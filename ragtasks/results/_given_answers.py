@@ -25,7 +25,7 @@ from ragtasks.benchmarks import (
     trajectory_row,
 )
 from ragtasks.config import EvaluationConfig
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, close_matches
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, near_names
 from ragtasks.files import (
     OFFICIAL,
     USAGE_KEYS,
@@ -231,8 +231,8 @@ class AnswerRow:
         self._null = [key for key in keys.all_of("answer") if key in row and is_null(row[key])]
         self.values: dict[str, Any] = {}
         for name in keys.names:
-            if found := keys.present(row, name):
-                self.values[name] = _without_cell(name, found[0], plain(value_under(row, found[0])))
+            if found := keys.keys_in(row, name):
+                self.values[name] = _from_cell(name, found[0], plain(value_under(row, found[0])))
 
     def note(self, expected: str, found: object) -> None:
         """Note an error of the record."""
@@ -292,7 +292,7 @@ def plain(value: Any) -> Any:
     return as_list() if callable(as_list) else value
 
 
-def _without_cell(name: str, key: str, value: Any) -> Any:
+def _from_cell(name: str, key: str, value: Any) -> Any:
     """Return the list or the number that a cell of a table contains as text; any other value as it is."""
     if not isinstance(value, str):
         return value
@@ -313,7 +313,7 @@ class AnswerReader:
         self, benchmark: Benchmark, note: Note, place: str = "line", keys: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """Begin; `keys` are those that a user names."""
-        self._keys = ANSWER_KEYS.named(keys)
+        self._keys = ANSWER_KEYS.with_keys(keys)
         self._label, self._note, self._place = benchmark.label, note, place
         self._is_sample = benchmark.is_sample
         self._ids = _spellings(benchmark)
@@ -379,8 +379,8 @@ class AnswerReader:
         self._n_hints += 1
         if not isinstance(written, str) or self._n_hints > _MOST_HINTS:
             return ""
-        hint = close_matches(written, self._task_ids)
-        return f" ({hint})" if hint.startswith("did") else ""
+        hint = near_names(written, self._task_ids)
+        return f" ({hint})" if hint else ""
 
 
 def _benchmarks_with(ids: Collection[str], data: Path | None) -> list[Benchmark]:
@@ -412,8 +412,8 @@ def read_answers(
     if not given:
         first = first_row(file)
         call = f"ragtasks score {file} --benchmark {benchmark.name} --keys {{}}"
-        problems.next_step = keys_step(ANSWER_KEYS.named(keys), first, call) or _NEXT_STEP
-        if first and not ROW_KEYS.named(keys).missing(first):
+        problems.next_step = keys_step(ANSWER_KEYS.with_keys(keys), first, call) or _NEXT_STEP
+        if first and not ROW_KEYS.with_keys(keys).missing(first):
             problems.next_step = f"leave --benchmark out for rows of your own: `ragtasks score {file}`"
     problems.raise_if_any()
     return given

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, rows_benchmark, with_languages
-from ragtasks.errors import close_matches
+from ragtasks.errors import near_names
 from ragtasks.files import Problems, first_row, json_lines
 from ragtasks.metrics import answer_text
 from ragtasks.records import OTHER_LABELS, Answerability, Contexts, Message, Role, Setting, Task
@@ -69,8 +69,8 @@ class OwnRows:
         known = [key for name in ROW_KEYS.names for key in ROW_KEYS.all_of(name) if key != "currency"]
         named = []
         for key, n in self.unread.items():
-            hint = "" if key in known else close_matches(key, known)
-            named.append(f"{key} ({n} rows{f'; {hint}' if hint.startswith('did') else ''})")
+            hint = "" if key in known else near_names(key, known)
+            named.append(f"{key} ({n} rows{'; ' * bool(hint)}{hint})")
         return f"not read: {', '.join(named)}" if named else ""
 
 
@@ -86,9 +86,9 @@ def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
         problems.raise_if_any()
     if first is None or is_own_row(first, keys):
         return first is not None
-    if ANSWER_KEYS.named(keys).missing(first):
+    if ANSWER_KEYS.with_keys(keys).missing(first):
         table = ANSWER_KEYS if "<::>" in str(first.get("id")) else ROW_KEYS
-        problems.next_step = keys_step(table.named(keys), first, _call(file)) or _NEXT_STEP
+        problems.next_step = keys_step(table.with_keys(keys), first, _call(file)) or _NEXT_STEP
         expected = "a `question` or `messages` (rows of your own), or `id` and `answer` (to the tasks of a benchmark)"
         problems.add(number, expected, sorted(first)[:10])
         problems.raise_if_any()
@@ -103,7 +103,7 @@ def is_own_row(row: Mapping[str, Any], keys: Mapping[str, str] = _NO_KEYS) -> bo
     is_task = any("<::>" in str(row.get(key)) for key in ("id", "task_id"))
     is_exported = "messages" in row and "<::>" in str(row.get("id"))
     is_prediction = "task_id" in row and ("predictions" in row or isinstance(row.get("input"), list))
-    table = ROW_KEYS.named(keys)
+    table = ROW_KEYS.with_keys(keys)
     asked = [key for name in _QUESTIONS for key in (table.names[name] if is_task else table.all_of(name))]
     is_asked = any(value_under(row, key) is not None for key in asked)
     return is_asked and not is_exported and ("question" in keys or not is_prediction)
@@ -119,14 +119,14 @@ def read_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
 
     rows = own_rows(json_lines(problems), problems.add, keys)
     if not rows.given:
-        problems.next_step = keys_step(ROW_KEYS.named(keys), first_row(file), _call(file)) or _NEXT_STEP
+        problems.next_step = keys_step(ROW_KEYS.with_keys(keys), first_row(file), _call(file)) or _NEXT_STEP
     problems.raise_if_any()
     return rows
 
 
 def own_rows(numbered: Iterable[tuple[int, object]], note: Note, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
     """Return rows as records; errors of a row are noted, and the row is left out. `keys` are those a user names."""
-    reader = _Reader(note, ROW_KEYS.named(keys))
+    reader = _Reader(note, ROW_KEYS.with_keys(keys))
     for number, row in numbered:
         if isinstance(row, Mapping):
             reader.read(number, row)
@@ -192,7 +192,7 @@ class _Row(AnswerRow):
         self.name = self.text("id") or self.name
         self.unread = keys.unread(row)
         for name in keys.names:
-            found = [f"`{key}`" for key in keys.present(row, name)]
+            found = [f"`{key}`" for key in keys.keys_in(row, name)]
             if len(found) > 1:
                 self.note(f"one of {' and '.join(found)}: they mean the same", "both")
 

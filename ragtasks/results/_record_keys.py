@@ -35,7 +35,7 @@ class RecordKeys:
     """Value -> keys that other records use for something else: read only if none of `names` has the value."""
     required: tuple[str, ...] = ("answer",)
 
-    def named(self, keys: Mapping[str, str]) -> RecordKeys:
+    def with_keys(self, keys: Mapping[str, str]) -> RecordKeys:
         """Return the table with the keys that a user names for some values, in place of the known ones; `-` is none."""
         fallback = {name: known for name, known in self.fallback.items() if name not in keys}
         return replace(
@@ -48,16 +48,16 @@ class RecordKeys:
         """Return every key of a value, the most certain first."""
         return *self.names[name], *self.fallback.get(name, ())
 
-    def present(self, row: Mapping[str, Any], name: str) -> list[str]:
+    def keys_in(self, row: Mapping[str, Any], name: str) -> list[str]:
         """Return the keys under which a record has a value."""
         known = [key for key in self.names[name] if _has_value(row, key, name)]
         others = [key for key in self.fallback.get(name, ()) if _has_value(row, key, name)]
         meant = [key for key in others if name in self.required or not isinstance(row.get(key), (bool, Mapping))]
-        return known or [key for key in meant if not _is_ideal(row, key)][:1]
+        return known or [key for key in meant if _IDEAL.get(key) not in row][:1]
 
     def unread(self, row: Mapping[str, Any]) -> list[str]:
         """Return the keys of a record that have a value and are not read."""
-        used = {key for name in self.names for key in (*self.names[name], *self.present(row, name))}
+        used = {key for name in self.names for key in (*self.names[name], *self.keys_in(row, name))}
         heads = {key.partition(".")[0] for key in used if key not in row}
         return [key for key in map(str, row) if key not in used and key not in heads and not is_null(row.get(key))]
 
@@ -75,13 +75,13 @@ class RecordKeys:
         unread = self.unread(row)
         return {key: value for key, value in _leaves(row) if "." in key or key in unread}
 
-    def suggested(self, row: Mapping[str, Any]) -> dict[str, str]:
+    def suggestions(self, row: Mapping[str, Any]) -> dict[str, str]:
         """Return value -> the key that a user may mean, for the missing ones and for further ones that look like it."""
         unread = self.unread_leaves(row)
         texts = [key for key in unread if isinstance(unread[key], str) and not _NO_ANSWERS.search(_last_part(key))]
         found: dict[str, str] = {}
         missing = self.missing(row)
-        optional = [name for name in _OPTIONAL if name in self.names and not self.present(row, name)]
+        optional = [name for name in _OPTIONAL if name in self.names and not self.keys_in(row, name)]
         for name in (*missing, *optional):
             free = [key for key in unread if key not in found.values()]
             likely = [key for key in free if _last_part(key) in self.all_of(name)]
@@ -115,7 +115,7 @@ _OTHERS = {  # RAGChecker, Azure's evaluator, the first ragas, TruLens, LangChai
     "id": ("query_id",),
 }
 _IDEAL = {"context": "actual_output"}
-"""Key -> a key next to which it means something else: deepeval's `context` is the right one, which no answer had."""
+"""Key -> a key next to which it means something else: deepeval's `context` is the reference, not what was retrieved."""
 
 JOINED = {"retrieval_context": "|"}
 """Key -> what separates the texts of a list that is one text: deepeval writes CSV so."""
@@ -156,12 +156,12 @@ def named_keys(given: str | Mapping[str, str]) -> dict[str, str]:
 
 
 def keys_step(table: RecordKeys, row: Mapping[str, Any], call: str) -> str:
-    """Return the next step if no key of a required value is known: the line to type; empty if all are known."""
+    """Return the next step if the key of a required value is unknown: the line to type; empty if all are known."""
     missing, found = table.missing(row), [key for key, _ in _leaves(row)]
     if not missing or not table.unread_leaves(row):
         return ""
     more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    suggested = {**dict.fromkeys(missing, "KEY"), **table.suggested(row)}
+    suggested = {**dict.fromkeys(missing, "KEY"), **table.suggestions(row)}
     line = ",".join(f"{name}={key}" for name, key in suggested.items())
     return f"name the keys, such as `{call.format(line)}`; keys found: {', '.join(found[:_MOST_NAMED])}{more}"
 
@@ -172,12 +172,10 @@ def value_under(row: Mapping[str, Any], key: str) -> Any:
         return row[key]
     value: Any = row
     for part in key.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(part)
+        if isinstance(value, list):
+            value = value[int(part)] if part.isdecimal() and int(part) < len(value) else None
         else:
-            value = (
-                value[int(part)] if isinstance(value, list) and part.isdecimal() and int(part) < len(value) else None
-            )
+            value = value.get(part) if isinstance(value, Mapping) else None
     return value
 
 
@@ -190,10 +188,6 @@ def _has_value(row: Mapping[str, Any], key: str, name: str) -> bool:
     """Return whether there is a value; an empty cell of a table is none, unless it is the answer."""
     value = value_under(row, key)
     return not is_null(value) and (name == "answer" or not (isinstance(value, str) and not value))
-
-
-def _is_ideal(row: Mapping[str, Any], key: str) -> bool:
-    return _IDEAL.get(key) in row
 
 
 def _leaves(row: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:

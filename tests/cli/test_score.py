@@ -283,7 +283,7 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
         (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name is for one file"),
         (["."], "Next step: ragtasks score . --output again"),
         ([".", "--output", "again", "--keys", "answer=a"], "Next step: ragtasks score . --output again"),
-        (["http://127.0.0.1:1", "--keys", "answer=a"], "--keys: is for files"),
+        (["http://127.0.0.1:1", "--keys", "answer=a"], "--keys is for files"),
         (["mine.jsonl", "--keys", "anwser=a"], "did you mean 'answer'?"),
         (["mine.jsonl", "--metadata", "nuggets=x"], "unknown option: 'nuggets'"),
         (["nowhere.jsonl"], "nowhere.jsonl"),

@@ -283,7 +283,7 @@ def test_a_long_wait_is_told_in_seconds() -> None:
 
 
 def test_the_end_of_an_endpoint_is_handed_to_another_process() -> None:
-    error_made = EndpointError("m at http://x", "no connection", "start the server").keeping(12, "answers")
+    error_made = EndpointError("m at http://x", "no connection", "start the server").with_replies(12, "answers")
     again = pickle.loads(pickle.dumps(error_made))
     assert (str(again), again.next_step) == (
         str(error_made),

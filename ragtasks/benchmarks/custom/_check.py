@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ragtasks.benchmarks._bm25 import BUILT_IN_RUN
 from ragtasks.benchmarks.custom._folder import FILES, QRELS, RETRIEVED, Folder, read_folder, rewrites_of
-from ragtasks.errors import close_matches
+from ragtasks.errors import near_names
 from ragtasks.files import SAMPLE_STATISTICS
 from ragtasks.records import Answerability
 from ragtasks.tables import markdown_table
@@ -75,8 +75,8 @@ def _unread(root: Path) -> Iterator[str]:
     names = sorted(path.name for path in root.glob("[!.]*") if path.is_file())
     for name in names:
         if name not in (*FILES, SAMPLE_STATISTICS):
-            near = close_matches(name, FILES)
-            yield f"not read: {name}{f' ({near})' if near.startswith('did') else ''}"
+            near = near_names(name, FILES)
+            yield f"not read: {name}{f' ({near})' if near else ''}"
 
 
 def _next_steps(folder: Folder) -> Iterator[str]:

@@ -25,7 +25,7 @@ from pydantic import (
 
 from ragtasks.benchmarks._definition import with_languages
 from ragtasks.benchmarks._fields import Fields, Text, checked, matching, once, text_lines, typed_lines
-from ragtasks.errors import BenchmarkFileError, close_matches, first_ones
+from ragtasks.errors import BenchmarkFileError, close_matches, first_ones, near_names
 from ragtasks.files import Misfit, Problems, RunLine, qrel_lines, run_lines, run_of_lines
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Setting, Task, normalise_task_id, task_id
 
@@ -151,8 +151,8 @@ class Corpus:
     def misfit(self, passage_id: str, domain: str) -> tuple[str, str] | None:
         """Return (expected, found) if a task of a domain cannot have a passage."""
         if passage_id not in self.passages:
-            near = close_matches(passage_id, self.passages) if len(self.passages) < _MANY else ""
-            hint = f": {near}" if near.startswith("did") else ""
+            near = near_names(passage_id, self.passages) if len(self.passages) < _MANY else ""
+            hint = f": {near}" if near else ""
             return f"a passage of {PASSAGES}", f"no passage {passage_id!r}{hint}"
         if self.domains[passage_id] == domain:
             return None
@@ -262,8 +262,7 @@ class _Files:
             self._notes.append(f"{PASSAGES}: {len(blank)} left out, without text: {first_ones(blank, _MOST_NAMED)}")
         if unread:
             known = {*_PassageRow.model_fields, *_PASSAGE_IDS}
-            hints = {key: close_matches(key, known) for key in unread}
-            named = [f"{key} ({hint})" if hint.startswith("did") else key for key, hint in hints.items()]
+            named = [f"{key} ({hint})" if (hint := near_names(key, known)) else key for key in unread]
             self._notes.append(f"{PASSAGES}: keys that are not read: {first_ones(named, _MOST_NAMED)}")
 
     def _read_tasks(self, problems: Problems) -> tuple[Task, ...]:
@@ -349,8 +348,8 @@ class _Files:
         except ValueError:
             task = None
         if task is None:
-            near = close_matches(row.query_id, tasks) if tasks else ""
-            hint = f": {near}" if near.startswith("did") else ""
+            near = near_names(row.query_id, tasks)
+            hint = f": {near}" if near else ""
             problems.add(line, "a conversation id, '<::>' and a turn", f"no task {row.query_id!r}{hint}")
         elif self._is_good(PASSAGES) and (misfit := self._corpus.misfit(row.passage_id, task.domain)):
             problems.add(line, *misfit, task.task_id)
