@@ -50,10 +50,11 @@ class RecordKeys:
 
     def keys_in(self, row: Mapping[str, Any], name: str) -> list[str]:
         """Return the keys under which a record has a value."""
-        known = [key for key in self.names[name] if _has_value(row, key, name)]
+        if known := [key for key in self.names[name] if _has_value(row, key, name)]:
+            return known
         others = [key for key in self.fallback.get(name, ()) if _has_value(row, key, name)]
         meant = [key for key in others if name in self.required or not isinstance(row.get(key), (bool, Mapping))]
-        return known or [key for key in meant if _IDEAL.get(key) not in row][:1]
+        return [key for key in meant if _IDEAL.get(key) not in row][:1]
 
     def unread(self, row: Mapping[str, Any]) -> list[str]:
         """Return the keys of a record that have a value and are not read."""
@@ -168,8 +169,8 @@ def keys_step(table: RecordKeys, row: Mapping[str, Any], call: str) -> str:
 
 def value_under(row: Mapping[str, Any], key: str) -> Any:
     """Return the value under a key; dots lead into objects and lists, such as `choices.0.text`. None if missing."""
-    if key in row:
-        return row[key]
+    if key in row or "." not in key:
+        return row.get(key)
     value: Any = row
     for part in key.split("."):
         if isinstance(value, list):
