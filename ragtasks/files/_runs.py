@@ -8,6 +8,7 @@ compared and handed in without ragtasks.
 from __future__ import annotations
 
 import codecs
+import csv
 import hashlib
 import math
 import re
@@ -354,7 +355,7 @@ def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterat
     any_form = frozenset(forms)
     lines = list(lines)
     if all("," in text and not _BLANKS.search(text.strip()) for _, text in lines):
-        lines = [(number, text.replace(",", "\t")) for number, text in lines]
+        lines = [(number, "\t".join(next(csv.reader([text.strip()])))) for number, text in lines]
     rows = [(number, text, [cell.strip() for cell in text.rstrip().split("\t")]) for number, text in lines]
     has_tabs = bool(rows) and "\t" in rows[0][1] and bool(_HEADER.fullmatch(rows[0][1]))
     is_tabbed = has_tabs or all(len(tabbed) in any_form or tabbed == [""] for *_, tabbed in rows)

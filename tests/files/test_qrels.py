@@ -29,6 +29,7 @@ def test_both_formats_are_read(tmp_path: Path, text: str) -> None:
         '{"query-id": "q", "corpus-id": "a", "score": 1}\n{"query-id": "q", "corpus-id": "b", "score": -1.0}\n',
         "q 0 a 1.0\nq 0 b -1.0\n",
         "query-id,corpus-id,score\nq,a,1\nq,b,-1\n",
+        '"q","a",1\n"q","b",-1\n',
     ],
 )
 def test_json_compressed_files_and_whole_numbers_with_a_point_are_read(
