@@ -79,7 +79,7 @@ def clear_error(what: str, *, where: str, expected: str, found: str, next_step: 
 
 def one_line(error: Exception | str) -> str:
     """Return an error as one line without secrets: what, where, expected and found, then the next step."""
-    lines = [line.strip() for line in masked_text(str(error)).splitlines() if line.strip()]
+    lines = [line.strip().removesuffix(".") for line in masked_text(str(error)).splitlines() if line.strip()]
     text = "; ".join(lines).replace("; next step: ", ". Next step: ").replace("; expected: did you", "; did you")
     text = text.replace("; expected: ", "; expected ").replace("?; found: ", "?; found ")
     return text.replace("; found: ", ", found ")

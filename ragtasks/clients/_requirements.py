@@ -104,8 +104,10 @@ def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
 
 def no_reply(where: str, why: str) -> str:
     """Return that a server did not reply to a short question, with the next step."""
-    step = ". Next step: see the server's log, or correct address, model or key (docs/endpoints.md)"
-    return f"{where}: {why}" + step * ("Next step: " not in why)
+    if "Next step: " in why:
+        return f"{where}: {why}"
+    step = "see the server's log, or correct address, model or key (docs/endpoints.md)"
+    return f"{where}: {why.rstrip('.')}. Next step: {step}"
 
 
 def listed_models(base_url: str, headers: Mapping[str, str], seconds: float) -> list[Any]:

@@ -76,14 +76,14 @@ def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column],
     groups = comparable_evaluations(evaluations)
     first, *others = [one for alike in groups for one in alike]
     settings = {one.model: list(dict.fromkeys(row.setting for row in one.rows)) for one in (first, *others)}
-    names = " and ".join(f"{model} ({', '.join(found)})" for model, found in settings.items())
+    named = {model: "" if first.has_own_rows else f" ({', '.join(found)})" for model, found in settings.items()}
+    names = " and ".join(f"{model}{found}" for model, found in named.items())
     if not others and len(settings[first.model]) > 1:
         problem, step = f"only one model, {names}", "add --by setting, or name results of another model too"
     elif not others:
-        problem, step = (
-            f"only one result, {names}",
-            f"name another on {first.kind[0]}; `ragtasks results list` lists all",
-        )
+        on = "" if first.has_own_rows else f" on {first.kind[0]}"
+        problem = f"only one result, {names}"
+        step = f"name results of another system{on} too; `ragtasks results list` lists all"
     elif len(groups) == 1 and by == MODEL:
         problem, step = f"no setting in common: {names}", "evaluate both in one setting"
     elif len(groups) == 1:
@@ -94,7 +94,7 @@ def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column],
         differing = next(name for name in {**fields[0], **fields[1]} if fields[0].get(name) != fields[1].get(name))
         values = " and ".join(found.get(differing, "none") for found in fields)
         problem, step = f"{first.model} and {second.model} differ in {differing}: {values}", _CURES[differing]
-        if (first.suite, differing) == ("rows", "data revision"):
+        if first.has_own_rows and differing == "data revision":
             problem = f"the rows of {first.model} and {second.model} differ in their questions, ids or references"
             step = "score the answers of both to the same questions, with the same `id`s"
     raise ConfigurationError(f"nothing to compare: {problem}. Next step: {step}")
