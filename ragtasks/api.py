@@ -829,7 +829,7 @@ class Differences(_AsTables):
 
     @property
     def pairs(self) -> tuple[Comparison, ...]:
-        """One a metric and setting: `difference` (second less first, with `low` and `high`), `p`, `adjusted_p`."""
+        """One a metric and setting: `difference` (second minus first, with `low` and `high`), `p`, `adjusted_p`."""
         return self.comparisons.pairs
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ _END_CHARACTERS = 500  # where the next step stands
 
 
 HELP_ALL = "--help-all"
-"""Lists the options too that are declared with `hidden=True`, which a first hour does not need."""
+"""Option that prints every option, also those that are declared with `hidden=True`."""
 
 
 class _TwoScreens:
@@ -38,14 +38,14 @@ class _TwoScreens:
         return ["--help", "-h", HELP_ALL] if ctx.help_option_names else []
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the option of the help, which is on no screen: its reader has found it."""
+        """Return the option of the help, which the help does not list."""
         option = super().get_help_option(ctx)  # type: ignore[misc]
         if option is not None:
             option.hidden = True
         return option
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the options of the first screen, or all of them."""
+        """Print the help with the options of the first screen, or with all of them."""
         shown: Any = copy.copy(self)
         n_hidden = sum(option.hidden for option in shown.params)
         if ctx.meta.get(HELP_ALL):

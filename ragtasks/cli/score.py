@@ -92,7 +92,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
         system, where = system_endpoint(answers[0], name or "rag-system", protocol), setting or Setting.FULL_RAG
         one = SystemInput(name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, where, system)
         _score_inputs(scoring, [one])
-    elif any(map(_is_saved, _required(paths))):
+    elif any(map(_is_saved, _require_answers(paths))):
         if output is None or name is not None or keys is not None:
             command = shlex.join(["ragtasks", "score", *answers, "--output", "again"])
             raise ConfigurationError(
@@ -104,7 +104,8 @@ def score(  # noqa: PLR0917 (one parameter an option)
         _score_inputs(scoring, inputs)
 
 
-def _required(paths: Sequence[Path]) -> Sequence[Path]:
+def _require_answers(paths: Sequence[Path]) -> Sequence[Path]:
+    """Return the paths; refuse one that contains no answers, with the command for what it contains."""
     for path in paths:
         if not path.exists():
             raise _no_answers(path, *missing_path(path))

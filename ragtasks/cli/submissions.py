@@ -53,10 +53,10 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
     input_file: INPUT = None,
     limit_contexts: Annotated[
-        int, typer.Option(help="Contexts of a task.", hidden=True, rich_help_panel=_MTRAGEVAL)
+        int, typer.Option(help="Contexts of a task, 10 at most.", hidden=True, rich_help_panel=_MTRAGEVAL)
     ] = 10,
     allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Submit without some answers.", rich_help_panel=_MTRAGEVAL)
+        bool, typer.Option("--allow-missing", help="Submit missing tasks as empty.", rich_help_panel=_MTRAGEVAL)
     ] = False,
     documents: DOCUMENTS = True,
     run_id: Annotated[str | None, typer.Option(help="Name of the run.", rich_help_panel=_TREC)] = None,

@@ -163,7 +163,7 @@ def read_completion(body: bytes) -> Reply:
 
 
 def missing_in(body: Any, error: Exception) -> str:
-    """Return the field that a body lacks, as an error names it, and its message or its fields."""
+    """Return the missing field that a `KeyError` names, and the body's message or fields; the text of other errors."""
     if not isinstance(error, KeyError):
         return str(error)[:_MAX_CHARACTERS]
     found = server_words(body) or ", ".join(body) or "nothing"

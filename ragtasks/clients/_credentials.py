@@ -44,10 +44,10 @@ class Credentials:
     checks_certificate: bool = True
     """Whether the server's certificate must be valid."""
     source: str = ""
-    """The variable or option that contains the key, or would."""
+    """The variable or option of the key, set or not."""
 
     def key_note(self) -> tuple[str, str]:
-        """Return whether a key is sent, and what to do where the server does not accept that."""
+        """Return whether a key is sent, and the next step if the server refuses the request."""
         if self.key or any(value.rpartition(" ")[2] for value in self.headers.values()):
             return f"the key in {self.source or 'the headers'} was sent", f"correct {self.source or 'the headers'}"
         if self.source:

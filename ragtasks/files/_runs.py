@@ -538,8 +538,8 @@ class _Scored:
 def read_run(path: Path) -> FileRun:
     """Return the run in a TREC file or in rows (see above), task ids in the one form in use.
 
-    What the file is, is detected from its content; it may be compressed. The ranking is by score, as everywhere: ranks
-    and order that contradict the scores are noted in `reordered`.
+    The format is detected from the content, and the file may be compressed. Passages are ranked by score: queries whose
+    ranks or order contradict the scores are listed in `reordered`.
     """
     if _has_rows(path):
         return _run_of_rows(path)

@@ -218,7 +218,7 @@ class Drift:
     after: str
     """When the second was."""
     difference: Estimate
-    """Mean of second less first, over the anchors that both have a verdict on."""
+    """Mean of second minus first, over the anchors that both have a verdict on."""
     p: float | None
     """Two-sided, of no drift, corrected by Holm over the rubrics; None where nothing can be tested."""
 

@@ -1,4 +1,4 @@
-"""What a command says at its end: the values of a scored system, which of several is better, how the work went."""
+"""The end of a command's output: the values of a scored system, which of several is better, duration and failures."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _WITHOUT_REQUEST = {outcome.value for outcome in UNASKED}
 
 
 def work_lines(evaluations: Sequence[Evaluation], seconds: float) -> Iterator[str]:
-    """Yield the duration, the requests with the failed ones, and the tokens where somebody counted them."""
+    """Yield the duration, the number of requests and of failures, and the tokens if they were counted."""
     rows = [row for item in evaluations for row in item.rows]
     n_failed = sum(bool(row.response.no_answer) for row in rows)
     outcomes = [item.get("outcome") for row in rows for item in row.verdicts]

@@ -683,7 +683,7 @@ def _pairs(columns: Sequence[Column], baseline: str | None) -> Iterator[tuple[Co
 
 
 def _gaps_of(first: Column, second: Column) -> dict[str, float | None]:
-    """Return shared item -> second less first, None where one is unscored."""
+    """Return shared item -> second minus first, None where one is unscored."""
     pairs = {item: (value, second.values[item]) for item, value in first.values.items() if item in second.values}
     return {item: None if a is None or b is None else b - a for item, (a, b) in pairs.items()}
 

@@ -219,7 +219,7 @@ def _differences(
             pairs += compare_columns(columns, best).pairs
             n_more += pairs_without_best(len(columns))
     adjusted = zip(pairs, holm([pair.p for pair in pairs], n_more), strict=True)
-    # The best is the first of a pair, and differences are second less first.
+    # The best is the first of a pair, and differences are second minus first.
     return bests, {(pair.first.group, pair.second.name): (pair.difference, p) for pair, p in adjusted}
 
 
@@ -286,13 +286,13 @@ def doubt_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def doubts_and_remarks(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield reasons to distrust answers or verdicts, then how they were made otherwise than usual."""
+    """Yield the reasons to distrust answers or verdicts, then the remarks."""
     yield from doubt_lines(evaluations)
     yield from remark_lines(evaluations)
 
 
 def remark_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a sentence for each way in which answers or verdicts were made otherwise than usual."""
+    """Yield the remarks on repeated judging and injected passages, a sentence each."""
     yield from repeat_lines(evaluations)
     saw = {
         key: [value for row in rows if (value := row.values.get(FOLLOWED)) is not None]

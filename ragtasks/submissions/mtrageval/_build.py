@@ -115,7 +115,7 @@ def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
         (
             len(left_out),
             "conversational and not answered, submitted empty, as the track's checker allows. "
-            f"To answer them as well: {_again(request.task, benchmark)}",
+            f"To answer them as well: {_run_command(request.task, benchmark)}",
         ),
     )
     sample = [f"{benchmark.label}: not benchmark scores, and nothing to hand in"] if benchmark.is_sample else []
@@ -164,7 +164,7 @@ def _left_out(missing: Sequence[str], request: Submission, benchmark: Benchmark)
     return found if request.results is not None and request.task is not SubmissionTask.A else []
 
 
-def _again(task: SubmissionTask, benchmark: Benchmark) -> str:
+def _run_command(task: SubmissionTask, benchmark: Benchmark) -> str:
     """Return the command that answers every task of a submission."""
     option = SubmissionTask.B if task is SubmissionTask.B else SubmissionTask.C
     where = f"--tasks {benchmark.name}_{_SETTINGS[task].value}{_data_option(benchmark)}"
@@ -178,13 +178,13 @@ def _data_option(benchmark: Benchmark) -> str:
 def _naming(missing: Sequence[str], request: Submission, benchmark: Benchmark) -> ConfigurationError:
     is_ranking = request.task is SubmissionTask.A
     retrieve = f"ragtasks retrieve --retriever bm25 --benchmark {benchmark.name}{_data_option(benchmark)}"
+    command = retrieve if is_ranking else _run_command(request.task, benchmark)
     return ConfigurationError(
         "submission",
         where=str(request.target),
         expected=f"{'a ranking' if is_ranking else 'an answer'} for every task of the input",
         found=f"none for {len(missing)}: {first_ones(missing, _MOST_NAMED)}",
-        next_step=f"make them with `{retrieve if is_ranking else _again(request.task, benchmark)}`, or hand them in "
-        "empty with --allow-missing",
+        next_step=f"make them with `{command}`, or hand them in empty with --allow-missing",
     )
 
 
@@ -472,7 +472,7 @@ def _check_origin(
         found=f"answers to {', '.join(found)}" if found else instead,
         next_step="name the benchmark and its files with --benchmark and --data, or other results"
         if found
-        else f"name a --task that the answers are for, or run `{_again(task, benchmark)}`",
+        else f"name a --task that the answers are for, or run `{_run_command(task, benchmark)}`",
     )
 
 
