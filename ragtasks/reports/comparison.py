@@ -142,8 +142,8 @@ def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str)
 _NOT_COMPARED = "Nothing else was scored alike: not compared."
 _NOTES = (
     "difference: second minus first, on the n {items} that both scored; (n/m): of m that both have, so at least one "
-    "did not score the others. unshared: {items} that only one has. Both are left out, so no side gains by {items} that it "
-    "left out.",
+    "did not score the others. unshared: {items} that only one has. Both are left out, so no side gains by {items} "
+    "that it left out.",
     "In brackets: 95 % intervals over conversations (docs/statistics.md), each for itself. {Items} of one conversation "
     "are not independent.",
     "p: of no difference, two-sided, by the same statistic as the interval: at most 0.05 where that leaves 0 out. p "
