@@ -237,7 +237,9 @@ def _is_mapping(file: Path) -> bool:
 
 def _unknown(file: Path, row: Mapping[str, Any]) -> BenchmarkFileError:
     keys = ", ".join(f"`{key}`" for key in list(row)[:10])
-    next_step = "for a submission, name its --task; for other tables, see docs/bring-your-own.md"
+    next_step = (
+        f"rows with other keys: ragtasks score {file} --keys question=KEY,answer=KEY; a submission: name its --task"
+    )
     if row.keys() >= _SAMPLE_KEYS:
         command = f"ragtasks submit --task B --results {file.parent} --output FILE"
         next_step = f"these are samples of lm_eval; `{command}` makes a submission of them"

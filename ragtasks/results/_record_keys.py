@@ -148,10 +148,10 @@ def named_keys(given: str | Mapping[str, str]) -> dict[str, str]:
     known = {*ROW_KEYS.names, *ANSWER_KEYS.names}
     for name, key in found.items():
         if name not in known:
-            raise ConfigurationError(f"keys: no value {name!r}; {close_matches(name, known)}")
+            raise ConfigurationError(f"keys: unknown name {name!r}; {close_matches(name, known)}")
         if not key:
             raise ConfigurationError(
-                f"keys: {name!r} names no key. Next step: write {name}=KEY, such as answer=response"
+                f"keys: no key after {name!r}. Next step: write {name}=KEY, such as answer=response"
             )
     return found
 

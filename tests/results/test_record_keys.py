@@ -231,5 +231,5 @@ def test_a_value_without_a_key_is_not_read() -> None:
 def test_an_unknown_value_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="did you mean 'answer'"):
         named_keys("anwser=response")
-    with pytest.raises(ConfigurationError, match="names no key"):
+    with pytest.raises(ConfigurationError, match="no key after"):
         named_keys({"answer": ""})
