@@ -395,6 +395,7 @@ def test_rows_of_ones_own_are_scored_without_a_benchmark() -> None:
     ]
     assert not {"setting", "answerability", "domain", "coverage"} & results.rows[0].keys()
     assert not {"full_rag", "coverage"} & set(str(results).replace("|", " ").split())
+    assert "mine: 2 rows." in str(results)
     assert "full_rag" not in repr(results.to_pandas())
     assert [row["n_passages"] for row in results.rows] == [1, 0]
     assert (results.missing, results.left_out) == ((), ())

@@ -67,7 +67,8 @@ def conclusion(
     if is_own and len(evaluations) == 1:
         table = rows_table(evaluations[0])
         doubts = _distrust(evaluations, _rows_of(evaluations), {}, present, main)
-        return replace(table, title="Conclusion", legend=tuple(doubts)), ""
+        legend = (turn_error_sentence(evaluations), *doubts)
+        return replace(table, title="Conclusion", legend=tuple(filter(None, legend))), rows_sentence(evaluations[0])
     rows_of = _rows_of(evaluations)
     offered = offered_tasks(evaluations)
     n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
@@ -374,6 +375,12 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     searches = _described(rows, suite_named(AGENTIC).metrics)
     did = (Table("What it searched for", _DESCRIBED, searches),) if searches else ()
     return Section(evaluation.kind[0], {}, (table, *did))
+
+
+def rows_sentence(evaluation: Evaluation) -> str:
+    """Return whose rows of one's own these are, and how many: their table has neither."""
+    n = len(evaluation.rows)
+    return f"{evaluation.model}: {n} row{'s' if n != 1 else ''}."
 
 
 def rows_table(evaluation: Evaluation) -> Table:

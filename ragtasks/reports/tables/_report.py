@@ -21,6 +21,7 @@ from ragtasks.reports.tables._conclusion import (
     partial_coverages,
     plausibility_table,
     remarks_table,
+    rows_sentence,
     rows_table,
     unscored_main,
     unscored_sentence,
@@ -117,7 +118,8 @@ def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
             table = replace(table, legend=(f"{unscored_sentence(given[0], lacking)}.",))
         provenance = {**scored_on(given[0]), **request_differences(given)}
         tables = (table, *as_zero_table(table, list(present.values())))
-        sections.append(Section(given[0].kind[0], brief_provenance(provenance), tables))
+        sentence = rows_sentence(given[0]) if is_own else ""
+        sections.append(Section(given[0].kind[0], brief_provenance(provenance), tables, sentence=sentence))
     return sections
 
 

@@ -313,6 +313,8 @@ def test_rows_of_ones_own_have_no_setting_and_no_coverage() -> None:
     alone = concluded(own_rows("mine", 0.5))
     assert alone.columns == ("metric", "score", "what it is")
     assert [line[0] for line in alone.rows] == ["k_precision"]
+    (section,) = report_sections([own_rows("mine", 0.5)])
+    assert section.sentence == f"mine: {N} rows."
     both = concluded(own_rows("mine", 0.5), own_rows("theirs", 0.25))
     assert both.columns == ("model", "n", "k_precision", TO_THE_BEST)
     (section,) = report_sections([own_rows("mine", 0.5), own_rows("theirs", 0.25)])
