@@ -30,7 +30,8 @@ from ragtasks.files._json_lines import (
 ROW_LISTS = ("results", "data", "rows", "examples")
 """Keys of an object that may contain its rows, as RAGChecker, Azure's evaluator and promptfoo write them."""
 
-_OF_A_ROW = frozenset(("question", "query", "user_input", "input", "messages", "answer", "response", "text", "task_id"))
+_ROW_WORDS = "question query user_input input messages answer response text contexts reference task_id"
+_OF_A_ROW = frozenset(_ROW_WORDS.split())
 """Keys of an object that is a row itself: its lists, such as the results of its search, are no rows."""
 
 PARQUET = b"PAR1"
@@ -133,6 +134,7 @@ def _members(problems: Problems, begin: bytes) -> list[Any] | None:
         raise problems.other_form(f"broken JSON ({error})", "write the file again, or one object a line") from error
     found = _rows_in(value)
     found = _from_columns(value) if found is None else found
+    found = _by_id(value) if found is None else found
     return [value] if found is None and is_over_lines else found
 
 
@@ -151,13 +153,13 @@ def _rows_in(value: Any) -> list[Any] | None:
 def _from_columns(value: Any) -> list[dict[str, Any]] | None:
     """Return the rows of an object of columns, as pandas and datasets write them; None for any other object.
 
-    Columns are lists of one length, or objects with the keys 0, 1, ...; one of them contains texts, and none objects: a
-    row that has lists only has messages.
+    Columns are lists of one length, or objects with the same numbers as keys; one of them contains texts, and none
+    objects: a row that has lists only has messages.
     """
     columns = [*value.values()] if isinstance(value, dict) and len(value) > 1 else []
     if columns and all(isinstance(column, dict) for column in columns):
-        places = [str(place) for place in range(len(columns[0]))]
-        columns = [[*column.values()] for column in columns if [*column] == places]
+        numbers = [key for key in columns[0] if key.isdecimal()]
+        columns = [[*column.values()] for column in columns if [*column] == numbers]
     is_table = len(columns) > 1 and all(isinstance(column, list) and column for column in columns)
     if not is_table or {len(column) for column in columns} != {len(columns[0])} or len(columns) != len(value):
         return None
@@ -165,6 +167,16 @@ def _from_columns(value: Any) -> list[dict[str, Any]] | None:
     if str not in kinds or dict in kinds:
         return None
     return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _by_id(value: Any) -> list[dict[str, Any]] | None:
+    """Return the rows of an object {id: row}, such as pandas' orient="index"; None if its members differ in keys."""
+    rows = [*value.values()] if isinstance(value, dict) and len(value) > 1 else []
+    if not rows or not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
+        return None
+    if len(rows[0].keys() & _OF_A_ROW) < 2 or value.keys() & _OF_A_ROW:  # scores of passages, or parts of one row
+        return None
+    return [{"id": name, **row} for name, row in value.items()]
 
 
 def _is_one_line(path: Path) -> bool:

@@ -37,6 +37,7 @@ CONTAINERS: dict[str, Callable[[], bytes]] = {
     "data": lambda: json.dumps({"data": ROWS, "n": 2}, indent=1).encode(),
     "rows within results": lambda: json.dumps({"results": {"rows": ROWS}}).encode(),
     "columns as objects": lambda: pandas.DataFrame(ROWS).to_json().encode(),
+    "columns of some rows": lambda: pandas.DataFrame(ROWS, index=[3, 7]).to_json().encode(),
     "columns as lists": lambda: json.dumps({name: [row[name] for row in ROWS] for name in ROWS[0]}, indent=1).encode(),
     "csv": lambda: table(",", index=False),
     "csv with an index, BOM": lambda: BOM + table(","),
@@ -64,6 +65,12 @@ def test_the_content_tells_the_container(content: Callable[[], bytes], pack: str
     assert first_row(path) == ROWS[0]
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_rows_may_be_named_by_their_ids(indent: int | None, tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps({"a": ROWS[0], "b": ROWS[1]}, indent=indent))
+    assert rows_of(tmp_path / "rows.json") == [(1, {"id": "a", **ROWS[0]}), (2, {"id": "b", **ROWS[1]})]
+
+
 def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps(ROWS[0], indent=1))
     assert rows_of(tmp_path / "rows.json") == [(1, ROWS[0])]
@@ -79,6 +86,7 @@ def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
         {"contexts": ["x", "y"], "searches": ["x"]},
         {"q1": {"0": 1.5, "1": 0.5}, "q2": {"0": 1.5, "1": 0.5}},
         {"inputs": {"question": "Who?"}, "outputs": {"answer": "Ada"}},
+        {"prompt": {"text": "Who?", "n": 1}, "reply": {"text": "Ada", "n": 1}},
     ],
 )
 def test_lists_and_objects_of_a_single_row_are_no_rows(row: dict[str, Any], tmp_path: Path) -> None:
