@@ -19,9 +19,9 @@ import orjson
 from ragtasks.errors import RagtasksError
 from ragtasks.files._json_lines import (
     LONGEST_LINE,
-    LOOK_AT,
     Problems,
     bounded_lines,
+    first_bytes,
     open_unpacked,
     parse_json,
     read_whole,
@@ -108,8 +108,7 @@ def parquet_rows(
 
 def _other_rows(problems: Problems) -> Iterable[Any] | None:
     """Return the rows of a container other than JSON lines; None for those, and for what cannot be read."""
-    with open_unpacked(problems.path) as stream:
-        begin = stream.peek(LOOK_AT)[:LOOK_AT].removeprefix(codecs.BOM_UTF8)
+    begin = first_bytes(problems.path)
     if begin.startswith(PARQUET):
         return parquet_rows(problems.path)
     if begin.lstrip()[:1] in (b"[", b"{"):
@@ -262,13 +261,12 @@ def _parsed(line: bytes) -> Any:
 
 def other_form(path: Path) -> tuple[str, str] | None:
     """Return the form of a file without any object, and the way to one that is read; None if it is unknown."""
-    with open_unpacked(path) as stream:
-        begin = stream.peek(LOOK_AT)
+    begin = first_bytes(path)
     if known := next((form for mark, form in _FORMS.items() if begin.startswith(mark)), None):
         return known
     if b"\r" in begin and b"\n" not in begin:
         return "line ends that are carriage returns", "write line ends as \\n"
-    if _OVER_LINES.match(begin.removeprefix(codecs.BOM_UTF8).lstrip()):
+    if _OVER_LINES.match(begin.lstrip()):
         return "several objects over several lines", "write each object on one line, such as with `jq -c . FILE`"
     return None
 

@@ -245,6 +245,12 @@ def open_unpacked(path: Path) -> io.BufferedReader:
     return io.BufferedReader(pyarrow.input_stream(str(path), compression=packed), LOOK_AT)
 
 
+def first_bytes(path: Path) -> bytes:
+    """Return the beginning of a file by which its form is detected, unpacked and without a byte order mark."""
+    with open_unpacked(path) as stream:
+        return stream.read(LOOK_AT).removeprefix(codecs.BOM_UTF8)
+
+
 def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
     """Yield the lines of a stream with their ends: the one reader of lines that others wrote."""
     # Not `for line in stream`: a file without line ends would be read whole.

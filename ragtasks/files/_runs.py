@@ -7,7 +7,6 @@ compared and handed in without ragtasks.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import hashlib
 import math
@@ -30,6 +29,7 @@ from ragtasks.files._json_lines import (
     LOOK_AT,
     Problems,
     bounded_lines,
+    first_bytes,
     first_of,
     open_unpacked,
     read_whole,
@@ -602,8 +602,7 @@ def _has_rows(path: Path) -> bool:
     if not path.is_file():  # a pipe can be read only once
         return False
     try:
-        with open_unpacked(path) as stream:
-            begin = stream.peek(LOOK_AT).removeprefix(codecs.BOM_UTF8).lstrip()
+        begin = first_bytes(path).lstrip()
     except OSError:  # reported by its reader
         return False
     return begin.startswith((b"{", b"[", PARQUET, b"query-id,"))
@@ -612,8 +611,7 @@ def _has_rows(path: Path) -> bool:
 def trec_form(path: Path) -> Literal["run", "qrels"] | None:
     """Return whether most of the first lines of a file fit a TREC run or judgements; None if neither."""
     try:
-        with open_unpacked(path) as stream:
-            content = stream.read(LOOK_AT)
+        content = first_bytes(path)
     except OSError:
         return None
     whole_lines = content if len(content) < LOOK_AT else content.rpartition(b"\n")[0]
