@@ -368,7 +368,7 @@ GROUPS = {
 SUBCOMMANDS = {
     "results list": "ragtasks results list results --leaderboard leaderboard.html",
     "results show": "ragtasks results show results/a; ragtasks results show results/a results/b",
-    "results remove": "ragtasks results remove bm25.last_turn",
+    "results remove": "ragtasks results remove mine",
     "results export": "ragtasks results export rows results --output rows.csv; "
     "ragtasks results export benchmark results --kind missed --output failed",
     "data fetch": "ragtasks data fetch mtrag --group tasks --group corpora",

@@ -195,3 +195,13 @@ def test_a_folder_of_shards_is_a_corpus(tmp_path: Path) -> None:
             file.write(json.dumps({"_id": name, "text": f"Text of {name}."}) + "\n")
     done = run_command("check", tmp_path)
     assert (done.status, done.out.startswith("2 passages of ")) == (0, True)
+
+
+def test_an_array_in_place_of_lines_is_one_problem(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('[{"task_id": "a<::>1", "contexts": [], "predictions": []}]\n', encoding="utf-8")
+    done = run_command("check", path, "--task", "B", "--data", "sample")
+    assert done.status == 1
+    assert "1 problems" in done.out or "1 problem" in done.out
+    assert "one JSON array" in done.out
+    assert f"jq -c '.[]' {path}" in done.out

@@ -65,6 +65,11 @@ ANSWERED = (
 """A file of answers, as some system of the reader's wrote it."""
 OWN_ROWS = "grep '^{\"question\"' ${DOCUMENTS%/*}/score-your-system.md > rows.jsonl"
 """The rows that docs/score-your-system.md shows."""
+OTHER_ROWS = (
+    """echo '{"results": [{"vars": {"question": "Who?", "context": "Ada."}, "response": {"output": "Ada."}}]}'"""
+    " > output.json"
+)
+"""A row under another tool's keys."""
 NO_ENCODER = r"\g<0> --encoder none"
 """For a line that is there for something else than BERTScore, whose libraries take most of its time. README.md,
 bring-your-own.md and score-your-system.md keep it.
@@ -157,7 +162,7 @@ WALKS: dict[str, Walk] = {
     ),
     "docs/scale.md": Walk(left_out={r"test=SHARDS": REAL}),
     "docs/score-your-system.md": Walk(
-        before=(*ANSWERED, OWN_ROWS),
+        before=(*ANSWERED, OWN_ROWS, OTHER_ROWS),
         changes={
             "ragtasks score (?=http|'{)": "ragtasks score --force --encoder none ",
             "ragtasks score (?=a)": r"\g<0>--force ",

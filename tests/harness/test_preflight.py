@@ -161,8 +161,7 @@ def test_the_context_of_weights_is_that_of_their_configuration(tmp_path: Path) -
     unknown: object
     for unknown in ({"max_position_embeddings": 0}, {"max_position_embeddings": "many"}, {}, [], "{broken"):
         assert long(weights(tmp_path / "w", unknown)) == 0
-    for nothing in (str(tmp_path / "nothing"), "nobody/has-this", "no name of the hub: //"):
-        assert long(nothing) == 0
+    assert long("nobody/has-this") == 0
 
 
 @pytest.mark.parametrize(

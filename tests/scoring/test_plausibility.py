@@ -397,8 +397,8 @@ def test_run_ends_with_the_same_status_but_for_declared_baselines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     arguments = ["--tasks", "mtrag_reference", "--data", "sample", "--encoder", "none", "--limit", "5"]
-    status, _, last = ended(capsys, "run", "--model", "dummy", *arguments, "--output", str(tmp_path / "dummy"))
-    assert (status, "word for word the same" in last) == (3, True)
+    status, printed, last = ended(capsys, "run", "--model", "dummy", *arguments, "--output", str(tmp_path / "dummy"))
+    assert (status, "word for word the same" in printed, "are implausible" in last) == (3, True, True)
     (evaluation,) = read_evaluations([tmp_path / "dummy"])
     assert all("identical" in (row.implausible or {}) for row in evaluation.rows)
     assert all(own["plausibility"]["n_implausible"] == 5 for own in evaluation.provenance.values())

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import bounded_lines
 from ragtasks.records import normalise_task_id
 from ragtasks.submissions._findings import Diagnostic, Problem, Report, Rule, Severity, SubmissionTask, Words, reading
@@ -103,13 +102,9 @@ def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
     """Return what is wrong with a submission on disk."""
     with reading("submission", path) as lines:
         if lines.peek(1).lstrip().startswith(b"["):
-            raise BenchmarkFileError(
-                "submission",
-                where=str(path),
-                expected="JSON lines, one object a line",
-                found="one JSON array",
-                next_step=f"write them: jq -c '.[]' {path} > {path.stem}.jsonl",
-            )
+            expected = f"one JSON object a line, which `jq -c '.[]' {path}` writes"
+            found = RULES["json"].finding(1, "", expected, Words("one JSON array"), task.value)
+            return Report(path.name, f"task {task.value}", 0, (found,), against.unchecked)
         return check_lines(bounded_lines(lines), path.name, task, against, n_bytes=path.stat().st_size)
 
 
