@@ -128,11 +128,13 @@ class CheckedAnswers:
 def require_plausible(checked: Sequence[CheckedAnswers], limit: float, saved: str) -> None:
     """Raise an `ImplausibleError` if the estimated share of implausible answers to a setting is above the limit."""
     above = [
-        f"{item.estimated_share:.0%} of the answers to {item.where}" for item in checked if item.estimated_share > limit
+        f"{item.n_implausible} of {len(item.found)} answers to {item.where} ({item.estimated_share:.0%} by estimate)"
+        for item in checked
+        if item.estimated_share > limit
     ]
     if above:
         raise ImplausibleError(
-            f"{saved}, but about {' and '.join(above)} are implausible (limit: {limit:.0%}), so these scores mean "
+            f"{saved}, but {' and '.join(above)} are implausible (limit: {limit:.0%}), so these scores mean "
             "nothing yet. Next step: look at the answers; if they are right, raise max_implausible "
             "(docs/troubleshooting.md)"
         )
