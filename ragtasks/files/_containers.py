@@ -237,7 +237,7 @@ def _objects_by_line(problems: Problems, parse: Callable[[bytes], Any]) -> Itera
             yield number, row
         else:
             problems.add(number, "one JSON object", row)
-    if len(problems) and not has_objects and (form := other_form(problems.path)):
+    if len(problems) and not has_objects and (form := other_form(problems.path) or _other_table(problems.path)):
         raise problems.other_form(*form)
 
 
@@ -269,6 +269,15 @@ def other_form(path: Path) -> tuple[str, str] | None:
     if _OVER_LINES.match(begin.lstrip()):
         return "several objects over several lines", "write each object on one line, such as with `jq -c . FILE`"
     return None
+
+
+def _other_table(path: Path) -> tuple[str, str] | None:
+    """Return the form of text whose first line names columns in another way than CSV does; None for other text."""
+    header = first_bytes(path).partition(b"\n")[0].decode("utf-8", errors="replace")
+    if header.lstrip()[:1] in {"{", "["} or not _OF_A_ROW.intersection(re.split(r"\W+", header.lower())):
+        return None
+    step = "name each column once in the first line, separated by commas without blanks, such as question,answer"
+    return f"the first line {header.strip()[:60]!r}", step
 
 
 def _filled_lines(problems: Problems) -> Iterator[tuple[int, bytes]]:

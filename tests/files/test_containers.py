@@ -108,6 +108,8 @@ def test_lists_and_objects_of_a_single_row_are_no_rows(row: dict[str, Any], tmp_
         (b"PAR1 and nothing else", "Parquet"),
         (b"PK\x03\x04spreadsheet", "save the sheet as CSV"),
         (b"Who wrote it? Ada, they say.\n", "line 1: expected one JSON object"),
+        (b"question, answer\nWho?, Ada\n", "name each column once in the first line"),
+        (b"question,answer,answer\nWho?,Ada,Ada\n", "name each column once in the first line"),
     ],
 )
 def test_a_broken_container_is_one_error(content: bytes, found: str, tmp_path: Path) -> None:
