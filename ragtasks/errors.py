@@ -133,6 +133,11 @@ def first_ones(items: Sequence[str], most: int, separator: str = ", ") -> str:
     return separator.join([*items[:most], *more])
 
 
+def excerpt(text: str, most: int) -> str:
+    """Return a text of at most so many characters: a longer one is cut and ends in three dots."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def close_matches(name: str, known: Iterable[str]) -> str:
     """Return a hint with the known names nearest to `name` in any case, or with all of them if none is near."""
     names = sorted(set(known))

@@ -25,7 +25,7 @@ from typing import IO, Any, AnyStr
 
 import orjson
 
-from ragtasks.errors import BenchmarkFileError, missing_path
+from ragtasks.errors import BenchmarkFileError, excerpt, missing_path
 from ragtasks.records import READ, SEARCH, Passage, ToolStep, Trajectory
 
 SAMPLE_STATISTICS = "sample.json"
@@ -45,6 +45,7 @@ _BLOCK = 1 << 20
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """First bytes of a packed file -> name of its compression."""
 _MAX_LISTED = 20
+_LONGEST_VALUE = 120  # characters in an error
 _MAX_ALIKE = 3  # of errors of one kind that are listed where there are many
 _VARYING = re.compile(r"\d+| \(did you mean .*")  # between errors of one kind
 _NAN = b"NaN"
@@ -148,7 +149,7 @@ def _short(value: object) -> str:
         text = value if isinstance(value, str) and value.startswith("no ") else repr(value)
     except RecursionError:
         return "a value that is nested too deeply"
-    return text if len(text) <= 120 else text[:117] + "..."
+    return excerpt(text, _LONGEST_VALUE)
 
 
 def parse_json(text: bytes) -> Any:

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, filterfalse, pairwise
 from statistics import fmean
 
-from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.errors import ConfigurationError, clear_error, excerpt
 from ragtasks.languages import ENGLISH, language_of
 from ragtasks.metrics._citation_forms import (
     Cited,
@@ -173,8 +173,7 @@ def _line(sentence: GroundedSentence) -> str:
         Source.CONVERSATION: "conversation",
         Source.NOTHING: "nothing" if sentence.share is not None else "",
     }[sentence.source]
-    text = " ".join(sentence.text.split())
-    text = text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
+    text = excerpt(" ".join(sentence.text.split()), _MOST_CHARACTERS)
     notes = [f"numbers not found: {', '.join(sentence.numbers_not_found)}"] if sentence.numbers_not_found else []
     notes += ["negation differs"] if sentence.flipped else []
     if sentence.support in (Support.PARTIAL, Support.NO):

@@ -16,6 +16,7 @@ from ragtasks.errors import (
     ConfigurationError,
     RagtasksError,
     close_matches,
+    excerpt,
     missing_path_error,
 )
 from ragtasks.files import parse_json
@@ -166,7 +167,7 @@ def _reason(error: Exception, folder: Path) -> str:
     """Return an error in one line of bounded length, which is the same wherever the folder lies."""
     text = " ".join(str(error).replace(f"{folder}/", "").split())
     line = text if isinstance(error, RagtasksError) else f"broken: {type(error).__name__}: {text}"
-    return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
+    return excerpt(line, _LONGEST_REASON)
 
 
 def _nothing(path: Path, found: str) -> BenchmarkFileError:
@@ -480,7 +481,8 @@ def _entry(entry: Entry) -> Iterator[str]:
 def _pair(pair: EntryPair) -> Iterator[str]:
     yield f"# {_title(pair.first)}  ->  {_title(pair.second)}"
     yield ""
-    rows = [[_CAUSE_OF.get(name, ""), name, *map(_brief, both)] for name, both in pair.fields.items()]
+    fields = {name: [excerpt(text, _MOST_CHARACTERS) for text in both] for name, both in pair.fields.items()}
+    rows = [[_CAUSE_OF.get(name, ""), name, *both] for name, both in fields.items()]
     yield from markdown_table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
     yield ""
     rows = []
@@ -491,10 +493,6 @@ def _pair(pair: EntryPair) -> Iterator[str]:
     yield from markdown_table(["metric", "first", "second", "second - first"], rows)
     yield ""
     yield _verdict(pair)
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
 
 
 def _verdict(pair: EntryPair) -> str:

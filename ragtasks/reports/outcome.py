@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ragtasks.errors import excerpt
 from ragtasks.judges import UNASKED, VerdictOutcome
 from ragtasks.metrics import TurnErrorKind
 from ragtasks.records import Setting
@@ -153,8 +154,7 @@ def example_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     reference = worst.task.target or "none"
     texts = {"question": worst.task.question, "answer": worst.response.as_given, "reference": reference}
     for name, text in texts.items():
-        line = plain(" ".join(text.split()))
-        yield f"  {name + ':':<10} {line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 3] + '...'}"
+        yield f"  {name + ':':<10} {excerpt(plain(' '.join(text.split())), _LONGEST_TEXT)}"
 
 
 # The summary of a scored system: one line of values, and what to distrust in them.

@@ -22,7 +22,7 @@ import numpy as np
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.config import BASELINES
-from ragtasks.errors import ImplausibleError, RagtasksError
+from ragtasks.errors import ImplausibleError, RagtasksError, excerpt
 from ragtasks.files import UNNAMED
 from ragtasks.languages import language_of
 from ragtasks.metrics import (
@@ -93,8 +93,8 @@ class CheckedAnswers:
         """One record a check that found anything, in the order of `CHECKS`."""
         examples: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for task_id, names in self.found:
-            for name, excerpt in names.items():
-                examples[name].append((task_id, excerpt))
+            for name, text in names.items():
+                examples[name].append((task_id, text))
         order = [name for name in dict.fromkeys([*CHECKS, *examples]) if name in examples]
         return [Plausibility(name, len(examples[name]), len(self.found), *examples[name][0]) for name in order]
 
@@ -295,8 +295,7 @@ def _joined(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_EXCERPT else f"{line[: _LONGEST_EXCERPT - 3]}..."
+    return excerpt(" ".join(text.split()), _LONGEST_EXCERPT)
 
 
 def _surroundings(response: Response) -> Iterator[str]:

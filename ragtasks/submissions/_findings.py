@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError
+from ragtasks.errors import BenchmarkFileError, excerpt
 
 
 class SubmissionTask(str, Enum):
@@ -111,7 +111,7 @@ def rendered(value: object) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return excerpt(text, _LONGEST)
 
 
 def _plain(text: str) -> str:
