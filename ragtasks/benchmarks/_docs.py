@@ -198,7 +198,8 @@ def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setti
         names = sorted(path.parent.name for path in (store / "runs").glob(f"*/{MANIFEST}"))
         hint = close_matches(name, [*names, OFFICIAL, CLOSED_BOOK])
         retriever = f"run:{name} --name {Path(name).stem}" if Path(name).is_file() else "bm25"
-        step = f"make one with `ragtasks retrieve --benchmark {benchmark.name} --retriever {retriever}`"
+        data = " --data sample" if benchmark.is_sample else ""
+        step = f"make one with `ragtasks retrieve --benchmark {benchmark.name}{data} --retriever {retriever}`"
         raise CacheError(f"no run {name!r} in {store / 'runs'}: {hint}; {step}")
     spec = read_manifest(folder).spec
     wanted = {

@@ -40,7 +40,10 @@ def read_plain(body: bytes) -> Reply:
         return Reply(early[0], reason=early[1], raw=raw)
     answer = content.get("answer") if isinstance(content, dict) else None
     if not isinstance(answer, str):
-        return Reply(Outcome.MALFORMED, reason="the reply has no text as `answer`", raw=raw)
+        reason = "the reply has no text as `answer`"
+        if isinstance(content, dict) and content and "answer" not in content:
+            reason = f"expected a reply with `answer`, a text, found the keys {', '.join(content)}"[:_MAX_LENGTH]
+        return Reply(Outcome.MALFORMED, reason=reason, raw=raw)
     try:
         plain_contexts(raw)
     except ValueError as error:

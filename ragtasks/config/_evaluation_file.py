@@ -509,6 +509,8 @@ def _loaded(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         why = str(error) if isinstance(error, ValueError) else getattr(error, "problem", None) or "nested too deeply"
+        if "'\\t'" in why:
+            why = "a tab begins the line, where blanks must indent"
         step = "correct it; `ragtasks init --output new.yaml` writes another"
         raise ConfigurationError(f"{path}: {where}not YAML: {why}. Next step: {step}") from None
     if content is None:

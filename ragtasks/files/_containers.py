@@ -266,6 +266,8 @@ def other_form(path: Path) -> tuple[str, str] | None:
         return known
     if b"\r" in begin and b"\n" not in begin:
         return "line ends that are carriage returns", "write line ends as \\n"
+    if begin.lstrip().startswith((b"{'", b"[{'")):
+        return "objects as Python prints them", "write each with json.dumps"
     if _OVER_LINES.match(begin.lstrip()):
         return "several objects over several lines", "write each object on one line, such as with `jq -c . FILE`"
     return None

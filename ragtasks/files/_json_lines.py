@@ -83,17 +83,19 @@ class Problems:
         found = f"file: expected a readable file, found {error.strerror or str(error)!r}"
         is_missing = isinstance(error, FileNotFoundError)
         path_step = missing_path(self.path)[1] if is_missing else "check the path, and whether you may read the file"
-        # There is nothing to fix in a file that cannot be read; one that can be fetched is fetched again.
-        fixable = self.next_step.startswith(("fix ", "correct "))
         # Only the operating system numbers its errors; others come from unpacking.
         own_step = path_step if error.errno is not None else "the file is damaged: copy or write it again"
-        next_step = own_step if fixable else self.next_step
-        return listed_error(f"{self._what}: {self.path}", [found], next_step)
+        return listed_error(f"{self._what}: {self.path}", [found], self._step_of_file(own_step))
 
     def empty(self, unit: str) -> BenchmarkFileError:
         """Return the one error of a file without any line or row."""
         self.add(0, f"at least one {unit}", f"no {unit}")
-        return listed_error(f"{self._what}: {self.path}", self.texts(), "write the file again: it is empty")
+        step = self._step_of_file("write the file again: it is empty")
+        return listed_error(f"{self._what}: {self.path}", self.texts(), step)
+
+    def _step_of_file(self, step: str) -> str:
+        """Return a step for the complete file: no line can be fixed, and a fetched file is fetched again."""
+        return step if self.next_step.startswith(("fix ", "correct ")) else self.next_step
 
     def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
         """Return the one error of a file that is in no form that is read, in place of those by line."""

@@ -142,10 +142,17 @@ class ClearLoading:
         return self._loaded(name, model, arguments)
 
 
-def refuse_misspelt_arguments(name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments of a model behind a server that are nearly one of its own: it leaves unknown ones unread."""
+def refuse_unread_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse a model behind a server without its name, and arguments that it leaves unread: misspelt, or our own."""
     if not name.endswith("completions"):
         return
+    if not arguments.keys() & {"model", "pretrained"}:
+        raise ConfigurationError(f"--model {name} needs the model's name. Next step: add --model_args model=NAME")
+    if "api_key_env" in arguments:
+        raise ConfigurationError(
+            "--model_args api_key_env: the harness reads no such argument. Next step: export OPENAI_API_KEY, or name "
+            "the variable as the model's `api_key_env` in evaluation.yaml"
+        )
     with _library_named(name):
         kinds = [kind for kind in harness_model(name).__mro__ if kind is not object]
     known = {parameter for kind in kinds for parameter in inspect.signature(kind).parameters}

@@ -51,6 +51,9 @@ def refuse_unknown_names(arguments: Sequence[str]) -> None:
 def refuse_unknown_kind(name: str, known: Sequence[str]) -> None:
     """Refuse a kind of model that is not among the known ones, with the nearest names."""
     if name not in known:
+        if name.startswith("openai/"):
+            step = f"--model openai-chat-completions --model_args model={name.removeprefix('openai/')}"
+            raise ConfigurationError(f"--model {name}: no kind of model. Next step: {step} --apply_chat_template")
         example = f"--model hf --model_args pretrained={name}"
         hint = nearest(name, known, f"`ragtasks run --help-all`, which lists all; weights of the hub are {example}")
         raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {hint}")

@@ -32,8 +32,8 @@ from ragtasks.harness._argument_errors import (
     Loaded,
     in_one_line,
     parse_in_one_line,
-    refuse_misspelt_arguments,
     refuse_unknown_options,
+    refuse_unread_arguments,
     refuse_wrong_sampling,
 )
 from ragtasks.harness._run_output import add_environment, filtered, git_commit, replaced, report_stages, take_verbose
@@ -246,7 +246,7 @@ def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[st
         metadata |= options
         parsed.metadata = metadata
     refuse_unknown_kind(model, list(lm_eval.api.registry.MODEL_REGISTRY))
-    refuse_misspelt_arguments(model, model_args)
+    refuse_unread_arguments(model, model_args)
     if "chat" in model and not settings.get("apply_chat_template"):
         raise ConfigurationError(f"--model {model} takes chat messages; next step: add --apply_chat_template")
     config_from_metadata(metadata)  # refuses misspelt keys
@@ -345,6 +345,7 @@ class _RagtasksFirst(TaskManager):
 
 OPTION = "--for-submission"
 _TASKS = {"B": "mtrag_reference", "C": "mtrag_full_rag"}
+_OTHER_SETTINGS = {"B": ("_reference_rag", "_full_rag"), "C": ("_reference",)}
 
 
 def submission_arguments(arguments: Sequence[str]) -> list[str]:
@@ -365,7 +366,12 @@ def submission_arguments(arguments: Sequence[str]) -> list[str]:
         rest += ["--tasks", _TASKS[task]]
     if "--log_samples" not in rest and "-s" not in rest:
         rest.append("--log_samples")
-    if any(str(parsed_metadata(text).get("conversational")).lower() == "false" for text in _metadata_in(rest)):
+    names = [name for text in _values_of(rest, "--tasks", "-t") for name in text.split(",") if name]
+    if all(any(part in name for part in _OTHER_SETTINGS[task]) for name in names):
+        found = ",".join(names)
+        raise ConfigurationError(f"{OPTION} {task}: {found} has another setting. Next step: --tasks {_TASKS[task]}")
+    metadata = _values_of(rest, "--metadata")
+    if any(str(parsed_metadata(text).get("conversational")).lower() == "false" for text in metadata):
         raise ConfigurationError(f"{OPTION}: remove conversational=false from --metadata: submissions need every task")
     return [*rest, "--metadata", "conversational=true"]
 
@@ -377,13 +383,13 @@ def _taken(given: Sequence[str], option: str) -> tuple[str | None, list[str]]:
     return value, [*given[:place], *given[place + 2 :]]
 
 
-def _metadata_in(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the texts after each `--metadata`."""
+def _values_of(arguments: Sequence[str], *options: str) -> Iterator[str]:
+    """Yield the texts after each of some options."""
     option = ""
     for text in arguments:
         if text.startswith("-"):
             option = text
-        elif option == "--metadata":
+        elif option in options:
             yield text
 
 

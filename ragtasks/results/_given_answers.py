@@ -315,7 +315,7 @@ class AnswerReader:
         """Begin; `keys` are those that a user names."""
         self._keys = ANSWER_KEYS.with_keys(keys)
         self._label, self._note, self._place = benchmark.label, note, place
-        self._is_sample = benchmark.is_sample
+        self._name, self._is_sample = benchmark.name, benchmark.is_sample
         self._ids = _spellings(benchmark)
         self._task_ids = [task.task_id for task in benchmark.tasks]
         self._foreign: dict[str, int] = {}
@@ -363,7 +363,9 @@ class AnswerReader:
             return
         first, number = next(iter(self._foreign.items()))
         found = f"{n} of {self._n_read} ids are of none, such as {first!r} in {self._place} {number}"
-        example = f"ids are such as {self._task_ids[0]!r} (`ragtasks tasks export --output tasks.jsonl` writes them)"
+        option = " --data sample" if self._is_sample else ""
+        command = f"ragtasks tasks export --benchmark {self._name}{option} --output tasks.jsonl"
+        example = f"ids are such as {self._task_ids[0]!r} (`{command}` writes them)"
         step = f"{example}; if another benchmark was answered, name that one"
         if fits := _benchmarks_with(self._foreign, data):
             found += f"; these are of {' and '.join(item.label for item in fits)}"

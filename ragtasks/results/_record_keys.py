@@ -147,6 +147,8 @@ def named_keys(given: str | Mapping[str, str]) -> dict[str, str]:
     found = {str(name).strip(): str(key).strip() for name, key in pairs}
     known = {*ROW_KEYS.names, *ANSWER_KEYS.names}
     for name, key in found.items():
+        if name not in known and key in known:
+            raise ConfigurationError(f"keys: {name}={key} is the other way round. Next step: write {key}={name}")
         if name not in known:
             raise ConfigurationError(f"keys: unknown name {name!r}; {close_matches(name, known)}")
         if not key:

@@ -25,6 +25,8 @@ FILES = {
     "samples.jsonl": '{"doc_id": 0, "doc": {}, "resps": [], "filtered_resps": []}\n',
     "typo.jsonl": ROW + ROW.replace("answer", "anwser"),
     "nothing.jsonl": "",
+    "printed.jsonl": ROW.replace('"', "'"),
+    "tab.yaml": "model:\n\tname: m\n",
     "keys.yaml": "benchmark: mtrag\nmodel: {name: ragtasks-extractive}\nencoder: none\n",
 }
 
@@ -77,6 +79,22 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("submit --task A --run official --data sample --output rows.jsonl", ["rows.jsonl exists", "--force"]),
         ("check samples.jsonl", ["samples of lm_eval", "ragtasks submit --task B --results"]),
         ("compare a.trec b.trec --qrels qrels.txt", ["no option --qrels", "ragtasks evaluate-run"]),
+        (
+            "run --model openai/gpt-4o-mini --tasks mtrag",
+            ["--model openai-chat-completions --model_args model=gpt-4o-mini"],
+        ),
+        ("run --model openai-chat-completions --tasks mtrag --data sample", ["add --model_args model=NAME"]),
+        (
+            "run --model local-chat-completions --tasks mtrag --data sample --model_args model=m,api_key_env=KEY",
+            ["export OPENAI_API_KEY"],
+        ),
+        (
+            "run --for-submission C --tasks mtrag_reference --output_path out --model ragtasks-oracle --data sample",
+            ["Next step: --tasks mtrag_full_rag"],
+        ),
+        ("score rows.jsonl --keys frage=question", ["write question=frage"]),
+        ("score printed.jsonl", ["objects as Python prints them", "json.dumps"]),
+        ("eval tab.yaml", ["line 2: not YAML: a tab begins the line"]),
         ("init --model m --server localhost:8000/v1", ["Next step: write http://localhost:8000/v1"]),
         ("init --endpoint localhost:8000", ["Next step: write http://localhost:8000"]),
         ("score typo.jsonl", ["line 2 (row-2)", "found no `answer` but `anwser`"]),

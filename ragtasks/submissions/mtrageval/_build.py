@@ -38,7 +38,7 @@ from ragtasks.submissions.mtrageval._inputs import (
 from ragtasks.submissions.mtrageval._line_rules import MAX_CONTEXTS, official_scores, rank_scores
 from ragtasks.tables import dashed
 
-_MOST_NAMED = 20
+_MOST_NAMED, _FEW = 20, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _naming(missing: Sequence[str], request: Submission, benchmark: Benchmark) -
         "submission",
         where=str(request.target),
         expected=f"{'a ranking' if is_ranking else 'an answer'} for every task of the input",
-        found=f"none for {len(missing)}: {first_ones(missing, _MOST_NAMED)}",
+        found=f"none for {len(missing)}: {first_ones(missing, _FEW)}",
         next_step=f"make them with `{command}`, or hand them in empty with --allow-missing",
     )
 

@@ -28,8 +28,9 @@ def test_the_option_asks_for_what_is_handed_in(task: str, harness_task: str) -> 
     found = submission_arguments(given)
     assert found[:6] == ["--model", "m", "--output_path", "out", "--metadata", '{"data": "sample"}']
     assert found[6:] == ["--tasks", harness_task, "--log_samples", "--metadata", "conversational=true"]
-    named = submission_arguments(["--for-submission", task, "--tasks", "mtrag_un_reference", "--output_path", "out"])
-    assert named[:2] == ["--tasks", "mtrag_un_reference"]
+    other = harness_task.replace("mtrag", "mtrag_un")
+    named = submission_arguments(["--for-submission", task, "--tasks", other, "--output_path", "out"])
+    assert named[:2] == ["--tasks", other]
 
 
 @pytest.mark.parametrize(
