@@ -359,7 +359,7 @@ def test_too_many_implausible_answers_are_refused_once_all_is_saved(
     strict = scored(
         every(sample, GivenAnswer("")), place, tmp_path / "strict", Setting.REFERENCE, options={"max_implausible": 0.5}
     )
-    with pytest.raises(ImplausibleError, match=f"everything is saved in {strict.file}, but about 100% of the answers"):
+    with pytest.raises(ImplausibleError, match=f"everything is saved in {strict.file}, but 9 of 9 answers"):
         strict.require_plausible()
 
 
