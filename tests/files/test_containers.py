@@ -54,12 +54,12 @@ def rows_of(path: Path) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("pack", ["", "gzip", "zstd"])
-@pytest.mark.parametrize("content", CONTAINERS.values(), ids=CONTAINERS)
-def test_the_content_tells_the_container(content: Callable[[], bytes], pack: str, tmp_path: Path) -> None:
-    if pack and content is parquet:
-        pytest.skip("Parquet is packed inside")
-    path, written = tmp_path / "rows.txt", content()
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [(name, pack) for name in CONTAINERS for pack in ("", "gzip", "zstd") if name != "parquet" or not pack],
+)
+def test_the_content_tells_the_container(name: str, pack: str, tmp_path: Path) -> None:
+    path, written = tmp_path / "rows.txt", CONTAINERS[name]()
     path.write_bytes(bytes(pyarrow.Codec(pack).compress(written)) if pack else written)
     assert rows_of(path) == [(1, ROWS[0]), (2, ROWS[1])]
     assert first_row(path) == ROWS[0]
