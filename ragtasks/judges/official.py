@@ -236,7 +236,9 @@ def official_prompt(root: Path, name: str) -> tuple[str, Fill]:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise _refused(name, path, f"{type(error).__name__}: {error}") from error
+        # Which of the two errors a null byte is depends on the version of Python.
+        kind = "no Python" if isinstance(error, (ValueError, SyntaxError)) else type(error).__name__
+        raise _refused(name, path, f"{kind}: {error}") from error
     parts = _function_parts(tree, wording) or _constant_parts(tree, wording)
     if parts is None:
         raise _refused(name, path, f"no text under the name {wording.holder}")
