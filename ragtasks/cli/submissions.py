@@ -302,7 +302,7 @@ def _results_pass(path: Path) -> bool:
 
 
 def _ranking_passes(file: Path) -> bool:
-    """Print what is in a file of rankings; what is wrong in it is an error with every line."""
+    """Print the size of a file of rankings; raise one error that lists its problems by line."""
     run = read_run(file)
     echo(f"{file}: no error", f"a run: {sum(map(len, run.values()))} passages for {len(run)} queries")
     echo(*filter(None, [run.order_note(run)]), f"next: ragtasks evaluate-run {shlex.quote(str(file))} --qrels QRELS")

@@ -236,7 +236,7 @@ def _measures(metrics: Sequence[RetrievalMetric]) -> dict[str, Any]:
 
 
 def _providers() -> tuple[Any, ...]:
-    """Return trec_eval's code, and the code of ir-measures for what that lacks: RR@k and Judged@k."""
+    """Return the code of trec_eval, and of ir-measures for RR@k and Judged@k, which trec_eval does not compute."""
     with importing("pytrec-eval-terrier and ir-measures", "retrieval", "Evaluating a run"):
         import ir_measures
         import pytrec_eval  # noqa: F401  ir-measures itself would only say that a provider is not available

@@ -96,7 +96,7 @@ def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
 
 
 def is_own_row(row: Mapping[str, Any], keys: Mapping[str, str] = _NO_KEYS) -> bool:
-    """Return whether a row contains what was asked, and is neither an exported task nor a prediction for MTRAG.
+    """Return whether a row contains a question, and is neither an exported task nor a prediction for MTRAG.
 
     An id such as `conversation<::>2` is that of a task: `query` next to it repeats what the task asks.
     """

@@ -72,7 +72,7 @@ class RecordKeys:
         return [name for name in self.required if not any(map(is_there, self.all_of(name)))]
 
     def unread_leaves(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return key with dots -> value, of what is not read and of everything within objects."""
+        """Return key with dots -> value: the keys that are not read, and all keys within objects."""
         unread = self.unread(row)
         return {key: value for key, value in _leaves(row) if "." in key or key in unread}
 

@@ -156,7 +156,7 @@ def _named(items: Sequence[str]) -> str:
     return ", ".join([*items[:_MOST_NAMED], *more])
 
 
-# Lines to spans: five forms, told apart by their keys.
+# Lines to spans: five forms, detected by their keys.
 
 
 def _span_rows(row: Mapping[str, Any]) -> Iterator[Any]:

@@ -425,7 +425,7 @@
       make("h3", "", items.length > 1 ? "Answers" : "Answer"),
       sides(items, (item) => [
         make("div", "text answer", ...text(item)),
-        item.support[item.place]?.length ? make("div", "source", make("span", "quiet", "Small signs: the passage that a sentence rests on, c: the conversation, –: nothing; underlined words stand nowhere. Tap, point at or go to a sentence with Tab to see its passage.")) : null,
+        item.support[item.place]?.length ? make("div", "source", make("span", "quiet", "The small sign after a sentence is its source: the number of a passage, c for the conversation, – for none. Underlined words are in no source. Tap a sentence, point at it or reach it with Tab to see its passage.")) : null,
         make("p", "quiet", idk(item)),
         ...failuresOf(item),
         item.why[item.place] ? make("p", "quiet", item.why[item.place]) : null,

@@ -95,7 +95,7 @@ def conclusion(
 def _beside(
     evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, asked: Sequence[str] = ()
 ) -> list[str]:
-    """Return the other metrics of the first table: those that were asked for, and what is below 1 of coverage."""
+    """Return the other metrics of the first table: the requested ones, and coverage if it is below 1."""
     lacking = unscored_main(evaluations, present)
     asked = [*asked, *(name for item in evaluations for name in requested_metrics(item.suite))]
     rows = [row for item in evaluations for row in item.rows]
