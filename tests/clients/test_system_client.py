@@ -71,6 +71,10 @@ def test_a_plain_system_is_sent_the_id_and_the_conversation_at_its_address() -> 
     [
         (b"[]", "the reply has no text as `answer`"),
         (b'{"answer": null}', "the reply has no text as `answer`"),
+        (
+            b'{"response": "x", "sources": []}',
+            "expected a reply with `answer`, a text, found the keys response, sources",
+        ),
         (b'{"answer": "a", "contexts": "c"}', "`contexts`: expected a list, found str"),
         (b'{"answer": "a", "contexts": [{"id": "p"}]}', "`contexts`: expected context 1: a text"),
     ],
