@@ -20,7 +20,6 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.suites import suite_named
 from ragtasks.tables import markdown_table
 
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
 SUITES = {
     "mtrag": "MTRAG, MTRAG-UN, your own data",
     "mtrag_s": "MTRAG-S",
@@ -48,8 +47,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return a page whose links lead nowhere outside; the pages that are made lie one folder deeper."""
-    return markdown if page.file.src_uri.startswith("reference/") else _OUTSIDE.sub(r"\1", markdown)
+    """Replace links to files outside of the documentation folder by their text."""
+    outside = "../" * (page.file.src_uri.count("/") + 1)
+    return re.sub(rf"\[([^\]]+)\]\({re.escape(outside)}[^)]*\)", r"\1", markdown)
 
 
 _REFERENCE = (

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the tables of docs/results.md again, from real files. No model hub, no judge: retrievers and baselines only.
+# Makes the tables of docs/background/results.md again, from real files. No model hub, no judge: retrievers and baselines only.
 # usage: results.sh CHECKOUT PIECES [FOLDER]
 #   CHECKOUT: mt-rag-benchmark with its corpora; PIECES: multidoc2dial/, multihop_rag/, trec_rag/ as published;
 #   FOLDER: where everything is written; default: results/real. An hour on a busy machine, half of it the encoder.

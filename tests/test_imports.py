@@ -210,21 +210,21 @@ def test_tests_speak_to_faces_or_lie_beside_what_they_test(folder: str) -> None:
 
 def test_docs_architecture_names_the_modules_that_are_there() -> None:
     """Every module in the row of its room, and no private one that is gone; suites and `retrieval_cache` in a word."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "background" / "architecture.md").read_text(encoding="utf-8")
     for room, row in re.findall(r"^\| `(ragtasks/\w+)/` \| [^|]* \| (.*) \|$", page, re.MULTILINE):
         named = set(re.findall(r"`(\w+)/?`", row))
         files = {path.relative_to(ROOT / room).with_suffix("").parts[0] for path in (ROOT / room).rglob("*.py")}
         there = files - {"__init__"}
         if room != "ragtasks/suites":
-            assert there <= named, f"docs/architecture.md, {room}: {sorted(there - named)} is not named"
+            assert there <= named, f"architecture.md, {room}: {sorted(there - named)} is not named"
         gone = {name for name in named if name.startswith("_")} - there
-        assert not gone, f"docs/architecture.md, {room}: {sorted(gone)} is gone"
+        assert not gone, f"architecture.md, {room}: {sorted(gone)} is gone"
     stage = page[page.index("## The precompute stage") : page.index("## Layers")]
     for path in (ROOT / "retrieval_cache").iterdir():
         if path.suffix == ".py" or (path / "__init__.py").is_file():
-            assert path.name in stage, f"docs/architecture.md, the precompute stage: {path.name} is not named"
+            assert path.name in stage, f"architecture.md, the precompute stage: {path.name} is not named"
     for name in re.findall(r"(?:ragtasks|retrieval_cache)/[\w/]+\.py", page):
-        assert (ROOT / name).is_file() or "NAME" in name, f"docs/architecture.md: {name} is gone"
+        assert (ROOT / name).is_file() or "NAME" in name, f"architecture.md: {name} is gone"
 
 
 @each_module

@@ -1,4 +1,4 @@
-"""Words that made pages odd to read stay out of names, messages and help (the glossary is in docs/architecture.md)."""
+"""Unclear words stay out of names, messages and help; docs/background/architecture.md has the glossary."""
 
 from __future__ import annotations
 

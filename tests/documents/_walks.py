@@ -145,7 +145,7 @@ WALKS: dict[str, Walk] = {
     ),
     "docs/grounding.md": Walk(before=(EVALUATED,), changes={"--kind invented": "--kind refused_known"}),
     "docs/reports.md": Walk(before=(EVALUATED,), changes={"--model my-model": "--model ragtasks-oracle"}),
-    "docs/results.md": Walk(left_out={r"CHECKOUT|PIECE|nugget_assignment|results --full": REAL}),
+    "docs/background/results.md": Walk(left_out={r"CHECKOUT|PIECE|nugget_assignment|results --full": REAL}),
     "docs/retrieval.md": Walk(
         before=(
             "cp data/runs/bm25_rewrite/clapnq.trec mine.trec; cp mine.trec FILE.trec",
@@ -173,7 +173,7 @@ WALKS: dict[str, Walk] = {
             "score spans.jsonl": "needs the spans of a system; tests/cli has the SDK write some",
         },
     ),
-    "docs/speed.md": Walk(left_out={"^ragtasks (score|retrieve)": FRAGMENT}),
+    "docs/background/speed.md": Walk(left_out={"^ragtasks (score|retrieve)": FRAGMENT}),
     "docs/synthesis.md": Walk(
         before=("mkdir handbook; cp $DOCUMENTS handbook",),
         changes={"--model MODEL": "--model ragtasks-extractive --encoder none"},
