@@ -1,4 +1,4 @@
-"""Files as every part reads and writes them: JSON lines, runs and qrels, whole files, hashes."""
+"""Shared file formats: JSON lines, runs and qrels, atomic writes, hashes."""
 
 from ragtasks.files._atomic import (
     canonical_hash,

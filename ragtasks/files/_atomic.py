@@ -1,4 +1,7 @@
-"""Files that are whole or not there, whenever the process is killed: the one place that writes aside and renames."""
+"""Atomic file writes: a killed process leaves either the complete file or no file.
+
+No other module writes a temporary file and renames it.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ import orjson
 from ragtasks.errors import CacheError
 
 _PART = f".ragtasks-{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}-"
-_LONGEST_NAME = 200  # bytes; file systems hold 255
+_LONGEST_NAME = 200  # bytes; file systems allow 255
 _ANOTHER = "another process holds it"
 
 
 def write_atomically(path: Path, content: bytes) -> str:
-    """Write a file so that it is either whole or not there, and return the sha256 of its content.
+    """Write a file atomically and return the sha256 of its content.
 
-    A target that is there and no file, such as a device or a pipe, is written to as it is.
+    A target that is not a regular file, such as a device or a pipe, is written in place.
     """
     try:
         if path.exists() and not path.is_file():
@@ -40,7 +43,7 @@ def write_atomically(path: Path, content: bytes) -> str:
 
 @contextmanager
 def written_aside(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file beside `path` to write to; once the block has ended well, it is `path`."""
+    """Yield a temporary file in the folder of `path`. It replaces `path` if the block ends without an error."""
     _remove_parts(path.parent.absolute())
     name = path.name if len(os.fsencode(path.name)) < _LONGEST_NAME else canonical_hash(path.name)
     part = path.with_name(f"{name}{_PART}{os.getpid()}.part")
@@ -53,10 +56,12 @@ def written_aside(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-@functools.cache  # once in a process: a folder may have many files
+@functools.cache  # once per process: a folder may contain many files
 def _remove_parts(folder: Path) -> None:
-    """Remove what processes of this machine left half-written in a folder when they were killed."""
-    for part in folder.glob(f"*{_PART}*.part") if os.name == "posix" else ():  # elsewhere `kill` always kills
+    """Remove the temporary files that killed processes of this machine left in a folder."""
+    for part in (
+        folder.glob(f"*{_PART}*.part") if os.name == "posix" else ()
+    ):  # os.kill(pid, 0) would end the process on Windows
         with suppress(OSError, ValueError):
             try:
                 os.kill(int(part.name.split(_PART)[-1].removesuffix(".part")), 0)
@@ -65,11 +70,11 @@ def _remove_parts(folder: Path) -> None:
 
 
 def publish(part: Path, target: Path) -> None:
-    """Give a complete file its final name, in one step and after its bytes have reached the disk."""
+    """Sync a complete file to disk and rename it to its final name in one step."""
     with part.open("r+b") as file:
         os.fsync(file.fileno())
     part.replace(target)
-    with suppress(OSError):  # not every file system can bring a rename to the disk
+    with suppress(OSError):  # not every file system can sync a folder
         handle = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -78,14 +83,14 @@ def publish(part: Path, target: Path) -> None:
 
 
 def lock_holders(path: Path) -> str:
-    """Return who holds a lock on a database file, in words; the system tells on Linux only."""
+    """Return which process holds a lock on a database file, as text. Only Linux lists process ids."""
     beside = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm"))
     try:
         wanted = {str(one.stat().st_ino) for one in beside if one.exists()}
         locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
     except (OSError, ValueError):
         return _ANOTHER
-    # `1: POSIX  ADVISORY  WRITE 4711 08:01:131080 128 128`, with `->` before the kind where one waits.
+    # `1: POSIX  ADVISORY  WRITE 4711 08:01:131080 128 128`. Waiting processes have `->` before the type.
     holders = {cells[4] for cells in locks if len(cells) == 8 and cells[5].rpartition(":")[2] in wanted}
     others = sorted(holders - {str(os.getpid())}, key=int)
     return f"process {', '.join(others)} holds it" if others else _ANOTHER
@@ -93,7 +98,7 @@ def lock_holders(path: Path) -> str:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Hold a database against every other writer until the block ends: all of it is written, or nothing."""
+    """Lock a database against other writers for the block. Commit at its end, or roll back on any exception."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -102,9 +107,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-# Hashes that name what something was made of.
 
 
 def file_hash(path: Path) -> str:

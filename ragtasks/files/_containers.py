@@ -1,7 +1,7 @@
-"""Rows of a file in any container: JSON lines, one JSON document, CSV or Parquet, each also packed by gzip or zstd.
+"""Rows of a file in any container: JSON lines, one JSON document, CSV or Parquet, plain or compressed by gzip or zstd.
 
-The container is detected by the first bytes, never by the file's name. `json_lines` is the one reader: every other
-reader of rows gets (number, object) from it.
+The container is detected from the first bytes, not from the file name. Every reader of rows gets (number, object)
+from `json_lines`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ROW_LISTS = ("results", "data", "rows", "examples")
 
 _ROW_WORDS = "question query user_input input messages answer response text contexts reference task_id"
 _OF_A_ROW = frozenset(_ROW_WORDS.split())
-"""Keys of an object that is a row itself: its lists, such as the results of its search, are no rows."""
+"""Keys that identify a row. A list in such an object, such as its search results, does not contain rows."""
 
 PARQUET = b"PAR1"
 """First bytes of a Parquet file."""
 
-_MOST_LINES = 100  # that are searched for a first object
+_MOST_LINES = 100  # lines searched for the first object
 _ROWS_AT_ONCE = 512
 _BLOCK = 1 << 20
 _OVER_LINES = re.compile(rb"""\{\s*\n\s*["}]""")
@@ -48,14 +48,14 @@ _FORMS = {
     codecs.BOM_UTF16_LE: ("text in UTF-16", "save it in UTF-8"),
     codecs.BOM_UTF16_BE: ("text in UTF-16", "save it in UTF-8"),
 }
-"""First bytes of files that are not read -> what they are, and what to do."""
+"""First bytes of unsupported files -> (format, next step)."""
 
 
 def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (number from 1, object) of the file of `problems`; broken rows are noted there and left out.
+    """Yield (number from 1, object) of the file of `problems`. Broken rows are added to `problems` and skipped.
 
-    The number is the line in JSON lines and the row in other containers. A file in a form that is not read is one
-    error. `parse` raises a ValueError of what was expected and found for an object that is not wanted.
+    The number is the line in JSON lines and the row in other containers. An unsupported format is a single error.
+    `parse` returns the object of a line. For an unwanted object it raises ValueError(expected, found).
     """
     try:
         rows = _other_rows(problems)
@@ -73,7 +73,7 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
                 problems.add(number, "one JSON object", row)
     except OSError as error:
         raise problems.unreadable(error) from error
-    except (ValueError, RuntimeError, csv.Error) as error:  # pyarrow lacks some encodings, which is a RuntimeError
+    except (ValueError, RuntimeError, csv.Error) as error:  # pyarrow raises RuntimeError for unsupported encodings
         if isinstance(error, UnicodeDecodeError):
             problems.next_step = "save the file in UTF-8; Excel names it `CSV UTF-8`"
         problems.add(number + 1, "text in UTF-8" if isinstance(error, UnicodeDecodeError) else "a row", str(error))
@@ -83,7 +83,7 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
 
 
 def first_row(path: Path) -> dict[str, Any]:
-    """Return the first object that is not empty, of the first hundred rows; {} if there is none."""
+    """Return the first object that is not empty among the first hundred rows; {} if none exists."""
     try:
         rows = _other_rows(Problems(path, "rows", ""))
         if rows is None:
@@ -97,17 +97,20 @@ def first_row(path: Path) -> dict[str, Any]:
 def parquet_rows(
     path: Path, choose: Callable[[Sequence[str]], Sequence[str] | None] = lambda _names: None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file, in columns chosen by name (None: all); a corrupt file raises as pyarrow does."""
+    """Yield the rows of a Parquet file. `choose` maps all column names to those to read (None: all columns).
+
+    Errors of pyarrow for a corrupt file are not converted.
+    """
     import pyarrow.parquet
 
-    # Without these two, whole row groups are fetched ahead, and a file may be a single one.
+    # Without these two arguments pyarrow prefetches complete row groups, and a file may consist of a single group.
     with pyarrow.parquet.ParquetFile(path, buffer_size=_BLOCK, pre_buffer=False) as file:
         batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=choose(file.schema_arrow.names))
         yield from chain.from_iterable(batch.to_pylist() for batch in batches)
 
 
 def _other_rows(problems: Problems) -> Iterable[Any] | None:
-    """Return the rows of a container other than JSON lines; None for those, and for what cannot be read."""
+    """Return the rows of a container other than JSON lines. None for JSON lines and for unsupported files."""
     begin = first_bytes(problems.path)
     if begin.startswith(PARQUET):
         return parquet_rows(problems.path)
@@ -120,7 +123,7 @@ def _other_rows(problems: Problems) -> Iterable[Any] | None:
 
 
 def _members(problems: Problems, begin: bytes) -> list[Any] | None:
-    """Return the rows of one JSON array, or of an object with rows under one key; None for JSON lines."""
+    """Return the rows of a JSON array, or of an object with rows under one key; None for JSON lines."""
     is_one_line = _is_one_line(problems.path)
     is_over_lines = _OVER_LINES.match(begin) is not None
     if not (begin.startswith(b"[") or is_over_lines or is_one_line):
@@ -138,7 +141,7 @@ def _members(problems: Problems, begin: bytes) -> list[Any] | None:
 
 
 def _rows_in(value: Any) -> list[Any] | None:
-    """Return an array, or the objects that an object contains under one of the keys; None if there are none."""
+    """Return an array, or the objects under one of `ROW_LISTS`; None without any."""
     if isinstance(value, list):
         return value
     has_rows = isinstance(value, dict) and not value.keys() & _OF_A_ROW
@@ -152,8 +155,8 @@ def _rows_in(value: Any) -> list[Any] | None:
 def _from_columns(value: Any) -> list[dict[str, Any]] | None:
     """Return the rows of an object of columns, as pandas and datasets write them; None for any other object.
 
-    Columns are lists of one length, or objects with the same numbers as keys; one of them contains texts, and none
-    objects: a row that has lists only has messages.
+    Columns are lists of equal length, or objects with the same numbers as keys. At least one column must contain texts
+    and none may contain objects: a single row with only lists contains messages.
     """
     columns = [*value.values()] if isinstance(value, dict) and len(value) > 1 else []
     if columns and all(isinstance(column, dict) for column in columns):
@@ -173,7 +176,7 @@ def _by_id(value: Any) -> list[dict[str, Any]] | None:
     rows = [*value.values()] if isinstance(value, dict) and len(value) > 1 else []
     if not rows or not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
         return None
-    if len(rows[0].keys() & _OF_A_ROW) < 2 or value.keys() & _OF_A_ROW:  # scores of passages, or parts of one row
+    if len(rows[0].keys() & _OF_A_ROW) < 2 or value.keys() & _OF_A_ROW:  # scores of passages, or parts of a single row
         return None
     return [{"id": name, **row} for name, row in value.items()]
 
@@ -182,7 +185,7 @@ def _is_one_line(path: Path) -> bool:
     try:
         with open_unpacked(path) as stream:
             return len([*islice((line for line in bounded_lines(stream) if line.strip()), 2)]) == 1
-    except ValueError:  # a line without an end, which the reader of lines reports
+    except ValueError:  # a line without an end is reported by the line reader
         return False
 
 
@@ -190,7 +193,7 @@ def _is_one_line(path: Path) -> bool:
 
 
 def _delimiter(begin: bytes) -> str:
-    """Return what separates the columns of a table that begins with a header of names; "" for any other text."""
+    """Return the delimiter of a table that begins with a header of column names; "" for any other text."""
     line, end, _ = begin.partition(b"\n")
     try:
         header = line.decode("utf-8").strip()
@@ -199,14 +202,14 @@ def _delimiter(begin: bytes) -> str:
     for delimiter in ",\t;" if end else "":
         names = next(csv.reader([header], delimiter=delimiter), [])
         named = [name for name in names if _COLUMN.fullmatch(name)]
-        # The index of a data frame has no name.
+        # The index column of a data frame has no name.
         if len(named) > 1 and len({*named}) == len(named) and names[len(names) - len(named) :] == named:
             return delimiter if len(names) - len(named) <= 1 else ""
     return ""
 
 
 def _table_rows(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table as texts by column; cells that the row does not have are left out."""
+    """Yield the rows of a table as {column: text}, without the cells that a short row is missing."""
     csv.field_size_limit(LONGEST_LINE)
     with open_unpacked(path) as stream:
         lines = (line.decode("utf-8-sig") for line in bounded_lines(stream))
@@ -242,7 +245,7 @@ def _objects_by_line(problems: Problems, parse: Callable[[bytes], Any]) -> Itera
 
 
 def _wanted(problems: Problems, number: int, row: dict[str, Any], parse: Callable[[bytes], Any]) -> Any:
-    """Return a row as `parse` reads it; None after noting why it is not wanted."""
+    """Return the row as `parse` reads it. If `parse` rejects it, add the problem and return None."""
     if parse is parse_json:
         return row
     try:
@@ -260,7 +263,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def other_form(path: Path) -> tuple[str, str] | None:
-    """Return the form of a file without any object, and the way to one that is read; None if it is unknown."""
+    """Return the format of a file without any object, and a next step; None if the format is unknown."""
     begin = first_bytes(path)
     if known := next((form for mark, form in _FORMS.items() if begin.startswith(mark)), None):
         return known
@@ -274,7 +277,7 @@ def other_form(path: Path) -> tuple[str, str] | None:
 
 
 def _other_table(path: Path) -> tuple[str, str] | None:
-    """Return the form of text whose first line names columns in another way than CSV does; None for other text."""
+    """Describe text whose first line names columns but is not CSV, and return a next step; None for other text."""
     header = first_bytes(path).partition(b"\n")[0].decode("utf-8", errors="replace")
     if header.lstrip()[:1] in {"{", "["} or not _OF_A_ROW.intersection(re.split(r"\W+", header.lower())):
         return None
@@ -283,7 +286,7 @@ def _other_table(path: Path) -> tuple[str, str] | None:
 
 
 def _filled_lines(problems: Problems) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each line that is not blank."""
+    """Yield the number and bytes of each line that is not blank."""
     number = n_filled = 0
     try:
         with open_unpacked(problems.path) as stream:

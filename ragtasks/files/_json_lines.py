@@ -1,7 +1,8 @@
-"""JSON and its errors: a complete file is checked before they are reported.
+"""JSON parsing and error collection. A complete file is checked before its errors are raised.
 
-`Problems` collects the errors of a file by line; one error lists them all. Rows are plain dicts until a benchmark
-module turns them into records; only what all files share is read here: passages, labels, searches and usage.
+`Problems` collects the errors of a file by line and raises them as a single error. Rows are plain dicts until a
+benchmark module converts them to records. This module reads only the parts that all files share: passages, labels,
+searches and usage.
 """
 
 from __future__ import annotations
@@ -29,106 +30,111 @@ from ragtasks.errors import BenchmarkFileError, excerpt, missing_path
 from ragtasks.records import READ, SEARCH, Passage, ToolStep, Trajectory
 
 SAMPLE_STATISTICS = "sample.json"
-"""The file that makes a folder a sample."""
+"""The file that marks a folder as a sample."""
 
 LONGEST_LINE = 1 << 26
-"""Bytes of a line, far more than any passage or logged answer has: a file without line ends would fill the memory."""
+"""Bytes of a line, far more than any passage or logged response needs. A file without line ends would fill the
+memory.
+"""
 
 MOST_WHOLE = 1 << 30
-"""Bytes of a file that is read as one text, unpacked."""
+"""Bytes of a file that is read as a single text, uncompressed."""
 
 LOOK_AT = 1 << 16
-"""Bytes of a file by which its form is detected."""
+"""Bytes that are read to detect the format of a file."""
 
 _BLOCK = 1 << 20
 
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-"""First bytes of a packed file -> name of its compression."""
+"""First bytes of a compressed file -> name of its compression."""
 _MAX_LISTED = 20
-_LONGEST_VALUE = 120  # characters in an error
-_MAX_ALIKE = 3  # of errors of one kind that are listed where there are many
-_VARYING = re.compile(r"\d+| \(did you mean .*")  # between errors of one kind
+_LONGEST_VALUE = 120  # characters of a value in an error
+_MAX_ALIKE = 3  # listed errors per type, if there are many
+_VARYING = re.compile(r"\d+| \(did you mean .*")  # the parts that differ between errors of one type
 _NAN = b"NaN"
 _KEY_END = len(b'x": ')
-_NAN_NUMBER = re.compile(rb'NaN(?<=\w": NaN)')  # of a plain key, so of an object: no text begins behind a letter
+_NAN_NUMBER = re.compile(rb'NaN(?<=\w": NaN)')  # after a key of an object: no string starts directly after a letter
 
 
 class Problems:
-    """The errors of one file, and the one error that names them all."""
+    """The errors of one file."""
 
     def __init__(self, path: Path, what: str, next_step: str) -> None:
         self.path = path
         self.unit = "line"
-        """What `add` numbers: `row` in a container other than JSON lines."""
+        """Unit of the line numbers passed to `add`; `row` in containers other than JSON lines."""
         self.next_step = next_step
         self._what = what
-        self._lines: list[tuple[str, str]] = []  # what is expected, and the error
+        self._lines: list[tuple[str, str]] = []  # (error type, error)
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def add(self, line: int, expected: str, found: object, task_id: str = "") -> None:
-        """Note one error; `line` (or row, see `unit`) counts from 1, and 0 means the complete file."""
+        """Add an error. `line` (or row, see `unit`) counts from 1; 0 means the complete file."""
         place = f"{self.unit} {line}" if line else "file"
         task = f" ({task_id})" if task_id else ""
         kind = _VARYING.sub("", expected)
         self._lines.append((kind, f"{place}{task}: expected {expected}, found {_short(found)}"))
 
     def texts(self) -> list[str]:
-        """Return every error noted so far."""
+        """Return the text of every error so far."""
         return [text for _, text in self._lines]
 
     def unreadable(self, error: OSError) -> BenchmarkFileError:
-        """Return the one error of a file that is missing, damaged, or may not be read."""
+        """Return the error for a file that is missing, damaged or not readable."""
         found = f"file: expected a readable file, found {error.strerror or str(error)!r}"
         is_missing = isinstance(error, FileNotFoundError)
         path_step = missing_path(self.path)[1] if is_missing else "check the path, and whether you may read the file"
-        # Only the operating system numbers its errors; others come from unpacking.
+        # Errors of the operating system have a number; decompression errors have none.
         own_step = path_step if error.errno is not None else "the file is damaged: copy or write it again"
         return listed_error(f"{self._what}: {self.path}", [found], self._step_of_file(own_step))
 
     def empty(self, unit: str) -> BenchmarkFileError:
-        """Return the one error of a file without any line or row."""
+        """Return the error for a file without any line or row."""
         self.add(0, f"at least one {unit}", f"no {unit}")
         step = self._step_of_file("write the file again: it is empty")
         return listed_error(f"{self._what}: {self.path}", self.texts(), step)
 
     def _step_of_file(self, step: str) -> str:
-        """Return a step for the complete file: no line can be fixed, and a fetched file is fetched again."""
+        """Return the next step for a problem of the complete file.
+
+        No line can be fixed then, so `step` replaces "fix these lines". A downloaded file keeps its own next step.
+        """
         return step if self.next_step.startswith(("fix ", "correct ")) else self.next_step
 
     def other_form(self, found: str, next_step: str) -> BenchmarkFileError:
-        """Return the one error of a file that is in no form that is read, in place of those by line."""
+        """Return the error for an unsupported format. It replaces the errors collected by line."""
         self._lines.clear()
         expected = "JSON lines, one JSON array, CSV with a header, or Parquet"
         return BenchmarkFileError(self._what, where=str(self.path), expected=expected, found=found, next_step=next_step)
 
     def raise_if_any(self) -> None:
-        """Raise one error with every error noted so far; of many of one kind, with the first ones."""
+        """Raise a single error that lists the collected errors, or the first ones of each type."""
         if self._lines:
             what, shown = f"{self._what}: {self.path}", _first_of_each_kind(self._lines)
             raise listed_error(what, shown, self.next_step, n_errors=len(self))
 
 
 def written_lines(rows: Iterable[object], *, is_ascii: bool = False) -> bytes:
-    """Return rows as JSON lines; half a character, which no file can hold, becomes `?`."""
+    """Return rows as JSON lines. Unpaired surrogates, which UTF-8 cannot encode, become `?`."""
     text = "".join(json.dumps(row, ensure_ascii=is_ascii) + "\n" for row in rows)
     return text.encode("utf-8", errors="replace")
 
 
 def listed_error(what: str, lines: Sequence[str], next_step: str, *, n_errors: int = 0) -> BenchmarkFileError:
-    """Return one error with the first of several lines; `n_errors` where not each line is one."""
+    """Return an error that lists the first of several lines. Pass `n_errors` if lines and errors differ in number."""
     return BenchmarkFileError("\n  ".join([*heading_and_first(what, lines, n_errors), f"next step: {next_step}"]))
 
 
 def heading_and_first(what: str, lines: Sequence[str], n_errors: int = 0) -> list[str]:
-    """Return how many errors there are, and the first of them."""
+    """Return a heading with the number of errors, followed by the first errors."""
     n = n_errors or len(lines)
     return [f"{what}: {n} error{'s' if n > 1 else ''}", *first_of(lines)]
 
 
 def _first_of_each_kind(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the first errors of each kind, in the order of the file, and behind them how many more there are."""
+    """Return the first errors of each type in file order. The last one listed of a type counts the omitted ones."""
     n_of = Counter(kind for kind, _ in lines)
     n_seen: Counter[str] = Counter()
     shown: list[str] = []
@@ -141,7 +147,7 @@ def _first_of_each_kind(lines: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def first_of(lines: Sequence[str]) -> list[str]:
-    """Return the first of several errors, and that there are more."""
+    """Return the first errors, and how many more there are."""
     n_more = len(lines) - _MAX_LISTED
     return [*lines[:_MAX_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])]
 
@@ -155,7 +161,7 @@ def _short(value: object) -> str:
 
 
 def parse_json(text: bytes) -> Any:
-    """Return the parsed JSON; bare NaN, as some official files write it, becomes None."""
+    """Return the parsed JSON. Bare NaN, which some official files contain, becomes None."""
     text = text.removeprefix(codecs.BOM_UTF8)
     try:
         return orjson.loads(_nan_as_null(text) if _NAN in text else text)
@@ -164,17 +170,19 @@ def parse_json(text: bytes) -> Any:
             value = json.loads(text.decode("utf-8"), parse_constant=lambda _: None)
         except RecursionError as error:
             raise ValueError("JSON that is nested too deeply") from error
-    # This reader lets halves of surrogate pairs through, which no log, request or file can carry.
+    # json.loads accepts unpaired surrogates, which no log, request or file can encode.
     json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
 
 
 def _nan_as_null(text: bytes) -> bytes:
-    """Return JSON with `null` for every NaN outside of texts: the quotes before it tell, those behind a backslash not.
+    """Return JSON with `null` for every NaN outside of strings.
 
-    The standard library's reader takes NaN, at a tenth of the speed, which counts in logs of hundreds of megabytes.
+    An odd number of unescaped quotes before a NaN means that it is inside a string. The standard library accepts NaN
+    but
+    is ten times slower, which matters for logs of hundreds of megabytes.
     """
-    plain = max(0, text.find(_NAN) - _KEY_END)  # most of a line: scores stand behind the texts
+    plain = max(0, text.find(_NAN) - _KEY_END)  # usually most of a line: scores follow the texts
     text = text[:plain] + _NAN_NUMBER.sub(b"null", text[plain:])
     parts: list[bytes] = []
     n_quotes = begin = 0
@@ -187,7 +195,7 @@ def _nan_as_null(text: bytes) -> bytes:
 
 
 def read_whole(problems: Problems) -> bytes:
-    """Return the bytes of the file of `problems`, which holds more than white space."""
+    """Return the bytes of the file of `problems`. An empty file is an error."""
     try:
         with open_unpacked(problems.path) as stream:
             blocks = islice(iter(partial(stream.read, _BLOCK), b""), MOST_WHOLE // _BLOCK + 1)
@@ -203,7 +211,7 @@ def read_whole(problems: Problems) -> bytes:
 
 
 def json_array(problems: Problems) -> list[Any]:
-    """Return the members of the file of `problems`, which is one JSON array."""
+    """Return the members of the file of `problems`, which must be a JSON array."""
     rows: object = None
     try:
         rows = parse_json(read_whole(problems))
@@ -217,7 +225,7 @@ def json_array(problems: Problems) -> list[Any]:
 
 
 def sample_statistics(root: Path) -> dict[str, Any] | None:
-    """Return what the sample in a folder says of itself, at least its `version`; None for real data."""
+    """Return the statistics file of a sample, with at least its `version`; None for a folder of real data."""
     path = root / SAMPLE_STATISTICS
     if not path.is_file():
         return None
@@ -229,14 +237,14 @@ def sample_statistics(root: Path) -> dict[str, Any] | None:
 
 
 def broken_statistics(root: Path, expected: str, found: Exception) -> BenchmarkFileError:
-    """Return the error for statistics of a sample that are not as they should be."""
+    """Return the error for invalid statistics of a sample."""
     where = str(root / SAMPLE_STATISTICS)
     what, step = "statistics of a sample", "delete it"
     return BenchmarkFileError(what, where=where, expected=expected, found=repr(found), next_step=step)
 
 
 def open_unpacked(path: Path) -> io.BufferedReader:
-    """Open a file for reading bytes, unpacked if its first bytes are those of gzip or zstd."""
+    """Open a file for reading bytes, decompressed if its first bytes are those of gzip or zstd."""
     stream: io.BufferedReader = io.BufferedReader(io.FileIO(path), LOOK_AT)
     begin = stream.peek(LOOK_AT)
     packed = next((name for mark, name in _PACKED.items() if begin.startswith(mark)), None)
@@ -249,14 +257,17 @@ def open_unpacked(path: Path) -> io.BufferedReader:
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return the beginning of a file by which its form is detected, unpacked and without a byte order mark."""
+    """Return the first bytes of a file for format detection, decompressed and without a byte order mark."""
     with open_unpacked(path) as stream:
         return stream.read(LOOK_AT).removeprefix(codecs.BOM_UTF8)
 
 
 def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
-    """Yield the lines of a stream with their ends: the one reader of lines that others wrote."""
-    # Not `for line in stream`: a file without line ends would be read whole.
+    """Yield the lines of a stream with their ends. Raises ValueError for a line over `LONGEST_LINE`.
+
+    Every reader of files from others uses this function.
+    """
+    # `for line in stream` would read a file without line ends completely.
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             raise ValueError(f"more than {LONGEST_LINE:,} bytes without a line end")
@@ -264,7 +275,7 @@ def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
 
 
 def passage_of(row: object, id_key: str) -> Passage | None:
-    """Return the passage of an object with texts as id and `text`, None for anything else."""
+    """Return the passage of an object whose id and `text` are strings; None for any other object."""
     if not isinstance(row, dict):
         return None
     passage_id, text = row.get(id_key), row.get("text")
@@ -275,27 +286,27 @@ def passage_of(row: object, id_key: str) -> Passage | None:
 
 
 def labels_of(value: object) -> tuple[str, ...]:
-    """Return the labels of a field that may hold a list, one text, NaN (None here), or nothing."""
+    """Return the labels of a field that contains a list, a single text, None (NaN in the file) or no value."""
     if isinstance(value, str):
         return (value,)
     return tuple(label for label in value if isinstance(label, str)) if isinstance(value, list) else ()
 
 
-# Passages as a system of one's own writes them, in an answers file or in a reply: texts, or objects with a text.
+# Passages as users' systems write them, in an answers file or a reply: texts, or objects with a text.
 
 CONTEXT_IDS = ("id", "passage_id", "document_id", "doc_id")
-"""Keys of a passage's id, a text or a whole number; the first with a value counts."""
+"""Keys of a passage id, which is a text or a whole number. The first key with a value counts."""
 CONTEXT_TEXTS = ("text", "page_content", "content")
-"""Keys under which its text may stand: ours, those of LangChain and of Haystack."""
+"""Keys of a passage's text: ragtasks, LangChain and Haystack."""
 UNNAMED = "context-"
-"""Beginning of the id of a passage that has none; its place, from 1, follows."""
+"""Prefix of the id of a passage without its own id. Its position from 1 follows."""
 
 _EXPECTED = "a text, or an object with `text`, and texts as `id` and `title` if it has them"
 _MOST_LISTED_TEXT = 1 << 24  # characters of a list that Python printed
 
 
 def list_in(text: str) -> list[Any] | None:
-    """Return the list that a text contains as JSON, or as Python or numpy print it; None for any other text."""
+    """Return the list in a text of JSON, or in a list that Python or numpy printed; None for any other text."""
     text = text.strip()
     if not text.startswith("[") or not text.endswith("]"):
         return None
@@ -305,12 +316,12 @@ def list_in(text: str) -> list[Any] | None:
     if len(text) > _MOST_LISTED_TEXT:
         return None
     try:
-        with warnings.catch_warnings():  # of escapes in texts that are no list
+        with warnings.catch_warnings():  # invalid escapes in texts that are not lists
             warnings.simplefilter("ignore")
             value = ast.literal_eval(text)
             if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
                 return value if isinstance(value, list) else None
-            # numpy prints no commas, and Python reads texts without commas as one.
+            # numpy prints no commas, and Python joins adjacent string literals.
             tokens = tokenize.generate_tokens(io.StringIO(text).readline)
             return [ast.literal_eval(token.string) for token in tokens if token.type == tokenize.STRING]
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError):
@@ -341,18 +352,19 @@ def _passage(item: Any, number: int) -> Passage:
     return Passage(*(str(part) for part in parts))
 
 
-# What a system searched for before it answered, as it says it itself: beside its contexts, under `searches`.
+# The searches a system made before its answer. Systems list them under `searches`, next to the contexts.
 
 
 def used_in(
     contexts: tuple[Passage, ...] | None, searches: Any
 ) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
-    """Return what an answer rests on and what was done before it, of contexts and the value of `searches`.
+    """Return the contexts of an answer and the steps before it.
 
-    Where no contexts are named, all passages that the searches showed are. Both are None where nothing is said.
+    Without `contexts`, all passages in the search results count as contexts. Both values are None if `contexts` and
+    `searches` are None.
 
     Raises:
-        ValueError: (what was expected of `searches`, what was found).
+        ValueError: (expected, found) for an invalid `searches`.
     """
     if searches is None:
         return contexts, None
@@ -360,7 +372,7 @@ def used_in(
         raise ValueError("`searches`: a list", type(searches).__name__)
     steps: list[ToolStep] = []
     shown: dict[tuple[str, str], Passage] = {}
-    # A passage without an id is the same wherever its text stands.
+    # Passages without an id are identified by their text.
     unnamed = {item.text: item.passage_id for item in contexts or () if item.passage_id.startswith(UNNAMED)}
     n_before = len(contexts or ())
     before: set[tuple[str, str]] = set()
@@ -377,7 +389,7 @@ def used_in(
 
 
 def _search(item: Any, number: int) -> tuple[str, str, tuple[Passage, ...]]:
-    """Return the tool that was called, with what, and what that showed."""
+    """Return the tool of a call, its argument and the passages in its result."""
     if not isinstance(item, Mapping):
         raise ValueError(f"search {number}: an object with `query` and `passages`", type(item).__name__)
     calls = [(tool, item[key]) for tool, key in ((SEARCH, "query"), (READ, "read")) if item.get(key) is not None]
@@ -398,31 +410,32 @@ def _search(item: Any, number: int) -> tuple[str, str, tuple[Passage, ...]]:
 
 
 def _with_id(passage: Passage, unnamed: dict[str, str], n_before: int) -> Passage:
-    """Return a passage with its own id, or one that all of its text share."""
+    """Return a passage with its own id, or with an id shared by all passages of the same text."""
     if not passage.passage_id.startswith(UNNAMED):
         return passage
     passage_id = unnamed.setdefault(passage.text, f"{UNNAMED}{n_before + len(unnamed) + 1}")
     return replace(passage, passage_id=passage_id)
 
 
-# What an answer took, as its system says it: in rows of one's own, answers to a benchmark, and replies of an endpoint.
+# Usage of an answer as reported by its system: in rows of an answers file, in submissions and in replies of an
+# endpoint.
 
 USAGE_KEYS = (
     *("seconds", "first_token_seconds", "retriever_seconds", "input_tokens", "output_tokens", "cached_tokens"),
     *("cost", "currency"),
 )
-"""The keys of a record that say it."""
+"""Keys of a record that report usage."""
 _CURRENCY = "USD"
 
 
 def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return what an answer took, by the names of scores: `cost` is `dollars` there; {} where nothing is said.
+    """Return the usage of an answer by score name (`cost` becomes `dollars`); {} if the record reports no usage.
 
     Raises:
-        ValueError: (what was expected, what was found).
+        ValueError: (expected, found).
     """
     given = {key: record[key] for key in USAGE_KEYS if record.get(key) is not None}
-    given = {key: value.item() if hasattr(value, "item") else value for key, value in given.items()}  # of numpy
+    given = {key: value.item() if hasattr(value, "item") else value for key, value in given.items()}  # numpy scalars
     currency = given.pop("currency", None)
     for key, value in given.items():
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,4 +1,4 @@
-"""Requirements of files: folders that can be written, space on a disk, weights of a model."""
+"""Requirements on files: writable folders, disk space, model weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HUB_SECONDS = 5.0
 
 
 def writable_folder(folder: Path, part: str) -> Requirement:
-    """Return the requirement that a folder exists or can be made, and that files can be written to it."""
+    """Return the requirement that a folder exists or can be created, and is writable."""
 
     def check() -> str:
         existing = folder if folder.exists() else _existing(folder)
@@ -34,7 +34,7 @@ def writable_folder(folder: Path, part: str) -> Requirement:
 
 
 def writable_file(file: Path, part: str) -> Requirement:
-    """Return the requirement that a file can be written, over an earlier one too."""
+    """Return the requirement that a file can be written or overwritten."""
 
     def check() -> str:
         if file.is_dir():
@@ -59,7 +59,7 @@ def disk_space(folder: Path, part: str, n_bytes: Callable[[], float]) -> Require
 
 
 def _existing(path: Path) -> Path:
-    """Return the nearest folder or file on the way to a path that exists."""
+    """Return the nearest existing folder or file on the way to a path."""
     whole = path.expanduser().absolute()
     return next(one for one in (whole, *whole.parents) if one.exists())
 
@@ -69,9 +69,9 @@ def _size(n_bytes: float) -> str:
 
 
 def weights_of(name: str, part: str, instead: str = "") -> Requirement:
-    """Return the requirement that weights are in a folder or in the hub's cache, or that the hub can be reached.
+    """Return the requirement that weights are in a folder or in the hub's cache, or that the hub is reachable.
 
-    `instead` is another way to go on, for the error.
+    `instead` is an alternative that is appended to the next step of the error.
     """
 
     def check() -> str:
@@ -88,7 +88,7 @@ def weights_of(name: str, part: str, instead: str = "") -> Requirement:
 
 
 def _why_not_on_hub(name: str) -> str:
-    """Return why a model cannot be downloaded, empty if it can; the hub's own library tries for half a minute."""
+    """Return why a model cannot be downloaded, or "" if it can. The hub's own library retries for half a minute."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:

@@ -1,8 +1,8 @@
-"""Runs on disk: the contract between the precompute stage, which writes them, and the harness tasks, which read them.
+"""Runs on disk. The precompute stage writes them and the harness tasks read them.
 
-A run is ranked passages for each query. It is stored as a TREC file a domain, beside the contexts that each setting
-gives to each task, and a manifest that says what the run was made of. Text formats only, so that a run can be read,
-compared and handed in without ragtasks.
+A run contains ranked passages for each query. It is stored as one TREC file per domain, the contexts of each task and
+setting, and a manifest of everything the run was made of. All files are text, so a run can be read, compared and
+submitted without ragtasks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OFFICIAL = "official"
 """Name of the run that a benchmark publishes itself."""
 
 CLOSED_BOOK = "closed_book"
-"""Stands for a run that finds nothing: what a model knows without any passage."""
+"""Name for a run without passages: the model answers from its own knowledge."""
 
 MANIFEST = "manifest.json"
 _FORMAT = 1
@@ -51,15 +51,15 @@ _RESERVED = (OFFICIAL, CLOSED_BOOK)
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a stored run is made of; `key` changes when, and only when, something that changes the result does."""
+    """The inputs of a stored run. `key` changes if, and only if, an input that affects the result changes."""
 
     name: str
-    """What users call the run."""
+    """Name of the run for users."""
     spec: Mapping[str, Any]
-    """Everything that decides the result: corpora, queries, retriever, parameters, versions."""
+    """All inputs that determine the result: corpora, queries, retriever, parameters, versions."""
     files: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What is worth knowing and decides nothing: times, counts, the machine."""
+    """Information that does not affect the result: times, counts, the machine."""
 
     @property
     def key(self) -> str:
@@ -68,9 +68,9 @@ class Manifest:
 
 
 def checked_run_name(name: str) -> str:
-    """Return the name of a run, which is that of a folder in the store and never a path.
+    """Return a valid run name: the name of a folder in the store, never a path.
 
-    Every run that is named anywhere passes here: a name that led out of the store would read, or remove, other files.
+    Every run name is checked here. A path could read or remove files outside of the store.
     """
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
@@ -81,19 +81,19 @@ def checked_run_name(name: str) -> str:
 
 
 def new_run_name(name: str) -> str:
-    """Return a name that a run can be stored under."""
+    """Return a name under which a run can be stored. Reserved names are errors."""
     if name in _RESERVED:
         raise ConfigurationError(f"run name {name!r} is taken: it means no stored run. Next step: choose another")
     return checked_run_name(name)
 
 
 def run_folder(store: Path, name: str) -> Path:
-    """Return the folder of a stored run, which need not be there."""
+    """Return the folder of a stored run, which may not exist."""
     return store / "runs" / checked_run_name(name)
 
 
 class _ManifestPart(BaseModel):
-    """A part of a manifest: what is read of it, and whatever else is there."""
+    """A part of a manifest: the fields that are read, and any further fields."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -144,8 +144,6 @@ class _ManifestFile(_ManifestPart):
 
 
 class _ContextsRow(BaseModel):
-    """A line of the contexts of a setting."""
-
     model_config = ConfigDict(extra="forbid")
 
     task_id: StrictStr
@@ -160,13 +158,13 @@ def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> Cach
 
 
 def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:
-    """Write the passages of each task as JSON lines, atomically, and return their sha256."""
+    """Write the passages of each task as JSON lines, atomically, and return the sha256."""
     rows = [{"task_id": task_id, "passages": [asdict(item) for item in items]} for task_id, items in contexts.items()]
     return write_atomically(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
 
 def read_contexts(folder: Path, setting: Setting) -> Contexts:
-    """Return the passages that a stored run gives to each task of a setting."""
+    """Return the passages of each task of a setting in a stored run."""
     manifest = read_manifest(folder)
     path = f"contexts/{setting.value}.jsonl"
     digest = hashlib.sha256()
@@ -198,7 +196,7 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
 
 
 def run_key(store: Path, name: str) -> str | None:
-    """Return the key of a stored run, a hash of all it was made of; None if no run of that name is stored."""
+    """Return the key of a stored run, a hash of all its inputs; None if no run of that name is stored."""
     manifest = _stored_manifest(store, name)
     return None if manifest is None else manifest.key
 
@@ -209,14 +207,14 @@ def _stored_manifest(store: Path, name: str) -> Manifest | None:
 
 
 def seconds_a_query(store: Path, name: str) -> dict[str, float]:
-    """Return domain -> seconds that searching took a query when a stored run was made; without what was not timed."""
+    """Return domain -> search seconds per query of a stored run, without domains that were not timed."""
     manifest = _stored_manifest(store, name)
     found = {} if manifest is None else manifest.metadata.get("searching", {})
     return {domain: timed["seconds"] / timed["queries"] for domain, timed in found.items()}
 
 
 def spending_of_run(store: Path, name: str) -> dict[str, list[dict[str, Any]]]:
-    """Return who was asked, such as `rewriter openai/m` -> sums of what the replies took when a stored run was made."""
+    """Return the usage of a stored run by model: role and model, such as `rewriter openai/m` -> sums over replies."""
     manifest = _stored_manifest(store, name)
     metadata = {} if manifest is None else manifest.metadata
     found: dict[str, list[dict[str, Any]]] = {}
@@ -227,14 +225,14 @@ def spending_of_run(store: Path, name: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write a run's manifest, last of its files: a run without one is not finished."""
+    """Write a run's manifest after all other files: a run without a manifest is incomplete."""
     content = {"format": _FORMAT, "key": manifest.key, **asdict(manifest)}
     write_atomically(folder / MANIFEST, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
 
 
 @contextmanager
 def _run_errors() -> Iterator[None]:
-    """Raise the errors of a file as errors of a run, which is a cached artefact."""
+    """Raise the errors of a file as errors of a run, which is a cached artifact."""
     try:
         yield
     except BenchmarkFileError as error:
@@ -243,7 +241,6 @@ def _run_errors() -> Iterator[None]:
 
 @_run_errors()
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of a stored run."""
     path = folder / MANIFEST
     expected = "the manifest that `ragtasks retrieve` wrote"
     try:
@@ -253,7 +250,7 @@ def read_manifest(folder: Path) -> Manifest:
         key = manifest.key
     except ValidationError as error:
         raise _corrupt("manifest of a run", path, expected, misfits(error)) from error
-    except (orjson.JSONDecodeError, TypeError) as error:  # the second: nested too deeply for a hash
+    except (orjson.JSONDecodeError, TypeError) as error:  # TypeError: nested too deeply for a hash
         raise _corrupt("manifest of a run", path, expected, [str(error)]) from error
     if content["key"] != key:
         raise CacheError(f"manifest {path} was changed by hand: its key does not fit its content")
@@ -264,19 +261,21 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-# Rankings and judgements in TREC's formats: lines of runs and qrels, and whole runs.
+# Rankings and judgements in TREC's formats: lines of runs and qrels, and complete runs.
 #
-# Every reader of such files takes its lines from here; what else must hold of them (known ids),
-# and how all errors of a file are said, is the reader's own.
+# All readers of these files use these lines. Each reader makes further checks, such as known ids, and formats its own
+# errors.
 #
-# Equal scores are ordered as trec_eval orders them (score as a 32-bit float descending, then passage id descending),
-# so that the order in the file is the order that is evaluated.
+# Equal scores are ordered as in trec_eval (score as a 32-bit float descending, then passage id descending), so that the
+# order in the file is the evaluated order.
 
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_NUL = "\0"  # trec_eval is written in C: an id with one ends the process
-_GRADE = re.compile(r"(-?[0-9]{1,9})(\.0*)?")  # 1.0 as pandas writes it
+_NUL = "\0"  # trec_eval is written in C: an id with a NUL ends the process
+_GRADE = re.compile(r"(-?[0-9]{1,9})(\.0*)?")  # pandas writes 1.0
 _QRELS = {3: "3 cells (query passage grade)", 4: "4 cells (query 0 passage grade)"}
-_HEADER = re.compile(r"((query|topic)([-_ ]?(id|no|num|number))?|q[-_ ]?id)\s.*[^0-9\s]\s*", re.IGNORECASE)  # no grade
+_HEADER = re.compile(
+    r"((query|topic)([-_ ]?(id|no|num|number))?|q[-_ ]?id)\s.*[^0-9\s]\s*", re.IGNORECASE
+)  # without a grade
 _SCORE_HEADINGS = ("score", "sim")
 _FIX_LINES = "correct these lines: `query Q0 passage rank score tag`, each passage of a query once"
 _BLANKS = re.compile(r"[ \t\r\f\v]+")  # as in C: a no-break space is part of an id
@@ -284,7 +283,7 @@ _BLANKS = re.compile(r"[ \t\r\f\v]+")  # as in C: a no-break space is part of an
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One passage of a ranking."""
+    """A passage in a ranking."""
 
     passage_id: str
     score: float
@@ -292,32 +291,30 @@ class Ranked:
 
 
 Run = Mapping[str, tuple[Ranked, ...]]
-"""Query id -> passages, best first. A query without any passage is there with an empty tuple."""
+"""Query id -> passages, best first. A query without passages has an empty tuple."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A line of a run."""
-
     number: int
     """In the file, from 1."""
     query_id: str
     passage_id: str
     rank: str
-    """As written: not every reader needs one."""
+    """As written, because not every reader needs a rank."""
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What is wrong with a line."""
+    """An error in a line."""
 
     expected: str
     found: object
 
 
 def run_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, RunLine | Misfit]]:
-    """Yield (line number, content or error) of a TREC run's lines, without a header; the score must be finite."""
+    """Yield (line number, content or error) of the lines of a TREC run, without its header. Scores must be finite."""
     found = _cells(lines, {6: "6 cells (query Q0 passage rank score tag)"})
     for place, (number, cells) in enumerate(found):
         if isinstance(cells, Misfit):
@@ -333,7 +330,7 @@ def run_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, RunLine |
 def qrel_lines(
     lines: Iterable[tuple[int, str]], n_cells: Collection[int], *, least: int = 0
 ) -> Iterator[tuple[int, Qrel | Misfit]]:
-    """Yield (line number, judgement or error) of the lines of qrels; the first line may be a header."""
+    """Yield (line number, judgement or error) of the lines of qrels. The first line may be a header."""
     found = _cells(lines, {n: form for n, form in _QRELS.items() if n in n_cells})
     for place, (number, cells) in enumerate(found):
         if isinstance(cells, Misfit):
@@ -347,10 +344,12 @@ def qrel_lines(
 
 
 def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterator[tuple[int, list[str] | Misfit]]:
-    """Yield (line number, cells or error) of each line; `forms`: number of cells -> names.
+    """Yield (line number, cells or error) of each line; `forms`: number of cells -> their names.
 
-    Tabs separate the cells if the header has tabs, or if every line has as many as a form needs: ids may then contain
-    blanks. Otherwise blanks and tabs separate them, or commas if no line has any. All lines have the form of the first.
+    Tabs separate the cells if the header has tabs, or if every line has the required number of tab-separated cells. Ids
+    may then contain blanks. Otherwise blanks and tabs separate them, or commas if no line has blanks. All lines must
+    have
+    the number of cells of the first.
     """
     any_form = frozenset(forms)
     lines = list(lines)
@@ -373,18 +372,18 @@ def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterat
 
 
 def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """Return passages best first by the one rule for ties (see the module)."""
+    """Return passages best first. Ties are ordered as in trec_eval (see above)."""
     return tuple(sorted(passages, key=lambda item: (_single(item.score), item.passage_id), reverse=True))
 
 
 def _single(score: float) -> float:
-    """Return the score as trec_eval holds it."""
+    """Return the score as a 32-bit float, as trec_eval stores it."""
     (value,) = struct.unpack("f", struct.pack("f", score))
     return float(value)
 
 
 def write_trec(path: Path, run: Run, tag: str) -> str:
-    """Write a run as a TREC file, atomically, and return its sha256; it reads back equal."""
+    """Write a run as a TREC file, atomically, and return its sha256. Reading the file returns an equal run."""
     rows = [
         (query_id, "Q0", item.passage_id, rank, repr(item.score), tag)
         for query_id, ranking in run.items()
@@ -403,10 +402,10 @@ class FileRun(dict[str, tuple[Ranked, ...]]):
     """A run from a file, ranked by score."""
 
     reordered: Collection[str] = ()
-    """Queries whose order in the file, or whose ranks, contradict their scores; equal scores contradict nothing."""
+    """Queries whose ranks or order in the file contradict their scores. Equal scores never do."""
 
     def order_note(self, queries: Iterable[str]) -> str:
-        """Return in how many of some queries order and scores disagree; "" if they agree in all."""
+        """Return in how many queries order and scores disagree, as text; "" if they agree in all."""
         ranked = {query_id for query_id in queries if self.get(query_id)}
         n = len(ranked.intersection(self.reordered))
         is_everywhere = n == sum(len(self[query_id]) > 1 for query_id in ranked)
@@ -417,7 +416,7 @@ class FileRun(dict[str, tuple[Ranked, ...]]):
 
 @_run_errors()
 def read_trec(path: Path) -> FileRun:
-    """Return the run in a TREC file, queries in the order of the file, passages in rank order by score."""
+    """Return the run in a TREC file: queries in file order, passages in rank order by score."""
     return _trec(path, _lines_of(path))
 
 
@@ -436,7 +435,7 @@ def _trec(path: Path, texts: Iterable[str]) -> FileRun:
 
 
 def run_of_lines(lines_of: Mapping[str, Sequence[RunLine]]) -> FileRun:
-    """Return the run of query id -> its lines in the order of the file, ranked by score; ranks only give the note."""
+    """Return the run of query id -> lines in file order, ranked by score. Ranks only decide `reordered`."""
     run = FileRun()
     run.reordered = reordered = set[str]()
     for query_id, lines in lines_of.items():
@@ -448,12 +447,12 @@ def run_of_lines(lines_of: Mapping[str, Sequence[RunLine]]) -> FileRun:
 
 
 def _rises(scores: Iterable[float]) -> bool:
-    """Return whether a score is higher than the one before it, as trec_eval compares them."""
+    """Return whether any score is higher than its predecessor, as trec_eval compares them."""
     return any(_single(first) < _single(second) for first, second in pairwise(scores) if first < second)
 
 
 def _lines_of(path: Path) -> list[str]:
-    """Return the lines of a file of a run, without their ends."""
+    """Return the lines of a run file without their ends."""
     try:
         with open_unpacked(path) as stream:
             return [line.decode("utf-8-sig") for lines in bounded_lines(stream) for line in lines.splitlines()]
@@ -464,17 +463,17 @@ def _lines_of(path: Path) -> list[str]:
         raise BenchmarkFileError("run", where=str(path), expected="text", found=found, next_step=next_step) from error
 
 
-# Relevance judgements as others hand them over: three cells a line as in BEIR, or four as in TREC.
+# Relevance judgements in other people's files: three cells per line as in BEIR, or four as in TREC.
 
 _LEAST_GRADE = -9  # TREC marks spam and the like below 0
 
 
 def read_qrels(path: Path) -> tuple[Qrel, ...]:
-    """Return the judgements in a file, in its order, task ids in the one form in use.
+    """Return the judgements in a file, in file order, with normalized task ids.
 
-    A line has the cells query, passage and grade (BEIR), or query, an unused column, passage and grade (TREC). Cells
-    are separated by tabs or blanks; ids with blanks need tabs. The first line may be a header. JSON is read as one
-    object {query: {passage: grade}} (ranx), or as lines with `query-id`, `corpus-id` and `score` (BEIR on the hub).
+    A line contains query, passage and grade (BEIR), or query, an unused column, passage and grade (TREC). Cells are
+    separated by tabs or blanks; ids with blanks need tabs. The first line may be a header. JSON is read as one object
+    {query: {passage: grade}} (ranx), or as lines with `query-id`, `corpus-id` and `score` (BEIR on the hub).
     """
     problems = Problems(path, "qrels", "fix these lines: query, passage and a whole number")
     if _has_rows(path):
@@ -513,15 +512,15 @@ def _judgements_in_rows(problems: Problems) -> Iterator[tuple[int, Qrel | Misfit
 
 
 def write_qrels(path: Path, qrels: Iterable[Qrel]) -> None:
-    """Write judgements as TREC has them (query, 0, passage, grade), atomically; `read_qrels` reads them back equal."""
+    """Write judgements in TREC's format (query, 0, passage, grade), atomically. `read_qrels` returns them unchanged."""
     write_atomically(path, _written([(one.query_id, 0, one.passage_id, one.relevance) for one in qrels]))
 
 
-# Rankings in the files that people hand over: TREC runs, and JSON as MTRAGEval, Anserini, ranx, mteb and BEIR write it.
-# MTRAGEval's format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. A query
-# whose list is empty is there with an empty ranking; one that the file leaves out is not there: official scripts
-# tell them apart. Retrieval results have `query` and `candidates`. Rows may also be the members of one array.
-# ranx, mteb and BEIR write one object {query: {passage: score}}, whose order means nothing.
+# Rankings in other people's files: TREC runs, and JSON as written by MTRAGEval, Anserini, ranx, mteb and BEIR.
+# MTRAGEval's format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. A query with an
+# empty list gets an empty ranking; a query missing from the file is missing from the run. Official scripts distinguish
+# the two. Retrieval results have `query` and `candidates`. Rows may also be the members of a JSON array. ranx, mteb and
+# BEIR write one object {query: {passage: score}}, whose order carries no meaning.
 
 _ROW_FORMS = "task_id and contexts with document_id and score, or query and candidates with docid and score"
 
@@ -536,9 +535,9 @@ class _Scored:
 
 @_run_errors()
 def read_run(path: Path) -> FileRun:
-    """Return the run in a TREC file or in rows (see above), task ids in the one form in use.
+    """Return the run in a TREC file or in rows (see above), with normalized task ids.
 
-    The format is detected from the content, and the file may be compressed. Passages are ranked by score: queries whose
+    The format is detected from the content, and the file may be compressed. Passages are ranked by score. Queries whose
     ranks or order contradict the scores are listed in `reordered`.
     """
     if _has_rows(path):
@@ -578,7 +577,7 @@ def _run_of_rows(path: Path) -> FileRun:
 
 
 def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any] | _Scored]]:
-    """Yield (number, row) of a file of rows; the queries of one JSON object are rows as well (`_Scored`)."""
+    """Yield (number, row) of a file of rows. The queries of a single JSON object are rows too (`_Scored`)."""
     rows = json_lines(problems)
     first = list(islice(rows, 2))
     whole = queries_in(first[0][1]) if len(first) == 1 else {}
@@ -590,7 +589,7 @@ def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any] | _Scored]]:
 
 
 def queries_in(whole: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return query -> scores of one JSON object; mteb writes it below the names of one subset and one split."""
+    """Return query -> scores of one JSON object. mteb nests it below the names of one subset and one split."""
     found = {key: value for key, value in whole.items() if key != "mteb_model_meta"}
     inner = next(iter(found.values()), None)
     is_nested = len(found) == 1 and isinstance(inner, dict) and all(isinstance(of, dict) for of in inner.values())
@@ -598,12 +597,12 @@ def queries_in(whole: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _has_rows(path: Path) -> bool:
-    """Return whether a file contains JSON, Parquet or BEIR's columns as CSV; anything else has lines of cells."""
+    """Return whether a file contains JSON, Parquet or BEIR's columns as CSV, not lines of cells."""
     if not path.is_file():  # a pipe can be read only once
         return False
     try:
         begin = first_bytes(path).lstrip()
-    except OSError:  # reported by its reader
+    except OSError:  # the reader of the file reports it
         return False
     return begin.startswith((b"{", b"[", PARQUET, b"query-id,"))
 
@@ -617,7 +616,7 @@ def trec_form(path: Path) -> Literal["run", "qrels"] | None:
     whole_lines = content if len(content) < LOOK_AT else content.rpartition(b"\n")[0]
     texts = enumerate(whole_lines.decode("utf-8", errors="replace").splitlines(), start=1)
     lines = [(number, text) for number, text in texts if text.strip()]
-    # Single lines of any text fit: "# written in 2025".
+    # Single lines of any text may fit: "# written in 2025".
     n_ranked = sum(isinstance(line, RunLine) for _, line in run_lines(lines))
     n_judged = sum(isinstance(line, Qrel) for _, line in qrel_lines(lines, (3, 4), least=_LEAST_GRADE))
     if 2 * max(n_ranked, n_judged) < max(len(lines), 1):
@@ -626,7 +625,7 @@ def trec_form(path: Path) -> Literal["run", "qrels"] | None:
 
 
 def _ranking(row: Any) -> tuple[str, dict[str, float]]:
-    """Return task id and passage id -> score of one row, in any of the formats."""
+    """Return task id and passage id -> score of a row, in any of the formats."""
     if isinstance(row, _Scored):
         return query_key(row.query_id), _scores(row.scores.items())
     if has_candidates(row):
@@ -639,7 +638,7 @@ def _ranking(row: Any) -> tuple[str, dict[str, float]]:
 
 
 def _scores(pairs: Iterable[tuple[object, object]]) -> dict[str, float]:
-    """Return passage id -> score of one row."""
+    """Return passage id -> score of a row."""
     scores: dict[str, float] = {}
     for passage_id, score in pairs:
         if not isinstance(passage_id, str) or not passage_id:
@@ -653,7 +652,7 @@ def _scores(pairs: Iterable[tuple[object, object]]) -> dict[str, float]:
 
 
 def query_key(query_id: object) -> str:
-    """Return a task id in the one form in use, any other query id as it is."""
+    """Return a normalized task id. Other query ids are returned unchanged."""
     if not isinstance(query_id, str):
         raise TypeError(f"task_id {query_id!r}")
     try:
@@ -662,32 +661,31 @@ def query_key(query_id: object) -> str:
         return query_id
 
 
-# Retrieval results with the texts of what was found: JSON lines, one topic with its candidates a line.
-# Anserini writes them (`-outputRerankerRequests`), Ragnarok and RankLLM read them: `query` {`qid`, `text`},
-# `candidates` [{`docid`, `score`, `doc` {`segment`, `title`, `url`, ...}}].
-# Source: castorini/ragnarok at 7233fa7, `src/ragnarok/data.py`.
+# Retrieval results with passage texts: JSON lines, one topic with its candidates per line. Anserini writes them
+# (`-outputRerankerRequests`), Ragnarok and RankLLM read them: `query` {`qid`, `text`}, `candidates` [{`docid`, `score`,
+# `doc` {`segment`, `title`, `url`, ...}}]. Source: castorini/ragnarok at 7233fa7, `src/ragnarok/data.py`.
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One passage that was found for a topic."""
+    """A passage retrieved for a topic."""
 
     passage_id: str
     score: float
     """Higher is better; finite."""
     doc: Mapping[str, Any]
-    """Its record; empty where the line has none."""
+    """The passage's record; empty if the line has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievedTopic:
-    """What was found for one topic."""
+    """The passages retrieved for a topic."""
 
     topic_id: str
     text: str
-    """Its text; empty where the line has none."""
+    """Text of the topic; empty if the line has none."""
     candidates: tuple[Candidate, ...]
-    """In the order of the line; no passage twice."""
+    """In the order of the line, each passage once."""
 
 
 def has_candidates(row: object) -> bool:
@@ -696,7 +694,7 @@ def has_candidates(row: object) -> bool:
 
 
 def retrieved_topic(row: Mapping[str, Any]) -> RetrievedTopic:
-    """Return what a row says."""
+    """Return the topic of a row. Raises ValueError for an invalid row."""
     query, candidates = row.get("query"), row.get("candidates")
     topic_id = query.get("qid") if isinstance(query, dict) else None
     if not isinstance(query, dict) or not isinstance(topic_id, str | int) or isinstance(topic_id, bool):

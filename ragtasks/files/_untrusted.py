@@ -1,9 +1,7 @@
-"""What others wrote and nobody here has read: models' weights are numbers that run nothing, other work is bounded.
+"""Protection against files from others: model weights may not run code, and other work has limits.
 
-Weights first: what others' models may bring.
-
-A model's folder can hold Python, which loaders run where they may, and pickles, which run whatever they name. No load
-of ours takes either: `NO_CODE` goes into every call of a loader, and what fails in one is one clear error.
+A model folder can contain Python code, which loaders may run, and pickles, which can run any program. No load in
+ragtasks allows either. Every call of a loader receives `NO_CODE`, and every failure in it becomes one clear error.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from typing import Any
 from ragtasks.errors import ConfigurationError, RagtasksError
 
 NO_CODE: Mapping[str, bool] = {"trust_remote_code": False}
-"""Said outright: left open, transformers asks on the terminal whether a model's own code may run."""
+"""Set explicitly: by default transformers prompts on the terminal before it runs a model's own code."""
 
 _SAY_WHAT_IT_IS = ("config.json", "adapter_config.json", "modules.json", "tokenizer_config.json", "*.gguf")
 _HUB_WEIGHTS = (
@@ -39,33 +37,33 @@ _HUB_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "voca
 
 
 def is_model_folder(path: str | Path) -> bool:
-    """Return whether a folder holds a model, and does not only have its name, as one with its results has."""
+    """Return whether a folder contains a model. A folder with a model's results may only have its name."""
     folder = Path(path)
     return folder.is_dir() and any(any(folder.glob(name)) for name in _SAY_WHAT_IT_IS)
 
 
 def is_cached(name: str, *further: str) -> bool:
-    """Return whether weights, configuration, tokeniser and further files of a model are in the cache of the hub."""
+    """Return whether weights, configuration, tokenizer and further files of a model are in the hub's cache."""
     from huggingface_hub import try_to_load_from_cache
 
     def has(*files: str) -> bool:
         return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
 
     try:
-        # What the cache knows to be missing on the hub is as good as there.
+        # A file that the cache records as missing on the hub counts as cached.
         is_known = all(try_to_load_from_cache(name, file) is not None for file in further)
         return has("config.json") and has(*_HUB_WEIGHTS) and has(*_HUB_TOKENIZERS) and is_known
-    except ValueError:  # no name of the hub: a folder
+    except ValueError:  # not a name of the hub: a folder
         return False
 
 
 def from_cache(name: str, *further: str) -> dict[str, bool]:
-    """Return how a model is loaded without waiting for the hub, where it is whole in the cache."""
+    """Return the arguments that load a completely cached model without contacting the hub."""
     return {"local_files_only": is_cached(name, *further)}
 
 
 _PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
-_NO_PICKLE = "openvino_model"  # numbers as they are, and no loader of ours opens them
+_NO_PICKLE = "openvino_model"  # plain numbers, which no loader of ragtasks opens
 _WEIGHTS = "*.safetensors"
 _MAX_CHARACTERS = 200
 
@@ -74,7 +72,7 @@ _MAX_CHARACTERS = 200
 def loading(
     purpose: str, name: str | Path, *, expected: str, next_step: str, has_weights: bool = True
 ) -> Iterator[None]:
-    """Load a model or a tokeniser inside of the block; what goes wrong there is one error about it."""
+    """Load a model or a tokenizer inside the block. Any failure becomes a single ConfigurationError about it."""
     if has_weights:
         refuse_pickles(purpose, name)
     try:
@@ -88,7 +86,7 @@ def loading(
 
 
 def refuse_pickles(purpose: str, name: str | Path) -> None:
-    """Refuse a model's folder that has weights as pickles; a name on the hub passes."""
+    """Refuse a model folder with pickled weights. Names on the hub are accepted."""
     folder = Path(name)
     candidates = sorted(folder.rglob("*")) if folder.is_dir() else []
     pickles = [
@@ -119,13 +117,18 @@ def _reason(error: Exception) -> str:
     return ": ".join(filter(None, [kind, message]))
 
 
-# YAML: small enough to be read at once, and no larger than it looks.
+# YAML files, with limits on their size before and after aliases are expanded.
 
 _MOST_BYTES, _MOST_VALUES, _DEEPEST = 1 << 18, 10_000, 40
 
 
 def yaml_text(path: Path) -> str:
-    """Return the text of a YAML file; OSError where it is no regular file or too large, UnicodeDecodeError."""
+    """Return the text of a YAML file.
+
+    Raises:
+        OSError: not a regular file, or too large.
+        UnicodeDecodeError: not UTF-8.
+    """
     if path.exists() and not path.is_file() and not path.is_dir():
         raise OSError(errno.EINVAL, "no regular file", str(path))
     with path.open("rb") as file:
@@ -136,11 +139,11 @@ def yaml_text(path: Path) -> str:
 
 
 def read_yaml(text: str) -> tuple[Any, Any]:
-    """Return the root node (with lines) and the content of YAML.
+    """Return the root node (with line numbers) and the content of YAML.
 
     Raises:
-        ValueError: larger than it may be, once aliases are written out.
-        YAMLError, RecursionError: no YAML.
+        ValueError: too large once aliases are expanded.
+        YAMLError, RecursionError: not valid YAML.
     """
     import yaml
 
@@ -160,30 +163,29 @@ def read_yaml(text: str) -> tuple[Any, Any]:
         loader.dispose()
 
 
-# Work on what others wrote, done by another process that cannot take all memory or run for ever.
-# No rule inside one process bounds what a template or a file can cost, so the operating system does. A line of JSON
-# goes in for each piece of work, and one comes out.
+# Work on files from others runs in another process with limits on memory and time. No check inside a process can bound
+# the cost of a template or a file, so the operating system does. Each request and each reply is a line of JSON.
 
 _CODE = "import sys; from ragtasks.files._untrusted import serve; serve(*sys.argv[1:])"
-_ABOVE = Path(__file__).resolve().parents[2]  # its folder, so that it imports this very package
-_NO_WORKER = 3  # status of a process whose work cannot be imported
+_ABOVE = Path(__file__).resolve().parents[2]  # the folder above the package, so that the process imports this copy
+_NO_WORKER = 3  # exit status if the worker cannot be imported
 
 
 class OutOfBoundsError(Exception):
-    """A piece of work that took more time or memory than it may, or ended its process."""
+    """A request that exceeded its time or memory, or ended its process."""
 
 
 class BoundedProcess:
-    """The process, started by the first piece of work and again after each that ended it."""
+    """A worker process. The first request starts it, and so does each request after a crash."""
 
     def __init__(self, worker: str, *, seconds: float, most_bytes: int) -> None:
-        """Name the work."""
+        """Set the worker (`module:function`) and its limits."""
         self._worker, self._seconds, self._most_bytes = worker, seconds, most_bytes
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the worker makes of a JSON object."""
+        """Return the worker's reply to a JSON object."""
         request = json.dumps(dict(question)).encode() + b"\n"
         with self._lock:
             line = self._exchange(request)
@@ -212,12 +214,12 @@ class BoundedProcess:
         try:
             stdin.write(line)
             stdin.flush()
-        except OSError:  # it ended before
+        except OSError:  # the process has ended
             return b""
         return stdout.readline()
 
     def close(self) -> int | None:
-        """End the process, and return its status; None if there is none."""
+        """End the process and return its status; None if it is not running."""
         process, self._process = self._process, None
         atexit.unregister(self.close)
         if process is None:
@@ -228,17 +230,17 @@ class BoundedProcess:
 
 
 def serve(worker: str, seconds: str, most_bytes: str) -> None:
-    """Answer every line of standard input: what the process runs (see `BoundedProcess`)."""
+    """Answer every line of standard input. This function runs in the process of `BoundedProcess`."""
     module, _, name = worker.partition(":")
     try:
         work: Callable[[dict[str, Any]], Mapping[str, Any]] = getattr(import_module(module), name)
     except (ImportError, AttributeError):
         sys.exit(_NO_WORKER)
-    with contextlib.suppress(ImportError, OSError, ValueError):  # no such limits on Windows, not this one on macOS
+    with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limits, macOS not this limit
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (int(most_bytes), int(most_bytes)))
-    out, sys.stdout = sys.stdout.buffer, sys.stderr  # what a library prints is no reply
+    out, sys.stdout = sys.stdout.buffer, sys.stderr  # output of libraries must not mix with replies
     for line in sys.stdin.buffer:
         _alarm(float(seconds))
         reply = work(json.loads(line))
@@ -248,6 +250,6 @@ def serve(worker: str, seconds: str, most_bytes: str) -> None:
 
 
 def _alarm(seconds: float) -> None:
-    """Have the system kill this process after so much computing, in the middle of a call too; 0 takes that back."""
+    """Let the system kill this process after so many seconds of CPU time, even inside a call; 0 cancels it."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
