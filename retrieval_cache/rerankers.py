@@ -31,7 +31,7 @@ from ragtasks.clients import (
     spent_on,
 )
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError, RagtasksError
-from ragtasks.files import Ranked, Run, in_rank_order, written_aside
+from ragtasks.files import Ranked, Run, atomic_file, in_rank_order
 from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Passage
@@ -207,7 +207,7 @@ class RerankedRetriever:
         again = repeatable(passages)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with written_aside(path) as file:
+            with atomic_file(path) as file:
                 for passage in again:
                     offsets[passage.passage_id] = file.tell()
                     file.write(orjson.dumps(passage) + b"\n")

@@ -134,4 +134,4 @@ def test_weights_are_in_a_folder_or_on_the_hub(tmp_path: Path, monkeypatch: pyte
     assert problem_of(weights_of(str(tmp_path), "encoder")) == ""
     problem = problem_of(weights_of("nobody/has-this", "encoder", "; or another"))
     assert problem.startswith("encoder: nobody/has-this is in no folder here")
-    assert problem.endswith("`hf download nobody/has-this` where there is a network; or another")
+    assert problem.endswith("`hf download nobody/has-this` with network access; or another")

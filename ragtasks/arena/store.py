@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ragtasks.arena.votes import Vote
 from ragtasks.errors import CacheError, ConfigurationError, RagtasksError
-from ragtasks.files import transaction, written_aside
+from ragtasks.files import atomic_file, transaction
 
 # Names of raters, and rows of the database.
 
@@ -163,7 +163,7 @@ class VoteStore:
                 found = path.read_bytes() if path.exists() else b""
                 if len(found) < _SECRET_BYTES:
                     found = secrets.token_bytes(_SECRET_BYTES)
-                    with written_aside(path) as file:
+                    with atomic_file(path) as file:
                         Path(file.name).chmod(0o600)
                         file.write(found)
             except OSError as error:

@@ -14,7 +14,7 @@ import orjson
 from ragtasks.benchmarks.download import storing
 from ragtasks.benchmarks.sources import Source
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
-from ragtasks.files import Run, broken_statistics, canonical_hash, sample_statistics, written_aside
+from ragtasks.files import Run, atomic_file, broken_statistics, canonical_hash, sample_statistics
 from ragtasks.languages import ENGLISH, UNKNOWN, is_foreign, language_of, settled
 from ragtasks.records import LANGUAGE, Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
@@ -191,7 +191,7 @@ def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, An
     rows = make()
     with storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with written_aside(path) as file:
+        with atomic_file(path) as file:
             file.writelines(orjson.dumps(row) + b"\n" for row in rows)
     return path
 

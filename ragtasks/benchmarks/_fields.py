@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Str
 from pydantic_core import ErrorDetails
 
 from ragtasks.errors import close_matches, misfit
-from ragtasks.files import Problems, json_array, json_lines, parse_json, read_whole
+from ragtasks.files import Problems, json_array, json_lines, parse_json, read_content
 from ragtasks.records import Passage, normalise_task_id
 
 
@@ -90,7 +90,7 @@ def typed_lines(
 
 def text_lines(problems: Problems) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, text) of each line that is not blank, after noting those that are not UTF-8."""
-    for number, line in enumerate(read_whole(problems).splitlines(), start=1):
+    for number, line in enumerate(read_content(problems).splitlines(), start=1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -112,7 +112,7 @@ def typed_file(problems: Problems, kind: TypeAdapter[Checked]) -> Checked:
     """Return the content of a file that is one JSON value, or raise its errors."""
     content = None
     try:
-        content = checked(kind, parse_json(read_whole(problems)), problems)
+        content = checked(kind, parse_json(read_content(problems)), problems)
     except ValueError as error:
         problems.add(0, "JSON", str(error))
     problems.raise_if_any()

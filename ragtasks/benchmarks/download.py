@@ -28,7 +28,7 @@ from pathlib import Path
 
 from ragtasks.benchmarks.sources import Source, SourceFile, digest, git_blob, locate
 from ragtasks.errors import FetchError, masked_text
-from ragtasks.files import publish, written_aside
+from ragtasks.files import atomic_file, publish
 from ragtasks.progress import Progress, progress_bars
 
 # Fetched, taken from a checkout, or only looked at.
@@ -274,7 +274,7 @@ def write_record(root: Path, record: dict[str, RecordedSum]) -> None:
     """Write the recorded sums of a data folder as a whole."""
     path = root / RECORD_NAME
     content = {"format": _FORMAT, "files": {name: asdict(entry) for name, entry in record.items()}}
-    with storing(path), written_aside(path) as file:
+    with storing(path), atomic_file(path) as file:
         file.write((json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
 
 

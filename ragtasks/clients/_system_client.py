@@ -19,7 +19,7 @@ from ragtasks.clients._endpoint import Dialect, Endpoint, endpoint_of
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._protocol import Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import contexts_in, parse_json, usage_in_record, used_in
+from ragtasks.files import contexts_and_steps, contexts_in, parse_json, usage_in_record
 from ragtasks.records import Passage, Trajectory
 
 # Reads what a RAG system answers: a text, and the passages that it rests on where the system says them.
@@ -51,7 +51,7 @@ def read_plain(body: bytes) -> Reply:
         return Reply(Outcome.MALFORMED, reason=f"`contexts`: expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
     try:
         usage_in_record(content)
-        used_in(None, content.get("searches"))
+        contexts_and_steps(None, content.get("searches"))
     except ValueError as error:
         return _unlike(error, raw)
     return Reply(Outcome.ANSWERED, text=answer, raw=raw)
@@ -77,7 +77,7 @@ def read_chat(body: bytes) -> Reply:
         return with_usage(Reply(early[0], reason=early[1], raw=raw), content)
     message, _, _ = parts_of(content)
     try:
-        used_in(None, _chat_searches(content))
+        contexts_and_steps(None, _chat_searches(content))
     except ValueError as error:
         return with_usage(_unlike(error, raw), content)
     if message.get("content") is not None:
@@ -188,8 +188,8 @@ class SystemClient(OpenAIClient):
         """Return the passages that a reply names, and its searches; None where it says nothing of them."""
         content = orjson.loads(reply.raw)
         if self._protocol is SystemProtocol.OPENAI:
-            return used_in(chat_contexts(reply.raw), _chat_searches(content))
-        return used_in(plain_contexts(reply.raw), content.get("searches"))
+            return contexts_and_steps(chat_contexts(reply.raw), _chat_searches(content))
+        return contexts_and_steps(plain_contexts(reply.raw), content.get("searches"))
 
     def usage(self, reply: Reply) -> dict[str, float]:
         """Return what the system itself says that an answer took, where its protocol has a place for it."""

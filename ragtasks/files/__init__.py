@@ -1,13 +1,13 @@
 """Shared file formats: JSON lines, runs and qrels, atomic writes, hashes."""
 
 from ragtasks.files._atomic import (
+    atomic_file,
     canonical_hash,
     file_hash,
     lock_holders,
     publish,
     transaction,
     write_atomically,
-    written_aside,
 )
 from ragtasks.files._containers import first_row, json_lines, parquet_rows
 from ragtasks.files._json_lines import (
@@ -17,6 +17,7 @@ from ragtasks.files._json_lines import (
     Problems,
     bounded_lines,
     broken_statistics,
+    contexts_and_steps,
     contexts_in,
     json_array,
     labels_of,
@@ -25,10 +26,9 @@ from ragtasks.files._json_lines import (
     open_unpacked,
     parse_json,
     passage_of,
-    read_whole,
+    read_content,
     sample_statistics,
     usage_in_record,
-    used_in,
     written_lines,
 )
 from ragtasks.files._requirements import disk_space, weights_of, writable_file, writable_folder
@@ -97,10 +97,12 @@ __all__ = [
     "Ranked",
     "Run",
     "RunLine",
+    "atomic_file",
     "bounded_lines",
     "broken_statistics",
     "canonical_hash",
     "checked_run_name",
+    "contexts_and_steps",
     "contexts_in",
     "disk_space",
     "file_hash",
@@ -126,12 +128,12 @@ __all__ = [
     "qrel_lines",
     "queries_in",
     "query_key",
+    "read_content",
     "read_contexts",
     "read_manifest",
     "read_qrels",
     "read_run",
     "read_trec",
-    "read_whole",
     "read_yaml",
     "refuse_pickles",
     "retrieved_topic",
@@ -145,7 +147,6 @@ __all__ = [
     "transaction",
     "trec_form",
     "usage_in_record",
-    "used_in",
     "weights_of",
     "writable_file",
     "writable_folder",
@@ -154,7 +155,6 @@ __all__ = [
     "write_manifest",
     "write_qrels",
     "write_trec",
-    "written_aside",
     "written_lines",
     "yaml_text",
 ]

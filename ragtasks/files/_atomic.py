@@ -34,7 +34,7 @@ def write_atomically(path: Path, content: bytes) -> str:
             path.write_bytes(content)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with written_aside(path) as file:
+            with atomic_file(path) as file:
                 file.write(content)
     except OSError as error:
         raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
@@ -42,7 +42,7 @@ def write_atomically(path: Path, content: bytes) -> str:
 
 
 @contextmanager
-def written_aside(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Yield a temporary file in the folder of `path`. It replaces `path` if the block ends without an error."""
     _remove_parts(path.parent.absolute())
     name = path.name if len(os.fsencode(path.name)) < _LONGEST_NAME else canonical_hash(path.name)
@@ -59,9 +59,7 @@ def written_aside(path: Path) -> Iterator[IO[bytes]]:
 @functools.cache  # once per process: a folder may contain many files
 def _remove_parts(folder: Path) -> None:
     """Remove the temporary files that killed processes of this machine left in a folder."""
-    for part in (
-        folder.glob(f"*{_PART}*.part") if os.name == "posix" else ()
-    ):  # os.kill(pid, 0) would end the process on Windows
+    for part in folder.glob(f"*{_PART}*.part") if os.name == "posix" else ():  # Windows: os.kill ends the process
         with suppress(OSError, ValueError):
             try:
                 os.kill(int(part.name.split(_PART)[-1].removesuffix(".part")), 0)
@@ -84,16 +82,16 @@ def publish(part: Path, target: Path) -> None:
 
 def lock_holders(path: Path) -> str:
     """Return which process holds a lock on a database file, as text. Only Linux lists process ids."""
-    beside = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm"))
+    lock_files = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm"))
     try:
-        wanted = {str(one.stat().st_ino) for one in beside if one.exists()}
+        inodes = {str(file.stat().st_ino) for file in lock_files if file.exists()}
         locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
     except (OSError, ValueError):
         return _ANOTHER
     # `1: POSIX  ADVISORY  WRITE 4711 08:01:131080 128 128`. Waiting processes have `->` before the type.
-    holders = {cells[4] for cells in locks if len(cells) == 8 and cells[5].rpartition(":")[2] in wanted}
-    others = sorted(holders - {str(os.getpid())}, key=int)
-    return f"process {', '.join(others)} holds it" if others else _ANOTHER
+    holders = {cells[4] for cells in locks if len(cells) == 8 and cells[5].rpartition(":")[2] in inodes}
+    other_processes = sorted(holders - {str(os.getpid())}, key=int)
+    return f"process {', '.join(other_processes)} holds it" if other_processes else _ANOTHER
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from ragtasks.files._json_lines import (
     first_bytes,
     open_unpacked,
     parse_json,
-    read_whole,
+    read_content,
 )
 
 ROW_LISTS = ("results", "data", "rows", "examples")
@@ -67,8 +67,8 @@ def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -
     problems.unit, number = "row", 0
     try:
         for number, row in enumerate(rows, start=1):
-            if isinstance(row, dict) and (found := _wanted(problems, number, row, parse)) is not None:
-                yield number, found
+            if isinstance(row, dict) and (parsed := _wanted(problems, number, row, parse)) is not None:
+                yield number, parsed
             elif not isinstance(row, dict):
                 problems.add(number, "one JSON object", row)
     except OSError as error:
@@ -129,15 +129,15 @@ def _members(problems: Problems, begin: bytes) -> list[Any] | None:
     if not (begin.startswith(b"[") or is_over_lines or is_one_line):
         return None
     try:
-        value = parse_json(read_whole(problems))
+        value = parse_json(read_content(problems))
     except ValueError as error:
         if is_one_line or "Extra data" in str(error):  # a broken line, or several values
             return None
-        raise problems.other_form(f"broken JSON ({error})", "write the file again, or one object a line") from error
-    found = _rows_in(value)
-    found = _from_columns(value) if found is None else found
-    found = _by_id(value) if found is None else found
-    return [value] if found is None and is_over_lines else found
+        raise problems.other_form(f"broken JSON ({error})", "write the file again, or one object per line") from error
+    rows = _rows_in(value)
+    rows = _from_columns(value) if rows is None else rows
+    rows = _by_id(value) if rows is None else rows
+    return [value] if rows is None and is_over_lines else rows
 
 
 def _rows_in(value: Any) -> list[Any] | None:
@@ -146,10 +146,10 @@ def _rows_in(value: Any) -> list[Any] | None:
         return value
     has_rows = isinstance(value, dict) and not value.keys() & _OF_A_ROW
     inner = [value[key] for key in ROW_LISTS if value.get(key)] if has_rows else []
-    found = next(
-        (item for item in inner if isinstance(item, list) and all(isinstance(one, dict) for one in item)), None
+    array = next(
+        (member for member in inner if isinstance(member, list) and all(isinstance(row, dict) for row in member)), None
     )
-    return found or next((rows for item in inner if isinstance(item, dict) and (rows := _rows_in(item))), None)
+    return array or next((rows for member in inner if isinstance(member, dict) and (rows := _rows_in(member))), None)
 
 
 def _from_columns(value: Any) -> list[dict[str, Any]] | None:
@@ -265,8 +265,8 @@ def _parsed(line: bytes) -> Any:
 def other_form(path: Path) -> tuple[str, str] | None:
     """Return the format of a file without any object, and a next step; None if the format is unknown."""
     begin = first_bytes(path)
-    if known := next((form for mark, form in _FORMS.items() if begin.startswith(mark)), None):
-        return known
+    if known_form := next((form for mark, form in _FORMS.items() if begin.startswith(mark)), None):
+        return known_form
     if b"\r" in begin and b"\n" not in begin:
         return "line ends that are carriage returns", "write line ends as \\n"
     if begin.lstrip().startswith((b"{'", b"[{'")):

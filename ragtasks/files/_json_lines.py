@@ -37,7 +37,7 @@ LONGEST_LINE = 1 << 26
 memory.
 """
 
-MOST_WHOLE = 1 << 30
+MOST_BYTES = 1 << 30
 """Bytes of a file that is read as a single text, uncompressed."""
 
 LOOK_AT = 1 << 16
@@ -72,10 +72,10 @@ class Problems:
 
     def add(self, line: int, expected: str, found: object, task_id: str = "") -> None:
         """Add an error. `line` (or row, see `unit`) counts from 1; 0 means the complete file."""
-        place = f"{self.unit} {line}" if line else "file"
+        position = f"{self.unit} {line}" if line else "file"
         task = f" ({task_id})" if task_id else ""
-        kind = _VARYING.sub("", expected)
-        self._lines.append((kind, f"{place}{task}: expected {expected}, found {_short(found)}"))
+        error_type = _VARYING.sub("", expected)
+        self._lines.append((error_type, f"{position}{task}: expected {expected}, found {_short(found)}"))
 
     def texts(self) -> list[str]:
         """Return the text of every error so far."""
@@ -83,12 +83,12 @@ class Problems:
 
     def unreadable(self, error: OSError) -> BenchmarkFileError:
         """Return the error for a file that is missing, damaged or not readable."""
-        found = f"file: expected a readable file, found {error.strerror or str(error)!r}"
+        line = f"file: expected a readable file, found {error.strerror or str(error)!r}"
         is_missing = isinstance(error, FileNotFoundError)
         path_step = missing_path(self.path)[1] if is_missing else "check the path, and whether you may read the file"
         # Errors of the operating system have a number; decompression errors have none.
         own_step = path_step if error.errno is not None else "the file is damaged: copy or write it again"
-        return listed_error(f"{self._what}: {self.path}", [found], self._step_of_file(own_step))
+        return listed_error(f"{self._what}: {self.path}", [line], self._step_of_file(own_step))
 
     def empty(self, unit: str) -> BenchmarkFileError:
         """Return the error for a file without any line or row."""
@@ -135,13 +135,13 @@ def heading_and_first(what: str, lines: Sequence[str], n_errors: int = 0) -> lis
 
 def _first_of_each_kind(lines: Sequence[tuple[str, str]]) -> list[str]:
     """Return the first errors of each type in file order. The last one listed of a type counts the omitted ones."""
-    n_of = Counter(kind for kind, _ in lines)
+    n_of = Counter(error_type for error_type, _ in lines)
     n_seen: Counter[str] = Counter()
     shown: list[str] = []
-    for kind, text in lines:
-        n_seen[kind] += 1
-        n_more = n_of[kind] - _MAX_ALIKE if n_seen[kind] == _MAX_ALIKE else 0
-        if n_seen[kind] <= _MAX_ALIKE:
+    for error_type, text in lines:
+        n_seen[error_type] += 1
+        n_more = n_of[error_type] - _MAX_ALIKE if n_seen[error_type] == _MAX_ALIKE else 0
+        if n_seen[error_type] <= _MAX_ALIKE:
             shown.append(f"{text} (and {n_more} more like it)" if n_more else text)
     return shown
 
@@ -186,24 +186,24 @@ def _nan_as_null(text: bytes) -> bytes:
     text = text[:plain] + _NAN_NUMBER.sub(b"null", text[plain:])
     parts: list[bytes] = []
     n_quotes = begin = 0
-    while (found := text.find(_NAN, max(begin, plain))) >= 0:
-        between = text[begin:found]
+    while (position := text.find(_NAN, max(begin, plain))) >= 0:
+        between = text[begin:position]
         n_quotes += between.replace(rb"\\", b"").replace(rb"\"", b"").count(b'"')
         parts += (between, _NAN if n_quotes % 2 else b"null")
-        begin = found + len(_NAN)
+        begin = position + len(_NAN)
     return b"".join((*parts, text[begin:]))
 
 
-def read_whole(problems: Problems) -> bytes:
+def read_content(problems: Problems) -> bytes:
     """Return the bytes of the file of `problems`. An empty file is an error."""
     try:
         with open_unpacked(problems.path) as stream:
-            blocks = islice(iter(partial(stream.read, _BLOCK), b""), MOST_WHOLE // _BLOCK + 1)
+            blocks = islice(iter(partial(stream.read, _BLOCK), b""), MOST_BYTES // _BLOCK + 1)
             content = b"".join(blocks).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise problems.unreadable(error) from error
-    if len(content) > MOST_WHOLE:
-        problems.add(0, f"at most {MOST_WHOLE:,} bytes, or JSON lines: an object a line", "more")
+    if len(content) > MOST_BYTES:
+        problems.add(0, f"at most {MOST_BYTES:,} bytes, or JSON lines: one object per line", "more")
         problems.raise_if_any()
     if not content.strip():
         raise problems.empty("line")
@@ -214,7 +214,7 @@ def json_array(problems: Problems) -> list[Any]:
     """Return the members of the file of `problems`, which must be a JSON array."""
     rows: object = None
     try:
-        rows = parse_json(read_whole(problems))
+        rows = parse_json(read_content(problems))
     except ValueError as error:
         problems.add(0, "one JSON array", str(error))
     else:
@@ -332,15 +332,15 @@ def contexts_in(value: Any) -> tuple[Passage, ...]:
     """Return the passages in a list of contexts, in order."""
     if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
         raise ValueError("a list", type(value).__name__)
-    return tuple(_passage(item, number) for number, item in enumerate(value, start=1))
+    return tuple(_passage(context, number) for number, context in enumerate(value, start=1))
 
 
-def _passage(item: Any, number: int) -> Passage:
-    if isinstance(item, Passage):
-        return item
-    row = {"text": item} if isinstance(item, str) else item
+def _passage(context: Any, number: int) -> Passage:
+    if isinstance(context, Passage):
+        return context
+    row = {"text": context} if isinstance(context, str) else context
     if not isinstance(row, Mapping):
-        raise ValueError(f"context {number}: {_EXPECTED}", type(item).__name__)
+        raise ValueError(f"context {number}: {_EXPECTED}", type(context).__name__)
     named = next((row[key] for key in CONTEXT_IDS if row.get(key) not in (None, "")), f"{UNNAMED}{number}")
     named = str(named) if isinstance(named, int) and not isinstance(named, bool) else named
     text = next((row[key] for key in CONTEXT_TEXTS if row.get(key) is not None), None)
@@ -355,7 +355,7 @@ def _passage(item: Any, number: int) -> Passage:
 # The searches a system made before its answer. Systems list them under `searches`, next to the contexts.
 
 
-def used_in(
+def contexts_and_steps(
     contexts: tuple[Passage, ...] | None, searches: Any
 ) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
     """Return the contexts of an answer and the steps before it.
@@ -373,37 +373,37 @@ def used_in(
     steps: list[ToolStep] = []
     shown: dict[tuple[str, str], Passage] = {}
     # Passages without an id are identified by their text.
-    unnamed = {item.text: item.passage_id for item in contexts or () if item.passage_id.startswith(UNNAMED)}
+    unnamed = {passage.text: passage.passage_id for passage in contexts or () if passage.passage_id.startswith(UNNAMED)}
     n_before = len(contexts or ())
     before: set[tuple[str, str]] = set()
-    for number, item in enumerate(searches, start=1):
-        tool, text, found = _search(item, number)
-        found = tuple(_with_id(passage, unnamed, n_before) for passage in found)
+    for number, search in enumerate(searches, start=1):
+        tool, text, passages = _search(search, number)
+        passages = tuple(_with_id(passage, unnamed, n_before) for passage in passages)
         same = (tool, " ".join(text.casefold().split()))
         name = "query" if tool == SEARCH else "passage_id"
-        ids = tuple(passage.passage_id for passage in found)
+        ids = tuple(passage.passage_id for passage in passages)
         steps.append(ToolStep(tool, {name: text}, number, ids, is_repeat=same in before))
         before.add(same)
-        shown |= {key: passage for passage in found if (key := (passage.passage_id, passage.text)) not in shown}
+        shown |= {key: passage for passage in passages if (key := (passage.passage_id, passage.text)) not in shown}
     return (tuple(shown.values()) if contexts is None else contexts), Trajectory(tuple(steps))
 
 
-def _search(item: Any, number: int) -> tuple[str, str, tuple[Passage, ...]]:
+def _search(search: Any, number: int) -> tuple[str, str, tuple[Passage, ...]]:
     """Return the tool of a call, its argument and the passages in its result."""
-    if not isinstance(item, Mapping):
-        raise ValueError(f"search {number}: an object with `query` and `passages`", type(item).__name__)
-    calls = [(tool, item[key]) for tool, key in ((SEARCH, "query"), (READ, "read")) if item.get(key) is not None]
+    if not isinstance(search, Mapping):
+        raise ValueError(f"search {number}: an object with `query` and `passages`", type(search).__name__)
+    calls = [(tool, search[key]) for tool, key in ((SEARCH, "query"), (READ, "read")) if search.get(key) is not None]
     if len(calls) != 1:
         raise ValueError(
             f"search {number}: `query`, or `read` with the id of a passage", "both" if calls else "neither"
         )
-    ((tool, text),) = calls
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"search {number}: a text as `{'query' if tool == SEARCH else 'read'}`", text)
-    if item.get("passages") is None:
-        raise ValueError(f"search {number}: `passages`, [] where it found nothing", "no `passages`")
+    ((tool, argument),) = calls
+    if not isinstance(argument, str) or not argument.strip():
+        raise ValueError(f"search {number}: a text as `{'query' if tool == SEARCH else 'read'}`", argument)
+    if search.get("passages") is None:
+        raise ValueError(f"search {number}: `passages`, [] without results", "no `passages`")
     try:
-        return tool, text, contexts_in(item["passages"])
+        return tool, argument, contexts_in(search["passages"])
     except ValueError as error:
         expected, found = error.args
         raise ValueError(f"search {number}, passages: {expected}", found) from None
@@ -434,18 +434,18 @@ def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
     Raises:
         ValueError: (expected, found).
     """
-    given = {key: record[key] for key in USAGE_KEYS if record.get(key) is not None}
-    given = {key: value.item() if hasattr(value, "item") else value for key, value in given.items()}  # numpy scalars
-    currency = given.pop("currency", None)
-    for key, value in given.items():
+    usage = {key: record[key] for key in USAGE_KEYS if record.get(key) is not None}
+    usage = {key: value.item() if hasattr(value, "item") else value for key, value in usage.items()}  # numpy scalars
+    currency = usage.pop("currency", None)
+    for key, value in usage.items():
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
         if not is_number or value < 0 or (key.endswith("_tokens") and value != int(value)):
             raise ValueError(f"`{key}`: a {'whole number' if key.endswith('_tokens') else 'number'} from 0 on", value)
-    if given.get("cached_tokens", 0) > given.get("input_tokens", math.inf):
+    if usage.get("cached_tokens", 0) > usage.get("input_tokens", math.inf):
         raise ValueError(
-            "`cached_tokens`: no more than `input_tokens`, of which they are a part", given["cached_tokens"]
+            "`cached_tokens`: no more than `input_tokens`, of which they are a part", usage["cached_tokens"]
         )
-    if "cost" in given and currency != _CURRENCY:
+    if "cost" in usage and currency != _CURRENCY:
         raise ValueError(f'`currency`: "{_CURRENCY}" beside `cost`', currency or "no currency")
     names = {"cost": "dollars"}
-    return {names.get(key, key): value for key, value in given.items()}
+    return {names.get(key, key): value for key, value in usage.items()}

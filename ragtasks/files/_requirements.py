@@ -22,7 +22,7 @@ def writable_folder(folder: Path, part: str) -> Requirement:
     """Return the requirement that a folder exists or can be created, and is writable."""
 
     def check() -> str:
-        existing = folder if folder.exists() else _existing(folder)
+        existing = folder if folder.exists() else _nearest_existing(folder)
         problem = f"{existing} is a file, and a folder is needed" if not existing.is_dir() else ""
         if not problem and not os.access(existing, os.W_OK | os.X_OK):
             problem = f"{existing} cannot be written to"
@@ -48,7 +48,7 @@ def disk_space(folder: Path, part: str, n_bytes: Callable[[], float]) -> Require
     """Return the requirement that the disk of a folder has room for an estimated number of bytes."""
 
     def check() -> str:
-        existing = _existing(folder)
+        existing = _nearest_existing(folder)
         needed, free = n_bytes(), shutil.disk_usage(existing).free
         sizes = f"{existing} has {_size(free)} left, and {part} will take about {_size(needed)}"
         if free < needed:
@@ -58,10 +58,10 @@ def disk_space(folder: Path, part: str, n_bytes: Callable[[], float]) -> Require
     return Requirement("disk", part, check)
 
 
-def _existing(path: Path) -> Path:
+def _nearest_existing(path: Path) -> Path:
     """Return the nearest existing folder or file on the way to a path."""
-    whole = path.expanduser().absolute()
-    return next(one for one in (whole, *whole.parents) if one.exists())
+    absolute = path.expanduser().absolute()
+    return next(ancestor for ancestor in (absolute, *absolute.parents) if ancestor.exists())
 
 
 def _size(n_bytes: float) -> str:
@@ -80,7 +80,7 @@ def weights_of(name: str, part: str, instead: str = "") -> Requirement:
         if why := _why_not_on_hub(name):
             raise ConfigurationError(
                 f"{part}: {name} is in no folder here and not in the local cache, and {why}. Next step: `hf download "
-                f"{name}` where there is a network{instead}"
+                f"{name}` with network access{instead}"
             )
         return f"{name} is on the hub"
 
@@ -92,12 +92,12 @@ def _why_not_on_hub(name: str) -> str:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        return "HF_HUB_OFFLINE forbids to ask the hub for it"
+        return "HF_HUB_OFFLINE is set"
     request = urllib.request.Request(f"{constants.ENDPOINT}/api/models/{name}", method="HEAD")
     try:
         with urllib.request.urlopen(request, timeout=_HUB_SECONDS):
             return ""
     except urllib.error.HTTPError as error:
-        return f"the hub answers {error.code}"
+        return f"the hub returned {error.code}"
     except (OSError, HTTPException, ValueError):
-        return "the hub is not within reach"
+        return "the hub is not reachable"

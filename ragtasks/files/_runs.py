@@ -32,7 +32,7 @@ from ragtasks.files._json_lines import (
     first_bytes,
     first_of,
     open_unpacked,
-    read_whole,
+    read_content,
 )
 from ragtasks.records import Contexts, Passage, Qrel, Setting, normalise_task_id
 
@@ -159,7 +159,10 @@ def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> Cach
 
 def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:
     """Write the passages of each task as JSON lines, atomically, and return the sha256."""
-    rows = [{"task_id": task_id, "passages": [asdict(item) for item in items]} for task_id, items in contexts.items()]
+    rows = [
+        {"task_id": task_id, "passages": [asdict(passage) for passage in passages]}
+        for task_id, passages in contexts.items()
+    ]
     return write_atomically(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
 
@@ -176,8 +179,8 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
     for line in lines:
         digest.update(line)
     if digest.hexdigest() != manifest.files.get(path):
-        raise CacheError(f"{folder / path} has other bytes than were written; remove the run and make it again")
-    found: dict[str, tuple[Passage, ...]] = {}
+        raise CacheError(f"{folder / path} was changed after it was written; remove the run and make it again")
+    passages_of: dict[str, tuple[Passage, ...]] = {}
     errors: list[str] = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -187,12 +190,12 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
         except ValidationError as error:
             errors += [f"line {number}: {text}" for text in misfits(error)]
         else:
-            if row.task_id in found:
-                errors.append(f"line {number}: task {row.task_id!r} is there already")
-            found[row.task_id] = row.passages
+            if row.task_id in passages_of:
+                errors.append(f"line {number}: task {row.task_id!r} occurs twice")
+            passages_of[row.task_id] = row.passages
     if errors:
         raise _corrupt("contexts of a stored run", folder / path, "a task id and its passages in each line", errors)
-    return Contexts(manifest.name, setting, found)
+    return Contexts(manifest.name, setting, passages_of)
 
 
 def run_key(store: Path, name: str) -> str | None:
@@ -209,19 +212,19 @@ def _stored_manifest(store: Path, name: str) -> Manifest | None:
 def seconds_a_query(store: Path, name: str) -> dict[str, float]:
     """Return domain -> search seconds per query of a stored run, without domains that were not timed."""
     manifest = _stored_manifest(store, name)
-    found = {} if manifest is None else manifest.metadata.get("searching", {})
-    return {domain: timed["seconds"] / timed["queries"] for domain, timed in found.items()}
+    times = {} if manifest is None else manifest.metadata.get("searching", {})
+    return {domain: timed["seconds"] / timed["queries"] for domain, timed in times.items()}
 
 
 def spending_of_run(store: Path, name: str) -> dict[str, list[dict[str, Any]]]:
     """Return the usage of a stored run by model: role and model, such as `rewriter openai/m` -> sums over replies."""
     manifest = _stored_manifest(store, name)
     metadata = {} if manifest is None else manifest.metadata
-    found: dict[str, list[dict[str, Any]]] = {}
+    spending: dict[str, list[dict[str, Any]]] = {}
     for part in (metadata.get("rewriting", {}), *metadata.get("retrieval", {}).values()):
-        for who, calls in part.get("spending", {}).items():
-            found.setdefault(who, []).extend(calls)
-    return found
+        for model, calls in part.get("spending", {}).items():
+            spending.setdefault(model, []).extend(calls)
+    return spending
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -253,7 +256,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (orjson.JSONDecodeError, TypeError) as error:  # TypeError: nested too deeply for a hash
         raise _corrupt("manifest of a run", path, expected, [str(error)]) from error
     if content["key"] != key:
-        raise CacheError(f"manifest {path} was changed by hand: its key does not fit its content")
+        raise CacheError(f"manifest {path} was edited: its key does not match its content")
     paths = {file: PurePosixPath(file) for file in manifest.files}
     outside = [file for file, path in paths.items() if path.is_absolute() or ".." in path.parts]
     if outside:
@@ -315,11 +318,11 @@ class Misfit:
 
 def run_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, RunLine | Misfit]]:
     """Yield (line number, content or error) of the lines of a TREC run, without its header. Scores must be finite."""
-    found = _cells(lines, {6: "6 cells (query Q0 passage rank score tag)"})
-    for place, (number, cells) in enumerate(found):
+    rows = _cells(lines, {6: "6 cells (query Q0 passage rank score tag)"})
+    for position, (number, cells) in enumerate(rows):
         if isinstance(cells, Misfit):
             yield number, cells
-        elif place == 0 and cells[4].lower() in _SCORE_HEADINGS:
+        elif position == 0 and cells[4].lower() in _SCORE_HEADINGS:
             continue
         elif not _NUMBER.fullmatch(cells[4]) or not math.isfinite(float(cells[4])):
             yield number, Misfit("a finite score", cells[4])
@@ -331,11 +334,11 @@ def qrel_lines(
     lines: Iterable[tuple[int, str]], n_cells: Collection[int], *, least: int = 0
 ) -> Iterator[tuple[int, Qrel | Misfit]]:
     """Yield (line number, judgement or error) of the lines of qrels. The first line may be a header."""
-    found = _cells(lines, {n: form for n, form in _QRELS.items() if n in n_cells})
-    for place, (number, cells) in enumerate(found):
+    rows = _cells(lines, {n: form for n, form in _QRELS.items() if n in n_cells})
+    for position, (number, cells) in enumerate(rows):
         if isinstance(cells, Misfit):
             yield number, cells
-        elif place == 0 and _HEADER.fullmatch("\t".join(cells)):
+        elif position == 0 and _HEADER.fullmatch("\t".join(cells)):
             continue
         elif not (grade := _GRADE.fullmatch(cells[-1])) or int(grade[1]) < least:
             yield number, Misfit(f"a grade that is a whole number from {least}", cells[-1])
@@ -373,7 +376,7 @@ def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterat
 
 def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
     """Return passages best first. Ties are ordered as in trec_eval (see above)."""
-    return tuple(sorted(passages, key=lambda item: (_single(item.score), item.passage_id), reverse=True))
+    return tuple(sorted(passages, key=lambda passage: (_single(passage.score), passage.passage_id), reverse=True))
 
 
 def _single(score: float) -> float:
@@ -385,9 +388,9 @@ def _single(score: float) -> float:
 def write_trec(path: Path, run: Run, tag: str) -> str:
     """Write a run as a TREC file, atomically, and return its sha256. Reading the file returns an equal run."""
     rows = [
-        (query_id, "Q0", item.passage_id, rank, repr(item.score), tag)
+        (query_id, "Q0", passage.passage_id, rank, repr(passage.score), tag)
         for query_id, ranking in run.items()
-        for rank, item in enumerate(ranking, start=1)
+        for rank, passage in enumerate(ranking, start=1)
     ]
     return write_atomically(path, _written(rows))
 
@@ -409,7 +412,7 @@ class FileRun(dict[str, tuple[Ranked, ...]]):
         ranked = {query_id for query_id in queries if self.get(query_id)}
         n = len(ranked.intersection(self.reordered))
         is_everywhere = n == sum(len(self[query_id]) > 1 for query_id in ranked)
-        hint = "; negate scores of which the lower are better" if is_everywhere else ""
+        hint = "; negate scores if lower is better" if is_everywhere else ""
         note = f"in {n} of {len(ranked)} queries the order of the file contradicts the scores; scores rank{hint}"
         return note if n else ""
 
@@ -421,17 +424,17 @@ def read_trec(path: Path) -> FileRun:
 
 
 def _trec(path: Path, texts: Iterable[str]) -> FileRun:
-    found: dict[str, dict[str, RunLine]] = {}
+    lines_of: dict[str, dict[str, RunLine]] = {}
     problems = Problems(path, "run", _FIX_LINES)
     for number, line in run_lines((number, text) for number, text in enumerate(texts, start=1) if text.strip()):
         if isinstance(line, Misfit):
             problems.add(number, line.expected, line.found)
-        elif line.passage_id in found.setdefault(line.query_id, {}):
+        elif line.passage_id in lines_of.setdefault(line.query_id, {}):
             problems.add(number, "each passage of a query once", line.passage_id, line.query_id)
         else:
-            found[line.query_id][line.passage_id] = line
+            lines_of[line.query_id][line.passage_id] = line
     problems.raise_if_any()
-    return run_of_lines({query_id: tuple(lines.values()) for query_id, lines in found.items()})
+    return run_of_lines({query_id: tuple(lines.values()) for query_id, lines in lines_of.items()})
 
 
 def run_of_lines(lines_of: Mapping[str, Sequence[RunLine]]) -> FileRun:
@@ -479,20 +482,20 @@ def read_qrels(path: Path) -> tuple[Qrel, ...]:
     if _has_rows(path):
         judgements = _judgements_in_rows(problems)
     else:
-        texts = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
+        texts = (line.decode("utf-8", errors="replace") for line in read_content(problems).splitlines())
         lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
         judgements = qrel_lines(lines, (3, 4), least=_LEAST_GRADE)
-    found: dict[tuple[str, str], Qrel] = {}
+    qrels: dict[tuple[str, str], Qrel] = {}
     for number, judged in judgements:
         if isinstance(judged, Misfit):
             problems.add(number, judged.expected, judged.found)
             continue
         query_id = query_key(judged.query_id)
-        if (query_id, judged.passage_id) in found:
+        if (query_id, judged.passage_id) in qrels:
             problems.add(number, "each judgement once", judged.passage_id, query_id)
-        found[query_id, judged.passage_id] = Qrel(query_id, judged.passage_id, judged.relevance)
+        qrels[query_id, judged.passage_id] = Qrel(query_id, judged.passage_id, judged.relevance)
     problems.raise_if_any()
-    return tuple(found.values())
+    return tuple(qrels.values())
 
 
 def _judgements_in_rows(problems: Problems) -> Iterator[tuple[int, Qrel | Misfit]]:
@@ -505,15 +508,15 @@ def _judgements_in_rows(problems: Problems) -> Iterator[tuple[int, Qrel | Misfit
         for query_id, passage_id, grade in triples:
             if not isinstance(query_id, str) or not isinstance(passage_id, str):
                 yield number, Misfit("`query-id`, `corpus-id` and `score`", row)
-            elif not (whole := _GRADE.fullmatch(str(grade))) or int(whole[1]) < _LEAST_GRADE:
+            elif not (match := _GRADE.fullmatch(str(grade))) or int(match[1]) < _LEAST_GRADE:
                 yield number, Misfit(f"a grade that is a whole number from {_LEAST_GRADE}", grade)
             else:
-                yield number, Qrel(query_id, passage_id, int(whole[1]))
+                yield number, Qrel(query_id, passage_id, int(match[1]))
 
 
 def write_qrels(path: Path, qrels: Iterable[Qrel]) -> None:
     """Write judgements in TREC's format (query, 0, passage, grade), atomically. `read_qrels` returns them unchanged."""
-    write_atomically(path, _written([(one.query_id, 0, one.passage_id, one.relevance) for one in qrels]))
+    write_atomically(path, _written([(qrel.query_id, 0, qrel.passage_id, qrel.relevance) for qrel in qrels]))
 
 
 # Rankings in other people's files: TREC runs, and JSON as written by MTRAGEval, Anserini, ranx, mteb and BEIR.
@@ -548,7 +551,7 @@ def read_run(path: Path) -> FileRun:
     run = _trec(path, lines)
     result = FileRun((query_key(query_id), ranking) for query_id, ranking in run.items())
     if len(result) != len(run):
-        problems = Problems(path, "run", "write each id in one way")
+        problems = Problems(path, "run", "use the same spelling for all lines of a task")
         problems.add(0, "one spelling of each task's id", "two of one task")
         problems.raise_if_any()
     result.reordered = set(map(query_key, run.reordered))
@@ -564,12 +567,12 @@ def _run_of_rows(path: Path) -> FileRun:
             query_id, scores = _ranking(row)
         except (ValueError, KeyError, TypeError) as error:
             expected = "a finite score for each passage" if isinstance(row, _Scored) else _ROW_FORMS
-            found = f"no {error}" if isinstance(error, KeyError) else str(error)
-            problems.add(number, expected, found, row.query_id if isinstance(row, _Scored) else "")
+            problem = f"no {error}" if isinstance(error, KeyError) else str(error)
+            problems.add(number, expected, problem, row.query_id if isinstance(row, _Scored) else "")
             continue
         if query_id in run:
             problems.add(number, "each task once", query_id)
-        run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
+        run[query_id] = in_rank_order(Ranked(*passage) for passage in scores.items())
         is_ordered = not isinstance(row, _Scored)
         reordered |= {query_id} if is_ordered and _rises(scores.values()) else set()
     problems.raise_if_any()
@@ -580,20 +583,22 @@ def _rows(problems: Problems) -> Iterator[tuple[int, dict[str, Any] | _Scored]]:
     """Yield (number, row) of a file of rows. The queries of a single JSON object are rows too (`_Scored`)."""
     rows = json_lines(problems)
     first = list(islice(rows, 2))
-    whole = queries_in(first[0][1]) if len(first) == 1 else {}
-    if whole and all(isinstance(scores, dict) for scores in whole.values()):
+    scores_of = queries_in(first[0][1]) if len(first) == 1 else {}
+    if scores_of and all(isinstance(scores, dict) for scores in scores_of.values()):
         problems.unit = "query"
-        yield from enumerate((_Scored(*item) for item in whole.items()), start=1)
+        yield from enumerate((_Scored(*query) for query in scores_of.items()), start=1)
     else:
         yield from chain(first, rows)
 
 
-def queries_in(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+def queries_in(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return query -> scores of one JSON object. mteb nests it below the names of one subset and one split."""
-    found = {key: value for key, value in whole.items() if key != "mteb_model_meta"}
-    inner = next(iter(found.values()), None)
-    is_nested = len(found) == 1 and isinstance(inner, dict) and all(isinstance(of, dict) for of in inner.values())
-    return queries_in(inner) if is_nested and inner else found
+    queries = {key: value for key, value in content.items() if key != "mteb_model_meta"}
+    inner = next(iter(queries.values()), None)
+    is_nested = (
+        len(queries) == 1 and isinstance(inner, dict) and all(isinstance(scores, dict) for scores in inner.values())
+    )
+    return queries_in(inner) if is_nested and inner else queries
 
 
 def _has_rows(path: Path) -> bool:
@@ -630,7 +635,7 @@ def _ranking(row: Any) -> tuple[str, dict[str, float]]:
         return query_key(row.query_id), _scores(row.scores.items())
     if has_candidates(row):
         topic = retrieved_topic(row)
-        return query_key(topic.topic_id), {item.passage_id: item.score for item in topic.candidates}
+        return query_key(topic.topic_id), {candidate.passage_id: candidate.score for candidate in topic.candidates}
     task_id, contexts = row["task_id"], row["contexts"]
     if not isinstance(contexts, list):
         raise TypeError(f"contexts {contexts!r}")
@@ -701,17 +706,17 @@ def retrieved_topic(row: Mapping[str, Any]) -> RetrievedTopic:
         raise ValueError(f"`query` with a `qid`, found {query!r:.80}")
     if not isinstance(candidates, list):
         raise ValueError(f"a list `candidates`, found {candidates!r:.80}")
-    found = {candidate.passage_id: candidate for candidate in map(_candidate, candidates)}
-    if len(found) < len(candidates):
+    candidate_of = {candidate.passage_id: candidate for candidate in map(_candidate, candidates)}
+    if len(candidate_of) < len(candidates):
         raise ValueError("each candidate of a topic once, found one twice")
-    return RetrievedTopic(str(topic_id), str(query.get("text") or ""), tuple(found.values()))
+    return RetrievedTopic(str(topic_id), str(query.get("text") or ""), tuple(candidate_of.values()))
 
 
-def _candidate(item: object) -> Candidate:
-    passage_id = item.get("docid") if isinstance(item, dict) else None
-    if not isinstance(item, dict) or not isinstance(passage_id, str) or not passage_id:
-        raise ValueError(f"candidates with a `docid`, found {item!r:.80}")
-    score, doc = item.get("score"), item.get("doc") or {}
+def _candidate(row: object) -> Candidate:
+    passage_id = row.get("docid") if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(passage_id, str) or not passage_id:
+        raise ValueError(f"candidates with a `docid`, found {row!r:.80}")
+    score, doc = row.get("score"), row.get("doc") or {}
     if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
         raise ValueError(f"a finite `score` of {passage_id}, found {score!r}")
     if not isinstance(doc, dict):

@@ -113,8 +113,8 @@ def _reason(error: Exception) -> str:
     if "trust_remote_code" in str(error):
         return "it comes with Python code, which is never run"
     message = message[:_MAX_CHARACTERS]
-    kind = "" if message and isinstance(error, OSError | ValueError) else type(error).__name__
-    return ": ".join(filter(None, [kind, message]))
+    error_type = "" if message and isinstance(error, OSError | ValueError) else type(error).__name__
+    return ": ".join(filter(None, [error_type, message]))
 
 
 # YAML files, with limits on their size before and after aliases are expanded.
@@ -156,8 +156,8 @@ def read_yaml(text: str) -> tuple[Any, Any]:
             n_values += 1
             if n_values > _MOST_VALUES or depth > _DEEPEST:
                 raise ValueError(f"more than {_MOST_VALUES:,} values with aliases written out, or {_DEEPEST} levels")
-            inner = itertools.chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value
-            waiting += [(one, depth + 1) for one in inner if isinstance(one, yaml.Node)]
+            children = itertools.chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value
+            waiting += [(child, depth + 1) for child in children if isinstance(child, yaml.Node)]
         return root, loader.construct_document(root) if root else None
     finally:
         loader.dispose()

@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import written_aside
+from ragtasks.files import atomic_file
 from ragtasks.harness.tasks import task_folder, task_folders
 
 # Stubs that let the stock `lm_eval` find our harness tasks without a flag.
@@ -284,7 +284,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
     A temporary file from `tempfile` would be readable by its owner only, and lm_eval skips what it cannot read.
     """
-    with written_aside(path) as file:
+    with atomic_file(path) as file:
         if path.exists():
             Path(file.name).chmod(path.stat().st_mode & 0o7777)
         file.write(content)

@@ -30,12 +30,12 @@ from ragtasks.files import (
     OFFICIAL,
     USAGE_KEYS,
     Problems,
+    contexts_and_steps,
     contexts_in,
     first_row,
     json_lines,
     list_in,
     usage_in_record,
-    used_in,
 )
 from ragtasks.metrics import answer_text
 from ragtasks.records import (
@@ -271,7 +271,7 @@ class AnswerRow:
             expected, found = error.args
             self.note(f"`contexts`: {expected}", found)
         try:
-            return used_in(contexts, self.values.get("searches"))
+            return contexts_and_steps(contexts, self.values.get("searches"))
         except ValueError as error:
             self.note(*error.args)
             return contexts, None

@@ -25,7 +25,7 @@ import orjson
 
 from ragtasks.benchmarks import Benchmark, RetrievalSide, retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, FetchError
-from ragtasks.files import canonical_hash, file_hash, write_atomically, written_aside
+from ragtasks.files import atomic_file, canonical_hash, file_hash, write_atomically
 from ragtasks.progress import Progress, no_progress, progress_bars
 from ragtasks.records import Passage
 from ragtasks.tables import Cell, Table, Value
@@ -455,7 +455,7 @@ def segment_corpus(location: str, target: Path, size: int, overlap: int, tokeniz
 def _write(target: Path, lines: Iterable[bytes]) -> int:
     """Write lines, atomically, and return how many there are."""
     try:
-        with written_aside(target) as file:
+        with atomic_file(target) as file:
             return sum(file.write(line) > 0 for line in lines)
     except OSError as error:
         raise BenchmarkFileError(f"cannot write {target}: {error.strerror or error}") from error

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Problems, parse_json, read_whole
+from ragtasks.files import Problems, parse_json, read_content
 from ragtasks.records import Answerability, Task
 
 FIELDS = ("utterance", "grounding")
@@ -29,7 +29,7 @@ def read_shared_task(path: Path, field: str) -> dict[str, str]:
         raise ConfigurationError(f"unknown field {field!r}: one of {', '.join(FIELDS)}")
     problems = Problems(path, "shared task file", "write it again with one object an answer")
     try:
-        rows = parse_json(read_whole(problems))
+        rows = parse_json(read_content(problems))
     except ValueError as error:
         rows = str(error)
     texts: dict[str, str] = {}

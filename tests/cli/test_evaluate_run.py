@@ -111,7 +111,7 @@ def test_scores_of_which_the_lower_are_better_are_named_before_the_scores(files:
     run, qrels = files
     run.write_text("q1 Q0 a 1 0.1 t\nq1 Q0 b 2 0.2 t\nq2 Q0 c 1 1 t\n", encoding="utf-8")
     text = evaluated(run, "--qrels", qrels, "--measures", "RR")
-    note = "in 1 of 2 queries the order of the file contradicts the scores; scores rank; negate scores of which"
+    note = "in 1 of 2 queries the order of the file contradicts the scores; scores rank; negate scores if lower"
     assert text.index(f"- run.trec: {note}") < text.index("## All queries")
 
 

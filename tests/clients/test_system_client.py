@@ -168,7 +168,7 @@ def test_searches_in_another_form_are_no_answer_and_say_why(protocol: SystemProt
     searches = {"searches": [{"query": "q"}]}
     content = {"answer": "a", **searches, "choices": [{"message": {"content": "a"}}]}
     reply, _, _ = asked(Action(json.dumps(content).encode()), protocol)
-    expected = "expected search 1: `passages`, [] where it found nothing, found no `passages`"
+    expected = "expected search 1: `passages`, [] without results, found no `passages`"
     assert (reply.outcome, reply.text, reply.reason) == (Outcome.MALFORMED, None, expected)
     assert json.loads(reply.raw) == content, "it is kept as it came"
 

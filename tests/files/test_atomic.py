@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.errors import CacheError
-from ragtasks.files import write_atomically, written_aside
+from ragtasks.files import atomic_file, write_atomically
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_write_that_fails_leaves_the_old_file_and_no_part(tmp_path: Path) -> Non
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ragtasks.files import written_aside
-with written_aside(Path(sys.argv[1])) as file:
+from ragtasks.files import atomic_file
+with atomic_file(Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -68,7 +68,7 @@ def test_what_a_killed_write_left_is_removed_by_the_next_process_that_writes_to_
         assert done.returncode == -signal.SIGKILL
     (left,) = set(tmp_path.iterdir()) - {tmp_path / "film.4711.part"}
     assert left.name.startswith("b.json."), "the second process removed what the first one left"
-    with written_aside(tmp_path / "alive.json") as file:
+    with atomic_file(tmp_path / "alive.json") as file:
         whole = _KILLED.partition("    os.kill")[0]
         subprocess.run([sys.executable, "-c", whole, tmp_path / "c.json"], check=True)
         file.write(b"whole")

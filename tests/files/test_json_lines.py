@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import Problems, json_lines, labels_of, parse_json, passage_of, read_whole
+from ragtasks.files import Problems, json_lines, labels_of, parse_json, passage_of, read_content
 from ragtasks.records import Passage
 from tests._messages import raises
 
@@ -93,7 +93,7 @@ def test_a_missing_file_and_a_folder_are_problems_of_the_file(tmp_path: Path) ->
 @pytest.mark.parametrize("content", [b"", b" \r\n\t\n"])
 def test_an_empty_file_is_a_problem(tmp_path: Path, content: bytes) -> None:
     with raises(BenchmarkFileError):
-        read_whole(file_problems(tmp_path / "rows.jsonl", content))
+        read_content(file_problems(tmp_path / "rows.jsonl", content))
 
 
 def test_one_message_names_every_problem(tmp_path: Path) -> None:

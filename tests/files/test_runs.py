@@ -240,7 +240,7 @@ def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
         (b'{"task_id": 1, "passages": []}', "line 2: task_id: "),
         (b'{"task_id": "b", "passages": ["p"]}', "line 2: passages.0: "),
         (b'{"task_id": "b", "passages": [{"passage_id": "p"}]}', "line 2: passages.0.text: "),
-        (b'{"task_id": "a", "passages": []}', "line 2: task 'a' is there already"),
+        (b'{"task_id": "a", "passages": []}', "line 2: task 'a' occurs twice"),
     ],
 )
 def test_contexts_of_another_shape_are_refused_by_line(tmp_path: Path, line: bytes, found: str) -> None:
@@ -272,7 +272,7 @@ def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     content["spec"]["k"] = 6
     path.write_text(json.dumps(content))
-    with pytest.raises(CacheError, match="changed by hand"):
+    with pytest.raises(CacheError, match="was edited"):
         read_manifest(folder)
     path.write_text(path.read_text()[:40])
     with pytest.raises(CacheError, match="manifest of a run"):

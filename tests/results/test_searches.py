@@ -10,7 +10,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import used_in
+from ragtasks.files import contexts_and_steps
 from ragtasks.records import Passage
 from ragtasks.results import read_answers
 
@@ -51,21 +51,21 @@ def test_an_answer_without_contexts_rests_on_all_that_its_searches_showed(tmp_pa
 
 
 def test_no_searches_are_something_else_than_an_unsaid_number() -> None:
-    _, none = used_in(None, [])
+    _, none = contexts_and_steps(None, [])
     assert not none.steps
-    assert used_in(None, None) == (None, None)
+    assert contexts_and_steps(None, None) == (None, None)
 
 
 def test_the_same_query_in_other_letters_is_a_repeat() -> None:
     texts = ["How far?", "how  FAR?", "how near?"]
-    _, trajectory = used_in(None, [{"query": text, "passages": []} for text in texts])
+    _, trajectory = contexts_and_steps(None, [{"query": text, "passages": []} for text in texts])
     assert [step.is_repeat for step in trajectory.steps] == [False, True, False]
 
 
 def test_a_passage_without_an_id_is_the_same_wherever_its_text_stands() -> None:
     contexts = (Passage("p", "Far."), Passage("context-2", "One."))
     searches = [{"query": "a", "passages": ["Two.", "One."]}, {"query": "b", "passages": ["Two."]}]
-    passages, trajectory = used_in(contexts, searches)
+    passages, trajectory = contexts_and_steps(contexts, searches)
     assert passages == contexts
     (two, one), (again,) = (step.passages for step in trajectory.steps)
     assert (one, again) == ("context-2", two)
@@ -81,13 +81,13 @@ def test_a_passage_without_an_id_is_the_same_wherever_its_text_stands() -> None:
         ([{"query": "a", "read": "p", "passages": []}], "search 1: `query`, or `read`", "both"),
         ([{"query": " ", "passages": []}], "search 1: a text as `query`", " "),
         ([{"read": 3, "passages": []}], "search 1: a text as `read`", 3),
-        ([{"query": "a"}], "search 1: `passages`, [] where it found nothing", "no `passages`"),
+        ([{"query": "a"}], "search 1: `passages`, [] without results", "no `passages`"),
         ([{"query": "a", "passages": [{"id": "p"}]}], "search 1, passages: context 1: a text", "no text"),
     ],
 )
 def test_each_error_says_which_search_it_is_of(searches: Any, expected: str, found: object) -> None:
     with pytest.raises(ValueError, match="search") as caught:
-        used_in(None, searches)
+        contexts_and_steps(None, searches)
     assert caught.value.args[0].startswith(expected)
     assert caught.value.args[1] == found
 
@@ -101,6 +101,6 @@ def test_errors_of_all_answers_are_listed_by_line(tmp_path: Path, sample: Benchm
         read_answers(written(tmp_path / "a.jsonl", *rows), sample)
     text = str(caught.value)
     assert "line 1" in text
-    assert "search 1: `passages`, [] where it found nothing" in text
+    assert "search 1: `passages`, [] without results" in text
     assert "line 2" in text
     assert "`searches`: a list" in text

@@ -36,7 +36,7 @@ from ragtasks.benchmarks.mtrag._rows import (
 )
 from ragtasks.benchmarks.sources import Source, source_files
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Misfit, Problems, Run, json_lines, labels_of, qrel_lines, read_run, read_whole
+from ragtasks.files import Misfit, Problems, Run, json_lines, labels_of, qrel_lines, read_content, read_run
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
 
 # MTRAG's retrieval side: where its corpora lie, rewritten questions, relevance judgements.
@@ -79,7 +79,7 @@ def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
     """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order."""
     problems = official_problems(path, benchmark, "qrels")
     qrels: dict[tuple[str, str], Qrel] = {}
-    lines = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
+    lines = (line.decode("utf-8", errors="replace") for line in read_content(problems).splitlines())
     for number, judged in qrel_lines(enumerate(lines, start=1), {3}):
         query_id = _query_id(judged.query_id) if isinstance(judged, Qrel) else None
         if isinstance(judged, Misfit) or query_id is None or not judged.passage_id:
