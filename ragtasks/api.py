@@ -34,7 +34,7 @@ from ragtasks.files import (
     read_qrels,
     read_run,
 )
-from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, by_query, retrieval_metric, score_run
+from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, by_query, measure_name, retrieval_metric, score_run
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
 from ragtasks.reports.comparison import compare_evaluations, comparison_sections, doubts_of
 from ragtasks.reports.outcome import decision_text
@@ -726,8 +726,8 @@ def evaluate_run(
         run: query id -> passage id -> score; a run from `retrieve`; a TREC file; or the name or folder of a stored run.
         qrels: a benchmark; query id -> passage id -> relevance; or a file of lines with three cells (as BEIR) or four
             (as TREC).
-        measures: such as `recall_5` and `ndcg_5`, or in the notation of ir-measures, `nDCG@20` and `R@100`; default:
-            all of `ragtasks evaluate-run`.
+        measures: in the notation of ir-measures, such as `nDCG@20` and `R@100`; other spellings, such as `recall_5`,
+            are accepted and returned in that notation. Default: the measures of `ragtasks evaluate-run`.
         name: name of the run in tables; default: as it is called where it comes from.
 
     Raises:
@@ -942,12 +942,13 @@ def _with_place(evaluations: Sequence[Evaluation], shared: set[str], place: str)
 
 def _columns(a: RunEvaluation, b: RunEvaluation, metrics: Sequence[str]) -> Iterator[Column]:
     known = [name for name in a.means if name in b.means]
-    for name in metrics:
+    chosen = [measure_name(name) for name in metrics]
+    for name in chosen:
         if name not in known:
             raise ConfigurationError(f"unknown measure {name!r}: {close_matches(name, known)}")
     names = (a.name, b.name) if a.name != b.name else (f"{a.name} (first)", f"{b.name} (second)")
     for item, name in zip((a, b), names, strict=True):
-        for measure in metrics or known:
+        for measure in chosen or known:
             yield Column(
                 context=f"{item.context}; judgements: {item.judgements}",
                 group="all",

@@ -197,7 +197,7 @@ def query_rows(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) ->
     for run in runs:
         for result in run.results:
             domain = {"domain": result.domain} if result.domain else {}
-            values = {metric.title: result.values[metric.name] for metric in metrics}
+            values = {metric.name: result.values[metric.name] for metric in metrics}
             yield {"run": run.name, "query_id": result.query_id, **domain, **values}
 
 
@@ -208,8 +208,8 @@ def query_rows(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) ->
 
 _N_LATER = 675
 _PAPER_METRICS = tuple(metric.name for metric in IBM_METRICS)
-_COMPARED = ("recall_5", "ndcg_5", "map", "mrr")
-_BY_SUBSET = "recall_5"
+_COMPARED = ("R@5", "nDCG@5", "AP", "RR")
+_BY_SUBSET = "R@5"
 _IBM_NOTE = "Unlike above: omitted queries left out, means of domains rounded and weighted by predictions."
 
 
@@ -306,7 +306,7 @@ def _names_paper(run: JudgedRun) -> bool:
 
 def _scores(metrics: Sequence[RetrievalMetric]) -> dict[str, Callable[[Sequence[QueryResult]], Cell]]:
     """Return the columns of a table: the number of queries, and the mean of each metric."""
-    return {"n": len, **{metric.title: partial(mean, metric=metric.name) for metric in metrics}}
+    return {"n": len, **{metric.name: partial(mean, metric=metric.name) for metric in metrics}}
 
 
 def _all_queries(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Table:
@@ -340,7 +340,7 @@ def _by_subset(runs: Sequence[JudgedRun]) -> Table:
         rows.append((part.dimension, part.value, n, *cells, *([_subset_cell(part, runs)] if paper else [])))
     names = [f"{run.name} ({run.ranking.query_form})" if run.ranking.query_form else run.name for run in runs]
     heads = ("subset", "value", "n", *names, *(["paper: Elser, rewrite (n)"] if paper else []))
-    return Table("R@5 by subset", heads, tuple(rows), _as_in_paper(4, runs))
+    return Table(f"{_BY_SUBSET} by subset", heads, tuple(rows), _as_in_paper(4, runs))
 
 
 def _subset_cell(part: Slice[QueryResult], runs: Sequence[JudgedRun]) -> str:
@@ -381,18 +381,17 @@ def _ibm(runs: Sequence[JudgedRun]) -> Table:
         scores = (run.ibm[name].value for name in _PAPER_METRICS)
         rows.append((run.name, *(Value(score, n if score is not None else 0, n) for score in scores)))
     reasons = dict.fromkeys(f"{run.name}: {s.reason}" for run in runs for s in run.ibm.values() if s.value is None)
-    heads = ("run", *(metric.title for metric in IBM_METRICS))
+    heads = ("run", *_PAPER_METRICS)
     return Table("Profile `ibm`", heads, tuple(rows), _IBM_NOTE, tuple(f"unscored: {reason}" for reason in reasons))
 
 
 def _pairs(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Table:
-    titles = {metric.name: metric.title for metric in metrics}
     first, *others = (run.name for run in runs)
     pairs = compare_columns([column for run in runs for column in columns_of(run, metrics)], first).pairs
     rows: list[tuple[Cell, ...]] = []
     for pair in sorted(pairs, key=lambda pair: others.index(pair.second.name)):
         gap, n = pair.difference.value, pair.difference.n_values
-        rows.append((pair.second.name, titles[pair.first.metric], n, Difference(gap, n, n), *pair.signs))
+        rows.append((pair.second.name, pair.first.metric, n, Difference(gap, n, n), *pair.signs))
     heads = ("run", "metric", "n", "difference", "wins", "losses", "ties")
     return Table(f"Against {first}, query by query", heads, tuple(rows))
 
@@ -474,13 +473,13 @@ def notes_of(run: JudgedRun, metrics: Iterable[RetrievalMetric]) -> Iterator[str
     yield from _coverage_notes(run.coverage, {result.query_id: result.domain for result in run.results})
     yield from run.ranking_notes
     depth = run.ranking.depth
-    deeper = [metric.title for metric in metrics if (metric.k or _cutoff(metric)) > depth]
+    deeper = [metric.name for metric in metrics if (metric.k or _cutoff(metric)) > depth]
     if deeper and depth:
         yield f" ranks at most {depth} passages a query: {', '.join(deeper)} see no more"
 
 
 def _cutoff(metric: RetrievalMetric) -> int:
-    cutoff = metric.title.rpartition("@")[2]
+    cutoff = metric.name.rpartition("@")[2]
     return int(cutoff) if cutoff.isdecimal() else 0
 
 

@@ -14,7 +14,7 @@ from ragtasks.benchmarks.mtrag import NO_LABELS, read_standalone_labels
 from ragtasks.clients import CachedClient, OpenAIClient, Secrets, Spending, credentials_for, endpoint_of, no_secrets
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL
-from ragtasks.metrics import RETRIEVAL_METRICS, RetrievalMetric
+from ragtasks.metrics import RETRIEVAL_METRICS, RetrievalMetric, measure_name
 from ragtasks.progress import Progress, progress_bars
 from ragtasks.records import Passage
 from ragtasks.statistics import Column, Comparisons, compare_columns, mean_columns
@@ -50,7 +50,7 @@ from retrieval_cache.stage import DEPTH, RunRequest, build_run, domain_retriever
 from retrieval_cache.store import RunStore, StoredRun
 
 BY_DOMAIN = "domain"
-DEFAULT_METRICS = ("recall_5", "ndcg_5")
+DEFAULT_METRICS = ("R@5", "nDCG@5")
 """The default metrics of comparisons: those of the 5 passages that a model is shown (MTRAG paper, Table 3)."""
 _MODEL_FORMS: Mapping[str, Callable[..., Queries]] = {LLM_REWRITE: rewrite_queries, DECOMPOSE: split_questions}
 """Query form that a model at an endpoint makes -> the function that makes it."""
@@ -213,13 +213,13 @@ def compare_runs(
     """Return every run's mean over the judged queries, and the difference of every pair; one alone has no pair."""
     by_name = {metric.name: metric for metric in RETRIEVAL_METRICS}
     for metric in metrics:
-        if metric not in by_name:
+        if measure_name(metric) not in by_name:
             raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, by_name)}")
     if by not in {ALL, BY_DOMAIN}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (ALL, BY_DOMAIN))}")
     if len(set(names)) < n_least:
         raise ConfigurationError(f"runs to compare: expected at least two, `official` may be one; found {names[:1]}")
-    chosen = [by_name[name] for name in metrics or DEFAULT_METRICS]
+    chosen = [by_name[measure_name(name)] for name in metrics or DEFAULT_METRICS]
     columns: list[Column] = []
     given = list(dict.fromkeys(names))
     for name, judged in zip(given, judge_runs(workspace.open(), workspace.store, given, chosen), strict=True):

@@ -42,8 +42,7 @@ class RetrievalMetric:
     """What a retrieval score is, whoever computes it: between 0 and 1, higher is better, 0 without any passage."""
 
     name: str
-    title: str
-    """Name as the literature writes it."""
+    """Key of its values: the name in the notation of ir-measures, such as `R@5`, or a suite's own."""
     measure: str
     """Measure in the notation of ir-measures, without the cut-off where `k` is one."""
     k: int | None
@@ -53,19 +52,16 @@ class RetrievalMetric:
 
 
 RETRIEVAL_METRICS = (
+    *(RetrievalMetric(f"R@{k}", "R", k, f"share of all relevant passages among the first {k}") for k in CUTOFFS),
     *(
-        RetrievalMetric(f"recall_{k}", f"R@{k}", "R", k, f"share of all relevant passages among the first {k}")
+        RetrievalMetric(f"nDCG@{k}", "nDCG", k, f"discounted gain of the first {k} over the best possible")
         for k in CUTOFFS
     ),
-    *(
-        RetrievalMetric(f"ndcg_{k}", f"nDCG@{k}", "nDCG", k, f"discounted gain of the first {k} over the best possible")
-        for k in CUTOFFS
-    ),
-    RetrievalMetric("map", "MAP", "AP", None, "mean over the relevant passages of the precision at their rank"),
-    RetrievalMetric("mrr", "MRR", "RR", None, "1 over the rank of the first relevant passage"),
-    RetrievalMetric("recall_20", "R@20", "R", 20, "share of all relevant passages among the first 20"),
+    RetrievalMetric("AP", "AP", None, "mean over the relevant passages of the precision at their rank"),
+    RetrievalMetric("RR", "RR", None, "1 over the rank of the first relevant passage"),
+    RetrievalMetric("R@20", "R", 20, "share of all relevant passages among the first 20"),
 )
-"""Every metric of a run, in the order of the paper's Table 3, then MAP, MRR and what Table 5 of OR-CONVQA has more."""
+"""Every metric of a run, in the order of the paper's Table 3, then AP, RR and R@20 (OR-CONVQA, Table 5)."""
 
 IBM_METRICS = tuple(metric for metric in RETRIEVAL_METRICS if metric.k in CUTOFFS)
 """What the official script computes (1, 3 and 5; its documentation names 10 too)."""
@@ -88,22 +84,21 @@ class RunScores:
 
 
 def retrieval_metric(name: str) -> RetrievalMetric:
-    """Return the metric of a name in `RETRIEVAL_METRICS`, or in the notation of ir-measures, such as `nDCG@20`.
-
-    Names of trec_eval, mteb and ranx, such as `ndcg_cut_20` and `mrr_at_10`, mean the same measures.
+    """Return the metric with a name in any spelling that `measure_name` accepts.
 
     Raises:
-        ConfigurationError: neither, or a measure that is not computed here.
+        ConfigurationError: not a measure, or one that neither trec_eval nor ir-measures computes.
         MissingExtraError: the extra `retrieval` is not installed.
     """
     by_name = {metric.name: metric for metric in RETRIEVAL_METRICS}
-    if name in by_name:
-        return by_name[name]
+    notation = measure_name(name)
+    if notation in by_name:
+        return by_name[notation]
     providers = _providers()
     import ir_measures
 
     try:
-        measure = ir_measures.parse_measure(_in_notation(name.strip()))
+        measure = ir_measures.parse_measure(notation)
         if not any(provider.supports(measure) for provider in providers):
             raise ValueError(f"neither trec_eval nor ir-measures itself computes {measure}")
         if (k := measure.params.get("cutoff", 1)) < 1:
@@ -116,7 +111,9 @@ def retrieval_metric(name: str) -> RetrievalMetric:
             found=str(error),
             next_step=f"write it so, or take one of {', '.join(by_name)}",
         ) from error
-    return RetrievalMetric(str(measure), str(measure), str(measure), None, "as ir-measures defines it")
+    if str(measure) in by_name:
+        return by_name[str(measure)]
+    return RetrievalMetric(str(measure), str(measure), None, "as ir-measures defines it")
 
 
 _OTHER_NAMES = {
@@ -130,13 +127,18 @@ _OTHER_NAMES = {
 _OTHER_NAME = re.compile(r"([a-z_]+?)(?:(?:@|_at_|[_.])([0-9]+))?", re.IGNORECASE)
 
 
-def _in_notation(name: str) -> str:
-    """Return the name of a measure in the notation of ir-measures, an unknown name as it is."""
-    found = _OTHER_NAME.fullmatch(name)
-    measure = _OTHER_NAMES.get(found[1].lower()) if found else None
-    if found is None or measure is None:
+def measure_name(name: str) -> str:
+    """Return a measure's name in the notation of ir-measures: `recall_5` and `recall@5` become `R@5`.
+
+    Accepts the names of trec_eval, mteb and ranx, such as `ndcg_cut_20` and `mrr_at_10`. Unknown names are returned
+    unchanged.
+    """
+    name = name.strip()
+    match = _OTHER_NAME.fullmatch(name)
+    measure = _OTHER_NAMES.get(match[1].lower()) if match else None
+    if match is None or measure is None:
         return name
-    return f"{measure}@{found[2]}" if found[2] else measure
+    return f"{measure}@{match[2]}" if match[2] else measure
 
 
 def score_run(run: Run, qrels: Iterable[Qrel], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS) -> RunScores:
@@ -438,8 +440,8 @@ def mean_evidence_scores(rankings: Mapping[str, Sequence[str]], facts: Mapping[s
 # The retriever is handed in as a function that ranks the passages of one corpus for some texts, so that nothing
 # here knows of engines and indexes; a corpus that cannot be searched is a reason, and its scores are unscored.
 
-QUERY_METRICS = ("ndcg_5", "recall_5")
-"""What is reported of a query, by its name in `RETRIEVAL_METRICS` (MTRAG paper, section 5.1)."""
+QUERY_METRICS = {"ndcg_5": "nDCG@5", "recall_5": "R@5"}
+"""Scores of a query: logged name -> name in `RETRIEVAL_METRICS` (MTRAG paper, section 5.1)."""
 
 _WORD = re.compile(r"\w+")
 
@@ -518,7 +520,7 @@ def score_rankings(
 def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:
     if values is None:
         return {name: Score(None, reason or "no relevance judgement") for name in QUERY_METRICS}
-    return {name: Score(values[name]) for name in QUERY_METRICS}
+    return {name: Score(values[measure]) for name, measure in QUERY_METRICS.items()}
 
 
 def length_ratio(rewrite: str, question: str, language: str = ENGLISH) -> float:

@@ -226,8 +226,8 @@ def _cells(pair: Comparison) -> tuple[Cell, ...]:
 
 # Runs of a retriever, concluded as evaluations are.
 
-_NDCG, _RECALL = "ndcg_5", "recall_5"
-_RUN_COLUMNS = ("benchmark", "run", "n", "nDCG@5", "R@5", "difference to the best")
+_NDCG, _RECALL = "nDCG@5", "R@5"
+_RUN_COLUMNS = ("benchmark", "run", "n", _NDCG, _RECALL, "difference to the best")
 
 
 def concluded_runs(section: Section, found: Comparisons) -> Section:
@@ -252,7 +252,7 @@ def concluded_runs(section: Section, found: Comparisons) -> Section:
     conclusion = Table("Conclusion", _RUN_COLUMNS, rows, legend=notes)
     top = of_runs[best].estimate
     lead = f", {_gap(pairs[others[0]])} ahead of {others[0]} ({_certainty(pairs[others[0]])})" if others else ""
-    sentence = f"{best} has nDCG@5 {dashed(top.value)} over {top.n_values} queries{lead}."
+    sentence = f"{best} has {_NDCG} {dashed(top.value)} over {top.n_values} queries{lead}."
     return replace(section, tables=tables, conclusion=conclusion, sentence=sentence)
 
 

@@ -18,9 +18,10 @@ from ragtasks.suites._suite import FOLLOWED, ScoringInputs, Suite, SuiteMetric
 
 _DEPTH = 1000
 _MEASURES = (
-    RetrievalMetric("recall", "Recall", "R", _DEPTH, "share of all relevant passages"),
-    RetrievalMetric("ndcg", "nDCG", "nDCG", _DEPTH, "discounted gain over the best possible"),
+    RetrievalMetric("recall", "R", _DEPTH, "share of all relevant passages"),
+    RetrievalMetric("ndcg", "nDCG", _DEPTH, "discounted gain over the best possible"),
 )
+_TITLES = {"recall": "Recall", "ndcg": "nDCG"}
 _LISTS = {
     "seen": "of all passages seen, in the order in which they were seen",
     "first": "of the first call that found any",
@@ -29,7 +30,7 @@ _LISTS = {
 _OTHERS = frozenset(Answerability)
 
 METRICS = (
-    *(Metric(f"{item.name}_{name}", f"{item.title} {of}") for name, of in _LISTS.items() for item in _MEASURES),
+    *(Metric(f"{item.name}_{name}", f"{_TITLES[item.name]} {of}") for name, of in _LISTS.items() for item in _MEASURES),
     Metric("replies", "replies of the model, the answer included", None, bounds=COUNT, in_groups=False),
     Metric("searches", "searches before the answer", None, bounds=COUNT),
     Metric("reads", "passages read in their document", None, bounds=COUNT, in_groups=False),

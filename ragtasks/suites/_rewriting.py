@@ -39,21 +39,18 @@ _OF_QUERY = {
     "_official": "of the benchmark's own rewrites",
 }
 _OF_LABEL = {"_standalone": (True, "that stand alone"), "_non_standalone": (False, "that do not stand alone")}
-_TITLES = dict(zip(QUERY_METRICS, ("nDCG@5", "R@5"), strict=True))
 
 METRICS = (
     *(
-        Metric(name + suffix, f"{_TITLES[name]} {of}, searched by the retriever")
+        Metric(name + suffix, f"{measure} {of}, searched by the retriever")
         for suffix, of in _OF_QUERY.items()
-        for name in QUERY_METRICS
+        for name, measure in QUERY_METRICS.items()
     ),
     *(
         # Few tasks are labelled: means over one domain's and over all of them would be read as more than they are.
-        Metric(
-            name + suffix, f"{_TITLES[name]} of the model's queries at later turns {which}, by label", in_groups=False
-        )
+        Metric(name + suffix, f"{measure} of the model's queries at later turns {which}, by label", in_groups=False)
         for suffix, (_, which) in _OF_LABEL.items()
-        for name in QUERY_METRICS
+        for name, measure in QUERY_METRICS.items()
     ),
     Metric("invalid_reply", "share of replies that break the contract: the last turn is searched", False),
     Metric("length_ratio", "words of the rewrite over words of the last turn; valid replies only", None, bounds=COUNT),

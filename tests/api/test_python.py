@@ -324,8 +324,8 @@ def test_measures_by_name_and_by_notation(sample: ragtasks.LoadedBenchmark, tmp_
     qrels = {"q1": {"a": 1, "b": 0}, "q2": {"c": 2}}
     run = {"q1": {"b": 2.0, "a": 1.0}, "q9": {"a": 1.0}}
     found = ragtasks.evaluate_run(run, qrels, measures=["mrr", "R@1", "nDCG@20", "P(rel=2)@1"])
-    assert found.values["q1"] == pytest.approx({"mrr": 0.5, "R@1": 0, "nDCG@20": 0.63093, "P(rel=2)@1": 0}, abs=1e-5)
-    assert (found.means["mrr"], found.omitted, found.unjudged) == (0.25, ("q2",), ("q9",))
+    assert found.values["q1"] == pytest.approx({"RR": 0.5, "R@1": 0, "nDCG@20": 0.63093, "P(rel=2)@1": 0}, abs=1e-5)
+    assert (found.means["RR"], found.omitted, found.unjudged) == (0.25, ("q2",), ("q9",))
     assert "of which the run omits 1 (they count 0)" in str(found)
     assert "1 queries without a judgement" in str(found)
     assert found.conversation_of == {"q1": "q1", "q2": "q2"}, "a query of no conversation is its own"
@@ -565,12 +565,12 @@ def test_runs_compare_by_the_measures_that_both_have(sample: ragtasks.LoadedBenc
     assert one.conversation_of == {query_id: query_id.partition("<::>")[0] for query_id in ids}
     found = ragtasks.compare(one, other)
     (pair,) = found.pairs
-    assert (pair.first.metric, pair.first.name, pair.second.name) == ("recall_5", "half", "whole")
-    assert pair.difference.value == pytest.approx(1 - one.means["recall_5"])
+    assert (pair.first.metric, pair.first.name, pair.second.name) == ("R@5", "half", "whole")
+    assert pair.difference.value == pytest.approx(1 - one.means["R@5"])
     assert pair.difference.n_clusters == len({name.partition("<::>")[0] for name in ids})
     for part in ("queries", "run", "| half ", "| whole "):
         assert part in str(found), str(found)
-    assert repr(found) == f"<Differences: recall_5 {pair.difference.value:+.3f}>"
+    assert repr(found) == f"<Differences: R@5 {pair.difference.value:+.3f}>"
     (named,) = ragtasks.compare(one, replace(other, name="half"), metric="recall_5").pairs
     assert (named.first.name, named.second.name) == ("half (first)", "half (second)")
 
@@ -579,7 +579,7 @@ def test_a_printed_run_says_what_was_judged_and_what_was_not() -> None:
     found = ragtasks.evaluate_run({"q1": {"a": 1}, "x": {"a": 1}}, {"q1": {"a": 1}}, measures=["mrr"], name="mine")
     text = str(found)
     assert "# Retrieval on judgements given" in text
-    for part in ("mine", f"judgements: {found.judgements}", "1 queries without a judgement", "| mrr"):
+    for part in ("mine", f"judgements: {found.judgements}", "1 queries without a judgement", "| RR"):
         assert part in text, text
     assert "ignored" not in str(ragtasks.evaluate_run({"q1": {"a": 1}}, {"q1": {"a": 1}}, measures=["mrr"]))
     assert found.conversation_of == {"q1": "q1"}

@@ -17,7 +17,7 @@ from rank_bm25 import BM25Okapi
 from ragtasks.benchmarks import retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
-from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, retrieval_metric, score_run
+from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, measure_name, retrieval_metric, score_run
 from ragtasks.metrics.retrieval import RunScores
 from ragtasks.records import Qrel
 from tests.benchmarks.mtrag._official import official_passages, official_queries
@@ -26,11 +26,11 @@ MTRAG = retrieval_side("mtrag")
 
 NAMES = [metric.name for metric in RETRIEVAL_METRICS]
 TREC_NAMES = {
-    **{f"recall_{k}": f"recall_{k}" for k in CUTOFFS},
-    **{f"ndcg_{k}": f"ndcg_cut_{k}" for k in CUTOFFS},
-    "map": "map",
-    "mrr": "recip_rank",
-    "recall_20": "recall_20",
+    **{f"R@{k}": f"recall_{k}" for k in CUTOFFS},
+    **{f"nDCG@{k}": f"ndcg_cut_{k}" for k in CUTOFFS},
+    "AP": "map",
+    "RR": "recip_rank",
+    "R@20": "recall_20",
 }
 PASSAGE_IDS = [*"abcdefgh", "B", "é", "\U0001f600", "a1", "10", "9"]
 # Few different scores, some of them equal only as 32-bit floats: ties everywhere.
@@ -70,12 +70,12 @@ def brute_force(ranking: tuple[Ranked, ...], grades: Mapping[str, int]) -> dict[
         return dict.fromkeys(NAMES, 0.0)
     found = {}
     for k in CUTOFFS:
-        found[f"recall_{k}"] = sum(gain > 0 for gain in gains[:k]) / n_relevant
-        found[f"ndcg_{k}"] = discounted(gains[:k]) / discounted(best[:k])
+        found[f"R@{k}"] = sum(gain > 0 for gain in gains[:k]) / n_relevant
+        found[f"nDCG@{k}"] = discounted(gains[:k]) / discounted(best[:k])
     hits = [rank for rank, gain in enumerate(gains, start=1) if gain > 0]
-    found["map"] = sum(n / rank for n, rank in enumerate(hits, start=1)) / n_relevant
-    found["mrr"] = 1 / hits[0] if hits else 0.0
-    found["recall_20"] = sum(gain > 0 for gain in gains[:20]) / n_relevant
+    found["AP"] = sum(n / rank for n, rank in enumerate(hits, start=1)) / n_relevant
+    found["RR"] = 1 / hits[0] if hits else 0.0
+    found["R@20"] = sum(gain > 0 for gain in gains[:20]) / n_relevant
     return found
 
 
@@ -118,7 +118,7 @@ def test_the_file_order_of_runs_is_the_order_that_is_evaluated(run: dict[str, tu
         first = in_rank_order(ranking)[:1]
         for item in ranking:
             (row,) = score_run({query_id: ranking}, [Qrel(query_id, item.passage_id, 1)]).values.values()
-            assert (row["mrr"] == 1.0) == (item == first[0])
+            assert (row["RR"] == 1.0) == (item == first[0])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_bm25_on_the_real_govt_corpus_equals_pytrec_eval(mtrag_root: Path) -> No
     scores = score_run(run, qrels)
     assert_agrees(scores, run, judged_of(qrels))
     assert len(scores.values) == 201
-    assert sum(row["recall_10"] for row in scores.values.values()) > 0
+    assert sum(row["R@10"] for row in scores.values.values()) > 0
 
 
 def test_a_run_over_all_real_queries_with_many_ties_equals_pytrec_eval(mtrag_root: Path) -> None:
@@ -224,10 +224,15 @@ def test_a_measure_may_have_the_name_of_another_tool(name: str, measure: str) ->
     assert retrieval_metric(name) == retrieval_metric(measure)
 
 
-def test_a_measure_under_two_names_has_both_columns() -> None:
-    metrics = [retrieval_metric("recall_5"), retrieval_metric("R@5")]
+@pytest.mark.parametrize("name", NAMES)
+def test_a_measure_is_named_as_ir_measures_writes_it(name: str) -> None:
+    assert str(ir_measures.parse_measure(name)) == name == measure_name(name)
+
+
+def test_a_measure_in_two_spellings_is_one_measure() -> None:
+    metrics = [retrieval_metric(name) for name in ("recall_5", "R@5", " recall@5")]
     values = score_run(run_of(q={"a": 1.0}), [Qrel("q", "a", 1), Qrel("q", "b", 1)], metrics).values
-    assert values == {"q": {"recall_5": 0.5, "R@5": 0.5}}
+    assert values == {"q": {"R@5": 0.5}}
 
 
 @pytest.mark.parametrize("name", ["bogus@3", "nDCG@", "nDCG@0", "RR@0", "ERR@10", "R@5,R@10", "", "__import__('os')"])

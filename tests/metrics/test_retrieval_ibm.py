@@ -24,28 +24,28 @@ MTRAG = retrieval_side("mtrag")
 def test_ibm_the_last_score_of_a_passage_wins() -> None:
     ranking = (Ranked("a", 9.0), Ranked("b", 5.0), Ranked("a", 1.0))
     assert ibm_last_score(ranking) == {"a": 1.0, "b": 5.0}
-    assert score_run_ibm({"q": ranking}, [Qrel("q", "b", 1)], {"q": "one"})["recall_1"].value == 1.0
+    assert score_run_ibm({"q": ranking}, [Qrel("q", "b", 1)], {"q": "one"})["R@1"].value == 1.0
 
 
 def test_ibm_drops_a_passage_with_the_id_of_the_query() -> None:
     assert ibm_without_query_id("q", {"q": 2.0, "a": 1.0}) == {"a": 1.0}
     run, qrels = run_of(q={"q": 2.0, "a": 1.0}), [Qrel("q", "a", 1)]
-    assert score_run_ibm(run, qrels, {"q": "one"})["recall_1"].value == 1.0
-    assert score_run(run, qrels).values["q"]["recall_1"] == 0.0
+    assert score_run_ibm(run, qrels, {"q": "one"})["R@1"].value == 1.0
+    assert score_run(run, qrels).values["q"]["R@1"] == 0.0
 
 
 def test_ibm_leaves_judged_queries_without_a_prediction_out() -> None:
     assert ibm_predicted_only({"q": {"a": 1}, "hard": {"b": 1}}, {"q"}) == {"q": {"a": 1}}
     qrels = [Qrel("q", "a", 1), Qrel("hard", "b", 1)]
     run, collections = run_of(q={"a": 1.0}), {"q": "one", "hard": "one"}
-    assert score_run_ibm(run, qrels, collections)["recall_5"].value == 1.0
-    assert score_run(run, qrels).values["hard"]["recall_5"] == 0.0
+    assert score_run_ibm(run, qrels, collections)["R@5"].value == 1.0
+    assert score_run(run, qrels).values["hard"]["R@5"] == 0.0
 
 
 def test_ibm_counts_a_prediction_with_no_contexts_as_zero() -> None:
     qrels = [Qrel("q", "a", 1), Qrel("hard", "b", 1)]
     run, collections = run_of(q={"a": 1.0}, hard={}), {"q": "one", "hard": "one"}
-    assert score_run_ibm(run, qrels, collections)["recall_5"].value == 0.5
+    assert score_run_ibm(run, qrels, collections)["R@5"].value == 0.5
 
 
 def test_ibm_weighs_collections_by_predictions_judged_or_not() -> None:
@@ -53,7 +53,7 @@ def test_ibm_weighs_collections_by_predictions_judged_or_not() -> None:
     collections = {"q1": "one", "q2": "two", "unjudged1": "one", "unjudged2": "one"}
     assert ibm_weights(run, collections) == {"one": 3, "two": 1}
     scores = score_run_ibm(run, [Qrel("q1", "a", 1), Qrel("q2", "a", 1)], collections)
-    assert scores["ndcg_5"].value == 0.75
+    assert scores["nDCG@5"].value == 0.75
     assert list(scores) == [metric.name for metric in IBM_METRICS]
 
 
@@ -61,12 +61,12 @@ def test_ibm_rounds_a_collection_before_collections_are_combined() -> None:
     assert ibm_rounded_mean([1.0, 0.0, 0.0]) == 0.33333
     run = run_of(q1={"a": 1.0}, q2={}, q3={})
     qrels = [Qrel(query, "a", 1) for query in run]
-    assert score_run_ibm(run, qrels, dict.fromkeys(run, "one"))["recall_1"].value == 0.33333
+    assert score_run_ibm(run, qrels, dict.fromkeys(run, "one"))["R@1"].value == 0.33333
 
 
 def test_ibm_ties_and_recall_are_trec_evals_too() -> None:
     scores = score_run_ibm(run_of(q={"a": 1.0 + 1e-9, "b": 1.0}), [Qrel("q", "b", 1), Qrel("q", "z", 1)], {"q": "one"})
-    assert (scores["ndcg_1"].value, scores["recall_1"].value) == (1.0, 0.5)
+    assert (scores["nDCG@1"].value, scores["R@1"].value) == (1.0, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_ibm_on_the_real_files_weighs_842_predictions(mtrag_root: Path) -> None:
     for qrel in qrels:
         if domains[qrel.query_id] != "govt":
             perfect[qrel.query_id] += (Ranked(qrel.passage_id, 1.0),)
-    one_score = score_run_ibm(perfect, qrels, domains)["ndcg_5"].value
+    one_score = score_run_ibm(perfect, qrels, domains)["nDCG@5"].value
     assert one_score == pytest.approx((842 - 214) / 842, abs=1e-9)
     values = score_run(perfect, qrels).values
-    assert sum(row["ndcg_5"] for row in values.values()) / 777 == pytest.approx((777 - 201) / 777, abs=1e-9)
+    assert sum(row["nDCG@5"] for row in values.values()) / 777 == pytest.approx((777 - 201) / 777, abs=1e-9)

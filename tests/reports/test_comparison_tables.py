@@ -121,7 +121,7 @@ def test_every_number_of_a_pair_stands_under_its_name() -> None:
 
 def test_runs_are_concluded_by_which_finds_most_and_how_surely() -> None:
     def both(name: str, *values: float) -> list[Column]:
-        return [column(name, *values, metric=metric) for metric in ("ndcg_5", "recall_5")]
+        return [column(name, *values, metric=metric) for metric in ("nDCG@5", "R@5")]
 
     values = [number / 100 for number in range(20)]
     runs = {"low": [0.1 + value / 4 for value in values], "high": [0.5 + value for value in values]}
@@ -129,9 +129,9 @@ def test_runs_are_concluded_by_which_finds_most_and_how_surely() -> None:
     found = compare_columns([one for name, scores in runs.items() for one in both(name, *scores)])
     (section,) = comparison_sections(found, group="", name="run", items="queries")
     concluded = concluded_runs(section, found)
-    by_name = {pair.second.name: pair for pair in found.pairs if pair.first.metric == "ndcg_5"}
+    by_name = {pair.second.name: pair for pair in found.pairs if pair.first.metric == "nDCG@5"}
     p = {name: p_text(pair.adjusted_p) for name, pair in by_name.items()}  # of the first run, `low`
-    (near,) = (pair for pair in found.pairs if pair.first.metric == "ndcg_5" and pair.first.name == "high")
+    (near,) = (pair for pair in found.pairs if pair.first.metric == "nDCG@5" and pair.first.name == "high")
     assert concluded.sentence == (
         f"high has nDCG@5 0.595 over 20 queries, 0.005 ahead of near (not significant, p {p_text(near.adjusted_p)})."
     )

@@ -34,10 +34,10 @@ NAMES = ["bm25.last_turn.sample", "bm25.rewrite.sample", "official"]
 
 
 def test_means_and_differences_are_those_of_evaluate_run(place: Workspace, sample: Benchmark) -> None:
-    found = compare_runs(place, NAMES, metrics=["ndcg_5"])
+    found = compare_runs(place, NAMES, metrics=["nDCG@5"])
     evaluations = judge_runs(place.open(), place.store, NAMES, RETRIEVAL_METRICS)
     assert [m.estimate.value for m in found.means] == pytest.approx(
-        [mean(evaluation.results, "ndcg_5").value for evaluation in evaluations]
+        [mean(evaluation.results, "nDCG@5").value for evaluation in evaluations]
     )
     table = retrieval_section(evaluations).tables[-1]
     (printed,) = (row for row in table.rows if row[:2] == (NAMES[1], "nDCG@5"))
@@ -66,13 +66,14 @@ def test_problems_are_answered_before_anything_is_read(place: Workspace) -> None
         compare_runs(place, ["official", "bm25.rewrite.sampl"])
 
 
-def test_the_command_prints_tables(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("spelling", ["R@5", "recall_5"])
+def test_the_command_prints_tables(place: Workspace, spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(place.store))
-    options: tuple[str | Path, ...] = ("compare", *NAMES, "--data", "sample", "--metric", "recall_5")
+    options: tuple[str | Path, ...] = ("compare", *NAMES, "--data", "sample", "--metric", spelling)
     result = CliRunner().invoke(app, [str(option) for option in options])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("# mtrag (sample)\n")
-    assert "| all     | recall_5 | bm25.last_turn.sample | bm25.rewrite.sample |" in result.output
+    assert "| all     | R@5    | bm25.last_turn.sample | bm25.rewrite.sample |" in result.output
     assert "too small where the queries of one conversation are alike" in result.output
 
 

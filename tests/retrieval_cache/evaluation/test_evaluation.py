@@ -60,7 +60,7 @@ ranks_strategy = st.fixed_dictionaries({item.task_id: st.integers(0, 5) for item
 
 def test_every_judged_query_has_its_domain_turn_and_values() -> None:
     evaluation = judged({"c<::>1": 1, "c<::>2": 2, "d<::>1": 0, "d<::>3": 1})
-    assert [(r.query_id, r.domain, r.turn, r.standalone, r.values["mrr"]) for r in evaluation.results] == [
+    assert [(r.query_id, r.domain, r.turn, r.standalone, r.values["RR"]) for r in evaluation.results] == [
         ("c<::>1", "govt", 1, None, 1.0),
         ("c<::>2", "govt", 2, None, 0.5),
         ("d<::>1", "fiqa", 1, None, 0.0),
@@ -68,7 +68,7 @@ def test_every_judged_query_has_its_domain_turn_and_values() -> None:
     ]
     assert evaluation.coverage.omitted == ("d<::>2",)
     assert len(evaluation.coverage.unjudged) == 1
-    assert mean(evaluation.results, "mrr").value == 0.375
+    assert mean(evaluation.results, "RR").value == 0.375
 
 
 def test_slices_are_all_turns_and_domains() -> None:
@@ -114,7 +114,7 @@ def test_leaving_queries_out_never_raises_a_mean(ranks: dict[str, int], left_out
 def test_no_judged_queries_have_no_mean() -> None:
     evaluation = judged({}, qrels=())
     assert evaluation.results == ()
-    assert mean(evaluation.results, "recall_5").value is None
+    assert mean(evaluation.results, "R@5").value is None
 
 
 def test_an_empty_run_is_zero_everywhere() -> None:
@@ -126,8 +126,8 @@ def test_an_empty_run_is_zero_everywhere() -> None:
 
 def test_the_ibm_profile_is_weighted_by_predictions_of_the_tasks_domains() -> None:
     evaluation = judged({"c<::>1": 1, "d<::>1": 0, "d<::>3": 1})
-    assert evaluation.ibm["recall_5"].value == pytest.approx(1 / 3, abs=1e-9)
-    assert mean(evaluation.results, "recall_5").value == 0.25
+    assert evaluation.ibm["R@5"].value == pytest.approx(1 / 3, abs=1e-9)
+    assert mean(evaluation.results, "R@5").value == 0.25
 
 
 def compared(first: JudgedRun, second: JudgedRun, metric: str) -> Comparison:
@@ -140,21 +140,21 @@ def compared(first: JudgedRun, second: JudgedRun, metric: str) -> Comparison:
 def test_pairs_are_counted_query_by_query() -> None:
     first = judged({"c<::>1": 1, "c<::>2": 2, "d<::>1": 0}, "first")
     second = judged({"c<::>1": 2, "c<::>2": 1, "d<::>1": 3}, "second")
-    pair = compared(first, second, "mrr")
+    pair = compared(first, second, "RR")
     assert (pair.difference.n_values, pair.signs) == (4, (2, 1, 1))
     assert pair.difference.value == pytest.approx((0.5 - 0.5 + 1 / 3) / 4)
     table = retrieval_section([first, second]).tables[-1]
     difference = Difference(pytest.approx(pair.difference.value), 4, 4)
-    assert table.rows[-1] == ("second", "MRR", 4, difference, 2, 1, 1)
+    assert table.rows[-1] == ("second", "RR", 4, difference, 2, 1, 1)
 
 
 @given(ranks_strategy, ranks_strategy)
 def test_pairs_seen_from_the_other_side_are_mirrored(one: dict[str, int], other: dict[str, int]) -> None:
     first, second = judged(one), judged(other, "other")
-    there, back = compared(first, second, "ndcg_5"), compared(second, first, "ndcg_5")
+    there, back = compared(first, second, "nDCG@5"), compared(second, first, "nDCG@5")
     assert there.signs == (back.signs[1], back.signs[0], back.signs[2])
     assert sum(there.signs) == there.difference.n_values == 4
-    means = [mean(item.results, "ndcg_5").value for item in (first, second)]
+    means = [mean(item.results, "nDCG@5").value for item in (first, second)]
     assert there.difference.value == pytest.approx((means[1] or 0.0) - (means[0] or 0.0), abs=1e-12)
 
 
@@ -199,8 +199,8 @@ def test_the_real_slices_are_those_of_table_4(mtrag_root: Path) -> None:
     assert len(evaluation.coverage.unjudged) == 65
     assert evaluation.coverage.without_relevant == ()
     # Found in any order, the references are all there is to find, but for the one without feedback, which no qrel has.
-    assert mean(evaluation.results, "map").value == pytest.approx(1.0, abs=1e-3)
-    assert min(result.values["mrr"] for result in evaluation.results) >= 0.5
+    assert mean(evaluation.results, "AP").value == pytest.approx(1.0, abs=1e-3)
+    assert min(result.values["RR"] for result in evaluation.results) >= 0.5
 
 
 def test_the_task_file_labels_seven_tasks(mtrag_root: Path) -> None:

@@ -59,7 +59,7 @@ def test_means_and_every_query_equal_the_scripts(
     for task_id, values in scored.items():
         for k in _SCRIPT_CUTOFFS:
             assert values[f"recall_{k}"] == pytest.approx(by_task[task_id][f"recall_{k}"], abs=1e-9)
-            assert values[f"ndcg_{k}"] == pytest.approx(by_task[task_id][f"ndcg_cut_{k}"], abs=1e-9)
+            assert values[f"nDCG@{k}"] == pytest.approx(by_task[task_id][f"ndcg_cut_{k}"], abs=1e-9)
 
 
 def judged(place: Workspace, run: Run) -> JudgedRun:
