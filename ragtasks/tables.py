@@ -1,4 +1,4 @@
-"""Tables: the one record of them, and the one place that writes it, as Markdown, CSV, LaTeX or JSON."""
+"""Tables as records, and their text as Markdown, CSV, LaTeX, HTML or JSON."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-# A table, apart from how it is written: Markdown, CSV, LaTeX and the page all take the same record.
+# The record of a table. Markdown, CSV, LaTeX and the page read the same record.
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A mean with what it covers and how far it may be trusted."""
+    """A mean with its coverage and its uncertainty."""
 
     value: float | None
-    """The mean over what is scored; None where nothing is."""
+    """Mean of the scored values, or None without scored values."""
     n_scored: int
-    """Values in the mean."""
+    """Number of values in the mean."""
     n: int
-    """Values that there would be if everything were scored."""
+    """Number of values, scored or not."""
     low: float | None = None
-    """Lower end of the 95 % interval over conversations; None where there is none."""
+    """Lower end of the 95 % interval over conversations, or None without an interval."""
     high: float | None = None
-    """Upper end of it."""
+    """Upper end of the interval."""
     n_tasks: int | None = None
-    """Tasks that its setting has, where fewer were evaluated (`n`); None where none is missing."""
+    """Number of tasks in the setting if fewer were evaluated (`n`), or None if all were evaluated."""
 
     def __repr__(self) -> str:
-        """Return the mean with its interval, as tables show it, and what it covers."""
+        """Return the mean with its interval and the number of scored values."""
         return f"<{cell_text(self)}, n={self.n_scored}>"
 
     @property
     def missing(self) -> str:
-        """How many tasks of how many were evaluated, in words; empty where none is missing."""
+        """Evaluated tasks and total tasks, in words. Empty if all tasks were evaluated."""
         return "" if self.n_tasks is None else f"{self.n} of {self.n_tasks} tasks"
 
     @property
     def coverage(self) -> str:
-        """What the mean covers where it is not all, in brackets: values scored, and tasks; empty where it is all."""
+        """Scored values and evaluated tasks in brackets. Empty if the mean covers everything."""
         scored = f"{self.n_scored}/{self.n}" if self.n_scored != self.n else ""
         return " ".join(f"({part})" for part in (scored, self.missing) if part)
 
     @property
     def with_missing_as_zero(self) -> float | None:
-        """What the mean would be if each missing task had 0; unscored ones stay left out."""
+        """The mean if each missing task scored 0. Unscored responses stay left out."""
         if self.value is None or self.n_tasks is None:
             return self.value
         return self.value * self.n_scored / (self.n_scored + self.n_tasks - self.n)
 
 
 class Difference(Value):
-    """A mean of differences: it is written with its sign."""
+    """A mean of differences, which is printed with its sign."""
 
     __slots__ = ()
 
 
 Cell = str | int | Value
-"""What stands in a cell: words, a count, or a score."""
+"""Content of a cell: a text, a count, or a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,49 +72,46 @@ class Table:
     """One table."""
 
     title: str
-    """Heading."""
     columns: tuple[str, ...]
-    """Heads of the columns."""
     rows: tuple[tuple[Cell, ...], ...]
-    """Cells, one a column."""
+    """One cell per column."""
     note: str = ""
-    """What a reader must know before the scores; empty where the title says it all."""
+    """Warning to read before the scores. Empty if none is needed."""
     legend: tuple[str, ...] = ()
-    """What columns are and cells lack, a line each."""
+    """Explanations of columns and missing values, one per line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What belongs together in a report: all tables of evaluations of one kind."""
+    """A part of a report: all tables of evaluations of one kind."""
 
     title: str
-    """Benchmark, which says `sample` where it is one."""
+    """Name of the benchmark, with `sample` for a sample."""
     provenance: Mapping[str, str]
-    """What the scores rest on, such as encoder and judges."""
+    """Basis of the scores, such as encoder and judges."""
     tables: tuple[Table, ...]
-    """In the order of the report."""
     conclusion: Table | None = None
-    """What the report opens with, its legend a line each on loss and on what to distrust; None without any."""
+    """The opening table of a report. Its legend has one line per loss or warning. None without a conclusion."""
     sentence: str = ""
-    """What it all comes to, before everything else; empty where there is nothing to say."""
+    """The conclusion in one sentence, printed first. Empty without a conclusion."""
 
     @property
     def all_tables(self) -> tuple[Table, ...]:
-        """The conclusion, where there is one, and the tables."""
+        """The conclusion, if any, and the tables."""
         return (*([self.conclusion] if self.conclusion else []), *self.tables)
 
     @property
     def heading(self) -> str:
-        """The title and what the scores rest on, as one line."""
+        """The title and the basis of the scores, as one line."""
         return heading(self.title, self.provenance)
 
 
 def heading(title: str, provenance: Mapping[str, str]) -> str:
-    """Return a title and what scores rest on as one line."""
+    """Return a title and the basis of its scores as one line."""
     return "; ".join(filter(None, [title, *(f"{name}: {text}" for name, text in provenance.items())]))
 
 
-# Tables of records: a row a group of them, and parts of them by their labels.
+# Tables with one row per group of records, and slices of records by label.
 
 Record = TypeVar("Record")
 _Key = TypeVar("_Key")
@@ -127,28 +124,28 @@ def table_of(
     columns: Mapping[str, Callable[[Record], Cell]],
     note: str = "",
 ) -> Table:
-    """Return a table with one row per record: the cells that name it, then the cell of each column."""
+    """Return a table with one row per record: its names, then the cell of each column."""
     rows = tuple((*names, *(cell_of(record) for cell_of in columns.values())) for names, record in records)
     return Table(title, (*heads, *columns), rows, note)
 
 
 @dataclass(frozen=True, slots=True)
 class Slice(Generic[Record]):
-    """A part of records: one value of one dimension."""
+    """The records with one value in one dimension."""
 
     dimension: str
     """Such as `domain`."""
     value: str
-    """Such as `fiqa`; empty for all records."""
+    """Such as `fiqa`, or empty for all records."""
     holds: Callable[[Record], bool]
 
     def of(self, records: Iterable[Record]) -> list[Record]:
-        """Return the records that belong to the slice, in their order."""
+        """Return the records in the slice, in their order."""
         return [record for record in records if self.holds(record)]
 
 
 def grouped(records: Iterable[Record], key_of: Callable[[Record], _Key]) -> dict[_Key, list[Record]]:
-    """Return key -> the records that have it, both in their order."""
+    """Return key -> its records. Keys and records keep their order."""
     groups: dict[_Key, list[Record]] = {}
     for record in records:
         groups.setdefault(key_of(record), []).append(record)
@@ -156,7 +153,7 @@ def grouped(records: Iterable[Record], key_of: Callable[[Record], _Key]) -> dict
 
 
 ALL = "all"
-"""The dimension of the one slice that has every record."""
+"""The dimension of the slice with all records."""
 
 
 def slices_of(
@@ -167,7 +164,7 @@ def slices_of(
 ) -> Iterator[Slice[Record]]:
     """Yield all records, then a slice for each label of each dimension that has at least `n_least` labels.
 
-    Labels are sorted. A record with several is in several slices, one without any in none.
+    Labels are sorted. A record with several labels is in several slices, and a record without labels in no slice.
     """
     yield Slice(ALL, "", lambda _: True)
     records = list(records)
@@ -181,16 +178,16 @@ def _slice(dimension: str, label: object, labels_of: Callable[[Record], Sequence
     return Slice(dimension, str(label), lambda record: label in labels_of(record))
 
 
-# Cells as text.
+# Text of cells.
 
 _MANY = 1000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may compute
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of a cell that a spreadsheet may compute
 
 
 def fixed(value: float, digits: int = 3, *, signed: bool = False) -> str:
-    """Return a number with so many decimals, `signed` with a plus above 0; what rounds to zero has no sign.
+    """Return a number with `digits` decimals; `signed` adds a plus above 0. Zero after rounding has no sign.
 
-    Of 1,000 and more nobody reads decimals.
+    Numbers from 1,000 have no decimals.
     """
     digits = 0 if abs(value) >= _MANY else digits
     text = f"{value:{'+' if signed else ''}.{digits}f}"
@@ -198,30 +195,30 @@ def fixed(value: float, digits: int = 3, *, signed: bool = False) -> str:
 
 
 def dashed(value: float | None, digits: int = 3) -> str:
-    """Return a number with so many decimals; a dash where none is."""
+    """Return a number with `digits` decimals, or a dash for None."""
     return "-" if value is None else fixed(value, digits)
 
 
 def p_text(value: float | None) -> str:
-    """Return a p-value to three decimals; a dash where none is."""
+    """Return a p-value with three decimals, or a dash for None."""
     return "-" if value is None else "<0.001" if value < 0.001 else fixed(value)
 
 
 _RUNNER_COMMAND = re.compile(r"(?m)^\s*:(?=:)|#(?=#(?:vso)?\[)")
-_MENTION = r"(?<![\w.])@(?!(?<=\)@)\d{1,4}(?![\w-]))(?=\w)"  # the name of a metric is none: `nDCG(rel=2)@3`
+_MENTION = r"(?<![\w.])@(?!(?<=\)@)\d{1,4}(?![\w-]))(?=\w)"  # the name of a metric is not a mention: `nDCG(rel=2)@3`
 _ACTIVE = re.compile(rf"&(?=#?\w+;)|<(?=[A-Za-z/!?])|^[#>]|(?<=[\]!])[(\[]|`{{3,}}|~{{3,}}|{_MENTION}", re.IGNORECASE)
 _UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|#(?=#(?:vso)?\[)")
 _BAR = re.compile(r"(\\*)\|")  # a backslash before a bar would undo its escape
-_NO_MENTION = "@&#8203;"  # a space without width: nobody is notified
+_NO_MENTION = "@&#8203;"  # a zero-width space, so that no one is notified
 
 
 def without_commands(text: str) -> str:
-    """Return a text that is no command to the runner of GitHub or Azure: `::` and `##[` get a space inside."""
+    """Return a text without commands to the runner of GitHub or Azure: `::` and `##[` get a space inside."""
     return _RUNNER_COMMAND.sub(r"\g<0> ", text)
 
 
 def plain(text: str) -> str:
-    """Return a text on one line, without commands to a runner, and with an escape for each control character."""
+    """Return a text on one line, without commands to a runner, and with control characters escaped."""
     line = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
     return without_commands(line)
 
@@ -229,7 +226,7 @@ def plain(text: str) -> str:
 def markdown_text(text: str) -> str:
     """Return a text on one line that adds no HTML, heading, fence, link, image or mention to Markdown.
 
-    Emphasis and code between backticks stay: our own sentences have them.
+    Emphasis and code between backticks stay, as the sentences of ragtasks use them.
     """
     return _ACTIVE.sub(_inactive, plain(text).strip())
 
@@ -240,10 +237,7 @@ def _inactive(found: re.Match[str]) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """Return a cell as people read it: three decimals, the interval, and what a mean covers where it is not all.
-
-    Of an evaluation over fewer tasks than its setting has, the score says so.
-    """
+    """Return a cell as text: three decimals, the interval, and the coverage of an incomplete mean."""
     if not isinstance(cell, Value):
         return str(cell)
     if cell.value is None:
@@ -262,7 +256,7 @@ def markdown_table(
     right: Sequence[bool] | None = None,
     is_padded: bool = True,
 ) -> list[str]:
-    """Return the lines of a Markdown table: cells on one line, bars escaped, columns as wide as their widest cell."""
+    """Return the lines of a Markdown table: cells on one line, bars escaped, columns padded to their widest cell."""
     lines: list[Sequence[Cell]] = [columns, *rows]
     flush = right or [not all(isinstance(row[place], str) for row in lines) for place in range(len(columns))]
     texts = [[_BAR.sub(r"\1\1\\|", markdown_text(cell_text(cell))) for cell in row] for row in lines]
@@ -278,7 +272,7 @@ def markdown_table(
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a head and rows as CSV, numbers in full, None as an empty field, and no text that computes anything."""
+    """Return heads and rows as CSV: numbers in full, None as an empty field, and formulas disarmed."""
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     writer.writerows([csv_text(cell) if isinstance(cell, str) else cell for cell in row] for row in (columns, *rows))
@@ -286,9 +280,9 @@ def csv_lines(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def csv_text(text: str) -> str:
-    """Return a text as a cell of CSV: behind a quote where a spreadsheet would take it for a formula.
+    """Return a text as a cell of CSV. A text that a spreadsheet would take for a formula begins with a quote.
 
-    A lone dash, which means what is not known, is none.
+    A lone dash, which means unknown, is not a formula.
     """
     return f"'{text}" if text.startswith(_FORMULA) and text != "-" else text
 
@@ -299,7 +293,7 @@ _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     | {"|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}"}
-    | {'"': r"{\char34}"}  # the command for it is unknown in LaTeX's default encoding
+    | {'"': r"{\char34}"}  # LaTeX's default encoding has no command for it
 )
 _CODE = re.compile("`([^`]+)`")
 _CSV_COLUMNS = (
@@ -309,7 +303,7 @@ _CSV_COLUMNS = (
 
 
 class Format(str, Enum):
-    """How a report is written."""
+    """Format of a report."""
 
     MARKDOWN = "markdown"
     CSV = "csv"
@@ -318,7 +312,7 @@ class Format(str, Enum):
 
 
 def render(sections: Sequence[Section], how: Format) -> str:
-    """Return a report as text; a section with a conclusion opens with it."""
+    """Return a report as text. A conclusion comes first in its section."""
     if how is Format.MARKDOWN:
         return "\n".join(line for section in sections for line in _markdown_section(section))
     if how is Format.CSV:
@@ -330,7 +324,7 @@ def render(sections: Sequence[Section], how: Format) -> str:
 
 
 def html_of(sections: Sequence[Section]) -> str:
-    """Return a report as HTML for a notebook, every text escaped."""
+    """Return a report as HTML for a notebook, with every text escaped."""
     from markupsafe import Markup
 
     def block(name: str, *contents: str) -> Markup:
@@ -355,7 +349,7 @@ def html_of(sections: Sequence[Section]) -> str:
 
 
 def coded(text: str) -> Markup:
-    """Return a text of Markdown for HTML: escaped, and what stands between backticks as code."""
+    """Return a text of Markdown as HTML: escaped, with the parts between backticks as code."""
     from markupsafe import Markup
 
     pieces = (Markup("<code>{}</code>" if is_code else "{}").format(piece) for piece, is_code in _code_pieces(text))
@@ -363,7 +357,7 @@ def coded(text: str) -> Markup:
 
 
 def _code_pieces(text: str) -> list[tuple[str, bool]]:
-    """Return the pieces of a text in order, each with whether it stands between backticks."""
+    """Return the parts of a text in order, each with whether it is code between backticks."""
     return [(piece, bool(place % 2)) for place, piece in enumerate(_CODE.split(text)) if piece]
 
 
@@ -386,7 +380,7 @@ _WIDEST = 100  # characters
 
 
 def _narrow_table(table: Table) -> Table:
-    """Return a table with the interval of its first score alone, where it would be wider than a screen."""
+    """Return a table without intervals except that of its first score, if it would be wider than a screen."""
     if not table.rows or len(markdown_table(table.columns, table.rows)[0]) <= _WIDEST:
         return table
     first = next((place for place, cell in enumerate(table.rows[0]) if isinstance(cell, Value)), None)
@@ -401,7 +395,7 @@ def _narrow_table(table: Table) -> Table:
 
 
 def _markdown_table(table: Table) -> Iterator[str]:
-    """Yield note, rows and legend; a conclusion has them below the heading of its section."""
+    """Yield note, rows and legend. A conclusion has them below the heading of its section."""
     if table.note:
         yield from (markdown_text(table.note), "")
     if table.rows:
@@ -411,7 +405,7 @@ def _markdown_table(table: Table) -> Iterator[str]:
 
 
 def _csv(sections: Sequence[Section]) -> str:
-    """Return one line a cell, so that every table has the same columns; `context` tells sections of one title apart."""
+    """Return CSV with one line per cell, so that all tables have the same columns. `context` identifies the section."""
     return csv_lines(
         _CSV_COLUMNS,
         (
@@ -431,7 +425,6 @@ def _csv_cell(cell: Cell) -> tuple[object, ...]:
 
 
 def _caption(table: Table) -> str:
-    """Return note and legend in one."""
     return " ".join(filter(None, (table.note, *table.legend)))
 
 
@@ -458,7 +451,7 @@ def _latex_text(text: str) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return a value as indented JSON that a terminal and a runner print without acting on it."""
+    """Return a value as indented JSON, without commands to a terminal or a runner."""
     text = json.dumps(value, ensure_ascii=False, indent=1)
     return _UNSAFE_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1].replace("#", "\\u0023"), text)
 

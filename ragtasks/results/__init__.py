@@ -1,4 +1,4 @@
-"""The one reader of what an evaluation left behind."""
+"""Reader of saved evaluations: results files, logged samples and answer files."""
 
 from ragtasks.results._evaluations import (
     Evaluation,

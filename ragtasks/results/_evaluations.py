@@ -1,7 +1,7 @@
-"""Reads what the harness wrote with `--output_path --log_samples`.
+"""Results that lm_eval wrote with `--output_path --log_samples`, as evaluations.
 
-The harness writes one results file and one sample file a task, with the same time in their names. An evaluation here
-is one such set: a model's rows, with the provenance that decides whether two evaluations may stand in one table.
+The harness writes one results file, and one sample file per harness task with the same time in its name. An evaluation
+is such a set of files: the rows of a model, with the provenance that decides which evaluations are comparable.
 """
 
 from __future__ import annotations
@@ -44,31 +44,32 @@ class Evaluation:
 
     model: str
     kind: Kind
-    """What it was scored on and with: rows of other kinds do not compare."""
+    """Benchmark and scoring. Only rows of the same kind are comparable."""
     rows: tuple[ScoredAnswer, ...]
     suite: str
     provenance: Mapping[str, Mapping[str, Any]]
-    """Harness task -> what its results say of data, run, configuration, prompts and scoring; under `harness`, what the
-    harness itself says of how the task was asked.
+    """Harness task -> data, run, configuration, prompts and scoring as recorded in the results.
+
+    The key `harness` has the options of the harness for the task.
     """
     source: Path
     samples: Mapping[str, Path]
-    """Harness task -> the file with its logged samples; `rows` are theirs, in this order."""
+    """Harness task -> its file of logged samples. `rows` follow the same order."""
     files: tuple[str, ...] = field(default=(), compare=False)
-    """Its results files as seen from what was named to read; several where evaluations were put together."""
+    """Its results files, relative to the paths that were read. Merged evaluations have several."""
     judge_drift: str = ""
-    """How judges changed since the first of the evaluations that it is compared with; empty where none is known to."""
+    """Change of the judges since the first of the compared evaluations. Empty if no change is known."""
     recalibrated: tuple[str, ...] = ()
-    """How a judge that changed was put on the scale of the first of them, a line a rubric; none where it was not."""
+    """One line per rubric whose scores were mapped to the scale of an earlier judge. Empty without recalibration."""
 
     @property
     def has_own_rows(self) -> bool:
-        """Whether it scores rows of one's own, which have no setting and no labels of a benchmark."""
+        """Whether the evaluation scores the user's own rows, which have no setting and no labels of a benchmark."""
         return self.kind[0] == ROWS
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics of its suite, in the order of tables, and what answers may have taken."""
+        """The metrics of the suite in the order of tables, followed by the usage metrics."""
         return (*suite_named(self.suite).metrics, *USAGE_METRICS)
 
     def answers(self) -> Iterator[tuple[ScoredAnswer, Response]]:
@@ -77,9 +78,9 @@ class Evaluation:
 
     @property
     def spending(self) -> dict[str, list[Mapping[str, Any]]]:
-        """Who was asked -> sums of what the replies took that belong to no row: of anchors, rewriters, rerankers.
+        """Purpose -> usage of replies that belong to no row, such as those about anchors, rewriters and rerankers.
 
-        Tasks that were scored together say the same, which counts once.
+        Tasks that were scored together record the same replies, which count once.
         """
         found: dict[str, list[Mapping[str, Any]]] = {}
         for provenance in self.provenance.values():
@@ -91,19 +92,19 @@ class Evaluation:
 
     @property
     def revision(self) -> str:
-        """Version of the benchmark's files; empty where the results do not say."""
+        """Version of the benchmark's files. Empty if the results have none."""
         return ", ".join(
             sorted({str(metadata["revision"]) for metadata in self.provenance.values() if "revision" in metadata})
         )
 
     def tasks_in(self, setting: str) -> list[str]:
-        """Return the harness tasks of a setting; all of them where none names it."""
+        """Return the harness tasks of a setting, or all of them if none declares the setting."""
         offered = {task: provenance.get("setting_tasks", {}) for task, provenance in self.provenance.items()}
         return [task for task, settings in offered.items() if setting in settings] or list(offered)
 
     @property
     def n_tasks(self) -> dict[str, int]:
-        """Setting -> tasks that it has, whether they were answered or not; without those that are not known."""
+        """Setting -> number of tasks in the benchmark, answered or not. Settings of unknown size are left out."""
         parts: dict[str, dict[str, int]] = {}
         for provenance in self.provenance.values():
             for setting, counts in provenance.get("setting_tasks", {}).items():
@@ -112,9 +113,14 @@ class Evaluation:
 
 
 def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] | None = None) -> list[Evaluation]:
-    """Return the evaluations found at the paths, in the order given; those of one folder in order of their names.
+    """Return the evaluations at the paths, in the given order. Those of one folder are sorted by name.
 
-    A file that several paths lead to is read once.
+    Args:
+        paths: folders of results, or results files. A file that several paths lead to is read once.
+        left_out: receives a line about each unreadable file in a folder. Without it, such a file raises an error.
+
+    Raises:
+        BenchmarkFileError: a path is missing, or a named file is unreadable, or no file in a folder is readable.
     """
     files: dict[Path, Path] = {}
     for path in paths:
@@ -144,7 +150,10 @@ def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] |
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Pause the search for reference cycles: records have none, and visiting them takes a third of the reading time."""
+    """Pause the garbage collector.
+
+    Records have no reference cycles, and scanning them takes a third of the reading time.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -155,16 +164,15 @@ def _without_collector() -> Iterator[None]:
 
 
 def evaluation_of(model: str, provenance: Mapping[str, Any], task: str, answers: Iterable[ScoredAnswer]) -> Evaluation:
-    """Return the evaluation of answers that were scored in this process, and saved nowhere."""
+    """Return the evaluation of answers that were scored in this process and are not saved."""
     rows = tuple(replace(answer, sample={}) for answer in answers)
     return Evaluation(model, kind_of(provenance), rows, provenance["suite"], {task: provenance}, Path(model), {})
 
 
 def read_summaries(file: Path) -> list[tuple[Evaluation, dict[str, Summary]]]:
-    """Return the evaluations of a results file, each with setting -> summary, and without rows.
+    """Return the evaluations of a results file without rows, each with setting -> summary.
 
-    No sample is read where the file has the summaries of all its harness tasks. Results that several processes made
-    have none: their summaries are made of the samples.
+    The summaries are read from the results file. Results of several processes have none, so their samples are read.
     """
     found = _evaluations(file, Path(file.name))
     results = parse_json(file.read_bytes())
@@ -175,7 +183,7 @@ def read_summaries(file: Path) -> list[tuple[Evaluation, dict[str, Summary]]]:
 
 
 def _saved_summaries(evaluation: Evaluation, results: Mapping[str, Any]) -> list[Summary]:
-    """Return the summary of each harness task; [] where one has none."""
+    """Return the summaries of all harness tasks, or [] if a task has none."""
     found = [
         read_summary(provenance, n_logged(evaluation.source, results, task))
         for task, provenance in evaluation.provenance.items()
@@ -207,11 +215,14 @@ _ONCE = "each task once in a setting (harness tasks over the same questions need
 
 
 _Known = dict[Task | Passage, Any]
-"""Tasks and passages read so far: most are the same in several settings and models, and fill the memory once."""
+"""Tasks and passages read so far. Settings and models share most of them, so each is kept in memory once."""
 
 
 def _scored_answers(samples: Iterable[LoggedSamples], known: _Known) -> Iterator[ScoredAnswer]:
-    """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
+    """Yield the samples of one evaluation.
+
+    A repeated task in a setting is an error: its answers would share one mean.
+    """
     places: dict[tuple[str, str], tuple[Path, int]] = {}
     for logged in samples:
         for number, found, problems in saved_answers(logged):
@@ -234,9 +245,9 @@ def _sharing_texts(answer: ScoredAnswer, known: _Known) -> ScoredAnswer:
 
 
 def _evaluations(file: Path, seen: Path, known: _Known | None = None) -> list[Evaluation]:
-    """Return one evaluation for each kind in a results file: a call may have run several benchmarks.
+    """Return the evaluations of a results file: one per kind, as a call may have run several benchmarks.
 
-    Without `known`, no sample is read and evaluations have no rows.
+    Without `known`, samples are not read and evaluations have no rows.
     """
     try:
         results = parse_json(file.read_bytes())
@@ -266,7 +277,6 @@ def _evaluations(file: Path, seen: Path, known: _Known | None = None) -> list[Ev
 
 
 def _require_suite(file: Path, name: str) -> None:
-    """Raise BenchmarkFileError if a metric of a results file is not installed."""
     try:
         suite_named(name)
     except ConfigurationError as error:
@@ -278,7 +288,7 @@ _ROUNDING = 1e-6
 
 
 def _require_sums(file: Path, rows: Sequence[ScoredAnswer], saved: Mapping[str, Summary]) -> None:
-    """Refuse samples whose scores are not those of the results file beside them: one of the two was changed."""
+    """Raise BenchmarkFileError if the logged samples have other tasks or scores than their results file."""
     for setting, summary in summaries_of(rows).items():
         known = saved.get(setting)
         if known is None or known.tasks != summary.tasks:
@@ -297,23 +307,23 @@ def _changed(file: Path, expected: str, found: str) -> BenchmarkFileError:
 
 
 def _label(model: str, run: str, history: str) -> str:
-    """Return the model's name, with its stored run and `own history` where they apply."""
+    """Return the model's name, followed by its stored run and `own history` if they apply."""
     named = model if run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{model} (run {run})"
     return f"{named} ({history})" if history else named
 
 
 def has_own_history(evaluation: Evaluation) -> bool:
-    """Return whether each turn saw the model's own answers to the turns before."""
+    """Return whether each turn saw the model's own answers to earlier turns."""
     return f" ({OWN_HISTORY}" in evaluation.model
 
 
 def gold_model(evaluation: Evaluation) -> str:
-    """Return the model's name without the run, the history and the number that tell its evaluations apart."""
+    """Return the model's name without the run, the history and the number that distinguish its evaluations."""
     return _APART.sub("", evaluation.model)
 
 
 def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[str]]:
-    """Return (run, own history, suite, kind of evaluation) -> our harness tasks of a results file that are of it."""
+    """Return (run, own history, suite, kind of evaluation) -> the ragtasks harness tasks in a results file."""
     parts: dict[tuple[str, str, str, Kind], list[str]] = {}
     for task, provenance in sorted(provenance_in(results).items()):
         run = provenance["configuration"]["run"]
@@ -327,11 +337,11 @@ def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[
 _OUR_PROMPTS = "ours"
 OWN_HISTORY = "own history"
 Kind = tuple[str, str, str]
-"""Benchmark (says `sample` where it is one), encoder, and IDK detector with any judges of an evaluation."""
+"""Benchmark (with `sample` for a sample), encoder, and IDK detector with any judges of an evaluation."""
 
 
 def own_history(provenance: Mapping[str, Any]) -> str:
-    """Return that turns saw the model's own answers, and how passages were searched for; empty for gold history."""
+    """Return `own history` with the settings of its searches, or an empty text for the benchmark's history."""
     if value_at(provenance, "history", "answers") != "own":
         return ""
     searched = (value_at(provenance, "history", key) for key in ("retriever", "queries", "rewriter", "searches"))
@@ -339,7 +349,7 @@ def own_history(provenance: Mapping[str, Any]) -> str:
 
 
 def provenance_in(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return our harness tasks of a results file that ask for answers -> what it says of them."""
+    """Return the ragtasks harness tasks that generate answers -> their provenance in the results."""
     return {
         task: {**provenance, "harness": _harness_options(results, task)}
         for task, provenance in provenance_of_answers(results.get("configs", {})).items()
@@ -347,11 +357,11 @@ def provenance_in(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _harness_options(results: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """Return what a call of the harness may change in how a task is asked, and the version of the task.
+    """Return the version of a task, and the options of the harness that change its prompts.
 
-    The number of few-shot examples is not among it: our tasks take none, whatever the harness notes.
+    The number of few-shot examples is left out: ragtasks uses none, whatever number the harness records.
     """
-    # Of a chat endpoint, which applies its template itself, the harness notes the empty text.
+    # For a chat endpoint, which applies its own template, the harness records an empty text.
     is_templated = results["chat_template"] is not None if "chat_template" in results else None
     return {
         "version": value_at(results, "versions", task),
@@ -366,7 +376,7 @@ def kind_of(provenance: Mapping[str, Any]) -> Kind:
 
 
 def _judging(scoring: Mapping[str, Any]) -> str:
-    """Return who decided on refusals, and the judges where there were any."""
+    """Return the IDK detector, followed by the judges if there are any."""
     judges, prompts = scoring.get("judges"), scoring.get("judge_prompts") or _OUR_PROMPTS
     if not judges:
         return str(scoring["idk_detector"])
@@ -375,7 +385,7 @@ def _judging(scoring: Mapping[str, Any]) -> str:
 
 
 def model_of(results: Mapping[str, Any]) -> str:
-    """Return the model's own name where its arguments give one, else the harness's name for its kind."""
+    """Return the model's name in its arguments, or else the harness's name for the model type."""
     config = results.get("config", {})
     arguments = config.get("model_args") or {}
     named = [arguments[key] for key in ("model", "pretrained") if isinstance(arguments, dict) and key in arguments]

@@ -1,4 +1,4 @@
-"""Answers of a user's system, from a file or as records, as if the harness had logged them."""
+"""Answers of a user's system, from a file or as records, in the form of logged samples of the harness."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _FILTER, _SAMPLE_FILTER = "none", "sample"
 def unscored_answers(
     given: Mapping[str, GivenAnswer], benchmark: Benchmark, contexts: Contexts, config: EvaluationConfig
 ) -> list[ScoredAnswer]:
-    """Return the given answers in the order of the benchmark, each with the sample that the harness would log.
+    """Return the answers in the order of the benchmark, each with the sample that the harness would log.
 
     Conversational tasks are left out unless the configuration counts them, as in a run of the harness.
     """
@@ -109,12 +109,11 @@ def answers_evaluation(
 
 
 def _with_numbers(answers: Iterable[ScoredAnswer]) -> tuple[ScoredAnswer, ...]:
-    """Return the answers to one harness task, numbered by `doc_id`."""
     return tuple(replace(item, sample={"doc_id": number, **item.sample}) for number, item in enumerate(answers))
 
 
 def suite_of_answers(benchmark: Benchmark, setting: Setting, given: Mapping[str, GivenAnswer]) -> str:
-    """Return the suite: searches are scored in the setting agentic, and of rows of one's own."""
+    """Return the suite. Searches are scored in the setting `agentic`, and in the user's own rows."""
     of_rows = benchmark.name == ROWS and any(answer.trajectory for answer in given.values())
     return f"{benchmark.suite}+{AGENTIC}" if of_rows or setting is Setting.AGENTIC else benchmark.suite
 
@@ -128,7 +127,7 @@ def read_predictions(
     config: EvaluationConfig = EvaluationConfig(),  # noqa: B008 (frozen)
     store: Path,
 ) -> SavedEvaluation:
-    """Return the answers in a file, as if the harness had logged them; the system has the file's name."""
+    """Return the answers in a file as if the harness had logged them. The file's name is the name of the system."""
     given = read_answers(file, benchmark)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, store)
     time = file.stem.replace("_", "-")
@@ -151,7 +150,7 @@ def _unscored(doc: Doc, answer: GivenAnswer, end_of_thinking: str, relevant: Seq
         {
             "doc": doc,
             "target": doc["target"],
-            "arguments": {},  # the prompt is not known
+            "arguments": {},  # the prompt is unknown
             "resps": [[answer.text]],
             "filtered_resps": [text],
             "filter": _SAMPLE_FILTER if doc["is_sample"] else _FILTER,
@@ -161,7 +160,7 @@ def _unscored(doc: Doc, answer: GivenAnswer, end_of_thinking: str, relevant: Seq
 
 
 def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:
-    """Return what the harness would say of the origin of answers, as far as it is known."""
+    """Return the results that the harness would write for the answers, as far as they are known."""
     names = [task.name for task in tasks]
     sizes = {task.name: {"original": len(task.answers), "effective": len(task.answers)} for task in tasks}
     return {
@@ -174,23 +173,22 @@ def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequen
     }
 
 
-# Answers of a system of one's own: records with an id and a text, and with passages where it retrieved for itself.
-# Files and Python programs bring the same records, so there is one reader. It looks at every record before anything
-# is said, and says everything at once.
+# Answers of the user's own system: records with an id and a text, and with passages if the system retrieves. Files and
+# Python programs bring the same records, so there is one reader. It reads every record and reports all errors at once.
 
 Note = Callable[[int, str, object, str], None]
-"""Takes (number of the record from 1, what was expected, what was found, id of the task)."""
+"""Receives (number of the record from 1, expected, found, id of the task)."""
 
 _LISTS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("contexts", "searches", "messages"), (object,)),
     "question": (dict,),
     "reference": (str,),
 }
-"""Value that may be a list, and then is a text in a cell of a table -> types of its members in such a list."""
+"""Value that may be a list, or a text in a cell of a table -> types of the members of such a list."""
 _NUMBERS = frozenset(USAGE_KEYS) - {"currency"}
 _LIKE_A_LIST = ('["', "['", "[{")
 _FEW_FOREIGN = 3  # mistyped ids, each of which is listed
-_MOST_HINTS = 20  # comparing an id with all others takes milliseconds, and a file of another benchmark has only such
+_MOST_HINTS = 20  # each takes milliseconds, and in a file of another benchmark every id is unknown
 _NEXT_STEP = (
     'fix these lines; each is {"id": ..., "answer": "text", "contexts": [{"text": ...}]} (docs/score-your-system.md). '
     'Questions of your own, without a benchmark: {"question": "text", "answer": "text", "contexts": ["text", ...]}'
@@ -199,21 +197,21 @@ _NEXT_STEP = (
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """One answer, as it was given."""
+    """One answer as the user's system gave it."""
 
     text: str
     passages: tuple[Passage, ...] | None = None
-    """What it answered from; None where these are the passages of the setting."""
+    """Passages that the answer is based on. None if these are the passages of the setting."""
     trajectory: Trajectory | None = None
-    """What the system searched for before it answered; None where it does not say so."""
+    """Searches of the system before it answered. None if the record has no searches."""
     usage: Mapping[str, Any] = field(default_factory=dict)
-    """What it took: amounts by the names of scores, and under `calls` what each reply of a server took."""
+    """Usage: amounts by metric name, and under `calls` the usage of each reply of a server."""
     no_answer: str = ""
-    """Why there is none, where a request failed."""
+    """Reason for a missing answer, such as a failed request."""
 
 
 class AnswerRow:
-    """One answer as a file or a program gives it, and whether it has an error."""
+    """One record of an answer from a file or a program, and whether it has an error."""
 
     def __init__(self, number: int, row: Mapping[str, Any], keys: RecordKeys, note: Note) -> None:
         """Read the values by name.
@@ -221,7 +219,7 @@ class AnswerRow:
         Args:
             number: the record's number, from 1.
             row: the record.
-            keys: the possible keys of each value; the first with a value counts.
+            keys: the possible keys of each value. The first with a value counts.
             note: receives each error.
         """
         self.name = ""
@@ -235,12 +233,12 @@ class AnswerRow:
                 self.values[name] = _from_cell(name, found[0], plain(value_under(row, found[0])))
 
     def note(self, expected: str, found: object) -> None:
-        """Note an error of the record."""
+        """Report an error of the record."""
         self.is_right = False
         self._note(self._number, expected, found, self.name)
 
     def answer(self) -> GivenAnswer:
-        """Return the answer; a part with an error is noted and left out."""
+        """Return the answer. A part with an error is reported and left out."""
         return GivenAnswer(self._text(), *self._used(), self._usage())
 
     def _text(self) -> str:
@@ -287,13 +285,13 @@ class AnswerRow:
 
 
 def plain(value: Any) -> Any:
-    """Return the list or number that an array or a number of numpy is."""
+    """Return a numpy array as a list and a numpy number as a plain number; other values unchanged."""
     as_list: Callable[[], Any] | None = getattr(value, "tolist", None) or getattr(value, "to_list", None)
     return as_list() if callable(as_list) else value
 
 
 def _from_cell(name: str, key: str, value: Any) -> Any:
-    """Return the list or the number that a cell of a table contains as text; any other value as it is."""
+    """Return the list or number that a cell of a table contains as text; any other value unchanged."""
     if not isinstance(value, str):
         return value
     if name in _NUMBERS:
@@ -302,17 +300,17 @@ def _from_cell(name: str, key: str, value: Any) -> Any:
     listed = list_in(value) if name in _LISTS else None
     listed = value.split(JOINED[key]) if listed is None and key in JOINED else listed
     is_meant = listed is not None and all(isinstance(item, _LISTS[name]) for item in listed)
-    # A question in brackets is a text, and an empty list is one too.
+    # A question in brackets is a text, and so is an empty list.
     return listed if is_meant and (listed or name != "question") else value
 
 
 class AnswerReader:
-    """Reads the records of one system's answers to one benchmark."""
+    """Reader of the answers of one system to one benchmark."""
 
     def __init__(
         self, benchmark: Benchmark, note: Note, place: str = "line", keys: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Begin; `keys` are those that a user names."""
+        """Begin with no records. `keys` are those that the user named."""
         self._keys = ANSWER_KEYS.with_keys(keys)
         self._label, self._note, self._place = benchmark.label, note, place
         self._name, self._is_sample = benchmark.name, benchmark.is_sample
@@ -324,7 +322,7 @@ class AnswerReader:
         self._n_hints = 0
 
     def read(self, number: int, row: object) -> tuple[str, GivenAnswer] | None:
-        """Return task id and answer of a record; None where it has an error, which is noted."""
+        """Return task id and answer of a record, or None after an error, which is reported."""
         self._n_read += 1
         if not isinstance(row, Mapping):
             self._note(number, "an object with `id` and `answer`", type(row).__name__, "")
@@ -335,13 +333,13 @@ class AnswerReader:
         return (record.name, answer) if record.is_right else None
 
     def _task_id(self, number: int, record: AnswerRow) -> str:
-        """Return the task of a record; empty after an error."""
+        """Return the task id of a record, or an empty text after an error."""
         written = record.values.get("id")
         if written is None:
             record.note(f"`id`: a task of {self._label}", "no `id`")
             return ""
         is_number = isinstance(written, int) and not isinstance(written, bool)
-        written = str(written) if is_number else written  # as TREC's topics are named
+        written = str(written) if is_number else written  # TREC's topics have numbers
         task_id = self._ids.get(_normal(written)) if isinstance(written, str) else None
         if task_id is None:
             self._foreign.setdefault(str(written), number)
@@ -354,9 +352,11 @@ class AnswerReader:
         return task_id
 
     def require_answers(self, where: str, data: Path | None) -> None:
-        """Refuse answers of which most are to no task of the benchmark, by one error that says whose they may be.
+        """Raise BenchmarkFileError if most ids are not tasks of the benchmark.
 
-        `data` is the folder in which other benchmarks are looked for, beside the samples.
+        The error names benchmarks that have them.
+
+        `data` is the folder in which other benchmarks are searched, next to the samples.
         """
         n = len(self._foreign)
         if n <= max(_FEW_FOREIGN, self._n_read / 2):
@@ -386,7 +386,7 @@ class AnswerReader:
 
 
 def _benchmarks_with(ids: Collection[str], data: Path | None) -> list[Benchmark]:
-    """Return the benchmarks at hand that have the most of some ids, and at least half."""
+    """Return the available benchmarks with the most of the ids, and at least half of them."""
     n_of: list[tuple[int, Benchmark]] = []
     names = (*benchmark_names(), *added_benchmark_names())
     for name, of in [(name, of) for name in names for of in (SAMPLE, None) if of or data]:
@@ -401,10 +401,10 @@ def _benchmarks_with(ids: Collection[str], data: Path | None) -> list[Benchmark]
 def read_answers(
     file: Path, benchmark: Benchmark, data: Path | None = None, keys: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, GivenAnswer]:
-    """Return task id -> answer in a file of any container, one object a task.
+    """Return task id -> answer in a file of any container, one object per task.
 
-    `data` is the data folder, where the benchmark is looked for that was answered in the place of this one; `keys` are
-    those that a user names.
+    `data` is the data folder, in which the benchmark is searched that the ids may belong to. `keys` are those that the
+    user named.
     """
     problems = Problems(file, "answers", _NEXT_STEP)
 
@@ -422,7 +422,7 @@ def read_answers(
 
 
 def _spellings(benchmark: Benchmark) -> dict[str, str]:
-    """Return the spellings of ids -> task id: a conversation of one task may be named in its place."""
+    """Return spelling -> task id. The id of a conversation stands for its task if the conversation has only one."""
     of_conversation: dict[str, list[str]] = {}
     for task in benchmark.tasks:
         of_conversation.setdefault(task.conversation_id, []).append(task.task_id)
@@ -437,10 +437,10 @@ def _normal(written: str) -> str:
         return written
 
 
-# Which passages given answers rest on: those that the system says it used, else those of the setting.
+# Passages of the answers: those that the system reports, or else those of the setting.
 
 CONTEXTS_OF_FILE = "file"
-"""Stands for the run where the answers themselves say which passages they rest on."""
+"""Name of the run if the answers themselves contain their passages."""
 
 _MAX_LISTED = 5
 
@@ -448,9 +448,9 @@ _MAX_LISTED = 5
 def contexts_of_answers(
     given: Mapping[str, GivenAnswer], benchmark: Benchmark, setting: Setting, run: str, store: Path
 ) -> Contexts:
-    """Return the passages that each task of a setting was given, as far as its answer does not say otherwise.
+    """Return the passages of each task of a setting. Passages in the answers take precedence.
 
-    Its run is `CONTEXTS_OF_FILE` where every answer has passages of its own, and they are not those of the setting.
+    The run is `CONTEXTS_OF_FILE` if every answer has passages of its own that differ from those of the setting.
     """
     own = {task_id: answer.passages for task_id, answer in given.items() if answer.passages is not None}
     is_own = bool(own) and all(item.passages is not None or item.no_answer for item in given.values())

@@ -1,7 +1,7 @@
-"""Questions and answers of one's own, without any benchmark: each row says what was asked, answered and retrieved.
+"""The user's own questions and answers, without a benchmark. Each row has a question, an answer and retrieved passages.
 
-The rows are their own benchmark, so that everything behind them is as for a published one. Two systems that answered
-the same questions compare: the benchmark's revision is a hash of ids, questions and references, and of no answer.
+The rows become a benchmark, so that later steps need no special case. Two systems that answered the same questions are
+comparable: the benchmark's revision is a hash of ids, questions and references, without answers.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ragtasks.results._given_answers import (
 from ragtasks.results._record_keys import ANSWER_KEYS, ROW_KEYS, RecordKeys, keys_step, value_under
 
 NO_CONTEXTS = "no_contexts"
-"""Key of a task's `extra` that is true where the row does not say what was retrieved; `[]` says: nothing."""
+"""Key of a task's `extra` that is true if the row has no contexts. `[]` means that retrieval found no passages."""
 
 _NO_KEYS: Mapping[str, str] = MappingProxyType({})
 _QUESTIONS = ("question", "messages")
 _DEFAULT_DOMAIN = "rows"
 _NOT_READ_ROLES = frozenset({"system", "developer", "tool", "function"})
 _ROLE_KEYS, _TEXT_KEYS = ("role", "speaker", "type"), ("content", "text")
-"""Keys of a message: of chats, of MTRAG's files, of LangChain and ragas."""
+"""Keys of a message in chats, MTRAG's files, LangChain and ragas."""
 _ROLES = {"user": Role.USER, "human": Role.USER, "assistant": Role.ASSISTANT, "ai": Role.ASSISTANT}
 _ROLES |= {"agent": Role.ASSISTANT, "bot": Role.ASSISTANT}
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -49,23 +49,23 @@ _NEXT_STEP = (
 
 @dataclass(frozen=True)
 class OwnRows:
-    """Rows that were read: what was asked, as a benchmark, and what was answered."""
+    """Rows as a benchmark with answers."""
 
     benchmark: Benchmark
     """The questions, in the order of the rows."""
     given: Mapping[str, GivenAnswer]
     unread: Mapping[str, int] = field(default_factory=dict)
-    """Keys that no row is read by -> rows that have them."""
+    """Unused key -> number of rows with it."""
 
     @property
     def contexts(self) -> Contexts:
-        """What each answer rests on."""
+        """The passages of each answer."""
         passages = {task_id: answer.passages or () for task_id, answer in self.given.items()}
         return Contexts(CONTEXTS_OF_FILE, Setting.FULL_RAG, passages)
 
     @property
     def unread_note(self) -> str:
-        """One line on keys that are not read, with what they may be meant for; empty where there are none."""
+        """One line about unused keys and their likely meaning. Empty without unused keys."""
         known = [key for name in ROW_KEYS.names for key in ROW_KEYS.all_of(name) if key != "currency"]
         named = []
         for key, n in self.unread.items():
@@ -75,10 +75,15 @@ class OwnRows:
 
 
 def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
-    """Return whether a file contains rows of one's own, by its first row: a question and no task of ours.
+    """Return whether a file contains the user's own rows.
 
-    Exported tasks have `messages` too, and ids such as `conversation<::>2`: with an answer added they answer the
-    benchmark that they were exported from. `keys` are those that a user names.
+    The first row decides: a question, and no task of a benchmark.
+
+    Exported tasks have `messages` too, and ids such as `conversation<::>2`. With an answer added, they are answers to
+    the benchmark that they were exported from. `keys` are those that the user named.
+
+    Raises:
+        BenchmarkFileError: the first row is neither a row of the user's own nor an answer to a benchmark.
     """
     problems = Problems(file, "answers", _NEXT_STEP)
     number, first = next(iter(json_lines(problems)), (0, None))
@@ -98,7 +103,7 @@ def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
 def is_own_row(row: Mapping[str, Any], keys: Mapping[str, str] = _NO_KEYS) -> bool:
     """Return whether a row contains a question, and is neither an exported task nor a prediction for MTRAG.
 
-    An id such as `conversation<::>2` is that of a task: `query` next to it repeats what the task asks.
+    An id such as `conversation<::>2` belongs to a task, and its `query` only repeats the task's question.
     """
     is_task = any("<::>" in str(row.get(key)) for key in ("id", "task_id"))
     is_exported = "messages" in row and "<::>" in str(row.get("id"))
@@ -114,7 +119,7 @@ def _call(file: Path) -> str:
 
 
 def read_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
-    """Return the rows of a file in any container; all its errors are reported at once, by line or row."""
+    """Return the rows of a file in any container. All errors are reported at once, by line or row."""
     problems = Problems(file, "rows", _NEXT_STEP)
 
     rows = own_rows(json_lines(problems), problems.add, keys)
@@ -125,7 +130,7 @@ def read_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
 
 
 def own_rows(numbered: Iterable[tuple[int, object]], note: Note, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
-    """Return rows as records; errors of a row are noted, and the row is left out. `keys` are those a user names."""
+    """Return rows as records. Rows with an error are reported and left out. `keys` are those that the user named."""
     reader = _Reader(note, ROW_KEYS.with_keys(keys))
     for number, row in numbered:
         if isinstance(row, Mapping):
@@ -137,7 +142,7 @@ def own_rows(numbered: Iterable[tuple[int, object]], note: Note, keys: Mapping[s
 
 
 class _Reader:
-    """Reads rows one after the other: those of a conversation follow each other in their order."""
+    """Reader of rows in order: those of a conversation follow each other."""
 
     def __init__(self, note: Note, keys: RecordKeys) -> None:
         self.tasks: list[Task] = []
@@ -149,7 +154,7 @@ class _Reader:
         self._history: dict[str, tuple[Message, ...]] = {}
 
     def read(self, number: int, row: Mapping[str, Any]) -> None:
-        """Read one row; `number` counts from 1."""
+        """Read one row. `number` counts from 1."""
         item = _Row(number, row, self._keys, self._note)
         self.unread.update(item.unread)
         conversation_id = item.text("conversation_id") or item.name
@@ -197,7 +202,7 @@ class _Row(AnswerRow):
                 self.note(f"one of {' and '.join(found)}: they mean the same", "both")
 
     def text(self, what: str) -> str:
-        """Return a text that may be missing; numbers are taken as ids."""
+        """Return an optional text. Numbers are accepted as ids."""
         value = self.values.get(what, "")
         if what.endswith("id") and isinstance(value, int) and not isinstance(value, bool):
             return str(value)
@@ -207,7 +212,7 @@ class _Row(AnswerRow):
         return ""
 
     def references(self) -> tuple[str, ...]:
-        """Return the reference answers; one empty text if there are none."""
+        """Return the reference answers, or one empty text without any."""
         value = self.values.get("reference")
         if not isinstance(value, list):
             return (self.text("reference"),)
@@ -217,7 +222,10 @@ class _Row(AnswerRow):
         return tuple(dict.fromkeys(item for item in value if item.strip())) or ("",)
 
     def messages(self, history: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the conversation up to the question. A final answer in it is the row's answer if no key has one."""
+        """Return the conversation up to the question.
+
+        A final answer in it is the row's answer if no key has an answer.
+        """
         if "messages" in self.values and "question" in self.values:
             self.note("`question` or `messages`", "both")
             return ()
@@ -241,7 +249,7 @@ class _Row(AnswerRow):
         return tuple(messages)
 
     def domain(self) -> str:
-        """Return what the row is counted under."""
+        """Return the domain under which the row is counted."""
         name = self.text("domain") or _DEFAULT_DOMAIN
         if not _DOMAIN.fullmatch(name):
             self.note("`domain` in lower-case letters, digits, `-` and `_`", name)
@@ -249,7 +257,7 @@ class _Row(AnswerRow):
 
 
 def _spoken(value: Any) -> list[Message] | None:
-    """Return what user and assistant say in chat messages; None where these are no such messages."""
+    """Return the messages of user and assistant in a chat, or None if the value is not a list of messages."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return None
     messages: list[Message] = []
@@ -268,7 +276,7 @@ def _spoken(value: Any) -> list[Message] | None:
 
 
 def message_text(content: Any) -> str | None:
-    """Return the text of a message's content: a text, or a list of parts of which some are texts."""
+    """Return the text of a message's content, which is a text or a list of parts with texts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):

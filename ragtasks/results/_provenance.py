@@ -1,7 +1,7 @@
-"""What scores rest on, as flat fields that can be compared side by side.
+"""The basis of scores, as flat fields for side-by-side comparison.
 
-The results hold it in nested JSON that another program or a person may have written: whatever is missing or of another
-shape shows as a dash, and nothing here can fail on it.
+The results contain it in nested JSON that another program or a person may have written. A missing or malformed field is
+shown as a dash and never raises an error.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "judges": ("idk detector", "judges"),
     "prompts": ("system prompt", "plain prompt", "system instruction", "max_words", "judge prompts", "rubrics"),
 }
-"""Cause -> the fields that make scores incomparable where they differ."""
+"""Cause -> fields that make scores incomparable if they differ."""
 DECISIVE = tuple(field for fields in CAUSES.values() for field in fields)
 SCORED_BY = "scored by"
-"""The version of ragtasks that made the scores: answers may be older."""
+"""The ragtasks version that computed the scores. The answers may be older."""
 REQUEST_FIELDS = (
     "harness task version",
     "conversational",
@@ -57,20 +57,20 @@ REQUEST_FIELDS = (
     "search protocol",
     SCORED_BY,
 )
-"""The fields of `provenance_of` that leave scores comparable, and must be said beside them where they differ."""
+"""Fields of `provenance_of` that leave scores comparable. A table must mention them if they differ."""
 _CONFIGURED = ("max_words", "conversational", "end_of_thinking", "system_role")  # under their own names
-_SEARCHES = {f"search {key}": key for key in ("retriever", "calls", "k", "protocol")}  # of a model that searches
+_SEARCHES = {f"search {key}": key for key in ("retriever", "calls", "k", "protocol")}  # for a model that searches
 _YES_NO = {"true": "yes", "false": "no"}
 _SHORT = 16
-_NUMBERED = re.compile(r"(.+) #\d+", re.DOTALL)  # as `ragtasks.results.model_names` does it
-# Of the model's arguments only these are shown: others may hold a key, a header or a private address.
+_NUMBERED = re.compile(r"(.+) #\d+", re.DOTALL)  # see `model_names`
+# Only these model arguments are printed. Others may contain a key, a header or a private address.
 _PUBLIC_ARGUMENTS = ("model", "pretrained", "revision", "dtype", "quantization", "peft", "max_length", "max_model_len")
 
 
 def provenance_of(
     evaluation: Evaluation, tasks: Sequence[str], summary: Summary, results: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return field -> text of an evaluation in one setting; `UNKNOWN` for what the results do not say."""
+    """Return field -> text of an evaluation in one setting. `UNKNOWN` if the results do not contain the field."""
     of_tasks = {task: evaluation.provenance[task] for task in tasks}
     texts = _request_texts(of_tasks.values())
 
@@ -127,9 +127,9 @@ def tasks_text(summary: Summary) -> str:
 
 
 def scored_on(evaluation: Evaluation) -> dict[str, str]:
-    """Return field -> text of what scores must share to stand in one table, as a heading says it.
+    """Return field -> text of the facts that evaluations of one table share, for its heading.
 
-    The benchmark is the heading's title. What the results do not say, or did not use, has no field.
+    The benchmark is the title of the heading and has no field. Unknown and unused facts have no field.
     """
     _, encoder, detector = evaluation.kind
     is_rescaled = _shared_text(evaluation, "scoring", "rescaled") == "true"
@@ -147,10 +147,10 @@ def scored_on(evaluation: Evaluation) -> dict[str, str]:
 
 
 def request_fields(evaluation: Evaluation) -> dict[str, str]:
-    """Return field -> text of how answers were asked for: what a comparison may be about, and must be said then.
+    """Return field -> text of how the answers were requested. These may differ in a comparison, which then lists them.
 
-    The model's name has its run; the run's key is here, under a field of its own for each run. Of the path of a prompt
-    only the file is named.
+    The model's name contains the run. The key of the run is a field of its own for each run. For a prompt file, only
+    the file name is given.
     """
     fields = _request_texts(evaluation.provenance.values())
     run, key = _shared_text(evaluation, "configuration", "run"), _shared_text(evaluation, "run_key")
@@ -158,7 +158,7 @@ def request_fields(evaluation: Evaluation) -> dict[str, str]:
 
 
 def _request_texts(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
-    """Return field -> text of how harness tasks were asked, each text once."""
+    """Return field -> text of the requests of some harness tasks, each text once."""
 
     def values(*keys: str) -> Iterator[str]:
         return (_text(value_at(provenance, *keys)) for provenance in of_tasks)
@@ -180,9 +180,9 @@ def _file_name(prompt: str) -> str:
 
 
 def request_differences(evaluations: Sequence[Evaluation]) -> dict[str, str]:
-    """Return the fields of `request_fields` that differ -> each text and whose it is; empty where all were asked alike.
+    """Return the fields of `request_fields` that differ -> each text with its models. Empty if the requests were alike.
 
-    Where only a number tells two names apart, a field `files` says which results each of them means.
+    If only a number distinguishes two names, the field `files` lists the results files of each.
     """
     models_of: dict[str, dict[str, list[str]]] = {}
     for evaluation in evaluations:
@@ -197,14 +197,14 @@ def request_differences(evaluations: Sequence[Evaluation]) -> dict[str, str]:
 
 
 def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
-    """Return `files` -> the results behind `NAME #2` and its like, and behind `NAME`; empty without a number."""
+    """Return `files` -> the results files of `NAME #2`, `NAME #3` and `NAME`. Empty without a number."""
     numbers = {found[0]: found[1] for item in evaluations if (found := _NUMBERED.fullmatch(item.model))}
     named = [item for item in evaluations if item.model in {*numbers, *numbers.values()}]
     return {"files": ", ".join(f"{item.model} is {files_of(item)}" for item in named)} if named else {}
 
 
 def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:
-    """Return how many prompts of some harness tasks did not fit the model, and what they lost; "" where all did."""
+    """Return how many prompts did not fit the model and how many passages they lost. Empty if all prompts fit."""
     counts = [value_at(one, "too_long") for one in provenance]
     notes = [one for one in counts if isinstance(one, Mapping)]
     n_prompts, n_passages = (
@@ -214,7 +214,7 @@ def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:
 
 
 def stopped_judging(provenance: Collection[Mapping[str, Any]]) -> str:
-    """Return what was decided and how little was judged for it, where judges were asked until decided; "" elsewhere."""
+    """Return the decision and the share of judged tasks, if judging stopped at a decision. Empty otherwise."""
     found = next((one for item in provenance if isinstance(one := item.get("decision"), Mapping)), None)
     if found is None:
         return ""
@@ -224,18 +224,18 @@ def stopped_judging(provenance: Collection[Mapping[str, Any]]) -> str:
 
 
 def files_of(evaluation: Evaluation) -> str:
-    """Return the results files of an evaluation, as seen from what was named to read."""
+    """Return the results files of an evaluation, relative to the paths that were read."""
     return " and ".join(evaluation.files or (evaluation.source.name,))
 
 
 def causes_of(fields: Iterable[str]) -> list[str]:
-    """Return the causes that any of the fields belongs to: none where scores stay comparable."""
+    """Return the causes with any of the fields. Without a cause, scores stay comparable."""
     given = set(fields)
     return [cause for cause, names in CAUSES.items() if given & set(names)]
 
 
 def _shared_text(evaluation: Evaluation, *keys: str) -> str:
-    """Return what the results of all harness tasks say, each text once."""
+    """Return a field of all harness tasks, each text once."""
     return _distinct(value_at(provenance, *keys) for provenance in evaluation.provenance.values())
 
 
@@ -250,7 +250,7 @@ def _distinct(values: Iterable[Any]) -> str:
 
 
 def _requests(fingerprints: Mapping[str, Any]) -> str:
-    """Return one fingerprint of what was asked in all harness tasks of a setting."""
+    """Return one fingerprint of the requests of all harness tasks of a setting."""
     hashes = {task: value for task, value in fingerprints.items() if value is not None}
     return canonical_hash(hashes)[:_SHORT] if len(hashes) == len(fingerprints) else UNKNOWN
 
@@ -261,19 +261,19 @@ def _public(arguments: Any) -> dict[str, Any]:
     return {key: arguments[key] for key in _PUBLIC_ARGUMENTS if key in arguments}
 
 
-# Evaluations of one model put together: settings are often run one by one.
+# Merging evaluations of one model, whose settings often run in separate calls.
 
 Group = tuple[Kind, str, tuple[tuple[str, str], ...]]
-"""Kind, suite and the fields of `scored_on` of evaluations: what may be compared."""
+"""Kind, suite and `scored_on` fields that comparable evaluations share."""
 
 _Value = TypeVar("_Value")
 
 
 def merge_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return one evaluation for each kind, suite and name of a model (see `model_names`).
+    """Return one evaluation per kind, suite and name of a model (see `model_names`).
 
-    What is put together keeps all rows, provenance and samples: a harness task that stands in several of its
-    evaluations is called `TASK #2` and so on from the second.
+    A merged evaluation keeps all rows, provenance and samples. A harness task in several of the evaluations becomes
+    `TASK #2` and so on from the second.
     """
     merged: dict[tuple[Kind, str, str], Evaluation] = {}
     for evaluation, name in zip(evaluations, model_names(evaluations), strict=True):
@@ -283,10 +283,10 @@ def merge_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 
 
 def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Return the name of each evaluation's model in tables, in the order given.
+    """Return the name of each evaluation's model in tables, in the given order.
 
-    Evaluations of one model that were asked and scored alike and have no task of a setting in common share its name;
-    others are called `NAME #2` and so on (`request_differences` says which files these are).
+    Evaluations of one model share its name if requests and scoring were alike and no task of a setting is in both.
+    Others become `NAME #2` and so on. `request_differences` lists their files.
     """
     taken: dict[tuple[Kind, str, str], tuple[object, set[tuple[str, str]]]] = {}
     names = []
@@ -305,9 +305,9 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
 
 
 def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
-    """Return the evaluations put together (see `merge_evaluations`), those whose scores compare in one list.
+    """Return merged evaluations (see `merge_evaluations`), those with comparable scores in one list.
 
-    They share their `group_of`, by which the lists are in order; in a list they are in the order given.
+    The lists are sorted by their `group_of`. Evaluations in a list are in the given order.
     """
     alike: dict[Group, list[Evaluation]] = {}
     for item in merge_evaluations(with_drift(evaluations)):
@@ -316,7 +316,7 @@ def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evalu
 
 
 def group_of(evaluation: Evaluation) -> Group:
-    """Return what an evaluation shares with all that its scores compare with."""
+    """Return the facts that comparable evaluations share."""
     return evaluation.kind, without_agentic(evaluation.suite), tuple(scored_on(evaluation).items())
 
 
@@ -325,7 +325,7 @@ def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> E
         return replace(evaluation, model=name)
     return replace(
         before,
-        suite=max(before.suite, evaluation.suite, key=len),  # of a model that searches too: it has all metrics
+        suite=max(before.suite, evaluation.suite, key=len),  # the agentic suite has all metrics
         rows=before.rows + evaluation.rows,
         provenance=_joined(before.provenance, evaluation.provenance),
         samples=_joined(before.samples, evaluation.samples),
@@ -334,7 +334,7 @@ def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> E
 
 
 def _joined(before: Mapping[str, _Value], more: Mapping[str, _Value]) -> dict[str, _Value]:
-    """Return the values of harness tasks, first one then the other; no value takes the place of another."""
+    """Return the values by harness task, those of `before` first. A repeated task gets a number."""
     joined = dict(before)
     for task, value in more.items():
         joined[next(name for name in _merging_numbered(task) if name not in joined)] = value
@@ -342,32 +342,32 @@ def _joined(before: Mapping[str, _Value], more: Mapping[str, _Value]) -> dict[st
 
 
 def _merging_numbered(name: str) -> Iterator[str]:
-    """Yield `NAME`, `NAME #2`, `NAME #3` and so on."""
     yield name
     yield from (f"{name} #{number}" for number in itertools.count(2))
 
 
-# Evaluations whose judges changed between them: their scores do not compare, whatever the judges are called.
+# Evaluations whose judges changed between them. Their scores are not comparable, even if the judges have the same
+# names.
 #
-# Results hold what each judge said of the anchors at their time, so two of them are enough to see that a judge moved.
+# Results contain each judge's verdicts on the anchors at that time, so two results are enough to detect a change.
 
 DRIFT = "drift"
-"""How the reason begins by which a judge is not anchored because it moved."""
+"""First word of the reason if a judge is not anchored because it drifted."""
 _SAME = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeAnchors:
-    """One judge's verdicts on the anchors, as the results of an evaluation hold them."""
+    """One judge's verdicts on the anchors, as saved in the results of an evaluation."""
 
     now: AnchorVerdicts
-    """Asked beside the evaluation."""
+    """Verdicts at the time of the evaluation."""
     baseline: AnchorVerdicts | None
-    """The first time on that machine; None where this was it."""
+    """The first verdicts on that machine. None if `now` was the first time."""
 
 
 def anchors_in(evaluation: Evaluation) -> dict[str, JudgeAnchors]:
-    """Return judge -> what it said of the anchors; {} where none were asked."""
+    """Return judge -> its verdicts on the anchors. {} if no anchors were judged."""
     found: dict[str, JudgeAnchors] = {}
     for provenance in evaluation.provenance.values():
         saved = value_at(provenance, "scoring", "anchors", "judges")
@@ -379,7 +379,7 @@ def anchors_in(evaluation: Evaluation) -> dict[str, JudgeAnchors]:
 
 
 def _drift_between(first: Evaluation, second: Evaluation) -> list[Drift] | None:
-    """Return how far the judges of both moved from one to the other; None without the same anchors in both."""
+    """Return the changes of the judges in both evaluations. None if they share no anchors."""
     before, after = anchors_in(first), anchors_in(second)
     shared = [name for name in before if name in after and comparable(before[name].now, after[name].now)]
     if not shared:
@@ -388,10 +388,10 @@ def _drift_between(first: Evaluation, second: Evaluation) -> list[Drift] | None:
 
 
 def with_drift(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return the evaluations in order, those that judges scored after a change with what shows it.
+    """Return the evaluations in order. Those scored after a judge changed have the evidence in `judge_drift`.
 
-    Each is held against the first one, and against the first of each state that was found since; the more there are,
-    the stricter the test, so that one changed judge among many evaluations is not found by chance.
+    Each evaluation is compared with the first one, and with the first after each later change. The test is stricter
+    with more evaluations, so that a change among many evaluations is not detected by chance.
     """
     n_times = len({record.now.time for item in evaluations for record in anchors_in(item).values()})
     firsts: list[Evaluation] = []
@@ -422,7 +422,7 @@ def _moved(drifts: Sequence[Drift], n_times: int) -> Iterator[str]:
 
 
 def drift_lines(found: Iterable[AnchorVerdicts], baselines: Mapping[str, AnchorVerdicts | None]) -> Iterator[str]:
-    """Yield a line for each judge that drifted since its first time, or whose server names another model since."""
+    """Yield a line for each judge that drifted since its first time, or whose server now names another model."""
     for now in found:
         before = baselines.get(now.judge)
         if before is None or not comparable(before, now):
@@ -440,17 +440,17 @@ def drift_lines(found: Iterable[AnchorVerdicts], baselines: Mapping[str, AnchorV
 
 
 def _served_since(before: AnchorVerdicts, now: AnchorVerdicts) -> str:
-    """Return that the server names other models, empty where it names the same or none."""
+    """Return that the server names other models. Empty if it names the same models or none."""
     if not before.served or not now.served or set(before.served) == set(now.served):
         return ""
     return f"its server named {', '.join(before.served)} then and {', '.join(now.served)} now"
 
 
 def why_not_anchored(records: Sequence[JudgeAnchors | None]) -> str:
-    """Return why one judge's scores of several evaluations cannot be relied on to be alike; empty where they can.
+    """Return why one judge's scores of several evaluations may not be comparable. Empty if the judge is anchored.
 
-    A judge is anchored when all of the evaluations asked the same anchors, and none shows drift: neither since the
-    first time on its machine, nor between the evaluations.
+    A judge is anchored if it judged the same anchors in all evaluations and shows no drift, neither since the first
+    time on its machine nor between the evaluations.
     """
     given = [record for record in records if record is not None]
     if len(given) < len(records):
@@ -466,15 +466,17 @@ def why_not_anchored(records: Sequence[JudgeAnchors | None]) -> str:
     return ""
 
 
-# Recalibrated: the scores of a judge that changed, on the scale of its earlier verdicts.
+# Recalibration: the scores of a judge that changed, on the scale of its earlier verdicts.
 
 
 def recalibrated(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return the evaluations in order, those after a judge changed with its scores mapped by the anchors.
+    """Return the evaluations in order, with the scores after a judge's change mapped by the anchors.
 
-    The scores of the rubrics that drifted are put on the scale of the first evaluation with the same anchors; what
-    those scores are not made of stays. Scores lie beyond their scale where the line leads there, so that means have no
-    bias.
+    Scores of the rubrics that drifted are mapped to the scale of the first evaluation with the same anchors. Other
+    scores stay. Mapped scores may lie outside their range: clipping them would bias means.
+
+    Raises:
+        ConfigurationError: the anchors do not determine the mapping of a rubric.
     """
     found = []
     for item in with_drift(evaluations):
@@ -490,7 +492,7 @@ def recalibrated(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 def mapped_rows(
     rows: Sequence[ScoredAnswer], before: Mapping[str, JudgeAnchors], now: Mapping[str, JudgeAnchors], model: str
 ) -> tuple[tuple[ScoredAnswer, ...], list[Recalibration]]:
-    """Return rows with what judges that changed gave mapped on their scale before, and the lines that do it."""
+    """Return rows with the verdicts of changed judges mapped to their earlier scale, and the mappings."""
     shared = [name for name in now if name in before and comparable(before[name].now, now[name].now)]
     drifts = [item for name in shared for item in drift_of(before[name].now, now[name].now) if item.is_drift]
     lines = [_line_of(item, before[item.judge].now, now[item.judge].now, model) for item in drifts]
@@ -516,7 +518,7 @@ def _line_of(drift: Drift, before: AnchorVerdicts, now: AnchorVerdicts, model: s
 
 
 def _mapped_row(row: ScoredAnswer, maps: Mapping[tuple[str, str], Recalibration]) -> ScoredAnswer:
-    """Return a row with the verdicts mapped, and the scores that are their median over judges."""
+    """Return a row with its verdicts mapped, and the scores that are medians of these verdicts."""
     verdicts, scores, moves = list(row.verdicts), dict(row.scores), {}
     for rubric in dict.fromkeys(rubric for rubric, _ in maps):
         found = {judge: value for (name, judge), value in row.verdict_values.items() if name == rubric}
@@ -530,7 +532,7 @@ def _mapped_row(row: ScoredAnswer, maps: Mapping[tuple[str, str], Recalibration]
             for item in verdicts
         ]
         before, now = median(given.values()), median(mapped.values())
-        # A score that a refusal decides is no verdict, and stays.
+        # A score that is decided by a refusal is not a verdict, and stays.
         for name in (rubric, f"{rubric}_raw"):
             if (value := scores.get(name)) is not None and abs(value - before) < _SAME:
                 scores[name], moves[name] = now, _moves_of(given, mapped, lines)
@@ -540,7 +542,7 @@ def _mapped_row(row: ScoredAnswer, maps: Mapping[tuple[str, str], Recalibration]
 def _moves_of(
     given: Mapping[str, float], mapped: Mapping[str, float], lines: Mapping[str, Recalibration | None]
 ) -> tuple[float, ...]:
-    """Return how far the median over judges moves: as the verdict, or the two, that it is."""
+    """Return the change of the median over judges: that of the middle verdict, or the mean of both middle verdicts."""
     order = sorted(mapped, key=lambda judge: mapped[judge])
     middle = (order[(len(order) - 1) // 2], order[len(order) // 2])
     moves = [line.moves(given[judge]) for judge in middle if (line := lines[judge]) is not None]

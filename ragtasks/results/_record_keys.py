@@ -1,7 +1,7 @@
-"""The keys of records: ours, those of other tools, and those that a user names.
+"""The keys of records: those of ragtasks, those of other tools, and those that a user names.
 
-One table serves files and Python programs, rows of one's own and answers to a benchmark. Other tools are lines of the
-table, not branches of the readers.
+One table serves files and Python programs, the user's own rows and answers to a benchmark. Support for another tool is
+a line of the table, not a branch of a reader.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _NO_KEY = "-"
 _OPTIONAL = ("contexts", "reference")
 _NO_ANSWERS = re.compile(r"reference|expected|truth|gold|ideal|target|label|time|date|version|(^|_)(id|name|type)$")
 _MEANS = {"question": ("prompt", "instruction"), "answer": ("output", "complet", "predict", "generat", "reply")}
-_DEEPEST = 4  # levels of objects in which keys are looked for
+_DEEPEST = 4  # levels of objects in which keys are searched
 _MOST_NAMED = 12
 _SIMILAR = 0.6
 
 
 @dataclass(frozen=True)
 class RecordKeys:
-    """Where a record contains each value that is read of it."""
+    """The keys under which a record contains each value."""
 
     names: Mapping[str, tuple[str, ...]]
-    """Value -> its keys, ours first."""
+    """Value -> its keys, those of ragtasks first."""
     fallback: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Value -> keys that other records use for something else: read only if none of `names` has the value."""
+    """Value -> keys that other records use for other values. They are read only if no key of `names` has the value."""
     required: tuple[str, ...] = ("answer",)
 
     def with_keys(self, keys: Mapping[str, str]) -> RecordKeys:
-        """Return the table with the keys that a user names for some values, in place of the known ones; `-` is none."""
+        """Return the table with the user's keys in place of the built-in ones. The key `-` disables a value."""
         fallback = {name: known for name, known in self.fallback.items() if name not in keys}
         return replace(
             self,
@@ -63,7 +63,7 @@ class RecordKeys:
         return [key for key in map(str, row) if key not in used and key not in heads and not is_null(row.get(key))]
 
     def missing(self, row: Mapping[str, Any]) -> list[str]:
-        """Return the required values of which a record has no key; an object under one contains the value at most."""
+        """Return the required values for which a record has no key. An object under such a key is not a value."""
 
         def is_there(key: str) -> bool:
             value = value_under(row, key)
@@ -72,12 +72,12 @@ class RecordKeys:
         return [name for name in self.required if not any(map(is_there, self.all_of(name)))]
 
     def unread_leaves(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return key with dots -> value: the keys that are not read, and all keys within objects."""
+        """Return key with dots -> value, for the keys that are not read and all keys within objects."""
         unread = self.unread(row)
         return {key: value for key, value in _leaves(row) if "." in key or key in unread}
 
     def suggestions(self, row: Mapping[str, Any]) -> dict[str, str]:
-        """Return value -> the key that a user may mean, for the missing ones and for further ones that look like it."""
+        """Return value -> the key that a user may mean, for missing values and for likely optional values."""
         unread = self.unread_leaves(row)
         texts = [key for key in unread if isinstance(unread[key], str) and not _NO_ANSWERS.search(_last_part(key))]
         found: dict[str, str] = {}
@@ -116,13 +116,13 @@ _OTHERS = {  # RAGChecker, Azure's evaluator, the first ragas, TruLens, LangChai
     "id": ("query_id",),
 }
 _IDEAL = {"context": "actual_output"}
-"""Key -> a key next to which it means something else: deepeval's `context` is the reference, not what was retrieved."""
+"""Key -> a neighbor that changes its meaning. Next to `actual_output`, deepeval's `context` is the reference."""
 
 JOINED = {"retrieval_context": "|"}
-"""Key -> what separates the texts of a list that is one text: deepeval writes CSV so."""
+"""Key -> separator of a list in one text, as in deepeval's CSV files."""
 
 ROW_KEYS = RecordKeys(_OWN, _OTHERS, required=("question", "answer"))
-"""Keys of a row of one's own; the second and third are those of ragas and deepeval."""
+"""Keys of the user's own rows. The second and third keys are those of ragas and deepeval."""
 
 ANSWER_KEYS = RecordKeys(
     {
@@ -134,14 +134,14 @@ ANSWER_KEYS = RecordKeys(
     },
     required=("id", "answer"),
 )
-"""Keys of an answer to a benchmark; of several with a value the first counts."""
+"""Keys of an answer to a benchmark. The first key with a value counts."""
 
 
 def named_keys(given: str | Mapping[str, str]) -> dict[str, str]:
     """Return value -> key of `answer=response,question=query`, or of such a mapping.
 
     Raises:
-        ConfigurationError: a value that is unknown, or text in another form.
+        ConfigurationError: an unknown value, or text in another form.
     """
     pairs = given.items() if isinstance(given, Mapping) else [part.partition("=")[::2] for part in given.split(",")]
     found = {str(name).strip(): str(key).strip() for name, key in pairs}
@@ -159,7 +159,7 @@ def named_keys(given: str | Mapping[str, str]) -> dict[str, str]:
 
 
 def keys_step(table: RecordKeys, row: Mapping[str, Any], call: str) -> str:
-    """Return the next step if the key of a required value is unknown: the line to type; empty if all are known."""
+    """Return the next step if the key of a required value is unknown: the line to type. Empty if all keys are known."""
     missing, found = table.missing(row), [key for key, _ in _leaves(row)]
     if not missing or not table.unread_leaves(row):
         return ""
@@ -170,7 +170,7 @@ def keys_step(table: RecordKeys, row: Mapping[str, Any], call: str) -> str:
 
 
 def value_under(row: Mapping[str, Any], key: str) -> Any:
-    """Return the value under a key; dots lead into objects and lists, such as `choices.0.text`. None if missing."""
+    """Return the value under a key, or None. Dots lead into objects and lists, such as `choices.0.text`."""
     if key in row or "." not in key:
         return row.get(key)
     value: Any = row
@@ -188,7 +188,7 @@ def is_null(value: Any) -> bool:
 
 
 def _has_value(row: Mapping[str, Any], key: str, name: str) -> bool:
-    """Return whether there is a value; an empty cell of a table is none, unless it is the answer."""
+    """Return whether a record has a value. An empty cell is a value only for the answer."""
     value = value_under(row, key)
     return not is_null(value) and (name == "answer" or not (isinstance(value, str) and not value))
 
@@ -207,7 +207,7 @@ def _last_part(key: str) -> str:
 
 
 def _similar(name: str, keys: Sequence[str]) -> list[str]:
-    """Return the keys whose last part resembles a name, means the same, or begins the name: `q` is a question."""
+    """Return the keys whose last part resembles a name, is a synonym of it, or begins it, as `q` does `question`."""
     parts = {key: _last_part(key) for key in keys}
     near = difflib.get_close_matches(name, parts.values(), n=1, cutoff=_SIMILAR)
     like = [key for key, part in parts.items() if name in part or name.startswith(part)]

@@ -1,7 +1,7 @@
-"""Answers that were saved before, as the harness's logged samples.
+"""Answers that were saved before, as logged samples of the harness.
 
-They are read into the same records as a file of answers (`_predictions`), tasks of the harness with one row an answer,
-so that scoring them again does not care which it was. A file is checked whole before anything is said about it.
+They are read into the same records as a file of answers (`_given_answers`): harness tasks with one row per answer. A
+second scoring treats both the same. A complete file is checked before any error is reported.
 """
 
 from __future__ import annotations
@@ -39,37 +39,36 @@ class SavedTask:
     name: str
     benchmark: str
     config: EvaluationConfig
-    """What its answers are to be scored with."""
+    """Configuration for scoring the answers."""
     provenance: Mapping[str, Any]
-    """What the results say of the task's origin."""
+    """Provenance of the task as recorded in the results."""
     recorded: Mapping[str, Any]
-    """What the results say of how its answers were made, where the configuration does not."""
+    """Recorded settings of the generation that the configuration does not contain."""
     answers: tuple[ScoredAnswer, ...]
     """In the order of the file, each with its sample."""
 
     @property
     def responses(self) -> list[Response]:
-        """The responses of the answers."""
         return [answer.response for answer in self.answers]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedEvaluation:
-    """One model's answers, as one results file and its samples."""
+    """The answers of one model: a results file and its samples."""
 
     source: Path
     folder: Path
-    """Where they belong below an output folder."""
+    """Folder below the output folder for the new results."""
     time: str
-    """What stands in the names of the files that go together."""
+    """Time in the names of the files that belong together."""
     results: Mapping[str, Any]
     tasks: tuple[SavedTask, ...]
     unused: Mapping[str, Any]
-    """Settings that it names and that are not used, as nobody asked for them (see `ragtasks.results`)."""
+    """Settings in the file that are not used, because the user did not name them (see `HARMLESS`)."""
 
 
 def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return (results files of the harness, predictions files) at a path or below it, in order of their names."""
+    """Return (results files of the harness, predictions files) at a path or below it, sorted by name."""
     if not path.exists():
         raise missing_path_error("saved answers", path, "a folder of results, a results file, or predictions (*.jsonl)")
     files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
@@ -81,7 +80,7 @@ def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
 
 
 def provenance_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return our harness tasks that ask for answers -> what the results say of them; likelihood tasks have none."""
+    """Return the ragtasks harness tasks that generate answers -> their provenance. Likelihood tasks are left out."""
     asking = {name: config for name, config in configs.items() if config.get("output_type", _ANSWERS) == _ANSWERS}
     own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in asking.items()}
     found = {name: provenance for name, provenance in own.items() if provenance}
@@ -91,9 +90,13 @@ def provenance_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, 
 
 
 def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEvaluation:
-    """Return the answers in a results file of the harness, which belong in `folder` of an output, and its samples.
+    """Return the answers in a results file of the harness and its samples.
 
-    Of the options in the file only harmless ones are used unasked; `given` are the user's.
+    Args:
+        file: the results file.
+        folder: folder below an output folder for the new results.
+        given: settings of the user. Of the settings in the file, only harmless ones are used without the user's
+            consent.
     """
     time = time_of(file)
     assert time, "evaluation_files chose it"
@@ -139,16 +142,16 @@ def _read_task(
     return SavedTask(name, benchmarks[0], config, provenance, made_by, tuple(answers))
 
 
-# The files of one evaluation of the harness: results, and beside them a file of logged samples for each task.
-# A samples file that is missing or shortened would change every mean without a word, so all of them have to be
-# there, with as many lines as the results say.
+# The files of one evaluation of the harness: results, and a file of logged samples per task in the same folder. A
+# missing or truncated samples file would silently change every mean. So all files must exist, with as many lines as the
+# results record.
 
 RUN_AGAIN = "run the evaluation again, by `ragtasks eval` or by lm_eval with --output_path DIR --log_samples"
-"""The next step where files cannot be fixed."""
+"""The next step if files cannot be repaired."""
 
 
 def unusable(what: str, where: Path, expected: str, found: str, next_step: str = RUN_AGAIN) -> BenchmarkFileError:
-    """Return the error for results or answers that cannot be read."""
+    """Return the error for unreadable results or answers."""
     return BenchmarkFileError(what, where=str(where), expected=expected, found=found, next_step=next_step)
 
 
@@ -162,17 +165,17 @@ class LoggedSamples:
 
     path: Path
     n: int
-    """Samples that the results say were logged."""
+    """Number of samples according to the results file."""
 
 
 def time_of(file: Path) -> str | None:
-    """Return what stands in the names of the files of one evaluation; None where this is no results file."""
+    """Return the time in the names of an evaluation's files, or None if this is not a results file."""
     match = _TIME.fullmatch(file.name)
     return match["time"] if match else None
 
 
 def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, LoggedSamples]:
-    """Return harness task -> its logged samples beside the results file."""
+    """Return harness task -> its logged samples in the folder of the results file."""
     time = time_of(file)
     found = {
         task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), n_logged(file, results, task))
@@ -188,7 +191,7 @@ def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str])
 
 
 def value_at(found: Any, *keys: str) -> Any:
-    """Return what stands in nested JSON objects under some keys; None where there is nothing."""
+    """Return the value under a path of keys in nested JSON objects, or None if it is missing."""
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
@@ -202,41 +205,40 @@ def n_logged(file: Path, results: Mapping[str, Any], task: str) -> int:
     return number
 
 
-# Which settings of a results file are used where nobody asked for them: the one list, an explicit one.
-# Results come from other people, and what a file says is data. A judge that it names would be sent the user's key;
-# an encoder, a template, a retriever or a data folder that it names would be loaded or read. So a setting is taken
-# from the user's own command line or environment, unless it stands here with the reason why nobody can do harm by
-# it. The others are shown, so that the user can name them.
+# Settings of a results file that are used without the user naming them. Results come from other people, and a file is
+# data. A judge in it would receive the user's key. An encoder, a template, a retriever or a data folder in it would be
+# loaded or read. So a setting is taken from the user's own command line or environment, unless this table lists it with
+# the reason why it is harmless. Other settings are printed, so that the user can name them.
 
 HARMLESS: Mapping[str, Callable[[Any], bool]] = {
-    # The sample lies inside the package. A folder is the user's to name; else the data folder is searched.
+    # The sample is inside the package. A folder must be named by the user; otherwise the data folder is searched.
     "data": lambda value: value == "sample",
-    # What is loaded anyway where nothing is named, or nothing at all. Any other name makes transformers open a folder
-    # or ask a hub.
+    # The encoders that are loaded by default, or no encoder. For any other name, transformers would open a folder or
+    # send a request to a hub.
     "encoder": lambda value: value in (NO_ENCODER, SAMPLE_ENCODER, DEFAULT_ENCODER),
-    # Weights of this package. Judges decide only where the user names some, and do so without this.
+    # Weights of this package. Judges decide only if the user names some, and then without this setting.
     "idk": lambda value: value in ("ngrams", "encoder"),
-    # Wordings that the package has, or that lie in the user's own data folder; they are sent to the user's judges only.
+    # Wordings in the package or in the user's own data folder. They are sent to the user's judges only.
     "prompts": lambda value: value in ("ours", "official"),
-    # What the user has installed.
+    # Metrics that the user has installed.
     "metrics": lambda value: isinstance(value, list) and all(name in added_metric_names() for name in value),
 }
-"""Setting -> whether a value of it may be used unasked. Of every other setting, no value may."""
+"""Setting -> whether a value may be used without the user naming it. Values of other settings are never used."""
 
 RECORDED = ("run", "conversational", "end_of_thinking", *MODEL_KEYS)
-"""How the answers were made: scoring them again opens and uses none of it, and the new results say it as the old do."""
+"""Settings of the generation. A second scoring does not use them, and copies them into the new results."""
 
 _DEFAULTS: Mapping[str, Any] = json.loads(EvaluationConfig().model_dump_json())
 _MAX_LENGTH = 400
 
 
 def harmless(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file that are used unasked."""
+    """Return the settings of a file that are used without the user naming them."""
     return {key: saved[key] for key, allows in HARMLESS.items() if key in saved and allows(saved[key])}
 
 
 def unused(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file that would change the scoring, and are not used as nobody asked for them."""
+    """Return the settings of a file that would change the scoring, and that the user did not name."""
     kept = harmless(saved)
     return {
         key: saved[key]
@@ -246,26 +248,26 @@ def unused(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def recorded(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a file says of how its answers were made."""
+    """Return the settings in a file that describe how its answers were generated."""
     return {key: saved[key] for key in RECORDED if key in saved}
 
 
 def unused_note(settings: Mapping[str, Any]) -> str:
-    """Return one line on settings that are not used, safe to print, with what would use them."""
-    # In ASCII: what a file holds could else move the cursor, or look like another name.
+    """Return one line about unused settings and how to use them, safe to print."""
+    # In ASCII: other characters could move the cursor or imitate another name.
     text = json.dumps(dict(settings))
     excerpt = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}... ({len(text)} characters)"
     who = "judged" if "judges" in settings else "scored"
     return f"was {who} by {excerpt}, which is not used; name them with --metadata to use them"
 
 
-# What a results file says of the origin of its answers, in the types that its writer gives it.
+# Origin of the answers in a results file, with strict types.
 
 _TASK_NAME = re.compile(r"[^/\\\0\n]{1,180}")
 
 
 class _Recorded(BaseModel):
-    """A part of what is logged; what else stands there is left alone."""
+    """A part of the logged provenance. Other keys are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", hide_input_in_errors=True)
 
@@ -306,7 +308,12 @@ class _Origin(_Recorded):
 
 
 def require_origin(task: str, said: object) -> None:
-    """Refuse what a results file says of the origin of a harness task's scores, or the name of the task."""
+    """Check the recorded origin of a harness task's scores, and the name of the task.
+
+    Raises:
+        ValueError: a field is missing or has the wrong type, or the answers are not the model's own to the benchmark's
+            questions.
+    """
     if not _TASK_NAME.fullmatch(task):
         raise ValueError(f"harness task {task[:80]!r}: no name of a task, as its samples are a file of that name")
     try:
@@ -319,11 +326,11 @@ def require_origin(task: str, said: object) -> None:
         raise ValueError(f"harness task {task}: a judge picked each answer as the best of several")
 
 
-# The one reader of files of logged samples: a line at a time, and one error for all that is wrong in a file.
+# The only reader of sample files: a line at a time, and one error for all problems of a file.
 
 
 def saved_answers(logged: LoggedSamples) -> Iterator[tuple[int, ScoredAnswer, Problems]]:
-    """Yield (line number, answer, errors of the file) of each sample; the errors are raised behind the last one."""
+    """Yield (line number, answer, errors of the file) of each sample. The errors are raised after the last sample."""
     problems = Problems(logged.path, "logged samples", RUN_AGAIN)
     n_found = 0
     for number, sample in json_lines(problems, parsed_sample):

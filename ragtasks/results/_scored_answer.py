@@ -1,8 +1,8 @@
-"""One answer with its scores: what the harness logs for each task, and what everything after the scoring reads.
+"""One answer with its scores: the logged sample of a task, and the record that reports read.
 
-`LoggedSample` is the form of a line of a samples file, and `ScoredAnswer` the record. Files that others wrote, or a
-program changed, contain labels that are numbers, passages that are texts and lists that are objects: a line is checked
-once, when it is read, so that no reader after it meets them.
+`LoggedSample` is the form of a line of a samples file, and `ScoredAnswer` the record. Files by other people or programs
+may contain numeric labels, texts for passages and objects for lists. So each line is validated when it is read, and
+later readers can rely on its types.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LoggedTrajectory(TypedDict):
 
 
 class LoggedPassage(TypedDict):
-    """A passage that the model was shown."""
+    """A passage in the model's prompt."""
 
     passage_id: str
     title: str
@@ -162,7 +162,7 @@ class LoggedDoc(TypedDict):
     scoring: NotRequired[LoggedScoring]
 
 
-# Keys that are not listed are kept: a second scoring writes them again.
+# Other keys are kept: a second scoring writes them again.
 @with_config(ConfigDict(strict=True, extra="allow", hide_input_in_errors=True, use_attribute_docstrings=True))
 class LoggedSample(TypedDict):
     """One answer with its scores. Each name in `metrics` is a further key, whose value is the score."""
@@ -175,7 +175,7 @@ class LoggedSample(TypedDict):
 
 @functools.cache
 def logged_sample() -> TypeAdapter[LoggedSample]:
-    """Return the validator of a logged sample, which has its JSON schema."""
+    """Return the validator of a logged sample. It also provides the JSON schema."""
     return TypeAdapter(LoggedSample)
 
 
@@ -183,12 +183,12 @@ def parsed_sample(line: bytes) -> LoggedSample:
     """Return a line of a samples file.
 
     Raises:
-        ValueError: no JSON; or (what was expected, what was found) of JSON that is no sample.
+        ValueError: the line is not JSON. For JSON that is not a sample, the arguments are (expected, found).
     """
     try:
         return logged_sample().validate_json(line)
     except ValidationError:
-        pass  # what this parser refuses, such as half a character or NaN in a text's place, the other one may read
+        pass  # the other parser accepts some lines that this one rejects, such as a lone surrogate or NaN for a text
     try:
         return logged_sample().validate_python(parse_json(line))
     except ValidationError as error:
@@ -201,47 +201,49 @@ _UNASKED = {outcome.value for outcome in UNASKED}
 
 @dataclass(frozen=True)
 class ScoredAnswer:
-    """One answer with its scores. Fields have the names of the logged keys, wherever these are in the sample."""
+    """One answer with its scores. Fields have the names of the logged keys, wherever the sample contains them."""
 
     response: Response
     setting: str
     """`reference`, `reference_rag`, `full_rag` or `agentic`."""
     scores: Mapping[str, float | None] = field(default_factory=dict)
-    """Metric -> score, None if unscored; {} before the scoring."""
+    """Metric -> score, or None if unscored. {} before the scoring."""
     together: tuple[str, ...] = ()
     """Metrics over all responses, such as corpus BLEU, that include this response."""
     unscored: Mapping[str, str] = field(default_factory=dict)
     """Metric -> reason for a missing value."""
     idk: str | None = None
-    """Whether the response says that it does not know: `yes`, `partial`, `no`; None without a verdict."""
+    """Whether the response says that it does not know: `yes`, `partial` or `no`. None without a verdict."""
     idk_reason: str = ""
     verdicts: tuple[LoggedVerdict, ...] = ()
-    """Verdicts of each judge under each rubric, those that were not requested included."""
+    """Verdicts of each judge under each rubric, including those that were not requested."""
     repeats: tuple[LoggedJudging, ...] = ()
     """Further judgings of this response."""
     implausible: Mapping[str, str] | None = None
-    """Check -> evidence that this is no answer; None if nothing was checked, as for a baseline."""
+    """Check -> evidence that this is no answer. None if nothing was checked, as for a baseline."""
     turn_error: Mapping[str, str] | None = None
-    """Kind and reason of an error in this turn; {} if none was detected, None if the turn was not examined."""
+    """Kind and reason of an error in this turn. {} if no error was detected, None if the turn was not examined."""
     usage: Mapping[str, Any] = field(default_factory=dict)
-    """Tokens, seconds and cost of the answer; under `calls`, those of each reply of a server."""
+    """Tokens, seconds and cost of the answer. The key `calls` has those of each reply of a server."""
     relevant: frozenset[str] = frozenset()
     """Ids of the relevant passages, for a model that searches."""
     sample: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """The logged sample that the record was read from; {} in reports, which need no prompts."""
+    """The logged sample that the record was read from. {} in reports, which need no prompts."""
     moves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Recalibrated metric -> change of its value without each conversation of the anchors in turn; never logged."""
+    """Recalibrated metric -> change of its value if one conversation of the anchors is left out, for each.
+
+    Never logged.
+    """
     saved_hash: str = ""
-    """The `answer_hash` of a record that was saved without its texts, as in a baseline; never logged."""
+    """The `answer_hash` of a record without texts, such as a row of a baseline. Never logged."""
 
     @cached_property
     def task(self) -> Task:
-        """The question."""
         return self.response.task
 
     @cached_property
     def values(self) -> Mapping[str, float | None]:
-        """Metric -> value: the scores, what answer and judging used, and 1 or 0 for each kind of turn error."""
+        """Metric -> value: the scores, the usage of answer and judging, and 1 or 0 for each kind of turn error."""
         kind = self.turn_error_kind
         errors = {} if kind is None else {name: float(name == kind) for name in sorted(TURN_ERROR_NAMES)}
         judging = [call for item in self.requested for call in item.get("calls", ())]
@@ -249,7 +251,7 @@ class ScoredAnswer:
 
     @property
     def turn_error_kind(self) -> str | None:
-        """A `TurnErrorKind`; empty if no error was detected, None if the turn was not examined."""
+        """A `TurnErrorKind`. Empty if no error was detected, None if the turn was not examined."""
         return None if self.turn_error is None else self.turn_error.get("kind", "")
 
     @cached_property
@@ -259,32 +261,31 @@ class ScoredAnswer:
 
     @cached_property
     def n_found(self) -> int:
-        """Number of reference passages that the model was shown."""
+        """Number of reference passages in the model's prompt."""
         return len(self.references.intersection(passage.passage_id for passage in self.response.passages))
 
     @cached_property
     def again(self) -> tuple[Mapping[str, float | None], ...]:
-        """Metric -> value in each further judging; None if unscored."""
+        """Metric -> value in each further judging, or None if unscored."""
         return tuple(item["values"] for item in self.repeats)
 
     @property
     def requested(self) -> list[LoggedVerdict]:
-        """The verdicts that were requested."""
         return [item for item in self.verdicts if item.get("outcome") not in _UNASKED]
 
     @cached_property
     def verdict_values(self) -> Mapping[tuple[str, str], float | None]:
-        """(Rubric, judge) -> number of the verdict, 0 to 1; None if it was requested and has none."""
+        """(Rubric, judge) -> number of the verdict, 0 to 1. None for a requested verdict without a number."""
         return {(item["rubric"], item["judge"]): item["value"] for item in self.requested}
 
     @property
     def served(self) -> tuple[tuple[str, str], ...]:
-        """(Judge, model that its server named), each once; () if servers name no model."""
+        """(Judge, model that its server named), each once. () if servers name no model."""
         return tuple(sorted({(item["judge"], name) for item in self.requested if (name := item.get("served_model"))}))
 
     @property
     def spending(self) -> dict[str, list[Mapping[str, Any]]]:
-        """`model` or `judge NAME` -> usage of each reply, of all judgings."""
+        """`model` or `judge NAME` -> usage of each reply, over all judgings."""
         found: dict[str, list[Mapping[str, Any]]] = {MODEL: list(self.usage.get("calls", ()))}
         judgings = [self.verdicts, *(item.get("verdicts", ()) for item in self.repeats)]
         for item in (item for verdicts in judgings for item in verdicts):
@@ -293,13 +294,13 @@ class ScoredAnswer:
 
     @cached_property
     def answer_hash(self) -> str:
-        """Hash of the answer and its passages, by which an unchanged answer is recognised."""
+        """Hash of the answer and its passages, which identifies unchanged answers."""
         texts = [passage.text for passage in self.response.passages]
         return self.saved_hash or canonical_hash([self.response.as_given, texts])[:16]
 
     @property
     def recall_after(self) -> tuple[float, ...]:
-        """Share of the relevant passages that the model had seen after each of its calls, the first for none.
+        """Share of the relevant passages that the model had received before its first call (0) and after each call.
 
         () if no passage is relevant, or the model could not search.
         """
@@ -342,7 +343,7 @@ def saved_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
 
 
 def logged_scoring(answer: ScoredAnswer) -> LoggedScoring:
-    """Return the basis of the scores in the form that is logged."""
+    """Return the basis of the scores in its logged form."""
     found: LoggedScoring = {"idk": answer.idk, "idk_reason": answer.idk_reason, "unscored": dict(answer.unscored)}
     if answer.verdicts:
         found["verdicts"] = list(answer.verdicts)
@@ -371,11 +372,11 @@ def rewritten_sample(answer: ScoredAnswer) -> dict[str, Any]:
     return {**kept, "doc": doc, "metrics": list(values), **values}
 
 
-# What an answer took, and what judging it did. A sample holds it under `usage` of its doc, amounts by name or a
-# server's replies under `calls`, and under `calls` of each verdict; a score counts the replies that could be used.
+# Usage of an answer and of its judging. A sample contains it in `usage` of its doc: amounts by name, or a server's
+# replies in `calls`. Each verdict has its own `calls`. Scores count only the replies that were used.
 
 MODEL = "model"
-"""Who was asked for the answer, in the spending of a row."""
+"""Name for the model under evaluation in the spending of a row."""
 _AMOUNTS = ("seconds", "input_tokens", "output_tokens", "cached_tokens", "dollars")
 _DESCRIBED = {
     "seconds": "seconds until the whole answer was there",
@@ -394,19 +395,19 @@ USAGE_METRICS = tuple(
     Metric(name, text, higher_is_better=None if "cached" in name else False, bounds=COUNT)
     for name, text in _DESCRIBED.items()
 )
-"""What any answer may have taken, whatever its suite; a row has those that somebody counted."""
+"""Usage metrics of any suite. A row has those that were counted."""
 USAGE_NAMES = frozenset(_DESCRIBED)
 
 
 def joined_usage(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what several replies took that belong to one answer; an amount that one of them lacks is not known."""
+    """Return the total usage of several replies to one answer. An amount that a reply is missing is left out."""
     known = [name for name in _AMOUNTS if parts and all(name in part for part in parts)]
     calls = [call for part in parts for call in part.get("calls", ())]
     return {**{name: math.fsum(part[name] for part in parts) for name in known}, **({"calls": calls} if calls else {})}
 
 
 def _usage_values(usage: Mapping[str, Any], judging: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return metric -> amount, of what is known in full: a sum that lacks a part is none."""
+    """Return metric -> amount, for amounts that every reply has."""
     own = {name: float(usage[name]) for name in (*_DESCRIBED, "dollars") if name in usage}
     answered = _as_scores({**_sums(usage.get("calls", ())), **own})
     judged = _as_scores(_sums(judging))
@@ -432,12 +433,12 @@ def _sums(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _is_pair(value: Any) -> bool:
-    """Return whether a metric has no value of one response, but the response and its reference answers."""
+    """Return whether a value is the input of a metric over all responses: (response, reference answers)."""
     return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
 
 
 def _number(value: Any) -> float | None:
-    """Return a number; None for NaN, which the harness's JSON has as NaN and the reader as None."""
+    """Return a number, or None for NaN: JSON of the harness has NaN for a missing score, and the reader None."""
     if value is None or math.isnan(value):
         return None
     if math.isinf(value):

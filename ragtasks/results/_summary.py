@@ -1,8 +1,8 @@
-"""The means of an evaluation beside its provenance, so that a folder is listed without reading its samples.
+"""The means of an evaluation, saved with its provenance, so that a folder is listed without reading samples.
 
-A results file says for each harness task how many responses scored what, and which tasks these were. All of it adds up
-over harness tasks, so a setting of several domains needs no sample either. Results that several processes made do not
-have it: their samples are summed up in the same form.
+For each harness task, a results file contains sums and counts by metric, and a hash of the task ids. All of these add
+up over harness tasks, so a setting of several domains needs no samples either. Results of several processes do not have
+them: their samples are summed in the same form.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 from ragtasks.results._scored_answer import ScoredAnswer
 
 UNKNOWN = "-"
-"""What means a fact that the results do not hold."""
+"""Text for a fact that the results do not contain."""
 SUMMARY = "summary"
-"""The key of a harness task's summary in the provenance of its results."""
+"""Key of a harness task's summary in the provenance of its results."""
 _MODULUS = 2**256
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
-    """What some responses scored by one metric."""
+    """Scores of some responses by one metric."""
 
     total: float
     n_scored: int
@@ -34,25 +34,25 @@ class MetricSummary:
 
     @property
     def n(self) -> int:
-        """Responses that the metric was computed for."""
+        """Number of responses that the metric was computed for."""
         return self.n_scored + sum(self.unscored.values())
 
     @property
     def mean(self) -> float | None:
-        """Mean of the values; None where there is none."""
+        """Mean of the values, or None without values."""
         return self.total / self.n_scored if self.n_scored else None
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The responses of one setting, without any of them."""
+    """The responses of one setting in numbers."""
 
     setting: str
     n: int
     tasks: str
-    """Hash of their task ids, the same in any order; hashes of separate tasks add up (`together`)."""
+    """Hash of the task ids in any order. Hashes of separate tasks add up (`together`)."""
     metrics: Mapping[str, MetricSummary]
-    """Metric -> what they scored; without scores of all responses together."""
+    """Metric -> scores of the responses, without metrics over all responses together."""
 
 
 def summaries_of(rows: Iterable[ScoredAnswer]) -> dict[str, Summary]:
@@ -64,13 +64,16 @@ def summaries_of(rows: Iterable[ScoredAnswer]) -> dict[str, Summary]:
 
 
 def saved_summary(rows: Iterable[ScoredAnswer]) -> dict[str, Any]:
-    """Return what the results of one harness task say of its rows; nothing where these are not of one setting."""
+    """Return the summary of one harness task as saved in its results. {} if its rows are of several settings."""
     found = list(summaries_of(rows).values())
     return {SUMMARY: asdict(found[0])} if len(found) == 1 else {}
 
 
 def read_summary(provenance: Mapping[str, Any], n_samples: int) -> Summary | None:
-    """Return the summary in a harness task's provenance; None for none, or one of other samples than were logged."""
+    """Return the summary in a harness task's provenance.
+
+    None if it is missing or its number of samples is not `n_samples`.
+    """
     saved = provenance.get(SUMMARY)
     if saved is None or saved["n"] != n_samples:
         return None
@@ -79,7 +82,7 @@ def read_summary(provenance: Mapping[str, Any], n_samples: int) -> Summary | Non
 
 
 def together(summaries: Iterable[Summary]) -> dict[str, Summary]:
-    """Return setting -> one summary of all summaries of it."""
+    """Return setting -> the sum of its summaries."""
     by_setting: dict[str, list[Summary]] = {}
     for summary in summaries:
         by_setting.setdefault(summary.setting, []).append(summary)
@@ -114,7 +117,7 @@ def _joined_metric(parts: list[MetricSummary]) -> MetricSummary:
 
 
 def _hash(task_ids: Iterable[str]) -> str:
-    """Return one hash of task ids: the sum of theirs, so that it needs no order and parts add up."""
+    """Return one hash of task ids: the sum of their hashes, which is independent of order and additive."""
     return _added(int.from_bytes(hashlib.sha256(task_id.encode()).digest(), "big") for task_id in task_ids)
 
 

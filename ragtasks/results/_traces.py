@@ -1,9 +1,9 @@
-"""Traces of a running system as rows: what was asked, retrieved and answered, and what it took.
+"""Traces of a running system as rows: question, retrieved passages, answer, usage.
 
-A trace is one answer, a session a conversation. Spans are those of OpenInference and of OpenTelemetry's conventions for
-generative AI, and Langfuse's own attributes: as the OTLP file exporter writes them, as the SDK prints a span, as
-Phoenix exports them, or as Langfuse's interface and API give traces and observations. What is not in the spans stays
-unknown: a row without `contexts` comes from spans that name none.
+A trace becomes a row, and a session a conversation. Supported spans: OpenInference, the OpenTelemetry conventions for
+generative AI, and Langfuse's own attributes. They are read as the OTLP file exporter writes them, as the SDK prints a
+span, as Phoenix exports them, or as Langfuse's interface and API return traces and observations. A value that is
+missing in the spans stays unknown: spans without documents make a row without `contexts`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragtasks.files import Problems, json_lines, parse_json
 from ragtasks.results._own_rows import is_own_row, message_text
 
 MOST_SPANS = 1_000_000
-"""Spans of one file: they are grouped by trace in memory."""
+"""Maximum number of spans in a file, which are grouped by trace in memory."""
 MOST_VALUES = 20_000
 
 _SESSION = ("session.id", "gen_ai.conversation.id", "langfuse.session.id")
@@ -43,12 +43,12 @@ _TOKENS = {
     "cached_tokens": ("llm.token_count.prompt_details.cache_read", "gen_ai.usage.cache_read.input_tokens"),
 }
 _COST = ("llm.cost.total",)
-"""Dollars, as OpenInference has it; Langfuse's stands in the details of its cost."""
+"""Attribute with the cost in dollars, in OpenInference. Langfuse has its cost in `cost_details`."""
 _RETRIEVERS = frozenset({"retriever", "retrieval"})
 _STEPS = _RETRIEVERS | {"embedding", "embeddings", "reranker", "tool", "guardrail", "evaluator", "prompt"}
-"""Kinds of spans that are a step of an answer even if their parent is missing."""
+"""Types of spans that are a step of an answer even if their parent is missing."""
 _WHOLE = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "langfuse.")
-"""Keys whose values are JSON by themselves, and stay as they are."""
+"""Prefixes of attributes whose values are kept as they are: their JSON is not flattened."""
 _READ = (
     *("openinference.span.kind", "input.value", "output.value", "session.id", "gen_ai.", "langfuse."),
     *("llm.input_messages", "llm.output_messages", "llm.token_count.", "llm.cost.", "retrieval.documents"),
@@ -63,13 +63,13 @@ _LANGFUSE = {
     "usageDetails": "langfuse.observation.usage_details",
     "costDetails": "langfuse.observation.cost_details",
 }
-"""Key of an observation in Langfuse's JSON -> the attribute that its SDK writes."""
+"""Key of an observation in Langfuse's JSON -> the attribute that Langfuse's SDK writes."""
 _LANGFUSE_TRACE = {
     "input": "langfuse.trace.input",
     "output": "langfuse.trace.output",
     "sessionId": "langfuse.session.id",
 }
-"""The same of a trace."""
+"""Key of a trace in Langfuse's JSON -> the attribute that Langfuse's SDK writes."""
 _LONGEST_SECONDS = 1e9
 _DEEPEST = 12
 _MOST_NAMED = 3
@@ -78,17 +78,17 @@ _NEXT_STEP = "export the traces of your system's requests (docs/score-your-syste
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a file of spans holds, as rows of one's own."""
+    """Rows that were made of the spans of a file."""
 
     rows: tuple[dict[str, Any], ...]
-    """One a trace with question and answer, in order of time; the keys are those of `ROW_KEYS`."""
+    """One row per trace with a question and an answer, in order of time. The keys are those of `ROW_KEYS`."""
     notes: tuple[str, ...]
-    """What could not be read, and what was left out, a line each."""
+    """Unreadable spans and omitted traces, as one line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """What is read of a span."""
+    """The attributes of a span that are used."""
 
     trace_id: str
     span_id: str
@@ -103,7 +103,7 @@ class _Span:
 
 
 def read_traces(file: Path) -> Traces:
-    """Return the answers in a file of spans; lines and traces that hold none are counted, and nothing is made up."""
+    """Return the answers in a file of spans. Unreadable lines and traces without an answer are counted in the notes."""
     spans, problems = _Spans(), Problems(file, "traces", f"fix these lines, or {_NEXT_STEP}")
     try:
         for number, row in json_lines(problems):
@@ -124,21 +124,21 @@ def _unusable(file: Path, found: str, next_step: str) -> BenchmarkFileError:
 
 
 class _Spans:
-    """The spans of a file in any supported form, and the lines that are no span."""
+    """The spans of a file in any supported form, and the lines that are not spans."""
 
     def __init__(self) -> None:
-        self.by_trace: dict[str, dict[tuple[str, int], _Span]] = defaultdict(dict)  # a repeated line is one span
+        self.by_trace: dict[str, dict[tuple[str, int], _Span]] = defaultdict(dict)  # the key removes repeated lines
         self.bad: list[str] = []
-        """What cannot be read, with its line or row."""
+        """Unreadable spans, with their line or row."""
         self._n_spans = 0
 
     @property
     def notes(self) -> list[str]:
-        """What of the lines could not be read."""
+        """Summary of the unreadable lines."""
         return [f"{len(self.bad)} spans or lines cannot be read: {_named(self.bad)}"] if self.bad else []
 
     def read(self, place: str, row: Mapping[str, Any]) -> None:
-        """Read one line or row."""
+        """Read the spans of a line or row."""
         for item in _span_rows(row):
             self._n_spans += 1
             if self._n_spans > MOST_SPANS:
@@ -156,11 +156,11 @@ def _named(items: Sequence[str]) -> str:
     return ", ".join([*items[:_MOST_NAMED], *more])
 
 
-# Lines to spans: five forms, detected by their keys.
+# Five forms of lines, detected by their keys, to spans.
 
 
 def _span_rows(row: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the spans of a line: one, or those that an exporter wrote together."""
+    """Yield the spans of a line: a single span, or a batch that an exporter wrote."""
     if isinstance(row.get("observations"), list):
         yield from _langfuse_spans(row)
         return
@@ -177,7 +177,7 @@ def _is_observation(row: Mapping[str, Any]) -> bool:
 
 
 def _langfuse_spans(whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a trace of Langfuse as the first span, if it has input or output, and its observations."""
+    """Yield the spans of a Langfuse trace: the trace itself if it has input or output, then its observations."""
     trace_id, start, latency = str(whole.get("id")), whole.get("timestamp"), whole.get("latency")
     begin = _time(start, nanoseconds=False)
     end: dict[str, float] = {}
@@ -194,7 +194,7 @@ def _langfuse_spans(whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _langfuse_span(
     item: Mapping[str, Any], trace_id: str, of_trace: Mapping[str, Any], first: str = ""
 ) -> Mapping[str, Any]:
-    """Return an observation of Langfuse as a span; `first` is the parent of those that name none."""
+    """Return an observation of Langfuse as a span. `first` is the parent of observations without a parent."""
     values = {name: item[key] for key, name in _LANGFUSE.items() if item.get(key) is not None}
     session = {key: value for key, value in of_trace.items() if key in _SESSION}
     return {
@@ -208,7 +208,7 @@ def _langfuse_span(
 
 
 def is_span(row: Mapping[str, Any]) -> bool:
-    """Return whether a row is a span, or several that an exporter wrote together, and no row of one's own."""
+    """Return whether a row is a span or a batch of spans, and not a row of the user's own."""
     if is_own_row(row) and not (isinstance(row.get("observations"), list) or _is_observation(row)):
         return False
     try:
@@ -244,11 +244,11 @@ def _span(row: Any) -> _Span:
 
 
 def _time(value: Any, nanoseconds: bool) -> float | None:
-    """Return seconds since 1970; None where there is no time."""
+    """Return seconds since 1970, or None without a readable time."""
     if nanoseconds:
         is_number = isinstance(value, int) or (isinstance(value, str) and value.isdigit() and len(value) < 25)
         return int(value) / 1e9 if is_number else None
-    if isinstance(value, (int, float)):  # milliseconds, as data frames write times
+    if isinstance(value, (int, float)):  # data frames write milliseconds
         return value / 1e3
     try:
         return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp() if isinstance(value, str) else None
@@ -257,11 +257,11 @@ def _time(value: Any, nanoseconds: bool) -> float | None:
 
 
 def _values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that are read, nested ones under one key with dots; those of events count too."""
+    """Return the attributes of a span and its events that are used. Nested keys are joined with dots."""
     found: dict[str, Any] = {}
     for place in (row, *_objects(row.get("events"))):
         given = place.get("attributes")
-        if isinstance(given, list):  # of OTLP: [{"key": ..., "value": {"stringValue": ...}}]
+        if isinstance(given, list):  # OTLP: [{"key": ..., "value": {"stringValue": ...}}]
             given = {str(item.get("key")): _of_otlp(item.get("value")) for item in _objects(given)}
         if isinstance(given, Mapping):
             _add(found, "", given)
@@ -271,7 +271,7 @@ def _values(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_otlp(value: Any, depth: int = 0) -> Any:
-    """Return the plain value of OTLP's JSON for a value of any type."""
+    """Return the plain value of a typed value in OTLP's JSON."""
     if not isinstance(value, Mapping) or depth > _DEEPEST:
         return None
     if "arrayValue" in value or "kvlistValue" in value:
@@ -286,7 +286,7 @@ def _of_otlp(value: Any, depth: int = 0) -> Any:
 
 
 def _add(found: dict[str, Any], prefix: str, value: Any, depth: int = 0) -> None:
-    """Add a value, or all that are in it, under keys with dots."""
+    """Add a value under its key, and nested values under keys with dots."""
     is_whole = prefix.startswith(_WHOLE)
     nested = {} if is_whole else _inner(value)
     if nested and depth <= _DEEPEST:
@@ -304,7 +304,7 @@ def _inner(value: Any) -> Mapping[Any, Any]:
     return dict(enumerate(value)) if isinstance(value, list) else {}
 
 
-# Spans of a trace to a row.
+# Spans of a trace to rows.
 
 
 _NOTES = {
@@ -318,7 +318,7 @@ _NOTES = {
     "roots": "further first spans with a question are no rows",
 }
 _Left = Mapping[str, Counter[str]]
-"""Key of `_NOTES` -> how often it holds in each trace."""
+"""Key of `_NOTES` -> occurrences in each trace."""
 
 
 def _made(by_trace: Mapping[str, Mapping[Any, _Span]]) -> Traces:
@@ -336,7 +336,7 @@ def _begin(span: _Span) -> float:
 
 
 def _rows(spans: Sequence[_Span], left: _Left) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a trace: one for each first span with a question, else one for the whole trace."""
+    """Yield the rows of a trace: one per root span with a question, or one for the complete trace."""
     trace_id = spans[0].trace_id
     left["ids"][trace_id] += len(spans) - len({span.span_id for span in spans})
     first_of: dict[int, int] = {}
@@ -348,7 +348,7 @@ def _rows(spans: Sequence[_Span], left: _Left) -> Iterator[dict[str, Any]]:
     calls = [place for place in trees if spans[place].kind not in _STEPS]
     asked = [place for place in calls if (_text(spans[place], (), *_QUESTION)[0] or "").strip()]
     whole = [place for place in asked if spans[place].kind not in _MODELS]
-    # A span whose parent is missing belongs to the answer of a span that has none.
+    # Spans whose parent is missing belong to the answer of a root span, if a root span has a question.
     chosen = [place for place in whole if not spans[place].parent_id] or whole or [min(trees)]
     left["roots"][trace_id] += max(0, len(asked) - len(chosen))
     for number, place in enumerate(chosen, start=1):
@@ -357,10 +357,10 @@ def _rows(spans: Sequence[_Span], left: _Left) -> Iterator[dict[str, Any]]:
 
 
 def _row(root: _Span, spans: Sequence[_Span], left: _Left) -> dict[str, Any] | None:
-    """Return the row of a first span; None where it has no question or no answer, which is noted."""
+    """Return the row of a root span, or None without a question or an answer. The missing part is counted."""
     retrievers = _outermost(spans, _RETRIEVERS)
     n_empty = sum(map(_found_nothing, retrievers))
-    is_nested = len(retrievers) < sum(span.kind in _RETRIEVERS for span in spans)  # inner ones may have the documents
+    is_nested = len(retrievers) < sum(span.kind in _RETRIEVERS for span in spans)  # inner ones may have them
     left["results"][root.trace_id] += 0 if is_nested else n_empty
     models = _outermost(spans, _MODELS)
     question, question_of_model = _text(root, models[-1:], *_QUESTION)
@@ -389,7 +389,7 @@ def _row(root: _Span, spans: Sequence[_Span], left: _Left) -> dict[str, Any] | N
 def _text(
     root: _Span, models: Sequence[_Span], keys: Sequence[str], inner: Sequence[str], roles: frozenset[str]
 ) -> tuple[str | None, bool]:
-    """Return what was said, by the root or else by the last call of a model, and whether only the latter says it."""
+    """Return (text, whether it comes from a model call), of the root span or else of the last model call."""
     for span in (root, *models):
         is_model = span.kind in _MODELS
         from_values = [_text_in(span.values.get(key), inner, roles) for key in keys]
@@ -401,7 +401,7 @@ def _text(
 
 
 def _text_in(value: Any, keys: Sequence[str], roles: frozenset[str], depth: int = 0) -> str | None:
-    """Return the text of an input or output: itself, or that in JSON under one of the keys or by a role."""
+    """Return the text of an input or output: the value itself, or the text under a key or role in its JSON."""
     if isinstance(value, str) and value.lstrip()[:1] in {"{", "["} and depth < 3:
         try:
             return _text_in(parse_json(value.encode()), keys, roles, depth + 1)
@@ -420,14 +420,17 @@ def _text_in(value: Any, keys: Sequence[str], roles: frozenset[str], depth: int 
 
 
 def _only_text(value: Mapping[str, Any], keys: Sequence[str], roles: frozenset[str], depth: int) -> str | None:
-    """Return the text that is under such keys inside of objects, as of a pipeline's parts; None where these differ."""
+    """Return the text in the members of an object, such as the parts of a pipeline, or None if their texts differ."""
     parts = [item for item in value.values() if isinstance(item, Mapping)]
     texts = {text for item in parts if (text := _text_in(item, keys, roles, depth + 1)) is not None}
     return texts.pop() if len(texts) == 1 else None
 
 
 def _last(messages: Sequence[Any], roles: frozenset[str]) -> str | None:
-    """Return the text of the last message of some roles; an assistant's message before a user's last is no answer."""
+    """Return the text of the last message with one of the roles.
+
+    An assistant message before a user message is no answer.
+    """
     for message in map(_unwrapped, reversed(messages)):
         parts, name = message.get("parts"), message.get("id")
         kind = message.get("role") or (name[-1] if name and isinstance(name, list) else message.get("type"))
@@ -442,7 +445,7 @@ def _last(messages: Sequence[Any], roles: frozenset[str]) -> str | None:
 
 
 def _unwrapped(message: Any) -> Mapping[str, Any]:
-    """Return a message as one object: LangChain's serialised forms, pairs of role and text, choices of a reply."""
+    """Return a message as an object, from LangChain's serialized forms, (role, text) pairs or choices of a reply."""
     if isinstance(message, list) and len(message) == 2:
         return {"role": message[0], "content": message[1]}
     found = message if isinstance(message, Mapping) else {}
@@ -452,7 +455,6 @@ def _unwrapped(message: Any) -> Mapping[str, Any]:
 
 
 def _messages(span: _Span, side: str) -> list[dict[str, Any]]:
-    """Return the messages of OpenInference's numbered attributes."""
     found: dict[int, dict[str, Any]] = defaultdict(dict)
     for key, value in span.values.items():
         if (match := _MESSAGE.fullmatch(key)) and match[1] == side:
@@ -462,7 +464,7 @@ def _messages(span: _Span, side: str) -> list[dict[str, Any]]:
 
 
 def _contexts(trace_id: str, spans: Iterable[_Span], bare: Counter[str]) -> list[dict[str, Any]] | None:
-    """Return what the answer rests on: what the last reranker left, else all that was retrieved; None where unsaid."""
+    """Return the passages of the answer: those of the last reranker, or else all retrieved ones. None if unknown."""
     by_kind: dict[str, list[list[dict[str, Any]]]] = {"retrieval.documents": [], "reranker.output_documents": []}
     for span in spans:
         for name, documents in _documents(span).items():
@@ -481,7 +483,7 @@ def _contexts(trace_id: str, spans: Iterable[_Span], bare: Counter[str]) -> list
 
 
 def _searches(retrievers: Sequence[_Span]) -> list[dict[str, Any]] | None:
-    """Return query and passages of each search, in order; None where a span does not say its query or its finds."""
+    """Return query and passages of each search, in order. None if a span has no query or no documents with text."""
     found = []
     for span in retrievers:
         queries = (_text_in(span.values.get(key), _QUESTION_KEYS, _USER) for key in _QUERY)
@@ -494,7 +496,7 @@ def _searches(retrievers: Sequence[_Span]) -> list[dict[str, Any]] | None:
 
 
 def _found_nothing(span: _Span) -> bool:
-    """Return whether a retriever's span has a query, and neither documents nor an output."""
+    """Return whether a retriever span has a query, and neither documents nor an output."""
     has_any = any(key in _OUTPUT or "retrieval.documents" in key for key in span.values)
     return span.kind in _RETRIEVERS and not has_any and any(span.values.get(key) for key in _QUERY)
 
@@ -504,7 +506,7 @@ def _has_text(document: Mapping[str, Any]) -> bool:
 
 
 def _documents(span: _Span) -> dict[str, list[dict[str, Any]]]:
-    """Return key -> documents of a span, in their order."""
+    """Return attribute -> documents of a span, in their order."""
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for key, value in span.values.items():
         if match := _DOCUMENT.fullmatch(key):
@@ -523,7 +525,7 @@ def _documents(span: _Span) -> dict[str, list[dict[str, Any]]]:
 
 
 def _listed(value: Any) -> list[dict[str, Any]] | None:
-    """Return the documents of a list, or of its JSON; texts are documents too. None where there is no list."""
+    """Return the documents of a list or its JSON, whose members may be texts. None if it is not a list."""
     try:
         items = parse_json(value.encode()) if isinstance(value, str) else value
     except ValueError:
@@ -541,7 +543,7 @@ def _document(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _outermost(spans: Sequence[_Span], kinds: frozenset[str]) -> list[_Span]:
-    """Return the calls of some kinds that lie in no other: two instrumentations may have written the same call."""
+    """Return the outermost spans of some types. Two instrumentations may log the same call, one inside the other."""
     is_inside: dict[int, bool] = {}
     for place, parent in _parents(spans).items():
         is_inside[place] = parent is not None and (is_inside[parent] or spans[parent].kind in kinds)
@@ -549,7 +551,7 @@ def _outermost(spans: Sequence[_Span], kinds: frozenset[str]) -> list[_Span]:
 
 
 def _parents(spans: Sequence[_Span]) -> dict[int, int | None]:
-    """Return the index of each span's parent, parents first; None without a parent, and for the first of a circle."""
+    """Return span index -> parent index, parents first. None without a parent, and for the first span of a cycle."""
     index = {span.span_id: place for place, span in reversed([*enumerate(spans)])}
     found: dict[int, int | None] = {}
     for place in range(len(spans)):
@@ -566,25 +568,25 @@ def _parents(spans: Sequence[_Span]) -> dict[int, int | None]:
 
 
 def _seconds(name: str, spans: Sequence[_Span]) -> dict[str, float]:
-    """Return how long spans took together; nothing where one of them does not say it."""
+    """Return the total duration of the spans in seconds, or {} if a start or end is missing."""
     lengths = [-1.0 if span.start is None or span.end is None else span.end - span.start for span in spans]
     return {name: round(math.fsum(lengths), 6)} if lengths and min(lengths) >= 0 else {}
 
 
 def _tokens(models: Sequence[_Span]) -> dict[str, int]:
-    """Return the tokens of all calls together; nothing where one of them does not say its own."""
+    """Return the total tokens of the model calls. A total is left out if a call has no count."""
     found = {}
     for name, keys in _TOKENS.items():
         amounts = [_amount(span, "usage", name.removesuffix("_tokens"), keys) for span in models]
         if amounts and None not in amounts:
             found[name] = sum(int(amount) for amount in amounts if amount is not None)
-    if found.get("cached_tokens", 0) > found.get("input_tokens", 0):  # some leave cached ones out of the prompt's
+    if found.get("cached_tokens", 0) > found.get("input_tokens", 0):  # some servers leave cached tokens out
         del found["cached_tokens"]
     return found
 
 
 def _cost(models: Sequence[_Span]) -> dict[str, Any]:
-    """Return what all calls cost together; nothing where one of them does not say it."""
+    """Return the total cost of the model calls, or {} if a call has no cost."""
     amounts = [_amount(span, "cost", "total", _COST) for span in models]
     if not amounts or None in amounts:
         return {}
@@ -592,7 +594,7 @@ def _cost(models: Sequence[_Span]) -> dict[str, Any]:
 
 
 def _amount(span: _Span, what: str, name: str, keys: Sequence[str]) -> float | None:
-    """Return an amount under one of the keys, else in Langfuse's details of usage or cost."""
+    """Return an amount under one of the keys, or else in Langfuse's details of usage or cost."""
     given = span.values.get(f"langfuse.observation.{what}_details")
     try:
         details = parse_json(given.encode()) if isinstance(given, str) else given
