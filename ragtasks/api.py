@@ -375,7 +375,7 @@ def score_rows(
     found = _read_rows(rows, named_keys(keys))
     config = config_from_options(dict(judges=judges, encoder=encoder, **options))
     config = config.model_copy(update={"run": CONTEXTS_OF_FILE})
-    return _without_failures(Results((_scored(found.benchmark, found.contexts, found.given, config, name),)))
+    return _without_failures(Results((_scored(found.benchmark, found.contexts, found.answers, config, name),)))
 
 
 def _scored(
@@ -420,11 +420,11 @@ def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
         raise ConfigurationError(f"rows: expected records or a data frame, found {type(rows).__name__}")
     records = list(_records(rows))
     found = own_rows(enumerate(records, start=1), note, keys)
-    if not problems and not found.given:
+    if not problems and not found.answers:
         problems.append("none")
     if problems:
         first = next((row for row in records if isinstance(row, Mapping)), {})
-        step = "" if found.given else keys_step(ROW_KEYS.with_keys(keys), first, 'score_rows(rows, keys="{}")')
+        step = "" if found.answers else keys_step(ROW_KEYS.with_keys(keys), first, 'score_rows(rows, keys="{}")')
         raise ConfigurationError(
             "rows",
             where="of your own",

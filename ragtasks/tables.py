@@ -137,11 +137,11 @@ class Slice(Generic[Record]):
     """Such as `domain`."""
     value: str
     """Such as `fiqa`, or empty for all records."""
-    holds: Callable[[Record], bool]
+    contains: Callable[[Record], bool]
 
     def of(self, records: Iterable[Record]) -> list[Record]:
         """Return the records in the slice, in their order."""
-        return [record for record in records if self.holds(record)]
+        return [record for record in records if self.contains(record)]
 
 
 def grouped(records: Iterable[Record], key_of: Callable[[Record], _Key]) -> dict[_Key, list[Record]]:
@@ -180,8 +180,8 @@ def _slice(dimension: str, label: object, labels_of: Callable[[Record], Sequence
 
 # Text of cells.
 
-_MANY = 1000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of a cell that a spreadsheet may compute
+_NO_DECIMALS_FROM = 1000
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of a cell that a spreadsheet may compute
 
 
 def fixed(value: float, digits: int = 3, *, signed: bool = False) -> str:
@@ -189,7 +189,7 @@ def fixed(value: float, digits: int = 3, *, signed: bool = False) -> str:
 
     Numbers from 1,000 have no decimals.
     """
-    digits = 0 if abs(value) >= _MANY else digits
+    digits = 0 if abs(value) >= _NO_DECIMALS_FROM else digits
     text = f"{value:{'+' if signed else ''}.{digits}f}"
     return text if float(text) else text.lstrip("+-")
 
@@ -231,9 +231,11 @@ def markdown_text(text: str) -> str:
     return _ACTIVE.sub(_inactive, plain(text).strip())
 
 
-def _inactive(found: re.Match[str]) -> str:
-    sign = found[0]
-    return _NO_MENTION if sign == "@" else f"&#{ord(sign)};" if sign in "&<" else "".join(f"\\{one}" for one in sign)
+def _inactive(match: re.Match[str]) -> str:
+    sign = match[0]
+    return (
+        _NO_MENTION if sign == "@" else f"&#{ord(sign)};" if sign in "&<" else "".join(f"\\{letter}" for letter in sign)
+    )
 
 
 def cell_text(cell: Cell) -> str:
@@ -258,17 +260,17 @@ def markdown_table(
 ) -> list[str]:
     """Return the lines of a Markdown table: cells on one line, bars escaped, columns padded to their widest cell."""
     lines: list[Sequence[Cell]] = [columns, *rows]
-    flush = right or [not all(isinstance(row[place], str) for row in lines) for place in range(len(columns))]
+    flush = right or [not all(isinstance(row[index], str) for row in lines) for index in range(len(columns))]
     texts = [[_BAR.sub(r"\1\1\\|", markdown_text(cell_text(cell))) for cell in row] for row in lines]
     widths = [max(map(len, column)) if is_padded else 0 for column in zip(*texts, strict=True)]
     rules = ["-" * (width + 1) + (":" if is_right else "-") for width, is_right in zip(widths, flush, strict=True)]
     rule = "|" + "|".join(rules if is_padded else [" --- "] * len(widths)) + "|"
-    places = [str.rjust if is_right else str.ljust for is_right in flush]
-    heads, *others = [
-        "| " + " | ".join(place(text, width) for place, text, width in zip(places, row, widths, strict=True)) + " |"
+    pads = [str.rjust if is_right else str.ljust for is_right in flush]
+    head, *body = [
+        "| " + " | ".join(pad(text, width) for pad, text, width in zip(pads, row, widths, strict=True)) + " |"
         for row in texts
     ]
-    return [heads, rule, *others]
+    return [head, rule, *body]
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
@@ -284,7 +286,7 @@ def csv_text(text: str) -> str:
 
     A lone dash, which means unknown, is not a formula.
     """
-    return f"'{text}" if text.startswith(_FORMULA) and text != "-" else text
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) and text != "-" else text
 
 
 # Sections of tables: Markdown to read, CSV to compute with, and LaTeX to print.
@@ -311,13 +313,13 @@ class Format(str, Enum):
     JSON = "json"
 
 
-def render(sections: Sequence[Section], how: Format) -> str:
+def render(sections: Sequence[Section], form: Format) -> str:
     """Return a report as text. A conclusion comes first in its section."""
-    if how is Format.MARKDOWN:
+    if form is Format.MARKDOWN:
         return "\n".join(line for section in sections for line in _markdown_section(section))
-    if how is Format.CSV:
+    if form is Format.CSV:
         return _csv(sections)
-    if how is Format.LATEX:
+    if form is Format.LATEX:
         tables = [(section, table) for section in sections for table in section.all_tables if table.rows]
         return "\n\n".join(_tabular(section, table) for section, table in tables)
     return json_text([_json_section(section) for section in sections])
@@ -332,33 +334,33 @@ def html_of(sections: Sequence[Section]) -> str:
 
     def html_table(table: Table) -> Markup:
         heads = Markup("<thead><tr>{}</tr></thead>").format(block("th", *table.columns))
-        lines = [
-            block("tr", Markup("").join(Markup("<td>{}</td>").format(cell_text(one)) for one in row))
+        body = [
+            block("tr", Markup("").join(Markup("<td>{}</td>").format(cell_text(cell)) for cell in row))
             for row in table.rows
         ]
         legend = Markup("<ul>{}</ul>").format(block("li", *table.legend)) if table.legend else ""
-        rows = Markup("<table>{}<tbody>{}</tbody></table>").format(heads, Markup("").join(lines))
+        rows = Markup("<table>{}<tbody>{}</tbody></table>").format(heads, Markup("").join(body))
         return block("h4", table.title) + block("p", table.note) + rows + legend
 
-    pieces = []
+    blocks = []
     for section in sections:
-        pieces += [block("h3", section.title), block("p", section.sentence)]
-        pieces += [html_table(table) for table in section.all_tables]
-        pieces.append(block("p", heading("", section.provenance)))
-    return str(Markup("").join(pieces))
+        blocks += [block("h3", section.title), block("p", section.sentence)]
+        blocks += [html_table(table) for table in section.all_tables]
+        blocks.append(block("p", heading("", section.provenance)))
+    return str(Markup("").join(blocks))
 
 
 def coded(text: str) -> Markup:
     """Return a text of Markdown as HTML: escaped, with the parts between backticks as code."""
     from markupsafe import Markup
 
-    pieces = (Markup("<code>{}</code>" if is_code else "{}").format(piece) for piece, is_code in _code_pieces(text))
-    return Markup("").join(pieces)
+    parts = (Markup("<code>{}</code>" if is_code else "{}").format(part) for part, is_code in _code_parts(text))
+    return Markup("").join(parts)
 
 
-def _code_pieces(text: str) -> list[tuple[str, bool]]:
+def _code_parts(text: str) -> list[tuple[str, bool]]:
     """Return the parts of a text in order, each with whether it is code between backticks."""
-    return [(piece, bool(place % 2)) for place, piece in enumerate(_CODE.split(text)) if piece]
+    return [(part, bool(index % 2)) for index, part in enumerate(_CODE.split(text)) if part]
 
 
 def _markdown_section(section: Section) -> Iterator[str]:
@@ -376,18 +378,18 @@ def _markdown_section(section: Section) -> Iterator[str]:
         yield from _markdown_table(table)
 
 
-_WIDEST = 100  # characters
+_MAX_WIDTH = 100  # characters
 
 
 def _narrow_table(table: Table) -> Table:
     """Return a table without intervals except that of its first score, if it would be wider than a screen."""
-    if not table.rows or len(markdown_table(table.columns, table.rows)[0]) <= _WIDEST:
+    if not table.rows or len(markdown_table(table.columns, table.rows)[0]) <= _MAX_WIDTH:
         return table
-    first = next((place for place, cell in enumerate(table.rows[0]) if isinstance(cell, Value)), None)
+    first = next((index for index, cell in enumerate(table.rows[0]) if isinstance(cell, Value)), None)
     rows = (
         tuple(
-            replace(cell, low=None, high=None) if isinstance(cell, Value) and place != first else cell
-            for place, cell in enumerate(row)
+            replace(cell, low=None, high=None) if isinstance(cell, Value) and index != first else cell
+            for index, cell in enumerate(row)
         )
         for row in table.rows
     )
@@ -431,9 +433,9 @@ def _caption(table: Table) -> str:
 def _tabular(section: Section, table: Table) -> str:
     """Return a `tabular` for the package booktabs, with the title and note of the table as its caption."""
     title, provenance = _latex_text(f"{section.title}. {table.title}"), _latex_text(heading("", section.provenance))
-    pieces = ((_latex_text(piece), is_code) for piece, is_code in _code_pieces(_caption(table)))
-    note = "".join(f"\\texttt{{{piece}}}" if is_code else piece for piece, is_code in pieces)
-    caption = ". ".join(part.rstrip(".") for part in (title, note, provenance) if part)
+    parts = ((_latex_text(text), is_code) for text, is_code in _code_parts(_caption(table)))
+    note = "".join(f"\\texttt{{{text}}}" if is_code else text for text, is_code in parts)
+    caption = ". ".join(sentence.rstrip(".") for sentence in (title, note, provenance) if sentence)
     heads, *lines = [
         " & ".join(_latex_text(cell_text(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
     ]
@@ -453,7 +455,7 @@ def _latex_text(text: str) -> str:
 def json_text(value: object) -> str:
     """Return a value as indented JSON, without commands to a terminal or a runner."""
     text = json.dumps(value, ensure_ascii=False, indent=1)
-    return _UNSAFE_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1].replace("#", "\\u0023"), text)
+    return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1].replace("#", "\\u0023"), text)
 
 
 def _json_section(section: Section) -> dict[str, object]:

@@ -110,7 +110,7 @@ def rouge_of_rows(tmp_path: Path, *rows: tuple[str, str, str]) -> list[float]:
     keys = ("question", "answer", "reference")
     file.write_text("".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows))
     own = read_own_rows(file)
-    return [rouge_l(own.given[task.task_id].text, task.target, task.language) for task in own.benchmark.tasks]
+    return [rouge_l(own.answers[task.task_id].text, task.target, task.language) for task in own.benchmark.tasks]
 
 
 LONG = ("Which of the rooms are open when it rains?", "The hall and the shop are open.", "The hall is open.")

@@ -275,9 +275,9 @@ def _is_saved(path: Path) -> bool:
 def is_of_own_rows(file: Path, benchmark: str | None, keys: Mapping[str, str] = MappingProxyType({})) -> bool:
     """Return whether a file answers questions of its own, where a benchmark is named or not."""
     from ragtasks.benchmarks import ROWS
-    from ragtasks.results import holds_own_rows
+    from ragtasks.results import contains_own_rows
 
-    return benchmark == ROWS or (benchmark is None and file.is_file() and holds_own_rows(file, keys))
+    return benchmark == ROWS or (benchmark is None and file.is_file() and contains_own_rows(file, keys))
 
 
 def input_of_file(

@@ -276,8 +276,8 @@ def _rows_pass(file: Path) -> bool:
     rows = read_own_rows(file)
     if rows.unread_note:
         echo(rows.unread_note)
-    n_contexts = sum(answer.passages is not None for answer in rows.given.values())
-    echo(f"{file}: no error", f"{len(rows.given)} rows of your own, {n_contexts} with contexts")
+    n_contexts = sum(answer.passages is not None for answer in rows.answers.values())
+    echo(f"{file}: no error", f"{len(rows.answers)} rows of your own, {n_contexts} with contexts")
     echo(f"next: {shlex.join(['ragtasks', 'score', str(file)])}")
     return True
 

@@ -12,9 +12,9 @@ from ragtasks.reports.tables import METRICS, by_setting, column_of, doubts_and_r
 from ragtasks.results import (
     Evaluation,
     comparable_evaluations,
+    early_stop_text,
     request_differences,
     scored_on,
-    stopped_judging,
 )
 from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.suites import suite_named
@@ -126,7 +126,7 @@ def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str)
     for (setting, model), rows in by_setting(evaluations):
         group, name = (setting, model) if by == MODEL else (model, setting)
         n_tasks = missing_from(rows, of_model[model].n_tasks.get(setting))
-        stopped = stopped_judging(of_model[model].provenance.values())
+        stopped = early_stop_text(of_model[model].provenance.values())
         given = {name for row in rows for name in row.values}
         names = [item.name for item in suite if item.aggregate is None and item.name in given]
         usual = [name for name in PAPER_METRICS if name in names] or names[:1]

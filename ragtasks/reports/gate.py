@@ -45,11 +45,11 @@ from ragtasks.results import (
     files_of,
     mapped_rows,
     merge_evaluations,
+    not_anchored_reason,
     provenance_of,
     read_evaluations,
     summaries_of,
     value_at,
-    why_not_anchored,
 )
 from ragtasks.statistics import (
     MIN_CLUSTERS,
@@ -297,7 +297,7 @@ class _Test:
 def _places(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
     """Yield every test, in the order of settings, slices and margins."""
     sides = (baseline,) if candidate is baseline else (baseline, candidate)
-    anchored = {name for name in baseline.judges if not why_not_anchored([side.anchors.get(name) for side in sides])}
+    anchored = {name for name in baseline.judges if not not_anchored_reason([side.anchors.get(name) for side in sides])}
     is_anchored = baseline.judges <= set(config.anchored_judges) | anchored
     for setting, rows in baseline.rows.items():
         others = {row.task.task_id: row for row in candidate.rows[setting]}
@@ -561,7 +561,7 @@ def _mismatches(candidate: GatedSystem, baseline: GatedSystem, config: GateConfi
     is_judged = any(baseline.is_judged(metric) for name, metric in baseline.metrics.items() if name in config.margins)
     decides_too = is_judged and baseline.judges <= set(config.anchored_judges)
     for name in sorted(baseline.judges & candidate.judges & baseline.anchors.keys() & candidate.anchors.keys()):
-        why = why_not_anchored([baseline.anchors[name], candidate.anchors[name]])
+        why = not_anchored_reason([baseline.anchors[name], candidate.anchors[name]])
         if why.startswith(DRIFT):
             (problems if decides_too else notes).append(f"judge {name}: {why}")
     if not problems:

@@ -28,14 +28,14 @@ from ragtasks.results._saved import (
     n_logged,
     provenance_of_answers,
     saved_answers,
-    unusable,
+    unusable_error,
     value_at,
 )
 from ragtasks.results._scored_answer import USAGE_METRICS, ScoredAnswer
-from ragtasks.results._summary import Summary, read_summary, summaries_of, together
+from ragtasks.results._summary import Summary, merged_summaries, read_summary, summaries_of
 from ragtasks.suites import suite_named, without_agentic
 
-_APART = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
+_DISTINCTION = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class Evaluation:
 
         Tasks that were scored together record the same replies, which count once.
         """
-        found: dict[str, list[Mapping[str, Any]]] = {}
+        spending: dict[str, list[Mapping[str, Any]]] = {}
         for provenance in self.provenance.values():
-            for part in (value_at(provenance, "spending"), value_at(provenance, "scoring", "spending")):
-                for who, calls in part.items() if isinstance(part, Mapping) else ():
-                    new = [call for call in calls if isinstance(call, Mapping) and call not in found.get(who, ())]
-                    found.setdefault(str(who), []).extend(new)
-        return found
+            for saved in (value_at(provenance, "spending"), value_at(provenance, "scoring", "spending")):
+                for name, calls in saved.items() if isinstance(saved, Mapping) else ():
+                    new = [call for call in calls if isinstance(call, Mapping) and call not in spending.get(name, ())]
+                    spending.setdefault(str(name), []).extend(new)
+        return spending
 
     @property
     def revision(self) -> str:
@@ -99,17 +99,17 @@ class Evaluation:
 
     def tasks_in(self, setting: str) -> list[str]:
         """Return the harness tasks of a setting, or all of them if none declares the setting."""
-        offered = {task: provenance.get("setting_tasks", {}) for task, provenance in self.provenance.items()}
-        return [task for task, settings in offered.items() if setting in settings] or list(offered)
+        declared = {task: provenance.get("setting_tasks", {}) for task, provenance in self.provenance.items()}
+        return [task for task, settings in declared.items() if setting in settings] or list(declared)
 
     @property
     def n_tasks(self) -> dict[str, int]:
         """Setting -> number of tasks in the benchmark, answered or not. Settings of unknown size are left out."""
-        parts: dict[str, dict[str, int]] = {}
+        counts_of: dict[str, dict[str, int]] = {}
         for provenance in self.provenance.values():
             for setting, counts in provenance.get("setting_tasks", {}).items():
-                parts.setdefault(setting, {}).update(counts)
-        return {setting: sum(counts.values()) for setting, counts in parts.items()}
+                counts_of.setdefault(setting, {}).update(counts)
+        return {setting: sum(counts.values()) for setting, counts in counts_of.items()}
 
 
 def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] | None = None) -> list[Evaluation]:
@@ -129,27 +129,27 @@ def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] |
     folders = [(path if path.is_dir() else path.parent).absolute() for path in paths]
     folder = os.path.commonpath(folders) if folders else ""
     named = {path.resolve() for path in paths if path.is_file()}
-    found: list[Evaluation] = []
+    evaluations: list[Evaluation] = []
     errors: list[BenchmarkFileError] = []
-    known: _Known = {}
-    for real, file in files.items():
+    shared: _SharedObjects = {}
+    for real_path, file in files.items():
         try:
-            with _without_collector():
-                found += _evaluations(file, Path(os.path.relpath(file, folder)), known)
+            with _paused_collector():
+                evaluations += _evaluations(file, Path(os.path.relpath(file, folder)), shared)
         except BenchmarkFileError as error:
-            if left_out is None or real in named:
+            if left_out is None or real_path in named:
                 raise
             errors.append(error)
-    if errors and not found:
+    if errors and not evaluations:
         raise errors[0]
-    for problem in errors:
+    for unreadable in errors:
         if left_out is not None:
-            left_out(" ".join(str(problem).split()))
-    return found
+            left_out(" ".join(str(unreadable).split()))
+    return evaluations
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def _paused_collector() -> Iterator[None]:
     """Pause the garbage collector.
 
     Records have no reference cycles, and scanning them takes a third of the reading time.
@@ -174,22 +174,24 @@ def read_summaries(file: Path) -> list[tuple[Evaluation, dict[str, Summary]]]:
 
     The summaries are read from the results file. Results of several processes have none, so their samples are read.
     """
-    found = _evaluations(file, Path(file.name))
+    evaluations = _evaluations(file, Path(file.name))
     results = parse_json(file.read_bytes())
-    saved = [_saved_summaries(evaluation, results) for evaluation in found]
+    saved = [_saved_summaries(evaluation, results) for evaluation in evaluations]
     if all(saved):
-        return [(evaluation, together(summaries)) for evaluation, summaries in zip(found, saved, strict=True)]
+        return [
+            (evaluation, merged_summaries(summaries)) for evaluation, summaries in zip(evaluations, saved, strict=True)
+        ]
     return [(evaluation, summaries_of(evaluation.rows)) for evaluation in read_evaluations([file])]
 
 
 def _saved_summaries(evaluation: Evaluation, results: Mapping[str, Any]) -> list[Summary]:
     """Return the summaries of all harness tasks, or [] if a task has none."""
-    found = [
+    summaries = [
         read_summary(provenance, n_logged(evaluation.source, results, task))
         for task, provenance in evaluation.provenance.items()
     ]
-    known = [summary for summary in found if summary is not None]
-    return known if len(known) == len(found) else []
+    saved = [summary for summary in summaries if summary is not None]
+    return saved if len(saved) == len(summaries) else []
 
 
 def _results_files(path: Path) -> list[Path]:
@@ -210,70 +212,74 @@ def _results_files(path: Path) -> list[Path]:
 
 
 _SCORE_AGAIN = "score the answers again: `ragtasks score RESULTS --output FOLDER`"
-_KINDS = f"turn errors of the kinds {', '.join(sorted(TURN_ERROR_NAMES))}"
-_ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
+_KNOWN_ERRORS = f"turn errors of the kinds {', '.join(sorted(TURN_ERROR_NAMES))}"
+_EACH_ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
 
 
-_Known = dict[Task | Passage, Any]
+_SharedObjects = dict[Task | Passage, Any]
 """Tasks and passages read so far. Settings and models share most of them, so each is kept in memory once."""
 
 
-def _scored_answers(samples: Iterable[LoggedSamples], known: _Known) -> Iterator[ScoredAnswer]:
+def _scored_answers(samples: Iterable[LoggedSamples], shared: _SharedObjects) -> Iterator[ScoredAnswer]:
     """Yield the samples of one evaluation.
 
     A repeated task in a setting is an error: its answers would share one mean.
     """
-    places: dict[tuple[str, str], tuple[Path, int]] = {}
+    first_of: dict[tuple[str, str], tuple[Path, int]] = {}
     for logged in samples:
-        for number, found, problems in saved_answers(logged):
-            answer = _sharing_texts(found, known)
-            place = (logged.path, number)
-            first = places.setdefault((answer.setting, answer.task.task_id), place)
-            if first != place:
-                problems.add(number, _ONCE, f"one that line {first[1]} of {first[0].name} has", answer.task.task_id)
+        for number, logged_answer, problems in saved_answers(logged):
+            answer = _with_shared_texts(logged_answer, shared)
+            location = (logged.path, number)
+            first = first_of.setdefault((answer.setting, answer.task.task_id), location)
+            if first != location:
+                problems.add(
+                    number, _EACH_ONCE, f"one that line {first[1]} of {first[0].name} has", answer.task.task_id
+                )
             if answer.turn_error_kind and answer.turn_error_kind not in TURN_ERROR_NAMES:
-                wrong = f"{answer.turn_error_kind!r} in line {number}"
-                raise unusable("results", logged.path, _KINDS, wrong, _SCORE_AGAIN)
+                invalid = f"{answer.turn_error_kind!r} in line {number}"
+                raise unusable_error("results", logged.path, _KNOWN_ERRORS, invalid, _SCORE_AGAIN)
             yield answer
 
 
-def _sharing_texts(answer: ScoredAnswer, known: _Known) -> ScoredAnswer:
+def _with_shared_texts(answer: ScoredAnswer, shared: _SharedObjects) -> ScoredAnswer:
     """Return an answer without its sample, and with the tasks and passages that were read before."""
-    task, passages = known.setdefault(answer.task, answer.task), answer.response.passages
-    shared = tuple(known.setdefault(passage, passage) for passage in passages)
-    return replace(answer, response=replace(answer.response, task=task, passages=shared), sample={})
+    task, passages = shared.setdefault(answer.task, answer.task), answer.response.passages
+    shared_passages = tuple(shared.setdefault(passage, passage) for passage in passages)
+    return replace(answer, response=replace(answer.response, task=task, passages=shared_passages), sample={})
 
 
-def _evaluations(file: Path, seen: Path, known: _Known | None = None) -> list[Evaluation]:
+def _evaluations(file: Path, display_path: Path, shared: _SharedObjects | None = None) -> list[Evaluation]:
     """Return the evaluations of a results file: one per kind, as a call may have run several benchmarks.
 
     Without `known`, samples are not read and evaluations have no rows.
     """
     try:
         results = parse_json(file.read_bytes())
-        model, provenance, parts = model_of(results), provenance_in(results), _parts(results)
+        model, provenance, tasks_of = model_of(results), provenance_in(results), _tasks_by_origin(results)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise unusable("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
-    for _, _, suite, _ in parts:
+        raise unusable_error(
+            "results", file, "a results file of the harness", f"{type(error).__name__}: {error}"
+        ) from error
+    for _, _, suite, _ in tasks_of:
         _require_suite(file, suite)
-    samples = logged_samples(file, results, [task for names in parts.values() for task in names])
-    found = [
+    samples = logged_samples(file, results, [task for names in tasks_of.values() for task in names])
+    evaluations = [
         Evaluation(
             model=_label(model, run, history),
             kind=kind,
-            rows=() if known is None else tuple(_scored_answers((samples[task] for task in names), known)),
+            rows=() if shared is None else tuple(_scored_answers((samples[task] for task in names), shared)),
             suite=max((str(provenance[task]["suite"]) for task in names), key=len),
             provenance={task: provenance[task] for task in names},
             source=file,
             samples={task: samples[task].path for task in names},
-            files=(seen.as_posix(),),
+            files=(display_path.as_posix(),),
         )
-        for (run, history, suite, kind), names in parts.items()
+        for (run, history, suite, kind), names in tasks_of.items()
     ]
-    for evaluation in found:
+    for evaluation in evaluations:
         if evaluation.rows and (summaries := _saved_summaries(evaluation, results)):
-            _require_sums(file, evaluation.rows, together(summaries))
-    return found
+            _require_same_scores(file, evaluation.rows, merged_summaries(summaries))
+    return evaluations
 
 
 def _require_suite(file: Path, name: str) -> None:
@@ -281,35 +287,39 @@ def _require_suite(file: Path, name: str) -> None:
         suite_named(name)
     except ConfigurationError as error:
         next_step = f"install the package that adds it, or {_SCORE_AGAIN}"
-        raise unusable("results", file, "metrics that are installed", str(error), next_step) from error
+        raise unusable_error("results", file, "metrics that are installed", str(error), next_step) from error
 
 
 _ROUNDING = 1e-6
 
 
-def _require_sums(file: Path, rows: Sequence[ScoredAnswer], saved: Mapping[str, Summary]) -> None:
+def _require_same_scores(file: Path, rows: Sequence[ScoredAnswer], saved: Mapping[str, Summary]) -> None:
     """Raise BenchmarkFileError if the logged samples have other tasks or scores than their results file."""
     for setting, summary in summaries_of(rows).items():
-        known = saved.get(setting)
-        if known is None or known.tasks != summary.tasks:
-            raise _changed(file, f"logged samples of the tasks that it was summed over, in {setting}", "other tasks")
-        for name, metric in known.metrics.items():
+        saved_summary = saved.get(setting)
+        if saved_summary is None or saved_summary.tasks != summary.tasks:
+            raise _mismatch_error(
+                file, f"logged samples of the tasks that it was summed over, in {setting}", "other tasks"
+            )
+        for name, metric in saved_summary.metrics.items():
             logged = summary.metrics.get(name, metric)
             is_same = math.isclose(logged.total, metric.total, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
             if not is_same or logged.n_scored != metric.n_scored:
-                expected, found = (f"{item.n_scored} that add up to {item.total:.6g}" for item in (metric, logged))
-                raise _changed(file, f"samples with the scores that it holds ({name}: {expected})", f"{name}: {found}")
+                expected, found = (f"{sums.n_scored} that add up to {sums.total:.6g}" for sums in (metric, logged))
+                raise _mismatch_error(
+                    file, f"samples with the scores that it holds ({name}: {expected})", f"{name}: {found}"
+                )
 
 
-def _changed(file: Path, expected: str, found: str) -> BenchmarkFileError:
+def _mismatch_error(file: Path, expected: str, found: str) -> BenchmarkFileError:
     next_step = f"restore its samples, or {_SCORE_AGAIN}"
     return BenchmarkFileError("results", where=str(file), expected=expected, found=found, next_step=next_step)
 
 
 def _label(model: str, run: str, history: str) -> str:
     """Return the model's name, followed by its stored run and `own history` if they apply."""
-    named = model if run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{model} (run {run})"
-    return f"{named} ({history})" if history else named
+    label = model if run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{model} (run {run})"
+    return f"{label} ({history})" if history else label
 
 
 def has_own_history(evaluation: Evaluation) -> bool:
@@ -317,19 +327,19 @@ def has_own_history(evaluation: Evaluation) -> bool:
     return f" ({OWN_HISTORY}" in evaluation.model
 
 
-def gold_model(evaluation: Evaluation) -> str:
+def bare_model_name(evaluation: Evaluation) -> str:
     """Return the model's name without the run, the history and the number that distinguish its evaluations."""
-    return _APART.sub("", evaluation.model)
+    return _DISTINCTION.sub("", evaluation.model)
 
 
-def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[str]]:
+def _tasks_by_origin(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[str]]:
     """Return (run, own history, suite, kind of evaluation) -> the ragtasks harness tasks in a results file."""
-    parts: dict[tuple[str, str, str, Kind], list[str]] = {}
+    tasks_of: dict[tuple[str, str, str, Kind], list[str]] = {}
     for task, provenance in sorted(provenance_in(results).items()):
         run = provenance["configuration"]["run"]
-        part = (run, own_history(provenance), without_agentic(provenance["suite"]), kind_of(provenance))
-        parts.setdefault(part, []).append(task)
-    return parts
+        key = (run, own_history(provenance), without_agentic(provenance["suite"]), kind_of(provenance))
+        tasks_of.setdefault(key, []).append(task)
+    return tasks_of
 
 
 # Origin of the answers in a results file: the model, its history, the kind of evaluation.
@@ -344,8 +354,8 @@ def own_history(provenance: Mapping[str, Any]) -> str:
     """Return `own history` with the settings of its searches, or an empty text for the benchmark's history."""
     if value_at(provenance, "history", "answers") != "own":
         return ""
-    searched = (value_at(provenance, "history", key) for key in ("retriever", "queries", "rewriter", "searches"))
-    return ", ".join([OWN_HISTORY, *(text for text in searched if isinstance(text, str))])
+    fields = (value_at(provenance, "history", key) for key in ("retriever", "queries", "rewriter", "searches"))
+    return ", ".join([OWN_HISTORY, *(text for text in fields if isinstance(text, str))])
 
 
 def provenance_in(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -388,5 +398,5 @@ def model_of(results: Mapping[str, Any]) -> str:
     """Return the model's name in its arguments, or else the harness's name for the model type."""
     config = results.get("config", {})
     arguments = config.get("model_args") or {}
-    named = [arguments[key] for key in ("model", "pretrained") if isinstance(arguments, dict) and key in arguments]
-    return str(named[0]) if named else str(config.get("model", "unknown"))
+    names = [arguments[key] for key in ("model", "pretrained") if isinstance(arguments, dict) and key in arguments]
+    return str(names[0]) if names else str(config.get("model", "unknown"))

@@ -47,7 +47,7 @@ from ragtasks.records import (
     normalise_task_id,
 )
 from ragtasks.results._record_keys import ANSWER_KEYS, JOINED, ROW_KEYS, RecordKeys, is_null, keys_step, value_under
-from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
+from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable_error
 from ragtasks.results._scored_answer import ScoredAnswer, saved_answer
 from ragtasks.suites import AGENTIC, suite_with
 
@@ -65,7 +65,7 @@ def unscored_answers(
     relevant = relevant_passages(benchmark, searched)
     docs = build_docs(benchmark, contexts.setting, None, conversational=config.conversational, contexts=contexts)
     return [
-        _unscored(doc, given[task_id], config.end_of_thinking, relevant.get(task_id, ()))
+        _unscored_answer(doc, given[task_id], config.end_of_thinking, relevant.get(task_id, ()))
         for doc in docs
         if (task_id := doc["task_id"]) in given
     ]
@@ -86,7 +86,7 @@ def answers_evaluation(
     setting, config = contexts.setting, config.model_copy(update={"run": contexts.run})
     answers = unscored_answers(given, benchmark, contexts, config)
     if not answers:
-        raise unusable("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
+        raise unusable_error("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
     by_domain: dict[str, list[ScoredAnswer]] = {}
     for answer in answers:
         by_domain.setdefault(answer.task.domain, []).append(answer)
@@ -109,7 +109,7 @@ def answers_evaluation(
 
 
 def _with_numbers(answers: Iterable[ScoredAnswer]) -> tuple[ScoredAnswer, ...]:
-    return tuple(replace(item, sample={"doc_id": number, **item.sample}) for number, item in enumerate(answers))
+    return tuple(replace(answer, sample={"doc_id": number, **answer.sample}) for number, answer in enumerate(answers))
 
 
 def suite_of_answers(benchmark: Benchmark, setting: Setting, given: Mapping[str, GivenAnswer]) -> str:
@@ -128,15 +128,15 @@ def read_predictions(
     store: Path,
 ) -> SavedEvaluation:
     """Return the answers in a file as if the harness had logged them. The file's name is the name of the system."""
-    given = read_answers(file, benchmark)
-    contexts = contexts_of_answers(given, benchmark, setting, config.run, store)
+    answers = read_answers(file, benchmark)
+    contexts = contexts_of_answers(answers, benchmark, setting, config.run, store)
     time = file.stem.replace("_", "-")
     return answers_evaluation(
-        given, benchmark, contexts, config=config, source=file, folder=folder, name=file.stem, time=time
+        answers, benchmark, contexts, config=config, source=file, folder=folder, name=file.stem, time=time
     )
 
 
-def _unscored(doc: Doc, answer: GivenAnswer, end_of_thinking: str, relevant: Sequence[str]) -> ScoredAnswer:
+def _unscored_answer(doc: Doc, answer: GivenAnswer, end_of_thinking: str, relevant: Sequence[str]) -> ScoredAnswer:
     text = answer_text(answer.text, end_of_thinking)
     if answer.usage:
         doc["usage"] = answer.usage
@@ -162,11 +162,11 @@ def _unscored(doc: Doc, answer: GivenAnswer, end_of_thinking: str, relevant: Seq
 def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:
     """Return the results that the harness would write for the answers, as far as they are known."""
     names = [task.name for task in tasks]
-    sizes = {task.name: {"original": len(task.answers), "effective": len(task.answers)} for task in tasks}
+    counts = {task.name: {"original": len(task.answers), "effective": len(task.answers)} for task in tasks}
     return {
         "group_subtasks": {f"{benchmark.name}_{setting.value}": names},
         "configs": {name: {"task": name} for name in names},
-        "n-samples": sizes,
+        "n-samples": counts,
         "config": {"model": "answers", "model_args": {"model": name}},
         "model_source": "answers",
         "model_name": name,
@@ -186,9 +186,9 @@ _LISTS: Mapping[str, tuple[type, ...]] = {
 }
 """Value that may be a list, or a text in a cell of a table -> types of the members of such a list."""
 _NUMBERS = frozenset(USAGE_KEYS) - {"currency"}
-_LIKE_A_LIST = ('["', "['", "[{")
-_FEW_FOREIGN = 3  # mistyped ids, each of which is listed
-_MOST_HINTS = 20  # each takes milliseconds, and in a file of another benchmark every id is unknown
+_LIST_STARTS = ('["', "['", "[{")
+_MAX_FOREIGN = 3  # mistyped ids, each of which is listed
+_MAX_HINTS = 20  # each takes milliseconds, and in a file of another benchmark every id is unknown
 _NEXT_STEP = (
     'fix these lines; each is {"id": ..., "answer": "text", "contexts": [{"text": ...}]} (docs/score-your-system.md). '
     'Questions of your own, without a benchmark: {"question": "text", "answer": "text", "contexts": ["text", ...]}'
@@ -224,47 +224,47 @@ class AnswerRow:
         """
         self.name = ""
         """Id of the task, for errors."""
-        self.is_right = True
+        self.is_valid = True
         self._number, self._note, self._row = number, note, row
         self._null = [key for key in keys.all_of("answer") if key in row and is_null(row[key])]
         self.values: dict[str, Any] = {}
         for name in keys.names:
-            if found := keys.keys_in(row, name):
-                self.values[name] = _from_cell(name, found[0], plain(value_under(row, found[0])))
+            if present := keys.keys_in(row, name):
+                self.values[name] = _from_cell(name, present[0], plain(value_under(row, present[0])))
 
     def note(self, expected: str, found: object) -> None:
         """Report an error of the record."""
-        self.is_right = False
+        self.is_valid = False
         self._note(self._number, expected, found, self.name)
 
     def answer(self) -> GivenAnswer:
         """Return the answer. A part with an error is reported and left out."""
-        return GivenAnswer(self._text(), *self._used(), self._usage())
+        return GivenAnswer(self._text(), *self._passages_and_searches(), self._usage())
 
     def _text(self) -> str:
-        found = self.values.get("answer")
-        if isinstance(found, list) and len(found) == 1 and isinstance(found[0], Mapping):
-            found = found[0].get("text", found)  # MTRAGEval's `predictions`
-        if isinstance(found, str):
-            return found
-        if found is None:
-            near = get_close_matches("answer", map(str, self._row), n=1, cutoff=0.7)
-            missing = "no `answer`" + "".join(f" but `{key}`" for key in near)
+        text = self.values.get("answer")
+        if isinstance(text, list) and len(text) == 1 and isinstance(text[0], Mapping):
+            text = text[0].get("text", text)  # MTRAGEval's `predictions`
+        if isinstance(text, str):
+            return text
+        if text is None:
+            similar = get_close_matches("answer", map(str, self._row), n=1, cutoff=0.7)
+            missing = "no `answer`" + "".join(f" but `{key}`" for key in similar)
             if self._null:
                 missing = f"no text: `{self._null[0]}` is null"
             self.note("`answer`: a text, which may be empty", missing)
         else:
-            self.note("`answer`: a text", found)
+            self.note("`answer`: a text", text)
         return ""
 
-    def _used(self) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
+    def _passages_and_searches(self) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
         contexts = None
         try:
             if "contexts" in self.values:
-                given = self.values["contexts"]
-                if isinstance(given, str) and given.lstrip().startswith(_LIKE_A_LIST):
-                    raise ValueError("a list", f"no list: a text that begins like one, {given[:40]}...")
-                contexts = contexts_in([given] if isinstance(given, (str, Mapping)) else given)
+                value = self.values["contexts"]
+                if isinstance(value, str) and value.lstrip().startswith(_LIST_STARTS):
+                    raise ValueError("a list", f"no list: a text that begins like one, {value[:40]}...")
+                contexts = contexts_in([value] if isinstance(value, (str, Mapping)) else value)
         except ValueError as error:
             expected, found = error.args
             self.note(f"`contexts`: {expected}", found)
@@ -279,8 +279,8 @@ class AnswerRow:
             return usage_in_record(self.values)
         except ValueError as error:
             expected, found = error.args
-            way = " (--keys cost=- leaves it out)" if "currency" in expected else ""
-            self.note(f"{expected}{way}", found)
+            hint = " (--keys cost=- leaves it out)" if "currency" in expected else ""
+            self.note(f"{expected}{hint}", found)
             return {}
 
 
@@ -297,22 +297,22 @@ def _from_cell(name: str, key: str, value: Any) -> Any:
     if name in _NUMBERS:
         with suppress(ValueError):
             return float(value)
-    listed = list_in(value) if name in _LISTS else None
-    listed = value.split(JOINED[key]) if listed is None and key in JOINED else listed
-    is_meant = listed is not None and all(isinstance(item, _LISTS[name]) for item in listed)
+    members = list_in(value) if name in _LISTS else None
+    members = value.split(JOINED[key]) if members is None and key in JOINED else members
+    is_list = members is not None and all(isinstance(member, _LISTS[name]) for member in members)
     # A question in brackets is a text, and so is an empty list.
-    return listed if is_meant and (listed or name != "question") else value
+    return members if is_list and (members or name != "question") else value
 
 
 class AnswerReader:
     """Reader of the answers of one system to one benchmark."""
 
     def __init__(
-        self, benchmark: Benchmark, note: Note, place: str = "line", keys: Mapping[str, str] = MappingProxyType({})
+        self, benchmark: Benchmark, note: Note, unit: str = "line", keys: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """Begin with no records. `keys` are those that the user named."""
         self._keys = ANSWER_KEYS.with_keys(keys)
-        self._label, self._note, self._place = benchmark.label, note, place
+        self._label, self._note, self._unit = benchmark.label, note, unit
         self._name, self._is_sample = benchmark.name, benchmark.is_sample
         self._ids = _spellings(benchmark)
         self._task_ids = [task.task_id for task in benchmark.tasks]
@@ -330,25 +330,25 @@ class AnswerReader:
         record = AnswerRow(number, row, self._keys, self._note)
         record.name = self._task_id(number, record)
         answer = record.answer()
-        return (record.name, answer) if record.is_right else None
+        return (record.name, answer) if record.is_valid else None
 
     def _task_id(self, number: int, record: AnswerRow) -> str:
         """Return the task id of a record, or an empty text after an error."""
-        written = record.values.get("id")
-        if written is None:
+        id_value = record.values.get("id")
+        if id_value is None:
             record.note(f"`id`: a task of {self._label}", "no `id`")
             return ""
-        is_number = isinstance(written, int) and not isinstance(written, bool)
-        written = str(written) if is_number else written  # TREC's topics have numbers
-        task_id = self._ids.get(_normal(written)) if isinstance(written, str) else None
+        is_number = isinstance(id_value, int) and not isinstance(id_value, bool)
+        id_value = str(id_value) if is_number else id_value  # TREC's topics have numbers
+        task_id = self._ids.get(_normalized(id_value)) if isinstance(id_value, str) else None
         if task_id is None:
-            self._foreign.setdefault(str(written), number)
-            record.note(f"`id`: a task of {self._label}{self._hint(written)}", written)
+            self._foreign.setdefault(str(id_value), number)
+            record.note(f"`id`: a task of {self._label}{self._hint(id_value)}", id_value)
             return ""
         record.name = task_id
         first = self._number_of.setdefault(task_id, number)
         if first != number:
-            record.note("each task once", f"a task that stands in {self._place} {first} already")
+            record.note("each task once", f"a task that stands in {self._unit} {first} already")
         return task_id
 
     def require_answers(self, where: str, data: Path | None) -> None:
@@ -359,43 +359,43 @@ class AnswerReader:
         `data` is the folder in which other benchmarks are searched, next to the samples.
         """
         n = len(self._foreign)
-        if n <= max(_FEW_FOREIGN, self._n_read / 2):
+        if n <= max(_MAX_FOREIGN, self._n_read / 2):
             return
         first, number = next(iter(self._foreign.items()))
-        found = f"{n} of {self._n_read} ids are of none, such as {first!r} in {self._place} {number}"
+        found = f"{n} of {self._n_read} ids are of none, such as {first!r} in {self._unit} {number}"
         option = " --data sample" if self._is_sample else ""
         command = f"ragtasks tasks export --benchmark {self._name}{option} --output tasks.jsonl"
         example = f"ids are such as {self._task_ids[0]!r} (`{command}` writes them)"
         step = f"{example}; if another benchmark was answered, name that one"
-        if fits := _benchmarks_with(self._foreign, data):
-            found += f"; these are of {' and '.join(item.label for item in fits)}"
-            named, option = f"`benchmark: {fits[0].name}`", f"--benchmark {fits[0].name}"
-            if fits[0].is_sample:
-                named, option = f"{named} and `data: sample`", f"{option} --data sample"
-            more = ", and leave `data` out" if self._is_sample and not fits[0].is_sample else ""
-            step = f"name what was answered: {named} in evaluation.yaml, {option} on the command line{more}"
+        if matches := _benchmarks_with(self._foreign, data):
+            found += f"; these are of {' and '.join(benchmark.label for benchmark in matches)}"
+            setting, option = f"`benchmark: {matches[0].name}`", f"--benchmark {matches[0].name}"
+            if matches[0].is_sample:
+                setting, option = f"{setting} and `data: sample`", f"{option} --data sample"
+            remark = ", and leave `data` out" if self._is_sample and not matches[0].is_sample else ""
+            step = f"name what was answered: {setting} in evaluation.yaml, {option} on the command line{remark}"
         expected = f"ids of tasks of {self._label}"
         raise BenchmarkFileError("answers", where=where, expected=expected, found=found, next_step=step)
 
-    def _hint(self, written: object) -> str:
+    def _hint(self, id_value: object) -> str:
         self._n_hints += 1
-        if not isinstance(written, str) or self._n_hints > _MOST_HINTS:
+        if not isinstance(id_value, str) or self._n_hints > _MAX_HINTS:
             return ""
-        hint = near_names(written, self._task_ids)
+        hint = near_names(id_value, self._task_ids)
         return f" ({hint})" if hint else ""
 
 
 def _benchmarks_with(ids: Collection[str], data: Path | None) -> list[Benchmark]:
     """Return the available benchmarks with the most of the ids, and at least half of them."""
-    n_of: list[tuple[int, Benchmark]] = []
+    matches: list[tuple[int, Benchmark]] = []
     names = (*benchmark_names(), *added_benchmark_names())
-    for name, of in [(name, of) for name in names for of in (SAMPLE, None) if of or data]:
+    for name, variant in [(name, variant) for name in names for variant in (SAMPLE, None) if variant or data]:
         with suppress(RagtasksError):
-            benchmark = open_benchmark(name, benchmark_folder(name, of, data or Path()).resolve())
-            known = _spellings(benchmark)
-            n_of.append((sum(_normal(written) in known for written in ids), benchmark))
-    most = max([n for n, _ in n_of], default=0)
-    return [benchmark for n, benchmark in n_of if n == most and n >= len(ids) / 2]
+            benchmark = open_benchmark(name, benchmark_folder(name, variant, data or Path()).resolve())
+            task_ids = _spellings(benchmark)
+            matches.append((sum(_normalized(id_text) in task_ids for id_text in ids), benchmark))
+    most = max([n for n, _ in matches], default=0)
+    return [benchmark for n, benchmark in matches if n == most and n >= len(ids) / 2]
 
 
 def read_answers(
@@ -409,16 +409,16 @@ def read_answers(
     problems = Problems(file, "answers", _NEXT_STEP)
 
     reader = AnswerReader(benchmark, problems.add, keys=keys)
-    given = dict(item for line, row in json_lines(problems) if (item := reader.read(line, row)))
+    answers = dict(answer for line, row in json_lines(problems) if (answer := reader.read(line, row)))
     reader.require_answers(str(file), data)
-    if not given:
+    if not answers:
         first = first_row(file)
         call = f"ragtasks score {file} --benchmark {benchmark.name} --keys {{}}"
         problems.next_step = keys_step(ANSWER_KEYS.with_keys(keys), first, call) or _NEXT_STEP
         if first and not ROW_KEYS.with_keys(keys).missing(first):
             problems.next_step = f"leave --benchmark out for rows of your own: `ragtasks score {file}`"
     problems.raise_if_any()
-    return given
+    return answers
 
 
 def _spellings(benchmark: Benchmark) -> dict[str, str]:
@@ -430,11 +430,11 @@ def _spellings(benchmark: Benchmark) -> dict[str, str]:
     return {**alone, **{task.task_id: task.task_id for task in benchmark.tasks}}
 
 
-def _normal(written: str) -> str:
+def _normalized(id_text: str) -> str:
     try:
-        return normalise_task_id(written)
+        return normalise_task_id(id_text)
     except ValueError:
-        return written
+        return id_text
 
 
 # Passages of the answers: those that the system reports, or else those of the setting.
@@ -453,24 +453,26 @@ def contexts_of_answers(
     The run is `CONTEXTS_OF_FILE` if every answer has passages of its own that differ from those of the setting.
     """
     own = {task_id: answer.passages for task_id, answer in given.items() if answer.passages is not None}
-    is_own = bool(own) and all(item.passages is not None or item.no_answer for item in given.values())
+    is_own = bool(own) and all(answer.passages is not None or answer.no_answer for answer in given.values())
     try:
         published = contexts_for(benchmark, setting, run, store).passages
     except RagtasksError as error:
         if not is_own or run != OFFICIAL or setting is Setting.REFERENCE_RAG:
-            raise _no_passages(benchmark, setting, len(given) - len(own), error) if not is_own else error from error
+            raise (
+                _no_passages_error(benchmark, setting, len(given) - len(own), error) if not is_own else error
+            ) from error
         published = {task.task_id: () for task in benchmark.tasks}
     if outside := [task_id for task_id in given if task_id not in published]:
-        raise _outside(benchmark, setting, outside)
-    differs = any(_key(passages) != _key(published[task_id]) for task_id, passages in own.items())
+        raise _other_setting_error(benchmark, setting, outside)
+    differs = any(_identity(passages) != _identity(published[task_id]) for task_id, passages in own.items())
     return Contexts(CONTEXTS_OF_FILE if is_own and differs else run, setting, {**published, **own})
 
 
-def _key(passages: Sequence[Passage]) -> list[tuple[str, str]]:
+def _identity(passages: Sequence[Passage]) -> list[tuple[str, str]]:
     return [(passage.passage_id, passage.text) for passage in passages]
 
 
-def _no_passages(benchmark: Benchmark, setting: Setting, n: int, error: RagtasksError) -> RagtasksError:
+def _no_passages_error(benchmark: Benchmark, setting: Setting, n: int, error: RagtasksError) -> RagtasksError:
     if not isinstance(error, ConfigurationError):
         return error
     return ConfigurationError(
@@ -482,7 +484,7 @@ def _no_passages(benchmark: Benchmark, setting: Setting, n: int, error: Ragtasks
     )
 
 
-def _outside(benchmark: Benchmark, setting: Setting, ids: Sequence[str]) -> ConfigurationError:
+def _other_setting_error(benchmark: Benchmark, setting: Setting, ids: Sequence[str]) -> ConfigurationError:
     more = f" and {len(ids) - _MAX_LISTED} more" if len(ids) > _MAX_LISTED else ""
     return ConfigurationError(
         "answers",

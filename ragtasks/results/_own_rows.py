@@ -32,9 +32,9 @@ NO_CONTEXTS = "no_contexts"
 """Key of a task's `extra` that is true if the row has no contexts. `[]` means that retrieval found no passages."""
 
 _NO_KEYS: Mapping[str, str] = MappingProxyType({})
-_QUESTIONS = ("question", "messages")
+_QUESTION_KEYS = ("question", "messages")
 _DEFAULT_DOMAIN = "rows"
-_NOT_READ_ROLES = frozenset({"system", "developer", "tool", "function"})
+_IGNORED_ROLES = frozenset({"system", "developer", "tool", "function"})
 _ROLE_KEYS, _TEXT_KEYS = ("role", "speaker", "type"), ("content", "text")
 """Keys of a message in chats, MTRAG's files, LangChain and ragas."""
 _ROLES = {"user": Role.USER, "human": Role.USER, "assistant": Role.ASSISTANT, "ai": Role.ASSISTANT}
@@ -53,28 +53,28 @@ class OwnRows:
 
     benchmark: Benchmark
     """The questions, in the order of the rows."""
-    given: Mapping[str, GivenAnswer]
+    answers: Mapping[str, GivenAnswer]
     unread: Mapping[str, int] = field(default_factory=dict)
     """Unused key -> number of rows with it."""
 
     @property
     def contexts(self) -> Contexts:
         """The passages of each answer."""
-        passages = {task_id: answer.passages or () for task_id, answer in self.given.items()}
+        passages = {task_id: answer.passages or () for task_id, answer in self.answers.items()}
         return Contexts(CONTEXTS_OF_FILE, Setting.FULL_RAG, passages)
 
     @property
     def unread_note(self) -> str:
         """One line about unused keys and their likely meaning. Empty without unused keys."""
-        known = [key for name in ROW_KEYS.names for key in ROW_KEYS.all_of(name) if key != "currency"]
-        named = []
+        usable = [key for name in ROW_KEYS.names for key in ROW_KEYS.all_of(name) if key != "currency"]
+        descriptions = []
         for key, n in self.unread.items():
-            hint = "" if key in known else near_names(key, known)
-            named.append(f"{key} ({n} rows{'; ' * bool(hint)}{hint})")
-        return f"not read: {', '.join(named)}" if named else ""
+            hint = "" if key in usable else near_names(key, usable)
+            descriptions.append(f"{key} ({n} rows{'; ' * bool(hint)}{hint})")
+        return f"not read: {', '.join(descriptions)}" if descriptions else ""
 
 
-def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
+def contains_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
     """Return whether a file contains the user's own rows.
 
     The first row decides: a question, and no task of a benchmark.
@@ -93,7 +93,7 @@ def holds_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> bool:
         return first is not None
     if ANSWER_KEYS.with_keys(keys).missing(first):
         table = ANSWER_KEYS if "<::>" in str(first.get("id")) else ROW_KEYS
-        problems.next_step = keys_step(table.with_keys(keys), first, _call(file)) or _NEXT_STEP
+        problems.next_step = keys_step(table.with_keys(keys), first, _command_with_keys(file)) or _NEXT_STEP
         expected = "a `question` or `messages` (rows of your own), or `id` and `answer` (to the tasks of a benchmark)"
         problems.add(number, expected, sorted(first)[:10])
         problems.raise_if_any()
@@ -109,12 +109,12 @@ def is_own_row(row: Mapping[str, Any], keys: Mapping[str, str] = _NO_KEYS) -> bo
     is_exported = "messages" in row and "<::>" in str(row.get("id"))
     is_prediction = "task_id" in row and ("predictions" in row or isinstance(row.get("input"), list))
     table = ROW_KEYS.with_keys(keys)
-    asked = [key for name in _QUESTIONS for key in (table.names[name] if is_task else table.all_of(name))]
-    is_asked = any(value_under(row, key) is not None for key in asked)
-    return is_asked and not is_exported and ("question" in keys or not is_prediction)
+    question_keys = [key for name in _QUESTION_KEYS for key in (table.names[name] if is_task else table.all_of(name))]
+    has_question = any(value_under(row, key) is not None for key in question_keys)
+    return has_question and not is_exported and ("question" in keys or not is_prediction)
 
 
-def _call(file: Path) -> str:
+def _command_with_keys(file: Path) -> str:
     return f"ragtasks score {file} --keys {{}}"
 
 
@@ -123,8 +123,10 @@ def read_own_rows(file: Path, keys: Mapping[str, str] = _NO_KEYS) -> OwnRows:
     problems = Problems(file, "rows", _NEXT_STEP)
 
     rows = own_rows(json_lines(problems), problems.add, keys)
-    if not rows.given:
-        problems.next_step = keys_step(ROW_KEYS.with_keys(keys), first_row(file), _call(file)) or _NEXT_STEP
+    if not rows.answers:
+        problems.next_step = (
+            keys_step(ROW_KEYS.with_keys(keys), first_row(file), _command_with_keys(file)) or _NEXT_STEP
+        )
     problems.raise_if_any()
     return rows
 
@@ -137,8 +139,10 @@ def own_rows(numbered: Iterable[tuple[int, object]], note: Note, keys: Mapping[s
             reader.read(number, row)
         else:
             note(number, "an object with `question` and `answer`", type(row).__name__, "")
-    tasks = with_languages(reader.tasks, reader.languages, {name: given.text for name, given in reader.given.items()})
-    return OwnRows(rows_benchmark(tasks), reader.given, dict(reader.unread))
+    tasks = with_languages(
+        reader.tasks, reader.languages, {name: answer.text for name, answer in reader.answers.items()}
+    )
+    return OwnRows(rows_benchmark(tasks), reader.answers, dict(reader.unread))
 
 
 class _Reader:
@@ -146,7 +150,7 @@ class _Reader:
 
     def __init__(self, note: Note, keys: RecordKeys) -> None:
         self.tasks: list[Task] = []
-        self.given: dict[str, GivenAnswer] = {}
+        self.answers: dict[str, GivenAnswer] = {}
         self.unread: Counter[str] = Counter()
         self.languages: dict[str, str] = {}
         self._note, self._keys = note, keys
@@ -155,28 +159,28 @@ class _Reader:
 
     def read(self, number: int, row: Mapping[str, Any]) -> None:
         """Read one row. `number` counts from 1."""
-        item = _Row(number, row, self._keys, self._note)
-        self.unread.update(item.unread)
-        conversation_id = item.text("conversation_id") or item.name
-        messages = item.messages(self._history.get(conversation_id, ()))
-        answer, targets, domain = item.answer(), item.references(), item.domain()
-        self.languages[conversation_id] = item.text("language")
-        first = self._number_of.setdefault(item.name, number)
+        record = _Row(number, row, self._keys, self._note)
+        self.unread.update(record.unread)
+        conversation_id = record.text("conversation_id") or record.name
+        messages = record.messages(self._history.get(conversation_id, ()))
+        answer, targets, domain = record.answer(), record.references(), record.domain()
+        self.languages[conversation_id] = record.text("language")
+        first = self._number_of.setdefault(record.name, number)
         if first != number:
-            item.note("each `id` once (--keys id=- numbers the rows)", f"an id that row {first} has already")
-        if not item.is_right:
+            record.note("each `id` once (--keys id=- numbers the rows)", f"an id that row {first} has already")
+        if not record.is_valid:
             return
         reply = Message(Role.ASSISTANT, answer_text(answer.text, _END_OF_THINKING))
         self._history[conversation_id] = (*messages, reply)
-        self.given[item.name] = answer
+        self.answers[record.name] = answer
         extra: dict[str, Any] = {NO_CONTEXTS: True} if answer.passages is None else {}
         if len(targets) > 1:
-            kind = Answerability.ANSWERABLE.value
-            extra[OTHER_LABELS] = [{"target": text, "answerability": kind} for text in targets[1:]]
+            answerability = Answerability.ANSWERABLE.value
+            extra[OTHER_LABELS] = [{"target": text, "answerability": answerability} for text in targets[1:]]
         turn = sum(message.role is Role.USER for message in messages)
         self.tasks.append(
             Task(
-                task_id=item.name,
+                task_id=record.name,
                 conversation_id=conversation_id,
                 turn=turn,
                 domain=domain,
@@ -197,18 +201,18 @@ class _Row(AnswerRow):
         self.name = self.text("id") or self.name
         self.unread = keys.unread(row)
         for name in keys.names:
-            found = [f"`{key}`" for key in keys.keys_in(row, name)]
-            if len(found) > 1:
-                self.note(f"one of {' and '.join(found)}: they mean the same", "both")
+            present = [f"`{key}`" for key in keys.keys_in(row, name)]
+            if len(present) > 1:
+                self.note(f"one of {' and '.join(present)}: they mean the same", "both")
 
-    def text(self, what: str) -> str:
+    def text(self, name: str) -> str:
         """Return an optional text. Numbers are accepted as ids."""
-        value = self.values.get(what, "")
-        if what.endswith("id") and isinstance(value, int) and not isinstance(value, bool):
+        value = self.values.get(name, "")
+        if name.endswith("id") and isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if isinstance(value, str):
             return value
-        self.note(f"`{what}`: a text", value)
+        self.note(f"`{name}`: a text", value)
         return ""
 
     def references(self) -> tuple[str, ...]:
@@ -216,10 +220,10 @@ class _Row(AnswerRow):
         value = self.values.get("reference")
         if not isinstance(value, list):
             return (self.text("reference"),)
-        if not all(isinstance(item, str) for item in value):
+        if not all(isinstance(text, str) for text in value):
             self.note("`reference`: a text, or a list of texts", value)
             return ("",)
-        return tuple(dict.fromkeys(item for item in value if item.strip())) or ("",)
+        return tuple(dict.fromkeys(text for text in value if text.strip())) or ("",)
 
     def messages(self, history: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the conversation up to the question.
@@ -229,16 +233,16 @@ class _Row(AnswerRow):
         if "messages" in self.values and "question" in self.values:
             self.note("`question` or `messages`", "both")
             return ()
-        turns = self.values.get("messages", self.values.get("question"))
-        if "messages" in self.values or isinstance(turns, list):
-            return self._conversation(turns)
+        value = self.values.get("messages", self.values.get("question"))
+        if "messages" in self.values or isinstance(value, list):
+            return self._conversation(value)
         question = self.text("question")
-        if self.is_right and not question.strip():
+        if self.is_valid and not question.strip():
             self.note("`question`, a text that is not blank, or `messages`", f"no question {question!r}".strip("' "))
         return (*history, Message(Role.USER, question))
 
     def _conversation(self, value: Any) -> tuple[Message, ...]:
-        messages = _spoken(value)
+        messages = _chat_messages(value)
         if messages is None:
             self.note('`messages`: a list of {"role": "user" or "assistant", "content": "text"}', value)
             return ()
@@ -256,23 +260,23 @@ class _Row(AnswerRow):
         return name
 
 
-def _spoken(value: Any) -> list[Message] | None:
+def _chat_messages(value: Any) -> list[Message] | None:
     """Return the messages of user and assistant in a chat, or None if the value is not a list of messages."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return None
-    messages: list[Message] = []
-    for item in map(plain, value):
-        if not isinstance(item, Mapping):
+    chat: list[Message] = []
+    for message in map(plain, value):
+        if not isinstance(message, Mapping):
             return None
-        role = next((str(item[key]).lower() for key in _ROLE_KEYS if item.get(key)), "")
-        if role in _NOT_READ_ROLES:
+        role = next((str(message[key]).lower() for key in _ROLE_KEYS if message.get(key)), "")
+        if role in _IGNORED_ROLES:
             continue
-        content = next((item[key] for key in _TEXT_KEYS if item.get(key) is not None), None)
+        content = next((message[key] for key in _TEXT_KEYS if message.get(key) is not None), None)
         text = message_text(content) if role in _ROLES else None
         if text is None:
             return None
-        messages.append(Message(_ROLES[role], text))
-    return messages
+        chat.append(Message(_ROLES[role], text))
+    return chat
 
 
 def message_text(content: Any) -> str | None:

@@ -132,13 +132,13 @@ def scored_on(evaluation: Evaluation) -> dict[str, str]:
     The benchmark is the title of the heading and has no field. Unknown and unused facts have no field.
     """
     _, encoder, detector = evaluation.kind
-    is_rescaled = _shared_text(evaluation, "scoring", "rescaled") == "true"
-    rubrics = _shared_text(evaluation, "scoring", "rubrics")
+    is_rescaled = _text_of_all(evaluation, "scoring", "rescaled") == "true"
+    rubrics = _text_of_all(evaluation, "scoring", "rubrics")
     fields = {
         "data revision": evaluation.revision,
         "metrics": without_agentic(evaluation.suite),
         "encoder of BERTScore": f"{encoder}, rescaled" if is_rescaled else encoder,
-        "retriever": _shared_text(evaluation, "scoring", "retriever", "line"),
+        "retriever": _text_of_all(evaluation, "scoring", "retriever", "line"),
         "IDK detector": detector,
         "rubrics": UNKNOWN if rubrics == UNKNOWN else canonical_hash(rubrics)[:_SHORT],
         "judges drifted": evaluation.judge_drift,
@@ -153,7 +153,7 @@ def request_fields(evaluation: Evaluation) -> dict[str, str]:
     the file name is given.
     """
     fields = _request_texts(evaluation.provenance.values())
-    run, key = _shared_text(evaluation, "configuration", "run"), _shared_text(evaluation, "run_key")
+    run, key = _text_of_all(evaluation, "configuration", "run"), _text_of_all(evaluation, "run_key")
     return fields if key == UNKNOWN else {**fields, f"key of run {run}": key[:_SHORT]}
 
 
@@ -198,29 +198,33 @@ def request_differences(evaluations: Sequence[Evaluation]) -> dict[str, str]:
 
 def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     """Return `files` -> the results files of `NAME #2`, `NAME #3` and `NAME`. Empty without a number."""
-    numbers = {found[0]: found[1] for item in evaluations if (found := _NUMBERED.fullmatch(item.model))}
-    named = [item for item in evaluations if item.model in {*numbers, *numbers.values()}]
-    return {"files": ", ".join(f"{item.model} is {files_of(item)}" for item in named)} if named else {}
+    first_names = {match[0]: match[1] for evaluation in evaluations if (match := _NUMBERED.fullmatch(evaluation.model))}
+    numbered = [evaluation for evaluation in evaluations if evaluation.model in {*first_names, *first_names.values()}]
+    return (
+        {"files": ", ".join(f"{evaluation.model} is {files_of(evaluation)}" for evaluation in numbered)}
+        if numbered
+        else {}
+    )
 
 
 def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:
     """Return how many prompts did not fit the model and how many passages they lost. Empty if all prompts fit."""
-    counts = [value_at(one, "too_long") for one in provenance]
-    notes = [one for one in counts if isinstance(one, Mapping)]
+    values = [value_at(task, "too_long") for task in provenance]
+    records = [value for value in values if isinstance(value, Mapping)]
     n_prompts, n_passages = (
-        sum(n for one in notes if isinstance(n := one.get(key), int)) for key in ("prompts", "passages_dropped")
+        sum(n for record in records if isinstance(n := record.get(key), int)) for key in ("prompts", "passages_dropped")
     )
     return f"{n_prompts} prompts without {n_passages} of their lowest-ranked passages" if n_prompts else ""
 
 
-def stopped_judging(provenance: Collection[Mapping[str, Any]]) -> str:
+def early_stop_text(provenance: Collection[Mapping[str, Any]]) -> str:
     """Return the decision and the share of judged tasks, if judging stopped at a decision. Empty otherwise."""
-    found = next((one for item in provenance if isinstance(one := item.get("decision"), Mapping)), None)
-    if found is None:
+    decision = next((value for task in provenance if isinstance(value := task.get("decision"), Mapping)), None)
+    if decision is None:
         return ""
-    left_out = f", and not at all for {', '.join(names)}," if (names := found.get("left_out")) else ""
-    asked = f"judges were asked about {found['n_asked']} of {found['n_tasks']} tasks{left_out} until decided"
-    return f"{asked}: {found['conclusion']}" if found["conclusion"] else f"{asked}; nothing is decided yet"
+    left_out = f", and not at all for {', '.join(names)}," if (names := decision.get("left_out")) else ""
+    text = f"judges were asked about {decision['n_asked']} of {decision['n_tasks']} tasks{left_out} until decided"
+    return f"{text}: {decision['conclusion']}" if decision["conclusion"] else f"{text}; nothing is decided yet"
 
 
 def files_of(evaluation: Evaluation) -> str:
@@ -230,11 +234,11 @@ def files_of(evaluation: Evaluation) -> str:
 
 def causes_of(fields: Iterable[str]) -> list[str]:
     """Return the causes with any of the fields. Without a cause, scores stay comparable."""
-    given = set(fields)
-    return [cause for cause, names in CAUSES.items() if given & set(names)]
+    differing = set(fields)
+    return [cause for cause, names in CAUSES.items() if differing & set(names)]
 
 
-def _shared_text(evaluation: Evaluation, *keys: str) -> str:
+def _text_of_all(evaluation: Evaluation, *keys: str) -> str:
     """Return a field of all harness tasks, each text once."""
     return _distinct(value_at(provenance, *keys) for provenance in evaluation.provenance.values())
 
@@ -278,7 +282,7 @@ def merge_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     merged: dict[tuple[Kind, str, str], Evaluation] = {}
     for evaluation, name in zip(evaluations, model_names(evaluations), strict=True):
         key = (evaluation.kind, without_agentic(evaluation.suite), name)
-        merged[key] = _together(merged.get(key), evaluation, name)
+        merged[key] = _extended(merged.get(key), evaluation, name)
     return list(merged.values())
 
 
@@ -291,14 +295,14 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
     taken: dict[tuple[Kind, str, str], tuple[object, set[tuple[str, str]]]] = {}
     names = []
     for evaluation in evaluations:
-        alike = (scored_on(evaluation), request_fields(evaluation))
+        basis = (scored_on(evaluation), request_fields(evaluation))
         keys = {(row.setting, row.task.task_id) for row in evaluation.rows}
-        for name in _merging_numbered(evaluation.model):
-            others, places = taken.setdefault(
-                (evaluation.kind, without_agentic(evaluation.suite), name), (alike, set())
+        for name in _numbered_names(evaluation.model):
+            first_basis, used = taken.setdefault(
+                (evaluation.kind, without_agentic(evaluation.suite), name), (basis, set())
             )
-            if others == alike and places.isdisjoint(keys):
-                places.update(keys)
+            if first_basis == basis and used.isdisjoint(keys):
+                used.update(keys)
                 names.append(name)
                 break
     return names
@@ -309,10 +313,10 @@ def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evalu
 
     The lists are sorted by their `group_of`. Evaluations in a list are in the given order.
     """
-    alike: dict[Group, list[Evaluation]] = {}
-    for item in merge_evaluations(with_drift(evaluations)):
-        alike.setdefault(group_of(item), []).append(item)
-    return [alike[key] for key in sorted(alike)]
+    groups: dict[Group, list[Evaluation]] = {}
+    for evaluation in merge_evaluations(with_drift(evaluations)):
+        groups.setdefault(group_of(evaluation), []).append(evaluation)
+    return [groups[key] for key in sorted(groups)]
 
 
 def group_of(evaluation: Evaluation) -> Group:
@@ -320,28 +324,28 @@ def group_of(evaluation: Evaluation) -> Group:
     return evaluation.kind, without_agentic(evaluation.suite), tuple(scored_on(evaluation).items())
 
 
-def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> Evaluation:
+def _extended(before: Evaluation | None, evaluation: Evaluation, name: str) -> Evaluation:
     if before is None:
         return replace(evaluation, model=name)
     return replace(
         before,
         suite=max(before.suite, evaluation.suite, key=len),  # the agentic suite has all metrics
         rows=before.rows + evaluation.rows,
-        provenance=_joined(before.provenance, evaluation.provenance),
-        samples=_joined(before.samples, evaluation.samples),
+        provenance=_joined_tasks(before.provenance, evaluation.provenance),
+        samples=_joined_tasks(before.samples, evaluation.samples),
         files=before.files + evaluation.files,
     )
 
 
-def _joined(before: Mapping[str, _Value], more: Mapping[str, _Value]) -> dict[str, _Value]:
+def _joined_tasks(before: Mapping[str, _Value], more: Mapping[str, _Value]) -> dict[str, _Value]:
     """Return the values by harness task, those of `before` first. A repeated task gets a number."""
     joined = dict(before)
     for task, value in more.items():
-        joined[next(name for name in _merging_numbered(task) if name not in joined)] = value
+        joined[next(name for name in _numbered_names(task) if name not in joined)] = value
     return joined
 
 
-def _merging_numbered(name: str) -> Iterator[str]:
+def _numbered_names(name: str) -> Iterator[str]:
     yield name
     yield from (f"{name} #{number}" for number in itertools.count(2))
 
@@ -368,14 +372,14 @@ class JudgeAnchors:
 
 def anchors_in(evaluation: Evaluation) -> dict[str, JudgeAnchors]:
     """Return judge -> its verdicts on the anchors. {} if no anchors were judged."""
-    found: dict[str, JudgeAnchors] = {}
+    anchors: dict[str, JudgeAnchors] = {}
     for provenance in evaluation.provenance.values():
         saved = value_at(provenance, "scoring", "anchors", "judges")
-        for item in saved if isinstance(saved, list) else []:
-            now = AnchorVerdicts.of_json(item)
+        for record in saved if isinstance(saved, list) else []:
+            now = AnchorVerdicts.of_json(record)
             if now is not None:
-                found.setdefault(now.judge, JudgeAnchors(now, AnchorVerdicts.of_json(item.get("baseline"))))
-    return found
+                anchors.setdefault(now.judge, JudgeAnchors(now, AnchorVerdicts.of_json(record.get("baseline"))))
+    return anchors
 
 
 def _drift_between(first: Evaluation, second: Evaluation) -> list[Drift] | None:
@@ -384,7 +388,7 @@ def _drift_between(first: Evaluation, second: Evaluation) -> list[Drift] | None:
     shared = [name for name in before if name in after and comparable(before[name].now, after[name].now)]
     if not shared:
         return None
-    return [item for name in shared for item in drift_of(before[name].now, after[name].now)]
+    return [drift for name in shared for drift in drift_of(before[name].now, after[name].now)]
 
 
 def with_drift(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
@@ -393,21 +397,21 @@ def with_drift(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     Each evaluation is compared with the first one, and with the first after each later change. The test is stricter
     with more evaluations, so that a change among many evaluations is not detected by chance.
     """
-    n_times = len({record.now.time for item in evaluations for record in anchors_in(item).values()})
+    n_times = len({record.now.time for evaluation in evaluations for record in anchors_in(evaluation).values()})
     firsts: list[Evaluation] = []
-    found = []
-    for item in evaluations:
-        if item.recalibrated:
-            found.append(item)
+    marked = []
+    for evaluation in evaluations:
+        if evaluation.recalibrated:
+            marked.append(evaluation)
             continue
-        held = [(first, drifts) for first in firsts if (drifts := _drift_between(first, item)) is not None]
-        moves = [(first, list(_moved(drifts, n_times))) for first, drifts in held]
-        alike = next((first for first, moved in moves if not moved), None)
-        drift = alike.judge_drift if alike else _drift_text(*moves[0]) if moves else ""
-        found.append(replace(item, judge_drift=drift))
-        if alike is None and anchors_in(item):
-            firsts.append(found[-1])
-    return found
+        comparisons = [(first, drifts) for first in firsts if (drifts := _drift_between(first, evaluation)) is not None]
+        moves = [(first, list(_significant_drifts(drifts, n_times))) for first, drifts in comparisons]
+        unchanged = next((first for first, moved in moves if not moved), None)
+        drift = unchanged.judge_drift if unchanged else _drift_text(*moves[0]) if moves else ""
+        marked.append(replace(evaluation, judge_drift=drift))
+        if unchanged is None and anchors_in(evaluation):
+            firsts.append(marked[-1])
+    return marked
 
 
 def _drift_text(first: Evaluation, moved: Sequence[str]) -> str:
@@ -415,19 +419,19 @@ def _drift_text(first: Evaluation, moved: Sequence[str]) -> str:
     return f"{', '.join(moved)} since {first.model} of {min(times)[:16]}"
 
 
-def _moved(drifts: Sequence[Drift], n_times: int) -> Iterator[str]:
-    for item in drifts:
-        if item.is_drift_among(max(1, n_times - 1)):
-            yield f"{item.judge}: {item.text}"
+def _significant_drifts(drifts: Sequence[Drift], n_times: int) -> Iterator[str]:
+    for drift in drifts:
+        if drift.is_drift_among(max(1, n_times - 1)):
+            yield f"{drift.judge}: {drift.text}"
 
 
-def drift_lines(found: Iterable[AnchorVerdicts], baselines: Mapping[str, AnchorVerdicts | None]) -> Iterator[str]:
+def drift_lines(verdicts: Iterable[AnchorVerdicts], baselines: Mapping[str, AnchorVerdicts | None]) -> Iterator[str]:
     """Yield a line for each judge that drifted since its first time, or whose server now names another model."""
-    for now in found:
+    for now in verdicts:
         before = baselines.get(now.judge)
         if before is None or not comparable(before, now):
             continue
-        moved = [item.text for item in drift_of(before, now) if item.is_drift]
+        moved = [drift.text for drift in drift_of(before, now) if drift.is_drift]
         served = _served_since(before, now)
         if moved:
             yield (
@@ -446,22 +450,22 @@ def _served_since(before: AnchorVerdicts, now: AnchorVerdicts) -> str:
     return f"its server named {', '.join(before.served)} then and {', '.join(now.served)} now"
 
 
-def why_not_anchored(records: Sequence[JudgeAnchors | None]) -> str:
+def not_anchored_reason(records: Sequence[JudgeAnchors | None]) -> str:
     """Return why one judge's scores of several evaluations may not be comparable. Empty if the judge is anchored.
 
     A judge is anchored if it judged the same anchors in all evaluations and shows no drift, neither since the first
     time on its machine nor between the evaluations.
     """
-    given = [record for record in records if record is not None]
-    if len(given) < len(records):
+    judged = [record for record in records if record is not None]
+    if len(judged) < len(records):
         return "no anchors were asked"
-    first = given[0].now
-    pairs = [(record.baseline, record.now) for record in given if record.baseline is not None]
-    pairs += [(first, record.now) for record in given[1:] if record.now != first]
+    first = judged[0].now
+    pairs = [(record.baseline, record.now) for record in judged if record.baseline is not None]
+    pairs += [(first, record.now) for record in judged[1:] if record.now != first]
     for before, after in pairs:
         if not comparable(before, after):
             return "other anchors, or other words, were asked"
-        if moved := [item.text for item in drift_of(before, after) if item.is_drift]:
+        if moved := [drift.text for drift in drift_of(before, after) if drift.is_drift]:
             return f"{DRIFT} since {before.time[:16]}: {', '.join(moved)}"
     return ""
 
@@ -478,15 +482,17 @@ def recalibrated(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     Raises:
         ConfigurationError: the anchors do not determine the mapping of a rubric.
     """
-    found = []
-    for item in with_drift(evaluations):
-        if not item.judge_drift:
-            found.append(item)
+    result = []
+    for evaluation in with_drift(evaluations):
+        if not evaluation.judge_drift:
+            result.append(evaluation)
             continue
-        first = next(other for other in evaluations if _drift_between(other, item) is not None)
-        rows, lines = mapped_rows(item.rows, anchors_in(first), anchors_in(item), item.model)
-        found.append(replace(item, rows=rows, judge_drift="", recalibrated=tuple(line.text for line in lines)))
-    return found
+        first = next(other for other in evaluations if _drift_between(other, evaluation) is not None)
+        rows, mappings = mapped_rows(evaluation.rows, anchors_in(first), anchors_in(evaluation), evaluation.model)
+        result.append(
+            replace(evaluation, rows=rows, judge_drift="", recalibrated=tuple(mapping.text for mapping in mappings))
+        )
+    return result
 
 
 def mapped_rows(
@@ -494,56 +500,60 @@ def mapped_rows(
 ) -> tuple[tuple[ScoredAnswer, ...], list[Recalibration]]:
     """Return rows with the verdicts of changed judges mapped to their earlier scale, and the mappings."""
     shared = [name for name in now if name in before and comparable(before[name].now, now[name].now)]
-    drifts = [item for name in shared for item in drift_of(before[name].now, now[name].now) if item.is_drift]
-    lines = [_line_of(item, before[item.judge].now, now[item.judge].now, model) for item in drifts]
-    by_place = {(line.rubric, line.judge): line for line in lines}
-    return tuple(_mapped_row(row, by_place) for row in rows), lines
+    drifts = [drift for name in shared for drift in drift_of(before[name].now, now[name].now) if drift.is_drift]
+    mappings = [_mapping_of(drift, before[drift.judge].now, now[drift.judge].now, model) for drift in drifts]
+    by_rubric_and_judge = {(mapping.rubric, mapping.judge): mapping for mapping in mappings}
+    return tuple(_mapped_row(row, by_rubric_and_judge) for row in rows), mappings
 
 
-def _line_of(drift: Drift, before: AnchorVerdicts, now: AnchorVerdicts, model: str) -> Recalibration:
-    found = (
+def _mapping_of(drift: Drift, before: AnchorVerdicts, now: AnchorVerdicts, model: str) -> Recalibration:
+    mapping = (
         "refusals are no numbers, and scores are conditioned on them"
         if drift.rubric in {IDK, CLARIFICATION}
         else recalibration_of(before, now, drift.rubric)
     )
-    if isinstance(found, str):
+    if isinstance(mapping, str):
         raise ConfigurationError(
             "--recalibrate",
             where=f"{model}, judged by {drift.judge}",
             expected=f"anchors that say what its {drift.rubric} would have been at {drift.before[:16]}",
-            found=found,
+            found=mapping,
             next_step="leave it out: the results then stand apart; or have all of them judged again",
         )
-    return found
+    return mapping
 
 
-def _mapped_row(row: ScoredAnswer, maps: Mapping[tuple[str, str], Recalibration]) -> ScoredAnswer:
+def _mapped_row(row: ScoredAnswer, mappings: Mapping[tuple[str, str], Recalibration]) -> ScoredAnswer:
     """Return a row with its verdicts mapped, and the scores that are medians of these verdicts."""
     verdicts, scores, moves = list(row.verdicts), dict(row.scores), {}
-    for rubric in dict.fromkeys(rubric for rubric, _ in maps):
-        found = {judge: value for (name, judge), value in row.verdict_values.items() if name == rubric}
-        given = {judge: value for judge, value in found.items() if value is not None}
-        if not given:
+    for rubric in dict.fromkeys(rubric for rubric, _ in mappings):
+        values = {judge: value for (name, judge), value in row.verdict_values.items() if name == rubric}
+        numbers = {judge: value for judge, value in values.items() if value is not None}
+        if not numbers:
             continue
-        lines = {judge: maps.get((rubric, judge)) for judge in given}
-        mapped = {judge: line.of(given[judge]) if line else given[judge] for judge, line in lines.items()}
+        mapping_of = {judge: mappings.get((rubric, judge)) for judge in numbers}
+        mapped = {
+            judge: mapping.of(numbers[judge]) if mapping else numbers[judge] for judge, mapping in mapping_of.items()
+        }
         verdicts = [
-            {**item, "value": mapped[item["judge"]]} if item["rubric"] == rubric and item["judge"] in mapped else item
-            for item in verdicts
+            {**verdict, "value": mapped[verdict["judge"]]}
+            if verdict["rubric"] == rubric and verdict["judge"] in mapped
+            else verdict
+            for verdict in verdicts
         ]
-        before, now = median(given.values()), median(mapped.values())
+        before, now = median(numbers.values()), median(mapped.values())
         # A score that is decided by a refusal is not a verdict, and stays.
         for name in (rubric, f"{rubric}_raw"):
             if (value := scores.get(name)) is not None and abs(value - before) < _SAME:
-                scores[name], moves[name] = now, _moves_of(given, mapped, lines)
+                scores[name], moves[name] = now, _moves_of(numbers, mapped, mapping_of)
     return replace(row, verdicts=tuple(verdicts), scores=scores, moves=moves, repeats=())
 
 
 def _moves_of(
-    given: Mapping[str, float], mapped: Mapping[str, float], lines: Mapping[str, Recalibration | None]
+    numbers: Mapping[str, float], mapped: Mapping[str, float], mapping_of: Mapping[str, Recalibration | None]
 ) -> tuple[float, ...]:
     """Return the change of the median over judges: that of the middle verdict, or the mean of both middle verdicts."""
     order = sorted(mapped, key=lambda judge: mapped[judge])
     middle = (order[(len(order) - 1) // 2], order[len(order) // 2])
-    moves = [line.moves(given[judge]) for judge in middle if (line := lines[judge]) is not None]
+    moves = [mapping.moves(numbers[judge]) for judge in middle if (mapping := mapping_of[judge]) is not None]
     return tuple(sum(column) / len(middle) for column in zip(*moves, strict=True))

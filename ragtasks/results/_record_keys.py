@@ -18,11 +18,11 @@ from ragtasks.files import USAGE_KEYS
 
 _NO_KEY = "-"
 _OPTIONAL = ("contexts", "reference")
-_NO_ANSWERS = re.compile(r"reference|expected|truth|gold|ideal|target|label|time|date|version|(^|_)(id|name|type)$")
-_MEANS = {"question": ("prompt", "instruction"), "answer": ("output", "complet", "predict", "generat", "reply")}
-_DEEPEST = 4  # levels of objects in which keys are searched
-_MOST_NAMED = 12
-_SIMILAR = 0.6
+_NOT_ANSWERS = re.compile(r"reference|expected|truth|gold|ideal|target|label|time|date|version|(^|_)(id|name|type)$")
+_SYNONYMS = {"question": ("prompt", "instruction"), "answer": ("output", "complet", "predict", "generat", "reply")}
+_MAX_DEPTH = 4  # levels of objects in which keys are searched
+_MAX_LISTED = 12
+_MIN_SIMILARITY = 0.6
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class RecordKeys:
 
     def with_keys(self, keys: Mapping[str, str]) -> RecordKeys:
         """Return the table with the user's keys in place of the built-in ones. The key `-` disables a value."""
-        fallback = {name: known for name, known in self.fallback.items() if name not in keys}
+        fallback = {name: built_in for name, built_in in self.fallback.items() if name not in keys}
         return replace(
             self,
             names={**self.names, **{name: (key,) if key != _NO_KEY else () for name, key in keys.items()}},
@@ -50,11 +50,11 @@ class RecordKeys:
 
     def keys_in(self, row: Mapping[str, Any], name: str) -> list[str]:
         """Return the keys under which a record has a value."""
-        if known := [key for key in self.names[name] if _has_value(row, key, name)]:
-            return known
-        others = [key for key in self.fallback.get(name, ()) if _has_value(row, key, name)]
-        meant = [key for key in others if name in self.required or not isinstance(row.get(key), (bool, Mapping))]
-        return [key for key in meant if _IDEAL.get(key) not in row][:1]
+        if certain := [key for key in self.names[name] if _has_value(row, key, name)]:
+            return certain
+        fallback = [key for key in self.fallback.get(name, ()) if _has_value(row, key, name)]
+        likely = [key for key in fallback if name in self.required or not isinstance(row.get(key), (bool, Mapping))]
+        return [key for key in likely if _CHANGED_BY.get(key) not in row][:1]
 
     def unread(self, row: Mapping[str, Any]) -> list[str]:
         """Return the keys of a record that have a value and are not read."""
@@ -65,11 +65,11 @@ class RecordKeys:
     def missing(self, row: Mapping[str, Any]) -> list[str]:
         """Return the required values for which a record has no key. An object under such a key is not a value."""
 
-        def is_there(key: str) -> bool:
+        def has_value(key: str) -> bool:
             value = value_under(row, key)
             return (value is not None or key in row) and not isinstance(value, Mapping)
 
-        return [name for name in self.required if not any(map(is_there, self.all_of(name)))]
+        return [name for name in self.required if not any(map(has_value, self.all_of(name)))]
 
     def unread_leaves(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return key with dots -> value, for the keys that are not read and all keys within objects."""
@@ -79,20 +79,20 @@ class RecordKeys:
     def suggestions(self, row: Mapping[str, Any]) -> dict[str, str]:
         """Return value -> the key that a user may mean, for missing values and for likely optional values."""
         unread = self.unread_leaves(row)
-        texts = [key for key in unread if isinstance(unread[key], str) and not _NO_ANSWERS.search(_last_part(key))]
-        found: dict[str, str] = {}
+        texts = [key for key in unread if isinstance(unread[key], str) and not _NOT_ANSWERS.search(_last_part(key))]
+        suggested: dict[str, str] = {}
         missing = self.missing(row)
         optional = [name for name in _OPTIONAL if name in self.names and not self.keys_in(row, name)]
         for name in (*missing, *optional):
-            free = [key for key in unread if key not in found.values()]
+            free = [key for key in unread if key not in suggested.values()]
             likely = [key for key in free if _last_part(key) in self.all_of(name)]
             if name in missing:
                 free = [key for key in texts if key in free]
-                is_certain = len(free) == len(missing) - len(found)
+                is_certain = len(free) == len(missing) - len(suggested)
                 likely = likely or _similar(name, free) or (free if is_certain else [])
             if likely:
-                found[name] = likely[0]
-        return found
+                suggested[name] = likely[0]
+        return suggested
 
 
 _OWN = {
@@ -115,7 +115,7 @@ _OTHERS = {  # RAGChecker, Azure's evaluator, the first ragas, TruLens, LangChai
     "reference": ("ground_truths", "gt_answer", "truth"),
     "id": ("query_id",),
 }
-_IDEAL = {"context": "actual_output"}
+_CHANGED_BY = {"context": "actual_output"}
 """Key -> a neighbor that changes its meaning. Next to `actual_output`, deepeval's `context` is the reference."""
 
 JOINED = {"retrieval_context": "|"}
@@ -137,36 +137,40 @@ ANSWER_KEYS = RecordKeys(
 """Keys of an answer to a benchmark. The first key with a value counts."""
 
 
-def named_keys(given: str | Mapping[str, str]) -> dict[str, str]:
+def named_keys(pairs_or_text: str | Mapping[str, str]) -> dict[str, str]:
     """Return value -> key of `answer=response,question=query`, or of such a mapping.
 
     Raises:
         ConfigurationError: an unknown value, or text in another form.
     """
-    pairs = given.items() if isinstance(given, Mapping) else [part.partition("=")[::2] for part in given.split(",")]
-    found = {str(name).strip(): str(key).strip() for name, key in pairs}
-    known = {*ROW_KEYS.names, *ANSWER_KEYS.names}
-    for name, key in found.items():
-        if name not in known and key in known:
+    pairs = (
+        pairs_or_text.items()
+        if isinstance(pairs_or_text, Mapping)
+        else [part.partition("=")[::2] for part in pairs_or_text.split(",")]
+    )
+    keys = {str(name).strip(): str(key).strip() for name, key in pairs}
+    names = {*ROW_KEYS.names, *ANSWER_KEYS.names}
+    for name, key in keys.items():
+        if name not in names and key in names:
             raise ConfigurationError(f"keys: {name}={key} is the other way round. Next step: write {key}={name}")
-        if name not in known:
-            raise ConfigurationError(f"keys: unknown name {name!r}; {close_matches(name, known)}")
+        if name not in names:
+            raise ConfigurationError(f"keys: unknown name {name!r}; {close_matches(name, names)}")
         if not key:
             raise ConfigurationError(
                 f"keys: no key after {name!r}. Next step: write {name}=KEY, such as answer=response"
             )
-    return found
+    return keys
 
 
 def keys_step(table: RecordKeys, row: Mapping[str, Any], call: str) -> str:
     """Return the next step if the key of a required value is unknown: the line to type. Empty if all keys are known."""
-    missing, found = table.missing(row), [key for key, _ in _leaves(row)]
+    missing, found_keys = table.missing(row), [key for key, _ in _leaves(row)]
     if not missing or not table.unread_leaves(row):
         return ""
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    more = f" and {len(found_keys) - _MAX_LISTED} more" if len(found_keys) > _MAX_LISTED else ""
     suggested = {**dict.fromkeys(missing, "KEY"), **table.suggestions(row)}
     line = ",".join(f"{name}={key}" for name, key in suggested.items())
-    return f"name the keys, such as `{call.format(line)}`; keys found: {', '.join(found[:_MOST_NAMED])}{more}"
+    return f"name the keys, such as `{call.format(line)}`; keys found: {', '.join(found_keys[:_MAX_LISTED])}{more}"
 
 
 def value_under(row: Mapping[str, Any], key: str) -> Any:
@@ -196,7 +200,7 @@ def _has_value(row: Mapping[str, Any], key: str, name: str) -> bool:
 def _leaves(row: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
     """Yield (key with dots, value) of a record and of the objects in it."""
     for key, value in row.items():
-        if isinstance(value, Mapping) and value and depth < _DEEPEST:
+        if isinstance(value, Mapping) and value and depth < _MAX_DEPTH:
             yield from _leaves(value, f"{prefix}{key}.", depth + 1)
         else:
             yield f"{prefix}{key}", value
@@ -209,7 +213,7 @@ def _last_part(key: str) -> str:
 def _similar(name: str, keys: Sequence[str]) -> list[str]:
     """Return the keys whose last part resembles a name, is a synonym of it, or begins it, as `q` does `question`."""
     parts = {key: _last_part(key) for key in keys}
-    near = difflib.get_close_matches(name, parts.values(), n=1, cutoff=_SIMILAR)
-    like = [key for key, part in parts.items() if name in part or name.startswith(part)]
-    meant = [key for key, part in parts.items() if any(word in part for word in _MEANS.get(name, ()))]
-    return [*(key for key, part in parts.items() if part in near), *like, *meant]
+    near = difflib.get_close_matches(name, parts.values(), n=1, cutoff=_MIN_SIMILARITY)
+    containing = [key for key, part in parts.items() if name in part or name.startswith(part)]
+    synonyms = [key for key, part in parts.items() if any(word in part for word in _SYNONYMS.get(name, ()))]
+    return [*(key for key, part in parts.items() if part in near), *containing, *synonyms]

@@ -76,26 +76,28 @@ def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
     predictions = [file for file in files if file.suffix == ".jsonl" and not file.name.startswith("samples_")]
     if results or predictions:
         return results, predictions
-    raise unusable("saved answers", path, "results_*.json with samples_*.jsonl, or predictions (*.jsonl)", "neither")
+    raise unusable_error(
+        "saved answers", path, "results_*.json with samples_*.jsonl, or predictions (*.jsonl)", "neither"
+    )
 
 
 def provenance_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the ragtasks harness tasks that generate answers -> their provenance. Likelihood tasks are left out."""
-    asking = {name: config for name, config in configs.items() if config.get("output_type", _ANSWERS) == _ANSWERS}
-    own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in asking.items()}
-    found = {name: provenance for name, provenance in own.items() if provenance}
-    for name, provenance in found.items():
+    generating = {name: config for name, config in configs.items() if config.get("output_type", _ANSWERS) == _ANSWERS}
+    metadata = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in generating.items()}
+    provenance_of = {name: provenance for name, provenance in metadata.items() if provenance}
+    for name, provenance in provenance_of.items():
         require_origin(name, provenance)
-    return found
+    return provenance_of
 
 
-def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEvaluation:
+def read_results(file: Path, folder: Path, user_settings: Mapping[str, Any]) -> SavedEvaluation:
     """Return the answers in a results file of the harness and its samples.
 
     Args:
         file: the results file.
         folder: folder below an output folder for the new results.
-        given: settings of the user. Of the settings in the file, only harmless ones are used without the user's
+        user_settings: settings of the user. Of the settings in the file, only harmless ones are used without the user's
             consent.
     """
     time = time_of(file)
@@ -104,28 +106,34 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
         results = parse_json(file.read_bytes())
         by_task = {name: dict(provenance) for name, provenance in provenance_of_answers(results["configs"]).items()}
         saved = {name: dict(provenance["configuration"]) for name, provenance in by_task.items()}
-        configs = {name: _merged(file, saved[name], given) for name in by_task}
+        configs = {name: _merged_config(file, saved[name], user_settings) for name in by_task}
         for name, provenance in by_task.items():
             provenance["suite"] = suite_with(provenance["suite"], configs[name])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise unusable("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
+        raise unusable_error(
+            "results", file, "a results file of the harness", f"{type(error).__name__}: {error}"
+        ) from error
     samples = logged_samples(file, results, configs)
     tasks = tuple(
         _read_task(name, logged, by_task[name], configs[name], recorded(saved[name]))
         for name, logged in samples.items()
     )
-    unasked = {key: value for settings in saved.values() for key, value in unused(settings, given).items()}
-    return SavedEvaluation(file, folder, time, results, tasks, unasked)
+    unused_settings = {
+        key: value for settings in saved.values() for key, value in unused(settings, user_settings).items()
+    }
+    return SavedEvaluation(file, folder, time, results, tasks, unused_settings)
 
 
-def _merged(file: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> EvaluationConfig:
-    changed = [key for key in RECORDED if key in given and given[key] != saved.get(key, given[key])]
-    if changed:
+def _merged_config(file: Path, saved: Mapping[str, Any], user_settings: Mapping[str, Any]) -> EvaluationConfig:
+    differing = [
+        key for key in RECORDED if key in user_settings and user_settings[key] != saved.get(key, user_settings[key])
+    ]
+    if differing:
         raise ConfigurationError(
-            f"{file}: its answers were made with other values of {', '.join(changed)} than the metadata gives; "
+            f"{file}: its answers were made with other values of {', '.join(differing)} than the metadata gives; "
             "leave these keys out, or run the evaluation again"
         )
-    return config_from_options({**harmless(saved), **given})
+    return config_from_options({**harmless(saved), **user_settings})
 
 
 def _read_task(
@@ -138,7 +146,7 @@ def _read_task(
     answers = [answer for _, answer, _ in saved_answers(logged)]
     benchmarks = sorted({str(answer.sample["doc"].get("benchmark")) for answer in answers})
     if len(benchmarks) > 1:
-        raise unusable("logged samples", logged.path, "samples of one benchmark", ", ".join(benchmarks))
+        raise unusable_error("logged samples", logged.path, "samples of one benchmark", ", ".join(benchmarks))
     return SavedTask(name, benchmarks[0], config, provenance, made_by, tuple(answers))
 
 
@@ -150,13 +158,13 @@ RUN_AGAIN = "run the evaluation again, by `ragtasks eval` or by lm_eval with --o
 """The next step if files cannot be repaired."""
 
 
-def unusable(what: str, where: Path, expected: str, found: str, next_step: str = RUN_AGAIN) -> BenchmarkFileError:
+def unusable_error(what: str, where: Path, expected: str, found: str, next_step: str = RUN_AGAIN) -> BenchmarkFileError:
     """Return the error for unreadable results or answers."""
     return BenchmarkFileError(what, where=str(where), expected=expected, found=found, next_step=next_step)
 
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
-_BRING_ALL = f"bring all files that the evaluation wrote into one folder, or {RUN_AGAIN}"
+_RESTORE_ALL = f"bring all files that the evaluation wrote into one folder, or {RUN_AGAIN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,31 +185,33 @@ def time_of(file: Path) -> str | None:
 def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, LoggedSamples]:
     """Return harness task -> its logged samples in the folder of the results file."""
     time = time_of(file)
-    found = {
+    samples_of = {
         task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), n_logged(file, results, task))
         for task in tasks
     }
-    missing = [samples for samples in found.values() if not samples.path.is_file()]
-    if time is None or len(missing) == len(found):
-        raise unusable("results", file, "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
+    missing = [samples for samples in samples_of.values() if not samples.path.is_file()]
+    if time is None or len(missing) == len(samples_of):
+        raise unusable_error("results", file, "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
     if missing:
-        named = ", ".join(f"no {item.path.name} (lines: {item.n})" for item in missing)
-        raise unusable("results", file, "the logged samples of all its ragtasks tasks beside it", named, _BRING_ALL)
-    return found
+        descriptions = ", ".join(f"no {samples.path.name} (lines: {samples.n})" for samples in missing)
+        raise unusable_error(
+            "results", file, "the logged samples of all its ragtasks tasks beside it", descriptions, _RESTORE_ALL
+        )
+    return samples_of
 
 
-def value_at(found: Any, *keys: str) -> Any:
+def value_at(value: Any, *keys: str) -> Any:
     """Return the value under a path of keys in nested JSON objects, or None if it is missing."""
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def n_logged(file: Path, results: Mapping[str, Any], task: str) -> int:
     """Return the number of logged samples of a harness task, from its results file."""
     number = value_at(results, "n-samples", task, "effective")
     if not isinstance(number, int):
-        raise unusable("results", file, f"the number of logged samples of {task}, under n-samples", "none")
+        raise unusable_error("results", file, f"the number of logged samples of {task}, under n-samples", "none")
     return number
 
 
@@ -237,13 +247,17 @@ def harmless(saved: Mapping[str, Any]) -> dict[str, Any]:
     return {key: saved[key] for key, allows in HARMLESS.items() if key in saved and allows(saved[key])}
 
 
-def unused(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def unused(saved: Mapping[str, Any], user_settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a file that would change the scoring, and that the user did not name."""
     kept = harmless(saved)
     return {
         key: saved[key]
         for key, default in _DEFAULTS.items()
-        if key in saved and key not in RECORDED and key not in given and key not in kept and saved[key] != default
+        if key in saved
+        and key not in RECORDED
+        and key not in user_settings
+        and key not in kept
+        and saved[key] != default
     }
 
 
@@ -257,8 +271,8 @@ def unused_note(settings: Mapping[str, Any]) -> str:
     # In ASCII: other characters could move the cursor or imitate another name.
     text = json.dumps(dict(settings))
     excerpt = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}... ({len(text)} characters)"
-    who = "judged" if "judges" in settings else "scored"
-    return f"was {who} by {excerpt}, which is not used; name them with --metadata to use them"
+    verb = "judged" if "judges" in settings else "scored"
+    return f"was {verb} by {excerpt}, which is not used; name them with --metadata to use them"
 
 
 # Origin of the answers in a results file, with strict types.
@@ -266,13 +280,13 @@ def unused_note(settings: Mapping[str, Any]) -> str:
 _TASK_NAME = re.compile(r"[^/\\\0\n]{1,180}")
 
 
-class _Recorded(BaseModel):
+class _LoggedPart(BaseModel):
     """A part of the logged provenance. Other keys are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", hide_input_in_errors=True)
 
 
-class _Scoring(_Recorded):
+class _Scoring(_LoggedPart):
     scored_by: str
     encoder: str
     idk_detector: str
@@ -280,24 +294,24 @@ class _Scoring(_Recorded):
     judge_prompts: str | None = None
 
 
-class _Configuration(_Recorded):
+class _Configuration(_LoggedPart):
     run: str
 
 
-class _MetricSummary(_Recorded):
+class _MetricSummary(_LoggedPart):
     total: float = Field(allow_inf_nan=False)
     n_scored: int = Field(ge=0)
     unscored: dict[str, int]
 
 
-class _Summary(_Recorded):
+class _Summary(_LoggedPart):
     setting: str
     n: int
     tasks: str = Field(pattern=r"^[0-9a-f]{64}$")
     metrics: dict[str, _MetricSummary]
 
 
-class _Origin(_Recorded):
+class _Origin(_LoggedPart):
     benchmark: str
     suite: str
     revision: str | None = None
@@ -307,7 +321,7 @@ class _Origin(_Recorded):
     summary: _Summary | None = None
 
 
-def require_origin(task: str, said: object) -> None:
+def require_origin(task: str, provenance: object) -> None:
     """Check the recorded origin of a harness task's scores, and the name of the task.
 
     Raises:
@@ -317,12 +331,12 @@ def require_origin(task: str, said: object) -> None:
     if not _TASK_NAME.fullmatch(task):
         raise ValueError(f"harness task {task[:80]!r}: no name of a task, as its samples are a file of that name")
     try:
-        _Origin.model_validate(said)
+        _Origin.model_validate(provenance)
     except ValidationError as error:
         raise ValueError("; ".join(misfits(error))) from error
-    if value_at(said, "history", "user") is not None:
+    if value_at(provenance, "history", "user") is not None:
         raise ValueError(f"harness task {task}: a simulated user asked the questions in place of the benchmark's own")
-    if value_at(said, "best_of") is not None:
+    if value_at(provenance, "best_of") is not None:
         raise ValueError(f"harness task {task}: a judge picked each answer as the best of several")
 
 
@@ -332,9 +346,9 @@ def require_origin(task: str, said: object) -> None:
 def saved_answers(logged: LoggedSamples) -> Iterator[tuple[int, ScoredAnswer, Problems]]:
     """Yield (line number, answer, errors of the file) of each sample. The errors are raised after the last sample."""
     problems = Problems(logged.path, "logged samples", RUN_AGAIN)
-    n_found = 0
+    n_samples = 0
     for number, sample in json_lines(problems, parsed_sample):
-        n_found += 1
+        n_samples += 1
         try:
             answer = saved_answer(sample)
         except (LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -343,6 +357,6 @@ def saved_answers(logged: LoggedSamples) -> Iterator[tuple[int, ScoredAnswer, Pr
         else:
             yield number, answer, problems
     problems.raise_if_any()
-    if n_found != logged.n:
+    if n_samples != logged.n:
         expected = f"{logged.n} lines, as its results file says"
-        raise unusable("results", logged.path, expected, str(n_found), _BRING_ALL)
+        raise unusable_error("results", logged.path, expected, str(n_samples), _RESTORE_ALL)

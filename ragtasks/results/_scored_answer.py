@@ -196,7 +196,7 @@ def parsed_sample(line: bytes) -> LoggedSample:
 
 
 SAMPLE = "a sample of a ragtasks task"
-_UNASKED = {outcome.value for outcome in UNASKED}
+_NOT_REQUESTED = {outcome.value for outcome in UNASKED}
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class ScoredAnswer:
         """Metric -> value: the scores, the usage of answer and judging, and 1 or 0 for each kind of turn error."""
         kind = self.turn_error_kind
         errors = {} if kind is None else {name: float(name == kind) for name in sorted(TURN_ERROR_NAMES)}
-        judging = [call for item in self.requested for call in item.get("calls", ())]
+        judging = [call for verdict in self.requested for call in verdict.get("calls", ())]
         return {**self.scores, **_usage_values(self.usage, judging), **errors}
 
     @property
@@ -267,30 +267,32 @@ class ScoredAnswer:
     @cached_property
     def again(self) -> tuple[Mapping[str, float | None], ...]:
         """Metric -> value in each further judging, or None if unscored."""
-        return tuple(item["values"] for item in self.repeats)
+        return tuple(judging["values"] for judging in self.repeats)
 
     @property
     def requested(self) -> list[LoggedVerdict]:
-        return [item for item in self.verdicts if item.get("outcome") not in _UNASKED]
+        return [verdict for verdict in self.verdicts if verdict.get("outcome") not in _NOT_REQUESTED]
 
     @cached_property
     def verdict_values(self) -> Mapping[tuple[str, str], float | None]:
         """(Rubric, judge) -> number of the verdict, 0 to 1. None for a requested verdict without a number."""
-        return {(item["rubric"], item["judge"]): item["value"] for item in self.requested}
+        return {(verdict["rubric"], verdict["judge"]): verdict["value"] for verdict in self.requested}
 
     @property
     def served(self) -> tuple[tuple[str, str], ...]:
         """(Judge, model that its server named), each once. () if servers name no model."""
-        return tuple(sorted({(item["judge"], name) for item in self.requested if (name := item.get("served_model"))}))
+        return tuple(
+            sorted({(verdict["judge"], name) for verdict in self.requested if (name := verdict.get("served_model"))})
+        )
 
     @property
     def spending(self) -> dict[str, list[Mapping[str, Any]]]:
         """`model` or `judge NAME` -> usage of each reply, over all judgings."""
-        found: dict[str, list[Mapping[str, Any]]] = {MODEL: list(self.usage.get("calls", ()))}
-        judgings = [self.verdicts, *(item.get("verdicts", ()) for item in self.repeats)]
-        for item in (item for verdicts in judgings for item in verdicts):
-            found.setdefault(f"judge {item['judge']}", []).extend(item.get("calls", ()))
-        return {name: calls for name, calls in found.items() if calls}
+        spending: dict[str, list[Mapping[str, Any]]] = {MODEL: list(self.usage.get("calls", ()))}
+        judgings = [self.verdicts, *(judging.get("verdicts", ()) for judging in self.repeats)]
+        for verdict in (verdict for verdicts in judgings for verdict in verdicts):
+            spending.setdefault(f"judge {verdict['judge']}", []).extend(verdict.get("calls", ()))
+        return {name: calls for name, calls in spending.items() if calls}
 
     @cached_property
     def answer_hash(self) -> str:
@@ -306,12 +308,12 @@ class ScoredAnswer:
         """
         if self.response.trajectory is None or not self.relevant:
             return ()
-        seen: set[str] = set()
-        found = [0.0]
+        received: set[str] = set()
+        shares = [0.0]
         for step in self.response.trajectory.steps:
-            seen |= self.relevant.intersection(step.passages)
-            found.append(len(seen) / len(self.relevant))
-        return tuple(found)
+            received |= self.relevant.intersection(step.passages)
+            shares.append(len(received) / len(self.relevant))
+        return tuple(shares)
 
 
 def scored_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
@@ -344,16 +346,16 @@ def saved_answer(sample: Mapping[str, Any]) -> ScoredAnswer:
 
 def logged_scoring(answer: ScoredAnswer) -> LoggedScoring:
     """Return the basis of the scores in its logged form."""
-    found: LoggedScoring = {"idk": answer.idk, "idk_reason": answer.idk_reason, "unscored": dict(answer.unscored)}
+    scoring: LoggedScoring = {"idk": answer.idk, "idk_reason": answer.idk_reason, "unscored": dict(answer.unscored)}
     if answer.verdicts:
-        found["verdicts"] = list(answer.verdicts)
+        scoring["verdicts"] = list(answer.verdicts)
     if answer.repeats:
-        found["repeats"] = list(answer.repeats)
+        scoring["repeats"] = list(answer.repeats)
     if answer.implausible is not None:
-        found["implausible"] = dict(answer.implausible)
+        scoring["implausible"] = dict(answer.implausible)
     if answer.turn_error is not None:
-        found["turn_error"] = dict(answer.turn_error)
-    return found
+        scoring["turn_error"] = dict(answer.turn_error)
+    return scoring
 
 
 def logged_values(answer: ScoredAnswer) -> dict[str, float | Pair]:
@@ -378,7 +380,7 @@ def rewritten_sample(answer: ScoredAnswer) -> dict[str, Any]:
 MODEL = "model"
 """Name for the model under evaluation in the spending of a row."""
 _AMOUNTS = ("seconds", "input_tokens", "output_tokens", "cached_tokens", "dollars")
-_DESCRIBED = {
+_DESCRIPTIONS = {
     "seconds": "seconds until the whole answer was there",
     "first_token_seconds": "seconds until the answer's first word was there",
     "retriever_seconds": "seconds that searching took",
@@ -393,34 +395,37 @@ _DESCRIBED = {
 }
 USAGE_METRICS = tuple(
     Metric(name, text, higher_is_better=None if "cached" in name else False, bounds=COUNT)
-    for name, text in _DESCRIBED.items()
+    for name, text in _DESCRIPTIONS.items()
 )
 """Usage metrics of any suite. A row has those that were counted."""
-USAGE_NAMES = frozenset(_DESCRIBED)
+USAGE_NAMES = frozenset(_DESCRIPTIONS)
 
 
-def joined_usage(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def joined_usage(replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the total usage of several replies to one answer. An amount that a reply is missing is left out."""
-    known = [name for name in _AMOUNTS if parts and all(name in part for part in parts)]
-    calls = [call for part in parts for call in part.get("calls", ())]
-    return {**{name: math.fsum(part[name] for part in parts) for name in known}, **({"calls": calls} if calls else {})}
+    names = [name for name in _AMOUNTS if replies and all(name in reply for reply in replies)]
+    calls = [call for reply in replies for call in reply.get("calls", ())]
+    return {
+        **{name: math.fsum(reply[name] for reply in replies) for name in names},
+        **({"calls": calls} if calls else {}),
+    }
 
 
 def _usage_values(usage: Mapping[str, Any], judging: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return metric -> amount, for amounts that every reply has."""
-    own = {name: float(usage[name]) for name in (*_DESCRIBED, "dollars") if name in usage}
+    own = {name: float(usage[name]) for name in (*_DESCRIPTIONS, "dollars") if name in usage}
     answered = _as_scores({**_sums(usage.get("calls", ())), **own})
     judged = _as_scores(_sums(judging))
-    return answered | {name: value for key, value in judged.items() if (name := f"judge_{key}") in _DESCRIBED}
+    return answered | {name: value for key, value in judged.items() if (name := f"judge_{key}") in _DESCRIPTIONS}
 
 
 def _as_scores(amounts: Mapping[str, float]) -> dict[str, float]:
-    found = {name: value for name, value in amounts.items() if name != "dollars"}
+    scores = {name: value for name, value in amounts.items() if name != "dollars"}
     if "dollars" in amounts:
-        found["cost_per_1000"] = 1000 * amounts["dollars"]
+        scores["cost_per_1000"] = 1000 * amounts["dollars"]
     if "input_tokens" in amounts and "output_tokens" in amounts:
-        found["tokens"] = amounts["input_tokens"] + amounts["output_tokens"]
-    return found
+        scores["tokens"] = amounts["input_tokens"] + amounts["output_tokens"]
+    return scores
 
 
 def _sums(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:

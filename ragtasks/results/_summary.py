@@ -50,7 +50,7 @@ class Summary:
     setting: str
     n: int
     tasks: str
-    """Hash of the task ids in any order. Hashes of separate tasks add up (`together`)."""
+    """Hash of the task ids in any order. Hashes of separate tasks add up (`merged_summaries`)."""
     metrics: Mapping[str, MetricSummary]
     """Metric -> scores of the responses, without metrics over all responses together."""
 
@@ -60,13 +60,13 @@ def summaries_of(rows: Iterable[ScoredAnswer]) -> dict[str, Summary]:
     by_setting: dict[str, list[ScoredAnswer]] = {}
     for row in rows:
         by_setting.setdefault(row.setting, []).append(row)
-    return {setting: _summary(setting, found) for setting, found in by_setting.items()}
+    return {setting: _summary(setting, setting_rows) for setting, setting_rows in by_setting.items()}
 
 
 def saved_summary(rows: Iterable[ScoredAnswer]) -> dict[str, Any]:
     """Return the summary of one harness task as saved in its results. {} if its rows are of several settings."""
-    found = list(summaries_of(rows).values())
-    return {SUMMARY: asdict(found[0])} if len(found) == 1 else {}
+    summaries = list(summaries_of(rows).values())
+    return {SUMMARY: asdict(summaries[0])} if len(summaries) == 1 else {}
 
 
 def read_summary(provenance: Mapping[str, Any], n_samples: int) -> Summary | None:
@@ -81,12 +81,12 @@ def read_summary(provenance: Mapping[str, Any], n_samples: int) -> Summary | Non
     return Summary(saved["setting"], saved["n"], saved["tasks"], metrics)
 
 
-def together(summaries: Iterable[Summary]) -> dict[str, Summary]:
+def merged_summaries(summaries: Iterable[Summary]) -> dict[str, Summary]:
     """Return setting -> the sum of its summaries."""
     by_setting: dict[str, list[Summary]] = {}
     for summary in summaries:
         by_setting.setdefault(summary.setting, []).append(summary)
-    return {setting: _joined(setting, found) for setting, found in by_setting.items()}
+    return {setting: _merged(setting, setting_summaries) for setting, setting_summaries in by_setting.items()}
 
 
 def _summary(setting: str, rows: list[ScoredAnswer]) -> Summary:
@@ -103,23 +103,33 @@ def _metric(name: str, rows: Iterable[ScoredAnswer]) -> MetricSummary:
     return MetricSummary(math.fsum(scored), len(scored), dict(reasons))
 
 
-def _joined(setting: str, parts: list[Summary]) -> Summary:
-    names = dict.fromkeys(name for part in parts for name in part.metrics)
-    metrics = {name: _joined_metric([part.metrics[name] for part in parts if name in part.metrics]) for name in names}
-    return Summary(setting, sum(part.n for part in parts), _added(int(part.tasks, 16) for part in parts), metrics)
+def _merged(setting: str, summaries: list[Summary]) -> Summary:
+    names = dict.fromkeys(name for summary in summaries for name in summary.metrics)
+    metrics = {
+        name: _merged_metric([summary.metrics[name] for summary in summaries if name in summary.metrics])
+        for name in names
+    }
+    return Summary(
+        setting,
+        sum(summary.n for summary in summaries),
+        _added_hashes(int(summary.tasks, 16) for summary in summaries),
+        metrics,
+    )
 
 
-def _joined_metric(parts: list[MetricSummary]) -> MetricSummary:
+def _merged_metric(metrics: list[MetricSummary]) -> MetricSummary:
     reasons: Counter[str] = Counter()
-    for part in parts:
-        reasons.update(part.unscored)
-    return MetricSummary(math.fsum(part.total for part in parts), sum(part.n_scored for part in parts), dict(reasons))
+    for metric in metrics:
+        reasons.update(metric.unscored)
+    return MetricSummary(
+        math.fsum(metric.total for metric in metrics), sum(metric.n_scored for metric in metrics), dict(reasons)
+    )
 
 
 def _hash(task_ids: Iterable[str]) -> str:
     """Return one hash of task ids: the sum of their hashes, which is independent of order and additive."""
-    return _added(int.from_bytes(hashlib.sha256(task_id.encode()).digest(), "big") for task_id in task_ids)
+    return _added_hashes(int.from_bytes(hashlib.sha256(task_id.encode()).digest(), "big") for task_id in task_ids)
 
 
-def _added(hashes: Iterable[int]) -> str:
+def _added_hashes(hashes: Iterable[int]) -> str:
     return f"{sum(hashes) % _MODULUS:064x}"

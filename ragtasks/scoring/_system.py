@@ -136,7 +136,7 @@ def rows_to_score(
     config = config_from_options(options)
     file = output / _slug(name) / f"results_{_slug(name)}-{ROWS}.json"
     require_leave(output, [file], may_replace)
-    return _to_score(name, source, (rows.benchmark, rows.contexts, config, rows.given), file)
+    return _to_score(name, source, (rows.benchmark, rows.contexts, config, rows.answers), file)
 
 
 def _to_score(

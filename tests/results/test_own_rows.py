@@ -13,7 +13,7 @@ import pytest
 from ragtasks.benchmarks import ROWS
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Message, Role, Setting
-from ragtasks.results import ROW_KEYS, OwnRows, holds_own_rows, own_rows, read_own_rows
+from ragtasks.results import ROW_KEYS, OwnRows, contains_own_rows, own_rows, read_own_rows
 from ragtasks.results._own_rows import message_text
 from tests._messages import raises
 
@@ -50,7 +50,7 @@ def test_a_row_needs_a_question_and_an_answer() -> None:
     )
     assert task.messages == (Message(Role.USER, QUESTION),)
     assert (task.answerability, task.multi_turn) == (Answerability.ANSWERABLE, "N/A")
-    assert (rows.given["row-1"].text, rows.given["row-1"].passages) == ("", None)
+    assert (rows.answers["row-1"].text, rows.answers["row-1"].passages) == ("", None)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_row_needs_a_question_and_an_answer() -> None:
 def test_rows_of_ragas_and_deepeval_say_the_same(names: tuple[str, ...]) -> None:
     rows = read(dict(zip(names, (QUESTION, ANSWER, ["one", {"id": "p", "text": "two"}], "21 days"), strict=True)))
     (task,) = rows.benchmark.tasks
-    given = rows.given["row-1"]
+    given = rows.answers["row-1"]
     assert (task.question, given.text, task.target) == (QUESTION, ANSWER, "21 days")
     assert [(item.passage_id, item.text) for item in given.passages or ()] == [("context-1", "one"), ("p", "two")]
     assert set(names) <= {key for name in ROW_KEYS.names for key in ROW_KEYS.all_of(name)}
@@ -96,7 +96,7 @@ def test_messages_may_hold_the_answer_and_what_nobody_said_to_the_user() -> None
     ]
     rows = read({"messages": messages})
     assert [message.text for message in rows.benchmark.tasks[0].messages] == [QUESTION]
-    assert rows.given["row-1"].text == ANSWER
+    assert rows.answers["row-1"].text == ANSWER
 
 
 def test_missing_values_of_data_frames_are_missing() -> None:
@@ -112,8 +112,8 @@ def test_missing_values_of_data_frames_are_missing() -> None:
     )
     first, second = rows.benchmark.tasks
     assert (first.task_id, first.target, second.task_id) == ("row-1", "", "5")
-    assert rows.given["5"].usage == {"seconds": 1.5}
-    assert [item.text for item in rows.given["row-1"].passages or ()] == ["c"]
+    assert rows.answers["5"].usage == {"seconds": 1.5}
+    assert [item.text for item in rows.answers["row-1"].passages or ()] == ["c"]
 
 
 def test_the_revision_moves_with_questions_and_references_only() -> None:
@@ -194,14 +194,14 @@ def test_all_errors_of_a_file_are_one_error_that_tells_both_ways(tmp_path: Path)
     ],
 )
 def test_the_first_row_tells_the_kind(row: dict[str, Any], is_own: bool, tmp_path: Path) -> None:
-    assert holds_own_rows(write(tmp_path / "rows.jsonl", row, {"id": 1})) is is_own
+    assert contains_own_rows(write(tmp_path / "rows.jsonl", row, {"id": 1})) is is_own
 
 
 def test_a_row_without_question_and_id_is_an_error_that_names_both(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"q": "What?", "a": "This."}\n', encoding="utf-8")
     with raises(BenchmarkFileError):
-        holds_own_rows(path)
+        contains_own_rows(path)
 
 
 def test_an_answer_rests_on_what_its_row_says_was_retrieved() -> None:
@@ -217,7 +217,7 @@ def test_an_answer_rests_on_what_its_row_says_was_retrieved() -> None:
     }
     assert rows.contexts.setting is Setting.FULL_RAG
     assert [task.extra for task in rows.benchmark.tasks] == [{}, {}, {"no_contexts": True}]
-    assert [rows.given[name].passages for name in ("row-2", "row-3")] == [(), None]
+    assert [rows.answers[name].passages for name in ("row-2", "row-3")] == [(), None]
 
 
 def test_rows_are_a_benchmark_of_their_own_without_published_passages() -> None:
@@ -237,7 +237,7 @@ def test_a_row_that_is_wrong_is_left_out_and_the_others_are_read() -> None:
     numbered = enumerate([{"question": "a?", **of}, {"question": " ", **of}, {"question": "b?", **of}], start=1)
     rows = own_rows(numbered, lambda *problem: problems.append(problem))
     assert [problem[0] for problem in problems] == [2]
-    assert list(rows.given) == ["row-1", "row-3"]
+    assert list(rows.answers) == ["row-1", "row-3"]
     assert [message.text for message in rows.benchmark.tasks[-1].messages] == ["a?", "A.", "b?"]
 
 
@@ -255,7 +255,7 @@ def test_what_an_answer_took_and_its_domain_stay_with_the_task() -> None:
     given = {"seconds": 0, "input_tokens": 9, "output_tokens": 2.0, "domain": "x" * 64}
     rows = read({"question": "q", "answer": "a", "contexts": [], **given})
     (task,) = rows.benchmark.tasks
-    assert {**rows.given[task.task_id].usage, "domain": task.domain} == given
+    assert {**rows.answers[task.task_id].usage, "domain": task.domain} == given
     ((_, text, found, _),) = problems_of({"question": "q", "answer": "a", "domain": "x" * 65})
     assert text.startswith("`domain`")
     assert found == "x" * 65
@@ -281,7 +281,7 @@ def test_an_id_that_stands_twice_names_the_row_that_has_it() -> None:
 
 def test_of_two_keys_of_one_meaning_the_one_that_is_null_does_not_count() -> None:
     rows = read({"question": "q", "user_input": None, "answer": None, "response": "a", "actual_output": math.nan})
-    assert rows.given["row-1"].text == "a"
+    assert rows.answers["row-1"].text == "a"
 
 
 @pytest.mark.parametrize(
@@ -347,14 +347,14 @@ def test_the_text_of_a_message_is_that_of_its_parts(content: object, text: str |
 def test_a_file_of_answers_to_a_benchmark_holds_no_rows(lines: str, is_own: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(lines, encoding="utf-8")
-    assert holds_own_rows(path) is is_own
+    assert contains_own_rows(path) is is_own
 
 
 def test_a_file_without_lines_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("", encoding="utf-8")
     with pytest.raises(BenchmarkFileError, match="no line"):
-        holds_own_rows(path)
+        contains_own_rows(path)
     path.write_text("[1]\n", encoding="utf-8")
     with pytest.raises(BenchmarkFileError, match="row 1: expected one JSON object"):
-        holds_own_rows(path)
+        contains_own_rows(path)

@@ -15,7 +15,7 @@ from ragtasks.records import Role
 from ragtasks.results import (
     ROW_KEYS,
     OwnRows,
-    holds_own_rows,
+    contains_own_rows,
     is_own_row,
     keys_step,
     named_keys,
@@ -35,7 +35,7 @@ def read(row: dict[str, Any], keys: str = "") -> OwnRows:
 
 
 def texts_of(rows: OwnRows) -> list[str]:
-    (given,) = rows.given.values()
+    (given,) = rows.answers.values()
     return [passage.text for passage in given.passages or ()]
 
 
@@ -73,7 +73,7 @@ def test_a_row_of_another_tool_needs_no_option(row: dict[str, Any]) -> None:
     rows = read(row)
     (task,) = rows.benchmark.tasks
     assert (task.question, task.target) == (QUESTION, "21 days")
-    assert [given.text for given in rows.given.values()] == [ANSWER]
+    assert [given.text for given in rows.answers.values()] == [ANSWER]
     assert texts_of(rows) in (TEXTS, ["\n".join(TEXTS)])
 
 
@@ -86,7 +86,7 @@ def test_the_right_passages_of_deepeval_are_named_and_not_read() -> None:
 def test_a_key_that_others_use_otherwise_counts_only_where_no_other_is_there() -> None:
     rows = read({"question": QUESTION, "query": "loan length", "answer": ANSWER, "output": "raw"})
     assert rows.benchmark.tasks[0].question == QUESTION
-    assert [given.text for given in rows.given.values()] == [ANSWER]
+    assert [given.text for given in rows.answers.values()] == [ANSWER]
     assert rows.unread_note == "not read: query (1 rows), output (1 rows)"
 
 
@@ -94,7 +94,7 @@ def test_whole_numbers_are_ids_of_passages() -> None:
     rows = read(
         {"question": "q", "answer": "a", "contexts": [{"id": 17, "text": "x"}, {"document_id": 0, "text": "y"}]}
     )
-    (given,) = rows.given.values()
+    (given,) = rows.answers.values()
     assert [passage.passage_id for passage in given.passages or ()] == ["17", "0"]
 
 
@@ -144,7 +144,12 @@ def test_a_table_of_pandas_is_read_with_lists_numbers_and_empty_cells(tmp_path: 
     pandas.DataFrame([row, {**row, "id": 8, "response": "a", "reference": ["r", "s"]}]).to_csv(tmp_path / "t.csv")
     rows = read_own_rows(tmp_path / "t.csv")
     first, second = rows.benchmark.tasks
-    assert (first.task_id, first.target, rows.given["7"].text, rows.given["7"].usage) == ("7", "", "", {"seconds": 1.5})
+    assert (first.task_id, first.target, rows.answers["7"].text, rows.answers["7"].usage) == (
+        "7",
+        "",
+        "",
+        {"seconds": 1.5},
+    )
     assert [task.target for task in second.variants] == ["r", "s"]
 
 
@@ -169,7 +174,7 @@ def test_turns_of_other_tools_are_a_conversation() -> None:
     rows = read({"user_input": turns})
     (task,) = rows.benchmark.tasks
     assert [message.role for message in task.messages] == [Role.USER, Role.ASSISTANT, Role.USER]
-    assert [given.text for given in rows.given.values()] == [ANSWER]
+    assert [given.text for given in rows.answers.values()] == [ANSWER]
 
 
 def test_predictions_for_mtrag_answer_its_tasks() -> None:
@@ -191,7 +196,7 @@ def test_keys_that_a_user_names_lead_into_objects() -> None:
     assert texts_of(rows) == [TEXTS[0]]
     assert rows.unread_note == "not read: success (1 rows)"
     chat = {"q": QUESTION, "choices": [{"text": ANSWER}]}
-    assert [given.text for given in read(chat, "question=q,answer=choices.0.text").given.values()] == [ANSWER]
+    assert [given.text for given in read(chat, "question=q,answer=choices.0.text").answers.values()] == [ANSWER]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +214,7 @@ def test_unknown_keys_are_one_error_with_the_line_to_type(row: dict[str, Any], l
     file = tmp_path / "rows.jsonl"
     file.write_text(f"{json.dumps(row)}\n" * 2, encoding="utf-8")
     with pytest.raises(BenchmarkFileError) as caught:
-        assert read_own_rows(file) if holds_own_rows(file) else None
+        assert read_own_rows(file) if contains_own_rows(file) else None
     assert f"`ragtasks score {file} --keys {line}`; keys found: " in str(caught.value)
     if "question" in row or "question=" in line:
         read(row, line)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.results import ScoredAnswer, Summary, saved_summary, summaries_of
-from ragtasks.results._summary import MetricSummary, read_summary, together
+from ragtasks.results._summary import MetricSummary, merged_summaries, read_summary
 from tests.reports._rows import row
 
 SCORES = st.lists(
@@ -37,7 +37,7 @@ def test_summaries_of_parts_are_the_summary_of_all(scores: list[tuple[str, float
     rows = rows_of(scores)
     whole = summaries_of(rows)
     parts = [summary for part in (rows[:cut], rows[cut:]) for summary in summaries_of(part).values()]
-    joined = together(parts)
+    joined = merged_summaries(parts)
     assert {name: (found.setting, found.n, found.tasks) for name, found in joined.items()} == {
         name: (found.setting, found.n, found.tasks) for name, found in whole.items()
     }

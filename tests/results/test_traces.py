@@ -387,7 +387,7 @@ def test_a_file_without_answers_is_one_error(tmp_path: Path, rows: list[object],
 
 
 def test_too_many_spans_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtasks.results._traces.MOST_SPANS", 2)
+    monkeypatch.setattr("ragtasks.results._traces.MAX_SPANS", 2)
     with pytest.raises(BenchmarkFileError, match="more than 2 spans"):
         read(tmp_path, SPAN, span(own="2"), span(own="3"))
 

@@ -16,7 +16,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, ImplausibleE
 from ragtasks.judges import AnchorVerdicts, Verdict, VerdictOutcome, Verdicts, stored_verdicts
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
-from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, drift_lines, why_not_anchored
+from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, drift_lines, not_anchored_reason
 from ragtasks.scoring import Place, frozen_anchors, rescore, shared_scorer
 from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors
 from ragtasks.suites import suite_named
@@ -104,8 +104,8 @@ def test_a_judge_that_changed_is_found_and_its_scores_stand_apart(
     row = table_of_anchors(moved[0])["rb_llm"]
     assert row["difference"].value < -0.05
     assert row["anchors"] == N
-    assert why_not_anchored([anchors_in(first)["noisy"], anchors_in(second)["noisy"]]) == ""
-    assert why_not_anchored([anchors_in(first)["noisy"], anchors_in(third)["noisy"]]).startswith("drift since")
+    assert not_anchored_reason([anchors_in(first)["noisy"], anchors_in(second)["noisy"]]) == ""
+    assert not_anchored_reason([anchors_in(first)["noisy"], anchors_in(third)["noisy"]]).startswith("drift since")
 
 
 def table_of_anchors(section: Section) -> dict[str, dict[str, Any]]:
@@ -126,7 +126,7 @@ def test_a_server_that_names_another_model_is_named_without_drift(
         second = judging()
     assert any("its server named j-1 then and j-2 now; its verdicts on" in text for text in caplog.messages)
     assert len(comparable_evaluations([first, second])) == 1
-    assert why_not_anchored([anchors_in(first)["noisy"], anchors_in(second)["noisy"]]) == ""
+    assert not_anchored_reason([anchors_in(first)["noisy"], anchors_in(second)["noisy"]]) == ""
 
 
 def test_without_anchors_no_judge_is_anchored(place: Place, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_without_anchors_no_judge_is_anchored(place: Place, tmp_path: Path) -> N
         judging = Judging(place, tmp_path, server)
         first = judging(anchors=None)
     assert anchors_in(first) == {}
-    assert why_not_anchored([anchors_in(first).get("noisy")]) == "no anchors were asked"
+    assert not_anchored_reason([anchors_in(first).get("noisy")]) == "no anchors were asked"
 
 
 def frozen(file: Path) -> CommandResult:

@@ -16,7 +16,7 @@ FULL = {"question": "q", "answer": "Three weeks.", "contexts": ["Lent for three 
 def responses(*rows: dict[str, object]) -> list[Response]:
     found = own_rows(enumerate(rows, start=1), lambda *problem: pytest.fail(str(problem)))
     passages = found.contexts.passages
-    return [Response(task, passages[task.task_id], found.given[task.task_id].text) for task in found.benchmark.tasks]
+    return [Response(task, passages[task.task_id], found.answers[task.task_id].text) for task in found.benchmark.tasks]
 
 
 def scores(*rows: dict[str, object]) -> list[dict[str, tuple[float | None, str]]]:

@@ -20,7 +20,7 @@ from ragtasks.reports.tables._scores import (
     plain_mean,
 )
 from ragtasks.reports.tables._turn_errors import turn_error_sentence
-from ragtasks.results import Evaluation, ScoredAnswer, shortened_prompts, stopped_judging
+from ragtasks.results import Evaluation, ScoredAnswer, early_stop_text, shortened_prompts
 from ragtasks.statistics import (
     LEVEL,
     MIN_CLUSTERS,
@@ -331,7 +331,7 @@ def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[st
 
 def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield what was judged only until a decision: such scores are of a part, and end on its side by chance."""
-    for text, found in grouped(evaluations, lambda item: stopped_judging(item.provenance.values())).items():
+    for text, found in grouped(evaluations, lambda item: early_stop_text(item.provenance.values())).items():
         if text:
             early = "A race that ends early tends to show too large differences"
             yield f"Not a full judging, {' and '.join(item.model for item in found)}: {text}. {early}."

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.tables._scores import is_baseline, turn_slices
-from ragtasks.results import Evaluation, ScoredAnswer, gold_model, has_own_history
+from ragtasks.results import Evaluation, ScoredAnswer, bare_model_name, has_own_history
 from ragtasks.statistics import UNBOUNDED, estimate_mean
 from ragtasks.tables import Cell, Table, Value, fixed
 
@@ -250,7 +250,7 @@ def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, settin
     """Yield a table for each two evaluations of one model, with gold and own history, that share tasks of a setting."""
     for own in evaluations:
         for gold in evaluations:
-            if has_own_history(own) and not has_own_history(gold) and gold_model(own) == gold_model(gold):
+            if has_own_history(own) and not has_own_history(gold) and bare_model_name(own) == bare_model_name(gold):
                 pairs = paired_rows(gold, setting, own, setting)
                 if any(_values(pair, metric.name)[0] is not None for pair in pairs):
                     yield _table(f"{gold.model} beside {own.model}", pairs, metric, setting)
@@ -259,7 +259,7 @@ def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, settin
 def _table(names: str, pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric, setting: str) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for part in turn_slices([row for _, row in pairs]):
-        chosen = [pair for pair in pairs if part.holds(pair[1])]
+        chosen = [pair for pair in pairs if part.contains(pair[1])]
         rows.append((part.value or part.dimension, len(chosen), *means_of_pairs(chosen, metric)))
     note = _NOTE + (_RETRIEVED if setting == "full_rag" else "")
     heads = ("turn", "n", "gold history", "own history", "difference")

@@ -10,7 +10,7 @@ from functools import partial
 from ragtasks.files import CLOSED_BOOK, OFFICIAL
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, Setting
-from ragtasks.results import Evaluation, ScoredAnswer, gold_model, value_at
+from ragtasks.results import Evaluation, ScoredAnswer, bare_model_name, value_at
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import (
     UNBOUNDED,
@@ -317,7 +317,7 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     if not any(metric.name == CONDITIONED[0] for metric in first.metrics):
         return
     retrieved = [item for item in evaluations if CLOSED_BOOK not in _runs(item)]
-    ran = {(gold_model(item), row.setting) for item in retrieved for row in item.rows}
+    ran = {(bare_model_name(item), row.setting) for item in retrieved for row in item.rows}
     tasks, with_passages = _tasks(evaluations), _tasks(retrieved)
     names = {name for item in evaluations for row in item.rows[:1] for name in row.values}
     for rule in _RULES:
@@ -346,7 +346,7 @@ def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
     """Return a line that says which null baselines need a run, and how; empty where none is missing."""
     names = {item.model for item in evaluations}
     commands = []
-    if f"{_PREFIX}oracle" not in map(gold_model, evaluations):
+    if f"{_PREFIX}oracle" not in map(bare_model_name, evaluations):
         commands.append("the ceiling: `ragtasks run --model ragtasks-oracle ...`")
     if not any("closed_book" in name for name in names):
         commands.append('a model without passages: its own command with `"run": "closed_book"` in the metadata')

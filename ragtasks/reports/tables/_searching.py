@@ -9,7 +9,7 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import means_of_pairs, paired_rows
 from ragtasks.reports.tables._scores import by_setting, mean_of, row_slices
-from ragtasks.results import Evaluation, ScoredAnswer, gold_model, has_own_history
+from ragtasks.results import Evaluation, ScoredAnswer, bare_model_name, has_own_history
 from ragtasks.statistics import estimate_mean
 from ragtasks.suites import AGENTIC, FOLLOWED, suite_named
 from ragtasks.tables import Cell, Table, table_of
@@ -35,7 +35,9 @@ def gain_tables(evaluations: Sequence[Evaluation], metric: Metric) -> Iterator[T
     """Yield full RAG beside agentic for each model that has both."""
     for agentic in evaluations:
         for given in evaluations:
-            if gold_model(agentic) == gold_model(given) and has_own_history(agentic) == has_own_history(given):
+            if bare_model_name(agentic) == bare_model_name(given) and has_own_history(agentic) == has_own_history(
+                given
+            ):
                 yield from _gain(given, agentic, metric)
 
 
@@ -82,7 +84,7 @@ def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Ta
     rows: list[tuple[Cell, ...]] = []
     for part in row_slices([row for _, row in pairs]):
         if part.dimension in _DIMENSIONS:
-            chosen = [pair for pair in pairs if part.holds(pair[1])]
+            chosen = [pair for pair in pairs if part.contains(pair[1])]
             rows.append((part.dimension, part.value, len(chosen), *means_of_pairs(chosen, metric)))
     names = given.model if given.model == agentic.model else f"{given.model} beside {agentic.model}"
     heads = ("dimension", "value", "n", "full_rag", "agentic", "difference")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ragtasks.reports.tables import ReportOptions, report_sections
-from ragtasks.results import Evaluation, gold_model, has_own_history
+from ragtasks.results import Evaluation, bare_model_name, has_own_history
 from ragtasks.tables import Table, Value
 from tests.reports._rows import changed, evaluation, row
 
@@ -95,4 +95,4 @@ def test_only_one_model_is_paired_with_itself() -> None:
 )
 def test_names_of_one_model(name: str, base: str, is_own: bool) -> None:
     named = evaluation([row(1, 0.5)], name)
-    assert (gold_model(named), has_own_history(named)) == (base, is_own)
+    assert (bare_model_name(named), has_own_history(named)) == (base, is_own)
