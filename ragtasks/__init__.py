@@ -1,8 +1,8 @@
 """Multi-turn retrieval-augmented generation benchmarks as tasks of lm-evaluation-harness.
 
-Importing this package does no work: no model, no network, no logging set-up; what `__all__` names is imported at its
-first use. The harness finds the tasks through the YAML files (`ragtasks tasks link`, or
-`--include_path "$(ragtasks tasks path)"`).
+Importing this package loads no model, sends no request and configures no logging. The names in `__all__` are imported
+on first use. The harness finds the tasks through YAML files (`ragtasks tasks link`, or `--include_path "$(ragtasks
+tasks path)"`).
 """
 
 import importlib
@@ -58,12 +58,12 @@ else:
     _OF_METRICS = {"GroundedSentence", "Grounding", "ground"}
 
     def __getattr__(name: str) -> object:
-        """Return a name of `__all__`, imported when it is first asked for (PEP 562)."""
+        """Import a name of `__all__` on first use (PEP 562)."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         home = "ragtasks.metrics" if name in _OF_METRICS else "ragtasks.api"
         return getattr(importlib.import_module(home), name)
 
     def __dir__() -> list[str]:
-        """Return the names of the module, those that are not imported yet included."""
+        """Return the names of the module, including names that are not imported yet."""
         return sorted({*globals(), *__all__})

@@ -8,9 +8,9 @@ _SECONDS_BETWEEN_BARS = "30"
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C while it loads ends it as quietly as later, and a log file gets few bars."""
+    """Run the command line. Ctrl-C while it loads exits without a traceback. A log file gets few progress lines."""
     if not sys.stderr.isatty():
-        os.environ.setdefault("TQDM_MININTERVAL", _SECONDS_BETWEEN_BARS)  # read when tqdm is imported
+        os.environ.setdefault("TQDM_MININTERVAL", _SECONDS_BETWEEN_BARS)  # tqdm reads this variable on import
     try:
         from ragtasks.cli import main as run
     except KeyboardInterrupt:

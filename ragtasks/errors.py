@@ -1,7 +1,7 @@
-"""The exceptions of ragtasks: one root, one child for each cause a user can act on.
+"""Exceptions of ragtasks: one root, with one child for each cause that a user can act on.
 
-A message says what was read, where, what was expected, what was found, and the next step. An error that is raised with
-one of these parts needs all five, so that no message forgets one.
+A message has five parts: what failed, where, the expected and the found state, and the next step. The constructor
+requires all five as soon as one is passed, so no message is incomplete.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class RagtasksError(Exception):
-    """Root of every error that ragtasks raises on purpose: a message, or the five parts of one."""
+    """Root of all errors that ragtasks raises: one message, or its five parts."""
 
     exit_status = 1
-    """Status that a command ends with; 2 is the parser's, for a command line that it cannot read."""
+    """Exit status of a command. The command-line parser uses 2 for invalid options."""
 
     @overload
     def __init__(self, what: str) -> None: ...
@@ -30,19 +30,19 @@ class RagtasksError(Exception):
     def __init__(self, what: str, **parts: str) -> None:
         super().__init__(masked_text(clear_error(what, **parts) if parts else what))
         self.found = masked_text(parts.get("found", what))
-        """What was found; the whole message if it has no parts."""
+        """The found state; the complete message if it has no parts."""
 
 
 class ConfigurationError(RagtasksError):
-    """An option, a metadata key or a template that cannot be used."""
+    """An invalid option, metadata key or template."""
 
 
 class BenchmarkFileError(RagtasksError):
-    """A benchmark file that is missing, corrupt, or not what its format says."""
+    """A benchmark file that is missing, corrupt, or not in its documented format."""
 
 
 class FetchError(RagtasksError):
-    """A download that failed, or that delivered other bytes than the pinned ones."""
+    """A download that failed or does not match the pinned checksum."""
 
 
 class CacheError(RagtasksError):
@@ -50,21 +50,21 @@ class CacheError(RagtasksError):
 
 
 class JudgeError(RagtasksError):
-    """A judge that cannot be reached or did not answer as asked."""
+    """A judge that is unreachable or does not reply in the required format."""
 
 
 class ModelError(RagtasksError):
-    """A model under test that cannot be reached, or gives no answers any more."""
+    """A model under test that is unreachable or has stopped answering."""
 
 
 class ImplausibleError(RagtasksError):
-    """Too many answers cannot be answers (docs/troubleshooting.md); everything is saved and scored as it is."""
+    """Too many responses cannot be real answers (docs/troubleshooting.md). All results are saved and scored anyway."""
 
     exit_status = 3
 
 
 class MissingExtraError(RagtasksError):
-    """A library that an optional part needs is not installed."""
+    """A library of an optional part is not installed."""
 
     def __init__(self, library: str, extra: str, purpose: str, more: str = "") -> None:
         super().__init__(
@@ -73,12 +73,12 @@ class MissingExtraError(RagtasksError):
 
 
 def clear_error(what: str, *, where: str, expected: str, found: str, next_step: str) -> str:
-    """Return one message with the five things a reader needs."""
+    """Return a message with its five parts, one a line."""
     return f"{what}: {where}\n  expected: {expected}\n  found: {found}\n  next step: {next_step}"
 
 
 def one_line(error: Exception | str) -> str:
-    """Return an error as one line without secrets: what, where, expected and found, then the next step."""
+    """Return an error message on one line, with secrets masked."""
     lines = [line.strip().removesuffix(".") for line in masked_text(str(error)).splitlines() if line.strip()]
     text = "; ".join(lines).replace("; next step: ", ". Next step: ").replace("; expected: did you", "; did you")
     text = text.replace("; expected: ", "; expected ").replace("?; found: ", "?; found ")
@@ -86,7 +86,7 @@ def one_line(error: Exception | str) -> str:
 
 
 def misfits(error: ValidationError, whole: str = "content") -> list[str]:
-    """Return what does not fit a typed model, a line each; `whole` names what is wrong with no single field."""
+    """Return the validation problems of a pydantic model, one a line. `whole` names problems without a field."""
     named = [(".".join(map(str, item["loc"])) or whole, misfit(item)) for item in error.errors()]
     return list(dict.fromkeys(f"{name}: {text}" if name else text for name, text in named))
 
@@ -112,7 +112,7 @@ _FOUND = {str: "a text", bool: "true or false", list: "a list", dict: "keys with
 
 
 def misfit(item: ErrorDetails) -> str:
-    """Return an error of pydantic in plain words, without the value, which may be long or secret."""
+    """Return a pydantic error in plain words. The value is left out: it can be long or secret."""
     kind, given = item["type"], item["input"]
     if kind.endswith(("_type", "_parsing")) and (expected := _KINDS.get(kind.partition("_")[0])):
         return f"expected {expected}, found {_FOUND.get(type(given), 'a number')}"
@@ -128,31 +128,31 @@ def misfit(item: ErrorDetails) -> str:
 
 
 def first_ones(items: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Return the first items as one text, and how many more there are."""
+    """Return the first `most` texts joined, followed by the number of the remaining ones."""
     more = [f"and {len(items) - most} more"] if len(items) > most else []
     return separator.join([*items[:most], *more])
 
 
 def excerpt(text: str, most: int) -> str:
-    """Return a text of at most so many characters: a longer one is cut and ends in three dots."""
+    """Return a text of at most `most` characters. A longer text is cut and ends in three dots."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def close_matches(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known names nearest to `name` in any case, or with all of them if none is near."""
+    """Return a hint with the names closest to `name`, ignoring case, or with all names if no name is close."""
     names = sorted(set(known))
     return near_names(name, names) or "known: " + (", ".join(names) or "none")
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known names nearest to `name` in any case; empty if none is near."""
+    """Return a hint with the names closest to `name`, ignoring case; empty if no name is close."""
     by_folded = {known_name.casefold(): known_name for known_name in sorted(set(known))}
     near = [by_folded[found] for found in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def missing_path(path: Path) -> tuple[str, str]:
-    """Return what is found where a path leads nowhere, and the next step: the names beside it that are near."""
+    """Return the found state of a path that does not exist, and a next step with similar names in the same folder."""
     first = next((one for one in [*reversed(path.parents), path] if not one.expanduser().exists()), path)
     names = [one.name for one in first.parent.expanduser().iterdir()] if first.parent.expanduser().is_dir() else []
     near = difflib.get_close_matches(first.name, sorted(names), n=3, cutoff=0.6)
@@ -161,22 +161,22 @@ def missing_path(path: Path) -> tuple[str, str]:
 
 
 def missing_path_error(what: str, path: Path, expected: str) -> BenchmarkFileError:
-    """Return the error for a path that leads nowhere."""
+    """Return the error for a path that does not exist."""
     found, next_step = missing_path(path)
     return BenchmarkFileError(what, where=str(path), expected=expected, found=found, next_step=next_step)
 
 
-# What may hold a key, and how it is written where others may read it: masked, with the rest in its place.
+# Secrets: names and patterns of values that can contain a key. Only the key is masked.
 
 MASK = "***"
 
 _NAMES = frozenset({"header", "headers", "cookie", "hf_token", "token", "use_auth_token"})
-# Not every name that ends in `token`: harnesses call texts so that end a thought or fill a row.
+# Not every name that ends in `token` is secret: harnesses also use it for end-of-thought and padding texts.
 _ENDINGS = ("api_key", "apikey", "auth_token", "access_token", "access_key", "authorization", "password", "secret")
 _IN_TEXT = (
-    # User and password of an address; as a path it has one slash.
+    # User and password of a URL. If the URL was normalized as a path, it has one slash.
     (re.compile(r"(?i)(?<=[a-z\d]{2}:/)(/?)(?:[^/?#\s]+|[^/\s]*:[^/\s]*)@"), rf"\1{MASK}@"),
-    (re.compile(r"\b(?:sk-|gsk_|hf_)(?=[\w-]*\d)[\w-]{16,}"), MASK),  # as OpenAI and others write their keys
+    (re.compile(r"\b(?:sk-|gsk_|hf_)(?=[\w-]*\d)[\w-]{16,}"), MASK),  # key formats of OpenAI and others
     (re.compile(r"(?i)\b(Bearer)\s+[^\s\"',}]{6,}"), rf"\1 {MASK}"),
     (
         re.compile(r"(?i)([?&#][^=&\s]*(?:key|token|sig|secret|passw|pwd|credential|auth(?!or))[^=&\s]*=)[^&\s\"']+"),
@@ -186,13 +186,13 @@ _IN_TEXT = (
 
 
 def is_secret_name(name: object) -> bool:
-    """Return whether what stands under a name is a secret, whatever it looks like."""
+    """Return whether a value under this name is secret, regardless of its format."""
     plain = str(name).lower().replace("-", "_")
     return plain in _NAMES or plain.endswith(_ENDINGS)
 
 
 def masked(value: Any) -> Any:
-    """Return a JSON value in which every secret is `***`; masked once more it stays as it is."""
+    """Return a JSON value with every secret replaced by `***`. Masking is idempotent."""
     if isinstance(value, Mapping):
         return {key: MASK if is_secret_name(key) and item else masked(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -201,7 +201,7 @@ def masked(value: Any) -> Any:
 
 
 def masked_text(text: str) -> str:
-    """Return a text without what is shaped like a key: in an address, behind `Bearer`, in a query, or bare."""
+    """Return a text with keys masked: in URLs, after `Bearer`, in query strings, and bare keys."""
     for pattern, mask in _IN_TEXT:
         text = pattern.sub(mask, text)
     return text

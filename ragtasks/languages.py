@@ -1,6 +1,6 @@
-"""Languages: which one a text is in, and what a word is in it.
+"""Language detection, and splitting of texts into words by language.
 
-English texts are cut into words where they are measured, as the official scripts do. Every other language is cut here.
+English texts are split by the metrics, as in the official scripts. Texts in other languages are split here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 ENGLISH = "en"
 UNKNOWN = "und"
-"""Language of a text that is too short to detect: its script decides (`settled`)."""
+"""Language of a text that is too short to detect. `settled` then decides by script."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-_ENGLISH_WORDS = (  # those of Dutch, Danish or French ("is", "of", "for", "or") are left out
+_ENGLISH_WORDS = (  # without the words of Dutch, Danish or French ("is", "of", "for", "or")
     "the and that with this these those you your has from which not are were can will would should its they their "
     "there been when who how but does also may because"
 )
@@ -27,8 +27,8 @@ _ENGLISH_SHARE = 0.1
 _ENOUGH_LETTERS = 15
 _ENOUGH_IDEOGRAMS = 5
 _IDEOGRAMS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_MOST_CHARACTERS = 600  # of what the detector reads: more makes it slower, not surer
-_UNSURE = 0.02  # probability of English from which a text may be English or not
+_MOST_CHARACTERS = 600  # input of the detector; more makes it slower, not more accurate
+_UNSURE = 0.02  # the language is unknown if the probability of English is between 0.02 and 0.98
 _CODES = (
     "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv mr ms nl no pl pt ro ru sk sl sr sv "
     "sw ta te th tl tr uk ur vi zh"
@@ -43,17 +43,17 @@ _ARTICLES = {
     "nl": "de het een",
     "pt": "o a os as um uma uns umas",
 }
-"""Language -> its articles, which scores of words leave out as they do in English."""
+"""Language -> its articles, which word-based scores leave out as they do in English."""
 _A_WORD_EACH = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""Characters of Chinese, Japanese and Korean, and of Thai, Lao, Burmese and Khmer, which write no blanks."""
+"""Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer characters: scripts without spaces between words."""
 _LATIN = re.compile(r"[\W\d_a-z\u00aa-\u02af\u1e00-\u1eff]*")
 
 
 @lru_cache(maxsize=1 << 12)
 def language_of(text: str) -> str | None:
-    """Return the ISO 639-1 code of a text's language; None where the text is too short to tell, or nothing is sure.
+    """Return the ISO 639-1 code of a text's language, or None if the text is too short or the result is uncertain.
 
-    Capitalised words are not read, as names are foreign in every language; ideograms are.
+    Capitalized words are ignored: names are foreign in every language. Texts with ideograms keep them.
     """
     words = _WORD.findall(text[:_MOST_CHARACTERS])
     if sum(word.lower() in _ENGLISH for word in words) >= max(2, _ENGLISH_SHARE * len(words)):
@@ -63,14 +63,14 @@ def language_of(text: str) -> str | None:
         if sum(map(len, words)) < _ENOUGH_LETTERS:
             return None
     ranked = _identifier().rank(" ".join(words))
-    # Danish and Norwegian, Indonesian and Malay: the detector may be sure of neither, but of both together.
+    # The detector can be sure of neither Danish nor Norwegian, but of both together (also Indonesian and Malay).
     is_english = float(dict(ranked)["en"])
     return None if _UNSURE < is_english < 1 - _UNSURE else str(ranked[0][0])
 
 
 @lru_cache(maxsize=1)
 def _identifier() -> LanguageIdentifier:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # its model takes a second to load
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # loading its model takes a second
 
     found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     found.set_languages(_LANGUAGES)
@@ -78,29 +78,29 @@ def _identifier() -> LanguageIdentifier:
 
 
 def settled(language: str, *texts: str) -> str:
-    """Return the language for cutting texts that are compared with each other: one for all of them.
+    """Return the language for splitting texts that are compared with each other.
 
-    Only `UNKNOWN` changes: to English if all letters and digits are ASCII, else to "", by which `words_of` cuts every
-    script.
+    Only `UNKNOWN` changes: to English if all letters and digits are ASCII, else to "", for which `words_of` splits
+    texts of every script.
     """
-    # Composed, so that an accent counts with its letter; a mark alone may be the variation selector of an emoji.
+    # NFC joins an accent with its letter. A mark that remains may be the variation selector of an emoji.
     signs = set(unicodedata.normalize("NFC", " ".join(texts))) if language == UNKNOWN else set()
     is_ascii = all(sign.isascii() or not (sign.isalpha() or sign.isdecimal()) for sign in signs)
     return language if language != UNKNOWN else ENGLISH if is_ascii else ""
 
 
 def is_foreign(text: str) -> bool:
-    """Return whether at least a fifth of the words are in another script than Latin."""
+    """Return whether at least a fifth of the words are in a non-Latin script."""
     words = [] if text.isascii() else words_of(text, "")
     return 5 * sum(not _LATIN.fullmatch(word) for word in words) >= max(1, len(words))
 
 
 class _Signs(dict[int, str]):
-    """Character -> what it is between words: itself, or apart from its neighbours, or a blank."""
+    """Character code -> its form for splitting: unchanged, surrounded by spaces, or a space."""
 
     def __missing__(self, code: int) -> str:
-        sign = str(unicodedata.decimal(chr(code), chr(code)))  # Arabic, Persian and Hindi have digits of their own
-        is_in_word = unicodedata.category(sign)[0] in "LNM"  # marks too: Hindi writes vowels as such
+        sign = str(unicodedata.decimal(chr(code), chr(code)))  # Arabic, Persian and Hindi have their own digits
+        is_in_word = unicodedata.category(sign)[0] in "LNM"  # marks too: Hindi vowel signs are marks
         self[code] = " " if not is_in_word else f" {sign} " if _A_WORD_EACH.match(sign) else sign
         return self[code]
 
@@ -111,16 +111,16 @@ _SIGNS = _Signs()
 def words_of(text: str, language: str, *, articles: bool = True) -> list[str]:
     """Return the words of a text in another language than English, without case and punctuation.
 
-    Words are runs of letters, marks and digits, the forms of a character made one (NFKC), digits of every script those
-    of ASCII; each character of Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer is a word.
+    A word is a run of letters, marks and digits after NFKC normalization, with all digits as ASCII. Each Chinese,
+    Japanese, Korean, Thai, Lao, Burmese or Khmer character is a word of its own.
 
     Args:
-        text: what is cut.
-        language: ISO 639-1 code, which decides what the articles are; "" has those of English.
-        articles: whether they stay.
+        text: the text to split.
+        language: ISO 639-1 code, which selects the articles; "" selects the English articles.
+        articles: keep articles.
 
-    Source: the mixed segmentation and the articles by language of MLQA (Lewis et al. 2020, section 4), for more
-    languages.
+    Source: the mixed segmentation and the articles by language of MLQA (Lewis et al. 2020, section 4), extended to more
+        languages.
     """
     words = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS).split()
     without = frozenset() if articles else frozenset(_ARTICLES.get(language, "").split())

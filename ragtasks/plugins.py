@@ -1,8 +1,9 @@
-"""Extension points: what ragtasks finds by name, its own and what other packages add.
+"""Extension points: objects that are looked up by name, built in or added by other packages.
 
-Another package adds by an entry point of the group; docs/extending.md has the recipes. Nothing is imported before it is
-named, so a package that is broken harms only those who ask for it. Names of our own win. Where only a user's own
-command line names things, and no file that others wrote, an import path `module:object` is a name as well.
+Another package adds an object with an entry point of the group (examples in docs/extending.md). Objects are imported
+only when they are looked up, so a broken package affects only runs that use it. Built-in names take precedence. If the
+name can only come from the user's own command line, an import path `module:object` is accepted too. Names in files from
+others are never imported that way.
 """
 
 from __future__ import annotations
@@ -23,34 +24,34 @@ _IMPORT_PATH = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
 
 @dataclass(frozen=True, slots=True)
 class ExtensionPoint(Generic[_Kind]):
-    """One kind of thing that is found by name."""
+    """Objects of one type that are looked up by name."""
 
     group: str
-    """Group of entry points, such as `ragtasks.suites`."""
+    """Entry point group, such as `ragtasks.suites`."""
     what: str
-    """One word for messages, such as `suite`."""
+    """Noun for messages, such as `suite`."""
     contract: type[_Kind]
-    """What everything of this kind is an instance of."""
+    """Required type of the objects."""
     built_in: Mapping[str, str]
-    """Our own: name -> import path."""
+    """Built-in objects: name -> import path."""
     by_import_path: bool = False
-    """Whether an import path is a name too: results name benchmarks, suites and metrics, and what a file says may not
-    choose what is imported.
+    """An import path is accepted as a name. False for benchmarks, suites and metrics: result files contain their
+    names, and a file must not choose which module is imported.
     """
 
     def names(self) -> list[str]:
-        """Return all names, sorted, without importing anything."""
+        """Return all names, sorted, without imports."""
         return sorted({*self.built_in, *self.plugin_names()})
 
     def plugin_names(self) -> list[str]:
-        """Return the names that other packages add, sorted; none that is ours already."""
+        """Return the names that other packages add, sorted, without built-in names."""
         return sorted({entry.name for entry in entry_points(group=self.group)} - self.built_in.keys())
 
     def get(self, name: str) -> _Kind:
-        """Return what a name means.
+        """Return the object with a name.
 
         Raises:
-            ConfigurationError: nothing has this name; or what has cannot be imported, or is not what it should be.
+            ConfigurationError: if no object has this name, the import fails, or the object has the wrong type.
         """
         found = self.find(name)
         if found is None:
@@ -58,10 +59,10 @@ class ExtensionPoint(Generic[_Kind]):
         return found
 
     def find(self, name: str) -> _Kind | None:
-        """Return what a name means; None where nothing has it.
+        """Return the object with a name, or None if no object has it.
 
         Raises:
-            ConfigurationError: what has it cannot be imported, or is not what it should be.
+            ConfigurationError: if the import fails or the object has the wrong type.
         """
         if name in self.built_in:
             return self._loaded(EntryPoint(name, self.built_in[name], self.group))
@@ -74,20 +75,20 @@ class ExtensionPoint(Generic[_Kind]):
         return self._loaded(EntryPoint(name, name, self.group)) if named else None
 
     def made(self, name: str, kind: type[_Made], make: Callable[[_Kind], object]) -> _Made:
-        """Return what the object of a name makes, which is of a kind.
+        """Return the result of calling the object with a name.
 
         Args:
             name: as for `get`.
-            kind: what its contract says that it makes.
-            make: calls it.
+            kind: required type of the result.
+            make: receives the object and calls it.
 
         Raises:
-            ConfigurationError: as `get`; or it raises an error, or makes something else.
+            ConfigurationError: as for `get`, or if the call fails or returns the wrong type.
         """
         maker, expected = self.get(name), f"an object of the kind {kind.__name__}"
         try:
             found = make(maker)
-        except Exception as error:  # code of others may raise anything
+        except Exception as error:  # code of other packages may raise any exception
             message = str(error) if isinstance(error, RagtasksError) else f"{type(error).__name__}: {error}"
             raise self.refused(name, expected, message) from error
         if not isinstance(found, kind):
@@ -95,7 +96,7 @@ class ExtensionPoint(Generic[_Kind]):
         return found
 
     def refused(self, name: str, expected: str, found: str) -> ConfigurationError:
-        """Return the error for an object that makes something that cannot be used."""
+        """Return the error for an object that cannot be used, with the package that adds it."""
         added = ", ".join(
             sorted(
                 f"package {entry.dist.name} ({entry.value})" if entry.dist else entry.value
@@ -114,7 +115,7 @@ class ExtensionPoint(Generic[_Kind]):
     def _loaded(self, entry: EntryPoint) -> _Kind:
         try:
             found = entry.load()
-        except (Exception, SystemExit) as error:  # a module of others may raise anything, and may exit
+        except (Exception, SystemExit) as error:  # a module of another package may raise any exception, or exit
             message = str(error) if isinstance(error, RagtasksError) else f"{type(error).__name__}: {error}"
             raise self.refused(entry.name, "a module that can be imported", message) from error
         if not isinstance(found, self.contract):
@@ -123,6 +124,6 @@ class ExtensionPoint(Generic[_Kind]):
 
 
 def is_import_path(text: str) -> bool:
-    """Return whether a text is `module:object` with a module that is there; nothing is imported to find out."""
+    """Return whether a text is `module:object` and the top-level package exists. Imports nothing."""
     match = _IMPORT_PATH.fullmatch(text)
     return match is not None and find_spec(match[1].partition(".")[0]) is not None

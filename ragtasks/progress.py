@@ -1,7 +1,7 @@
-"""Progress of long work: one line a step, with what is done, what is left, its rate or sums, and the time.
+"""Progress of long work: one line per step, with counts, rate or note, and time.
 
-Where nobody watches, a line a minute says how far unfinished work is, also where it stands still, and only steps that
-end with something to remember (what was asked, failed and paid) leave a last one.
+If the output is not a terminal, unfinished steps are printed once a minute, even if they make no progress. At the end,
+only steps with a note are printed again: requests sent, failures, cost.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from rich.progress import Progress as Bar
 from rich.table import Column
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with (name of the step, done so far, total or None).
+"""Called with (name of the step, number done, total or None).
 
-The name stays the same. After a tab it may have a note, which changes as the work goes on, and after a second tab the
-reason for waiting.
+The name is constant. A note that changes may follow after a tab, and the reason for waiting after a second tab.
 """
 _SECONDS_A_LOOK = 0.05
 _SECONDS_A_LINE = 60.0
@@ -30,15 +29,15 @@ _WIDE = 120
 
 
 def no_progress(what: str, done: int, total: int | None) -> None:
-    """Show nothing."""
+    """Discard progress."""
 
 
 @contextmanager
 def progress_bars(console: Console | None = None) -> Iterator[Progress]:
-    """Yield a callback that shows one line a step, with its note in place of a rate.
+    """Yield a callback that shows one line per step. A note replaces the rate.
 
-    If the output is not a terminal, unfinished steps are shown once a minute, and steps with a note once more, at the
-    end or when the work breaks off.
+    If the output is not a terminal, unfinished steps are printed once a minute, and steps with a note once more at the
+    end or when the work is interrupted.
     """
     console = console or Console(stderr=True)
     lines: dict[str, _Line] = {}
@@ -62,9 +61,9 @@ def progress_bars(console: Console | None = None) -> Iterator[Progress]:
 
 @contextmanager
 def step(what: str, console: Console | None = None) -> Iterator[None]:
-    """Show what is done, and for how long, while the block runs: work without parts to count, such as a load.
+    """Show a description and the elapsed time while the block runs, for work without countable parts such as loading.
 
-    The line goes with the block; where the output is no terminal there is none.
+    The line is removed at the end of the block. Prints nothing if the output is not a terminal.
     """
     console = console or Console(stderr=True)
     columns = TextColumn("{task.description}", markup=False), TimeElapsedColumn()
@@ -74,8 +73,8 @@ def step(what: str, console: Console | None = None) -> Iterator[None]:
 
 
 def in_rounds(progress: Progress) -> Progress:
-    """Return a callback under which a step that begins again is the same step: its counts go on where they were."""
-    last: dict[str, tuple[int, int, int]] = {}  # name -> done in earlier rounds, done and total in this one
+    """Return a callback that adds up the counts of a step that starts again."""
+    last: dict[str, tuple[int, int, int]] = {}  # name -> count of earlier rounds, count and total of this round
 
     def show(what: str, done: int, total: int | None) -> None:
         name = what.partition("\t")[0]
@@ -90,7 +89,7 @@ def in_rounds(progress: Progress) -> Progress:
 
 @contextmanager
 def _print_lines(console: Console, lines: Mapping[str, _Line]) -> Iterator[None]:
-    """Print the unfinished lines once a minute while the block runs, then those with a note; nothing on a terminal."""
+    """Print unfinished lines once a minute while the block runs, then lines with a note. Does nothing on a terminal."""
     if console.is_terminal:
         yield
         return
@@ -119,14 +118,17 @@ def _columns(console: Console) -> list[str | ProgressColumn]:
     texts = [TextColumn(f"{{task.fields[{field}]}}", markup=False) for field in ("count", "left", "note")]
     width = [BarColumn(20)] if console.width >= _WIDE else []
     remaining = TimeRemainingColumn(elapsed_when_finished=True)
-    # Where a terminal is narrow the name takes several lines, and no score is cut.
+    # On a narrow terminal the name wraps, so that no score is cut.
     name = TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold", min_width=8))
     return [name, *width, *texts, remaining]
 
 
 @dataclass(slots=True)
 class _Line:
-    """One step as it was last told of; drawn a few times a second, since work may tell thousands of times."""
+    """Latest state of one step.
+
+    It is drawn a few times a second at most: work may report thousands of times a second.
+    """
 
     bar: Bar
     row: TaskID
@@ -139,7 +141,7 @@ class _Line:
     drawn: float = float("-inf")
 
     def tell(self, done: int, total: int | None, note: str) -> None:
-        """Take the news, and draw them if it is time."""
+        """Store the new state and draw it if it is due."""
         now = time.monotonic()
         if not self.begun:
             self.begun, self.n_before = now, done
@@ -149,17 +151,16 @@ class _Line:
             self.draw()
 
     def draw(self) -> None:
-        """Draw the latest state."""
         count, left = self._counts()
         self.bar.update(self.row, completed=self.done, total=self.total, count=count, left=left, note=self._note())
 
     def text(self) -> str:
-        """Return the line for where nobody watches, with the time that it took so far."""
+        """Return the line for a log file, with the elapsed time."""
         took = timedelta(seconds=round(time.monotonic() - self.begun))
         return "  ".join(filter(None, (self.name, *self._counts(), self._note(), str(took))))
 
     def _note(self) -> str:
-        """Return the note, else what is done a second; what was there at the first word took no time that is known."""
+        """Return the note, else the rate. Work done before the first report is excluded: its duration is unknown."""
         if self.note:
             return self.note
         seconds, count = time.monotonic() - self.begun, self.done - self.n_before

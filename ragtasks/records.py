@@ -1,7 +1,7 @@
-"""The frozen records that every other module speaks in.
+"""Frozen records shared by all other modules.
 
-Loaders turn raw files into these; nobody behind a loader sees a file's quirks. Tuples instead of lists, so that a
-record can be shared between settings and threads without copying.
+Loaders convert benchmark files into these records, so no other module depends on a file format. Sequences are tuples:
+settings and threads share a record without copying it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from typing import Any
 
 
 class Setting(str, Enum):
-    """Where the passages of a task come from (MTRAG paper, section 6.1)."""
+    """Source of the passages of a task (MTRAG paper, section 6.1)."""
 
     REFERENCE = "reference"
-    """The reference passages; none for an unanswerable or conversational task."""
+    """The reference passages. Unanswerable and conversational tasks have no passages."""
     REFERENCE_RAG = "reference_rag"
-    """Reference passages filled up to five with retrieved ones; tasks with at most two reference passages."""
+    """Reference passages, filled up to five with retrieved passages. Only for tasks with at most two reference
+    passages.
+    """
     FULL_RAG = "full_rag"
     """The first five retrieved passages."""
     AGENTIC = "agentic"
-    """None beforehand: the model searches the corpus while it answers. The tasks are those of full RAG."""
+    """No passages in the prompt: the model searches the corpus while it answers. Same tasks as full RAG."""
 
 
 class Answerability(str, Enum):
-    """Whether the passages of the corpus hold an answer (MTRAG paper, Table 11; MTRAG-UN for the last)."""
+    """Answerability of a question from the corpus (MTRAG paper, Table 11; `UNDERSPECIFIED` from MTRAG-UN)."""
 
     ANSWERABLE = "ANSWERABLE"
     PARTIAL = "PARTIAL"
@@ -37,7 +39,10 @@ class Answerability(str, Enum):
 
 
 class IdkVerdict(str, Enum):
-    """Whether a response says that it does not know (MTRAG paper, section 6.3.3 and appendix F.3)."""
+    """Label of a response: it states that it does not know, in part, or not at all.
+
+    Source: MTRAG paper, section 6.3.3 and appendix F.3.
+    """
 
     YES = "yes"
     PARTIAL = "partial"
@@ -45,16 +50,16 @@ class IdkVerdict(str, Enum):
 
 
 class Role(str, Enum):
-    """Who speaks a message, in the words of chat models."""
+    """Author of a message, as chat models name it."""
 
     USER = "user"
     ASSISTANT = "assistant"
 
 
 LANGUAGE = "language"
-"""Key of `Task.extra` with the ISO 639-1 code of a task's language, or `und`; English tasks do not have it."""
+"""Key of `Task.extra` with the ISO 639-1 code of a task's language, or `und`. English tasks do not have the key."""
 OTHER_LABELS = "other_labels"
-"""Key of a task's `extra` with further reference answers, or the labels of further annotators."""
+"""Key of `Task.extra` with further reference answers, or with the labels of further annotators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Message:
 
     role: Role
     text: str
-    """What is said, as in the file."""
+    """The text of the file, unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +77,35 @@ class Passage:
 
     passage_id: str
     text: str
-    """The text that was indexed."""
+    """The indexed text."""
     title: str = ""
-    """Title of the document, empty where the corpus has none."""
+    """Title of the document; empty if the corpus has no titles."""
     url: str = ""
-    """Address of the document, empty where the corpus has none."""
+    """URL of the document; empty if the corpus has no URLs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One evaluation item: a conversation cut off at a user question."""
+    """One evaluation item: a conversation that ends in a user question."""
 
     task_id: str
-    """Conversation id and turn, joined as in `ragtasks.records`."""
+    """Conversation id and turn, joined by `task_id`."""
     conversation_id: str
     turn: int
-    """The user turn that is asked, counted from 1."""
+    """Number of the user turn with the question, counted from 1."""
     domain: str
     """Short name of the corpus, such as `clapnq`."""
     messages: tuple[Message, ...]
     target: str
     answerability: Answerability
     question_types: tuple[str, ...] = ()
-    """Labels such as `Factoid`; a question may have several."""
+    """Labels such as `Factoid`; a question can have several."""
     multi_turn: str = "N/A"
-    """`N/A` at the first turn, else `Follow-up` or `Clarification`."""
+    """`N/A` for the first turn, else `Follow-up` or `Clarification`."""
     references: tuple[Passage, ...] = ()
-    """The passages that the reference answer rests on."""
+    """Passages that support the reference answer."""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What only this benchmark has, as plain JSON values."""
+    """Fields of this benchmark only, as plain JSON values."""
 
     @property
     def question(self) -> str:
@@ -109,14 +114,14 @@ class Task:
 
     @property
     def language(self) -> str:
-        """ISO 639-1 code of the language; `und` if it is unknown and not all letters are ASCII."""
+        """ISO 639-1 code of the language; `und` if it is unknown and the text has non-ASCII letters."""
         return str(self.extra.get(LANGUAGE, "en"))
 
     @property
     def variants(self) -> tuple[Task, ...]:
-        """The task as each of its annotators labelled it, this one first: a score takes the best of them.
+        """The task with the labels of each annotator, its own labels first. A score is the best over the variants.
 
-        The others are in `extra[OTHER_LABELS]`, a `target` and an `answerability` each.
+        The other labels are in `extra[OTHER_LABELS]`, each with a `target` and an `answerability`.
         """
         others = self.extra.get(OTHER_LABELS, ())
         return (
@@ -126,123 +131,123 @@ class Task:
 
 
 SEARCH, READ = "search", "read"
-"""The tools of a model that searches while it answers."""
+"""Names of the tools of a model that searches while it answers."""
 
 
 class Ending(str, Enum):
-    """How a model that searches while it answers came to an end."""
+    """Reason why a model that searches while it answers stopped."""
 
     ANSWERED = "answered"
     GAVE_UP = "gave_up"
-    """It neither called a tool nor gave an answer."""
+    """The model neither called a tool nor gave an answer."""
     OUT_OF_CALLS = "out_of_calls"
-    """It had used all its calls, was asked for its answer, and called a tool again."""
+    """The model called a tool again after its last call, although the prompt required an answer."""
     CONTEXT_FULL = "context_full"
-    """What it found did not fit its context any more, however short."""
+    """The search results did not fit the context of the model, even shortened."""
     ERROR = "error"
-    """A request failed for good."""
+    """A request failed permanently."""
 
 
 class CallProblem(str, Enum):
-    """Why a call of a tool found nothing to show."""
+    """Reason why a tool call returned no passages."""
 
     UNKNOWN_TOOL = "unknown_tool"
-    """There is no tool of this name."""
+    """No tool has this name."""
     MALFORMED = "malformed"
-    """Arguments that are no JSON object, are missing, or are of another kind."""
+    """The arguments are not a JSON object, or an argument is missing or has the wrong type."""
     QUERY_TOO_LONG = "query_too_long"
-    """More characters than a query may have."""
+    """The query exceeds the maximum number of characters."""
     UNKNOWN_PASSAGE = "unknown_passage"
-    """The corpus has no passage of this id."""
+    """The corpus has no passage with this id."""
     OUT_OF_CALLS = "out_of_calls"
-    """All calls were used before."""
+    """No calls were left."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """One call of a tool."""
+    """One tool call."""
 
     tool: str
     """Name of the tool, as the model wrote it."""
     arguments: Mapping[str, Any] = field(hash=False)
-    """What the model gave it, long texts cut; what could not be read stands under `unread`."""
+    """Arguments from the model, with long texts cut. Text that does not parse is stored under `unread`."""
     round: int
-    """Which of the model's replies it stands in, from 1: a reply may hold several."""
+    """Number of the model's reply that contains the call, counted from 1. A reply can contain several calls."""
     passages: tuple[str, ...] = ()
-    """Ids of the passages that it was shown, in order."""
+    """Ids of the returned passages, in order."""
     scores: tuple[float, ...] = ()
-    """The retriever's scores of these; none for a tool that ranks nothing."""
+    """Retriever scores of the passages; empty for a tool that does not rank."""
     problem: CallProblem | None = None
-    """Why nothing was shown; None where the tool did what it does."""
+    """None if the call succeeded."""
     is_bounded: bool = False
-    """Whether fewer passages were shown than asked for, as no call shows so many."""
+    """The model requested more passages than a call can return."""
     is_repeat: bool = False
-    """Whether the same call stands before it."""
+    """An earlier call was identical."""
 
     @property
     def is_search(self) -> bool:
-        """Whether something was searched for, with or without success."""
+        """The step is a search that ran, with or without results."""
         return self.tool == SEARCH and self.problem is None
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """What a model did before it answered one task."""
+    """Tool calls of a model before it answered one task."""
 
     steps: tuple[ToolStep, ...] = ()
-    """Its calls, in order."""
+    """The calls, in order."""
     ending: Ending = Ending.ANSWERED
     n_rounds: int = 0
-    """Replies of the model, the answer included; 0 where a system of one's own says what it searched for."""
+    """Number of replies of the model, the answer included. 0 for a custom system that reports its own searches."""
     n_shortened: int = 0
-    """Results that were shortened for a later prompt to fit."""
+    """Number of results that were shortened to fit a later prompt."""
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """Ids of all passages that it was shown, each once, in order."""
+        """Ids of all returned passages, each once, in order."""
         return tuple(dict.fromkeys(passage_id for step in self.steps for passage_id in step.passages))
 
     @property
     def first_passages(self) -> tuple[str, ...]:
-        """Ids of the passages of its first call that found any."""
+        """Ids of the passages of the first call that returned any."""
         return next((step.passages for step in self.steps if step.passages), ())
 
     @property
     def last_passages(self) -> tuple[str, ...]:
-        """Ids of the passages of its last call that found any."""
+        """Ids of the passages of the last call that returned any."""
         return next((step.passages for step in reversed(self.steps) if step.passages), ())
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A model's answer to one task, with the passages that the model was shown."""
+    """A model's answer to one task, with the passages of its prompt."""
 
     task: Task
     passages: tuple[Passage, ...]
-    """What the model was given, in order."""
+    """Passages in the prompt, in order."""
     text: str
-    """The answer, thinking text and blanks at both ends removed."""
+    """The answer, without thinking text and surrounding blanks."""
     no_answer: str = ""
-    """Why there is no answer, where a request failed: such a response is unscored. An empty answer is an answer."""
+    """Reason for a failed request; the response is then unscored. An empty answer is an answer, with no reason here."""
     verbatim: str | None = None
-    """The answer as it came, where blanks stood around it: `text` lacks them. Official prompts show it."""
+    """The answer with its surrounding blanks, or None if it had none. Official judge prompts contain this form."""
     trajectory: Trajectory | None = None
-    """What the model searched for before it answered; None where it could not search."""
+    """Searches before the answer; None if the model could not search."""
 
     @property
     def as_given(self) -> str:
-        """The answer with the blanks around it."""
+        """The answer with its surrounding blanks."""
         return self.text if self.verbatim is None else self.verbatim
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score of one response; `value` is None where it could not be had, and `reason` says why."""
+    """One score of one response."""
 
     value: float | None
-    """The score, or None: unscored is never zero."""
+    """The score. None means unscored, which never counts as zero."""
     reason: str = ""
-    """Why there is no value; empty where there is one."""
+    """Reason for a missing value; empty if there is a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,78 +257,82 @@ class Qrel:
     query_id: str
     passage_id: str
     relevance: int
-    """0 not relevant, 1 and above relevant; graded judgements go up to 3 or 4."""
+    """0 is not relevant; 1 and above is relevant. Graded judgements go up to 3 or 4."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """The passages that each task of a setting is given, under the name of the run they come from."""
+    """Passages for each task of a setting, with the name of the retrieval run that they come from."""
 
     run: str
     """`official`, or the name of a run of the precompute stage."""
     setting: Setting
     passages: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
-    """task id -> passages in the order in which the model sees them."""
+    """Task id -> passages in prompt order."""
 
 
 class Importance(str, Enum):
-    """How much an answer needs a nugget."""
+    """Importance of a nugget for an answer."""
 
     VITAL = "vital"
-    """A good answer must say it."""
+    """A good answer must state it."""
     OKAY = "okay"
-    """Worth saying."""
+    """A good answer may state it."""
 
 
 class Grade(str, Enum):
-    """How far an answer says what a nugget says."""
+    """Degree to which an answer states a nugget."""
 
     SUPPORT = "support"
-    """All of it."""
+    """Completely."""
     PARTIAL_SUPPORT = "partial_support"
-    """Some of it."""
+    """Partly."""
     NOT_SUPPORT = "not_support"
-    """Nothing of it."""
+    """Not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nugget:
-    """One statement."""
+    """One statement that an answer should contain."""
 
     text: str
-    """What is stated, in a few words."""
+    """The statement, in a few words."""
     importance: Importance
-    """How much an answer needs it."""
     sub_narrative: str = ""
-    """The part of a narrative that it belongs to; empty where the file has none, as before 2025."""
+    """The part of a narrative that the nugget belongs to; empty in files before 2025."""
 
 
 class Support(str, Enum):
-    """How far a cited passage supports a sentence."""
+    """Degree to which a cited passage supports a sentence."""
 
     FULL = "full"
-    """All of it."""
+    """Completely."""
     PARTIAL = "partial"
-    """Some of it."""
+    """Partly."""
     NO = "no"
-    """None of it, or the opposite."""
+    """Not at all, or the passage contradicts the sentence."""
 
 
-# Task and query ids: the only place that takes one apart.
-# A task id joins a conversation id and a turn number. MTRAG's task files and qrels write `<::>` between them, its
-# sample submissions `::`; here the first is the one form in use.
+# Task and query ids. No other module parses them.
+#
+# A task id joins a conversation id and a turn number. MTRAG's task files and qrels use the separator `<::>`, its sample
+# submissions `::`. ragtasks writes `<::>`.
 
 SEPARATOR = "<::>"
 _TASK_ID = re.compile(r"(?P<conversation>.+?)(?:<::>|::)(?P<turn>[0-9]+)", re.DOTALL)
 
 
 def task_id(conversation_id: str, turn: int) -> str:
-    """Return the id of the task that ends at user turn `turn` (from 1) of a conversation."""
+    """Return the id of the task that ends at user turn `turn` (counted from 1) of a conversation."""
     return f"{conversation_id}{SEPARATOR}{turn}"
 
 
 def split_task_id(text: str) -> tuple[str, int]:
-    """Return (conversation id, turn) of a task or query id in any of the official spellings."""
+    """Return (conversation id, turn) of a task or query id with either separator.
+
+    Raises:
+        ValueError: if `text` is not a task id.
+    """
     match = _TASK_ID.fullmatch(text)
     if match is None or int(match["turn"]) < 1:
         raise ValueError(f"not a task id (expected <conversation>{SEPARATOR}<turn from 1>): {text!r}")
@@ -331,7 +340,7 @@ def split_task_id(text: str) -> tuple[str, int]:
 
 
 def normalise_task_id(text: str) -> str:
-    """Return a task id in the one form in use, whatever separator the file wrote."""
+    """Return a task id with the separator `<::>`."""
     return task_id(*split_task_id(text))
 
 
@@ -339,5 +348,5 @@ _REMOVED = str.maketrans("", "", " \n")
 
 
 def compact(text: str) -> str:
-    """Return a text without blanks and line ends, the form in which texts are compared."""
+    """Return a text without spaces and line breaks, for comparing texts."""
     return text.translate(_REMOVED)

@@ -1,7 +1,7 @@
-"""Requirements of an evaluation: each part declares its own, and all are checked before the first request.
+"""Requirements of an evaluation. Each part declares its own, and all are checked before the first request.
 
-A missing key or library costs nothing here and a night of answers later. `require` reports every unmet requirement in
-one error; `ragtasks doctor` and `--dry-run` print the same records.
+A missing key or library is reported within seconds instead of after hours of answers. `require` reports every unmet
+requirement in one error. `ragtasks doctor` and `--dry-run` print the same records.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
 
 
 class Phase(Enum):
-    """When a requirement is checked."""
+    """Order of the checks."""
 
     LOCAL = "local"
-    """First: reads files and variables of this machine."""
+    """First: files and variables of this machine."""
     REQUEST = "request"
-    """Second, all at the same time: sends a short request, unless something local is missing for the same part."""
+    """Second, concurrently: one short request each. Skipped if a local check of the same part failed."""
     PROMPTS = "prompts"
-    """Last: reads every prompt, if nothing else is missing."""
+    """Last: builds every prompt. Skipped if another check failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,13 @@ class Requirement:
     what: str
     """`library`, `key`, `endpoint`, `encoder`, `data`, `run`, `corpus`, `context`, `folder` or `disk`."""
     part: str
-    """The part that depends on it, such as `judge openai/gpt-4o-mini`."""
+    """The part that needs it, such as `judge openai/gpt-4o-mini`."""
     check: Callable[[], str]
-    """Returns the detected state, such as a version. Raises a `RagtasksError` that names the part if it is not met."""
+    """Returns the detected state, such as a version. Raises a `RagtasksError` that names the part if the condition
+    is not met.
+    """
     next_step: str = ""
-    """Printed after an error that names no next step."""
+    """Appended to an error without a next step."""
     phase: Phase = Phase.LOCAL
 
 
@@ -55,7 +57,7 @@ class Checked:
 def library(name: str, extra: str, part: str, more: str = "") -> Requirement:
     """Return the requirement of an importable library, which an extra of ragtasks installs.
 
-    `more` is printed after the install line.
+    `more` is appended to the install command.
     """
     distribution = name.replace("_", "-")
 
@@ -69,7 +71,11 @@ def library(name: str, extra: str, part: str, more: str = "") -> Requirement:
 
 @contextmanager
 def importing(libraries: str, extra: str, purpose: str) -> Iterator[None]:
-    """Import optional libraries inside of the block; a missing one is reported with its install line."""
+    """Import optional libraries inside the block.
+
+    Raises:
+        MissingExtraError: if an import fails, with the install command.
+    """
     try:
         yield
     except ImportError as error:
@@ -77,7 +83,7 @@ def importing(libraries: str, extra: str, purpose: str) -> Iterator[None]:
 
 
 def checked(requirements: Iterable[Requirement], *, with_requests: bool = True) -> list[Checked]:
-    """Return the result of each check, phase by phase; requirements whose check is skipped are left out."""
+    """Return the result of each check, phase by phase, without skipped checks."""
     by_phase: dict[Phase, list[Requirement]] = {phase: [] for phase in Phase}
     for requirement in requirements:
         by_phase[requirement.phase].append(requirement)
@@ -105,7 +111,7 @@ def require(requirements: Iterable[Requirement], *, with_requests: bool = True) 
     """Return the results of all checks.
 
     Raises:
-        ConfigurationError: one or more requirements are not met; the message lists every problem once.
+        ConfigurationError: if any requirement is not met. The message lists every problem once.
     """
     results = checked(requirements, with_requests=with_requests)
     if problems := list(dict.fromkeys(result.problem for result in results if result.problem)):

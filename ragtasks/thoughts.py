@@ -1,7 +1,7 @@
 """Splits a reply into the model's thought and its answer.
 
-The marks are those of vLLM's and SGLang's reasoning parsers, of Open WebUI's exports, `ollama run` and ReAct prompts. A
-mark that the text only mentions ("write it between <think> and </think>") splits nothing.
+The marks are those of the reasoning parsers of vLLM and SGLang, of Open WebUI exports, `ollama run` and ReAct prompts.
+A mark that the text only mentions ("write it between <think> and </think>") is ignored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 END_OF_THOUGHT = "</think>"
-"""The usual mark. Its opening is often part of the prompt, so that a reply has the end alone."""
+"""The usual end mark. The opening mark is often part of the prompt, so a reply may contain only the end."""
 
 _NAMES = (
     r"(?:\w+[:_])?think(?:ing)?|antthinking|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|\w+_monologue|cot"
@@ -21,7 +21,7 @@ _MARKS = [(rf"<{name}\s*>", rf"</{name}\s*>") for name in _NAMES.split("|")] + [
     (r"<\|(?:START_THINKING|begin_of_thought|think:start)\|>", r"<\|(?:END_THINKING|end_of_thought|think:end)\|>"),
     (r"<\|inner_prefix\|>|<\|channel>thought|\[unused16\]", r"<\|inner_suffix\|>|<channel\|>|\[unused17\]"),
 ]
-_WORDED = [  # only at the beginning of a reply; without their end, the text is an answer
+_WORDED = [  # only at the beginning of a reply; without the end mark, the text is an answer
     (r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
     (r"Thinking\.\.\.\n", r"\.\.\.done thinking\."),
     (r"(?:Question:.*\n+)?(?:Thought|Action)(?: \d+)?:", r"\n[ *#]*Final Answer:\**"),
@@ -40,20 +40,20 @@ MENTION = (
     r"[ \t]+(?:and|or|is|are|tags?|tokens?|marks?|blocks?|elements?|opens?|closes?|starts?|begins?|ends?|holds?"
     r"|contains?|means?|tells?|groups?|creates?|wraps?|separates?|defines?|should|must|can)\b"
 )
-"""Pattern of the words behind a mark that the text mentions."""
+"""Pattern of the words after a mark that the text only mentions."""
 _MENTIONED = re.compile(rf"{MENTION}|[.,;:)]")
-_MOST_MARKS = 20  # at the end of a text, that are looked at
+_MOST_MARKS = 20  # only the last marks of a text are examined
 _QUOTATIONS = ("``", '""', "''", "“”", "()", "[]", "**")
 
 
 def split_thought(text: str, end: str = END_OF_THOUGHT) -> tuple[str, str]:
-    """Return (thought, answer); without a thought, the answer is the text as it came.
+    """Return (thought, answer). Without a thought, the answer is the unchanged text.
 
-    A thought that never ends leaves no answer.
+    A thought without an end leaves an empty answer.
 
     Args:
         text: the model's reply.
-        end: another mark than `</think>` is taken literally: the answer begins after its last occurrence.
+        end: a mark other than `</think>` is matched literally; the answer begins after its last occurrence.
     """
     thought, mark, answer = text.rpartition(end)
     if mark and end != END_OF_THOUGHT:
@@ -67,7 +67,10 @@ def split_thought(text: str, end: str = END_OF_THOUGHT) -> tuple[str, str]:
 
 
 def _last_thought(text: str, opening: re.Pattern[str], closing: re.Pattern[str], is_worded: bool) -> tuple[int, ...]:
-    """Return where the last thought between some marks stops and begins, and its text's ends, or zeros."""
+    """Return the ends of the last thought, or zeros.
+
+    The positions are: end of the block, start of the block, start of the thought, end of the thought.
+    """
     opened = opening.match(text, len(text) - len(text.lstrip()))
     if (opened and re.match(MENTION, text[opened.end() :])) or (is_worded and not opened):
         return 0, 0, 0, 0
@@ -92,7 +95,7 @@ def _is_mentioned(text: str, mark: re.Match[str]) -> bool:
 
 
 def _divides(text: str, mark: re.Match[str]) -> bool:
-    """Return whether a mark follows a line or sentence, and is neither mentioned nor in a block of code."""
+    """Return whether a mark follows a line or sentence, is not mentioned in the text, and is not in a code block."""
     before = text[: mark.start()]
     line = before.rpartition("\n")[2]
     follows = not line.strip() or not line[-1].isspace() or line.rstrip()[-1] in ".!?\u3002"
