@@ -1,4 +1,4 @@
-"""Suites: the metrics that score a kind of benchmark, declared once and found by the suite's name."""
+"""Suites: the metrics for a type of benchmark, looked up by name."""
 
 from ragtasks.suites._suite import (
     AGENTIC,

@@ -1,6 +1,6 @@
-"""Metrics beside a suite's own: what an answer's words say of it, which most suites have, and others by name.
+"""Metrics that are added to a suite: diagnostics for most suites, and further metrics by name.
 
-The first rank nobody: how much of an answer its passages hold, how much is copied, what it cites.
+The diagnostics do not rank models: grounding in the passages, copied text, citations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from ragtasks.suites._suite import ScoringInputs, Suite, SuiteMetric, extended, 
 
 
 def diagnosed(suite: Suite) -> Suite:
-    """Return a suite with `grounded` and `copied` behind its metrics; they rank nobody."""
+    """Return a suite with the diagnostics `grounded` and `copied` after its metrics."""
     return extended(
         suite,
         (GROUNDED, COPIED),
@@ -68,7 +68,7 @@ def _diagnosis(response: Response) -> Scores:
 
 
 def supported_by_words(response: Response) -> Scores:
-    """Return precision and recall of an answer's citations by the words of what they cite."""
+    """Return precision and recall of an answer's citations, from the words of the cited passages."""
     found = ground(response.text, response.passages)
     why = "no sentence cites" if found.sentences else "the answer has no sentence"
     values = {CITED_PRECISION.name: found.citation_precision, CITED_RECALL.name: found.citation_recall}
@@ -85,11 +85,11 @@ def _by_name(metric: Metric) -> SuiteMetric:
 CITED_PRECISION_BY_NAME, CITED_RECALL_BY_NAME = _by_name(CITED_PRECISION), _by_name(CITED_RECALL)
 
 
-# The same by judges, for any benchmark whose answers cite: `--metrics support_precision --metrics support_recall`.
+# Judged citation support for any benchmark with citations: `--metrics support_precision --metrics support_recall`.
 
 SUPPORT = tuple(
     Metric(name, f"support by first citations, {of}, judged", needs_judges=True, rubrics=frozenset({CITATION_SUPPORT}))
-    for name, of in zip(SUPPORT_SCORES, ("over the sentences that cite", "over all sentences"), strict=True)
+    for name, of in zip(SUPPORT_SCORES, ("over sentences with citations", "over all sentences"), strict=True)
 )
 
 
@@ -100,14 +100,14 @@ def over_judges(
     names: Sequence[str],
     scores_of: Callable[[Verdict, Response], Mapping[str, Score]],
 ) -> dict[str, Score]:
-    """Return score -> its median over the judges that gave one, of one response."""
+    """Return score name -> median over the judges that gave this score, for one response."""
     response = verdicts.responses[index]
     found = [scores_of(verdicts.verdict(index, rubric, judge), response) for judge in verdicts.judges]
     return {name: _median([scores[name] for scores in found]) for name in names}
 
 
 def support_of(sentences: Sequence[CitedSentence], verdict: Verdict, _: Response) -> Mapping[str, Score]:
-    """Return one judge's scores of support; an answer without citations needs none."""
+    """Return the support scores from one judge. An answer without citations needs no verdict."""
     cites = [bool(sentence.citations) for sentence in sentences]
     if verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED:
         missing = Score(None, f"{verdict.judge}: {verdict.reason}")
@@ -143,13 +143,13 @@ def _support_by_name(metric: Metric) -> SuiteMetric:
 SUPPORT_PRECISION, SUPPORT_RECALL = map(_support_by_name, SUPPORT)
 
 
-# Metrics of the papers that no table of ours has by itself; `--metadata '{"metrics": ["rl_mtb"]}'` adds them.
+# Optional metrics from the papers; `--metadata '{"metrics": ["rl_mtb"]}'` adds them to a suite.
 #
-# Those that judges decide cost one or two requests an answer, so nobody pays for them unasked.
+# Judged metrics cost one or two requests per answer, so none is computed by default.
 
 
 def _conditioned(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
-    """Return a judged score conditioned on refusals, as the paper's Table 7 has all its metrics."""
+    """Return a judged score conditioned on refusals, as all metrics of the paper's Table 7 are."""
     assert inputs.verdicts is not None
     asked = CLARIFICATION in inputs.verdicts.rubrics
     clarifications = inputs.verdicts.clarifications() if asked else [None] * len(inputs.responses)
@@ -197,7 +197,7 @@ def _by_passages(compare: Callable[[str, Sequence[str], str], float | None], inp
 EXTRACTIVENESS = SuiteMetric(
     Metric(
         "extractiveness",
-        "how far the answer holds a passage whole, else its ROUGE-L; largest over passages, as the official scripts",
+        "1 if the answer contains a passage, else its ROUGE-L; maximum over passages, as in the official scripts",
         higher_is_better=None,
     ),
     partial(_by_passages, extractiveness),
@@ -207,6 +207,6 @@ LENGTH = SuiteMetric(
     lambda inputs: [Score(float(len(item.text))) for item in inputs.responses],
 )
 K_PRECISION = SuiteMetric(
-    Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"),
+    Metric("k_precision", "share of the answer's words that its passages contain; unscored without passages"),
     partial(_by_passages, k_precision),
 )

@@ -1,7 +1,7 @@
-"""The suite of choosing facts about the user: TREC iKAT's other task (track guidelines, "PTKB statement relevance").
+"""The suite of TREC iKAT's fact selection (track guidelines, "PTKB statement relevance").
 
-A response is a list of numbers of facts, the most useful first, or `none`. Rankings are scored as the track does, on
-the turns that some fact is relevant to; on the others it counts whether any was named.
+A response lists numbers of facts about the user, most useful first, or is `none`. Rankings are scored as in the track,
+on turns with a relevant fact. On the other turns, `facts_needless` counts responses that name any.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from ragtasks.records import Response, Score
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 K = 3
-"""Facts that the track's cut-offs look at."""
+"""Cut-off of the track's metrics."""
 NO_FACT = "no fact is relevant to the turn"
-UNREADABLE = "the reply is no list of numbers of facts"
+UNREADABLE = "the reply is not a list of fact numbers"
 
 METRICS = (
     *(
-        Metric(name, f"{text}, on turns that need some", undefined_reason=NO_FACT)
+        Metric(name, f"{text}, on turns with a relevant fact", undefined_reason=NO_FACT)
         for name, text in (
             ("facts_ndcg_3", "nDCG@3 of the facts named"),
-            ("facts_p_3", "share of the first three places with a relevant fact"),
+            ("facts_p_3", "share of the first three ranks with a relevant fact"),
             ("facts_r_3", "share of the relevant facts among the first three"),
             ("facts_mrr", "one over the rank of the first relevant fact"),
         )
     ),
-    Metric("facts_needless", "share of the turns without a relevant fact for which some was named", False),
-    Metric("invalid_reply", "share of replies that are no list of numbers of facts", False),
+    Metric("facts_needless", "share of turns without a relevant fact where the reply names any", False),
+    Metric("invalid_reply", "share of replies that are not a list of fact numbers", False),
     Metric("coverage", "share of responses whose facts could be read"),
 )
 
@@ -50,14 +50,14 @@ def _score(response: Response) -> Scores:
     needless = Score(float(bool(chosen))) if chosen is not None and not relevant else None
     return {
         **{name: Score(None, why) if ranked is None else Score(ranked[name]) for name in _RANKED},
-        "facts_needless": needless or Score(None, UNREADABLE if chosen is None else "some fact is relevant"),
+        "facts_needless": needless or Score(None, UNREADABLE if chosen is None else "a fact is relevant to the turn"),
         "invalid_reply": Score(float(chosen is None)),
         "coverage": Score(float(chosen is not None)),
     }
 
 
 def _ranked(chosen: Sequence[int], relevant: set[int]) -> dict[str, float]:
-    """Return the scores of a ranking; facts are relevant or not, as in the track's judgements."""
+    """Return the scores of a ranking with binary relevance, as in the track's judgements."""
     hits = [number in relevant for number in chosen]
     gain = sum(1 / math.log2(rank + 1) for rank, hit in enumerate(hits[:K], start=1) if hit)
     best = sum(1 / math.log2(rank + 1) for rank in range(1, min(K, len(relevant)) + 1))

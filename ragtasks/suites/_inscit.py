@@ -1,6 +1,6 @@
-"""INSCIT's suite: MTRAG's scores, and those that its paper reports (Wu et al. 2023, section 5).
+"""The suite of INSCIT: MTRAG's scores and those of the INSCIT paper (Wu et al. 2023, section 5).
 
-Where two people labelled a turn, each score is the better of the two; corpus BLEU has both as references.
+If two annotators labelled a turn, each score is the better of the two. Corpus BLEU uses both as references.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ragtasks.suites._suite import ScoringInputs, extended
 def inscit_bleu(pairs: Iterable[Pair]) -> float:
     """Return SacreBLEU of all responses against all their references, as the official script computes it.
 
-    Source: `eval/eval.py` at 2319fb8, which puts texts in lower case and single blanks first.
+    Source: `eval/eval.py` at 2319fb8. Texts are lower-cased and whitespace is collapsed first.
     """
     return corpus_bleu((_plain(text), tuple(map(_plain, targets))) for text, targets in pairs)
 
@@ -43,13 +43,13 @@ METRICS = (
     ),
     Metric("token_f1", "F1 of normalised tokens, as in SQuAD; the official script cuts words with spaCy first"),
     Metric("bert_f1", "BERTScore F1 against the reference answer", bounds=RESCALED),
-    Metric("response_type", "share of responses of the labelled type: answer, part of one, question back, refusal"),
-    Metric("passage_f1", "F1 of the passages that the answer had, by those that the label rests on"),
+    Metric("response_type", "share of responses of the labelled type: answer, partial answer, question, refusal"),
+    Metric("passage_f1", "F1 of the answer's passages against those of the label"),
 )
 
 
 def scores(inputs: ScoringInputs) -> list[Scores]:
-    """Return the scores beyond MTRAG's of each response, in order."""
+    """Return the scores in addition to MTRAG's of each response, in order."""
     return [_score(*answer, inputs.semantics.reason) for answer in inputs.answers()]
 
 
@@ -57,7 +57,7 @@ def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, 
     found = response_type(response.text, label)
     overlap = token_f1(response.text, response.task.target)
     return {
-        "sacrebleu": Score(overlap),  # the score is over all answers; this marks the answer as one of them
+        "sacrebleu": Score(overlap),  # the metric aggregates all answers; this value only includes the answer
         "token_f1": Score(overlap),
         "bert_f1": bert_scores(semantic, reason)["bert_f1"],
         "response_type": Score(float(found is response.task.answerability)) if found else Score(None, label.reason),
@@ -66,9 +66,9 @@ def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, 
 
 
 def response_type(text: str, label: IdkLabel) -> Answerability | None:
-    """Return what a response takes its question for, None where nobody can tell whether it refuses.
+    """Return the answerability that a response implies, or None if the refusal label is missing.
 
-    A response that ends in a question asks back; else the refusal label decides.
+    A response that ends in a question mark asks back. Otherwise the refusal label decides.
     """
     if text.rstrip().endswith("?"):
         return Answerability.UNDERSPECIFIED
@@ -81,9 +81,9 @@ def response_type(text: str, label: IdkLabel) -> Answerability | None:
 
 
 def _passage_f1(response: Response) -> float:
-    """Return the largest F1 over the labels' passages; 0 where none is shared, also where a label has none.
+    """Return the largest F1 of the passages over the annotators, 0 without a common passage.
 
-    Source: `eval_evidence_passages` of `eval/eval.py` at 2319fb8, over 100.
+    Source: `eval_evidence_passages` of `eval/eval.py` at 2319fb8, divided by 100.
     """
     given = {passage_id(passage.passage_id) for passage in response.passages}
     labels = [set(ids) for ids in response.task.extra["evidence"]]

@@ -1,6 +1,6 @@
 """The suites of MTRAG and MTRAG-S.
 
-MTRAG's are RB_alg, RB_llm, RL_F and answerability accuracy, conditioned on refusals (paper, section 6.3).
+MTRAG has RB_alg, RB_llm, RL_F and answerability accuracy, conditioned on refusals (paper, section 6.3).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 
 
 def judged(verdicts: Verdicts) -> Judged:
-    """Return the scores that the metrics take."""
+    """Return the judged inputs of the metrics."""
     indexes = range(len(verdicts.responses))
-    names = [name for name in verdicts.rubrics if not name.endswith(IBM)]  # the others read the same replies again
+    names = [name for name in verdicts.rubrics if not name.endswith(IBM)]  # the IBM rubrics read the same replies again
     return Judged(
         verdicts.scores(RB_LLM),
         verdicts.scores(RL_F),
@@ -64,9 +64,10 @@ def judged(verdicts: Verdicts) -> Judged:
 
 
 def _ibm_judged(verdicts: Verdicts, index: int) -> IbmJudged:
-    """Return what the official scripts make of the replies on one response.
+    """Return the inputs of the official (IBM) scores for one response.
 
-    They have one judge. Of several the median counts; an IDK median that is neither 1 nor 0 is partial.
+    The official scripts have one judge. With several judges, the score is their median. An IDK median other than 1 or 0
+    is partial.
     """
     conditions = [name for name in (IDK + IBM, CLARIFICATION + IBM) if name in verdicts.rubrics]
     missing = [verdicts.score(index, name).reason for name in conditions if not verdicts.is_answered(index, name)]
@@ -82,10 +83,10 @@ def _ibm_judged(verdicts: Verdicts, index: int) -> IbmJudged:
 
 
 def official(benchmark: Benchmark) -> Sequence[Rubric]:
-    """Return the rubrics in the official words: the fetched checkout's, and those of ragas for RL_F.
+    """Return the official rubrics: those of the downloaded repository, and RL_F of ragas.
 
-    Whether a response asks what is meant is a question only where the benchmark has underspecified tasks. Without ragas
-    RL_F alone is not asked, which a warning says now and its reason on every response.
+    The clarification rubric is used only if the benchmark has underspecified tasks. Without ragas, RL_F is unscored: a
+    warning is logged and every response has the reason.
     """
     asks_back = any(task.answerability is Answerability.UNDERSPECIFIED for task in benchmark.tasks)
     names = [RB_LLM, IDK, *([CLARIFICATION] if asks_back else [])]
@@ -93,7 +94,7 @@ def official(benchmark: Benchmark) -> Sequence[Rubric]:
     try:
         return [*others, ragas_rl_f()]
     except MissingExtraError as error:
-        _LOGGER.warning("rl_f and rl_f_ibm will be unscored; the other official prompts are asked. %s", error)
+        _LOGGER.warning("rl_f and rl_f_ibm will be unscored; the other official prompts are used. %s", error)
         return [*others, unjudged_rl_f(str(error))]
 
 
@@ -109,11 +110,10 @@ SUITE = diagnosed(
 )
 
 
-# MTRAG-S's suite: scores of an answer without a reference (MTRAG paper, section 9 and Table 14).
+# MTRAG-S: scores of an answer without a reference (MTRAG paper, section 9 and Table 14).
 #
-# The paper reports RL_F and Bert-K-Precision as they are: nearly every question has an answer in its passages, so its
-# scores are not conditioned on refusals. `rl_f_raw` is that score; `rl_f` is the conditioned one, as in MTRAG's
-# tables.
+# The paper reports unconditioned RL_F and Bert-K-Precision, because nearly every question is answerable from its
+# passages. `rl_f_raw` is that score. `rl_f` is conditioned on refusals, as in MTRAG's tables.
 
 
 _SHARED = {metric.name: metric for metric in METRICS}
@@ -123,7 +123,7 @@ _COVERAGE = {"coverage": Metric("coverage", "share of responses whose bert_k_pre
 
 
 def mtrag_s_scores(inputs: ScoringInputs) -> list[Scores]:
-    """Return the scores of each response, in order; what judges decide only where there are verdicts."""
+    """Return the scores of each response, in order. Judged scores require verdicts."""
     scores = [_plain(*answer, inputs.semantics.reason) for answer in inputs.answers()]
     if inputs.verdicts is None:
         return scores
@@ -142,7 +142,6 @@ def mtrag_s_scores(inputs: ScoringInputs) -> list[Scores]:
 
 
 def _plain(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
-    """Return the metrics of one response that need no judge."""
     precision = bert_scores(semantic, reason)["bert_k_precision"]
     return {
         "bert_k_precision": precision,

@@ -1,8 +1,8 @@
-"""The suite of MultiDoc2Dial and Doc2Dial: overlap with the agent's answer, and whether a refusal was right.
+"""The suite of MultiDoc2Dial and Doc2Dial: overlap with the agent's answer, and accuracy of refusals.
 
-SacreBLEU, METEOR and BERTScore are those of the OR-CONVQA paper (Table 6), token F1 and ROUGE-L those of the shared
-task. They leave out the questions that the documents do not answer, as the official task does; answerability accuracy
-counts all. The paper's perplexity is a harness task of its own: it needs a model that gives likelihoods.
+SacreBLEU, METEOR and BERTScore are from the OR-CONVQA paper (Table 6), token F1 and ROUGE-L from the shared task. They
+exclude questions without an answer in the documents, as the official task does. Answerability accuracy includes all
+questions. The paper's perplexity is a separate harness task, because it requires a model with likelihoods.
 """
 
 from __future__ import annotations
@@ -30,19 +30,17 @@ from ragtasks.suites._added_metrics import diagnosed
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 CANNOT_ANSWER = "<cannot_answer>"
-"""The token that the prompt asks for where nothing in the texts answers (OR-CONVQA paper, appendix B.3)."""
+"""The reply that the prompt requests if the texts do not answer the question (OR-CONVQA paper, appendix B.3)."""
 
 REFERENCE_REFUSALS = ("Unfortunately, no relevant information is found.",)
-"""What the agents of MultiDoc2Dial say wherever the documents hold no answer: always the same sentence."""
+"""The refusals of the MultiDoc2Dial agents: always the same sentence."""
 
 LEFT_OUT = "the official task leaves out questions without an answer"
 
 METRICS = (
     Metric("sacrebleu", "SacreBLEU of all answers together, 0 to 100", bounds=PERCENT, aggregate=corpus_bleu),
-    Metric(
-        "sentence_bleu", "mean of the answers' own SacreBLEU, 0 to 100: not the score of the papers", bounds=PERCENT
-    ),
-    Metric("meteor", "METEOR with stems and WordNet; unscored without a WordNet"),
+    Metric("sentence_bleu", "mean SacreBLEU per answer, 0 to 100; not the score in the papers", bounds=PERCENT),
+    Metric("meteor", "METEOR with stems and WordNet; unscored without WordNet"),
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
     Metric("token_f1", "F1 of normalised tokens, as in SQuAD"),
     Metric("bert_f1", "BERTScore F1 against the reference answer", bounds=RESCALED),
@@ -64,14 +62,14 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 
 
 def refusal_label(text: str, label: IdkLabel) -> IdkLabel:
-    """Return whether a response refuses: the token alone does, the token in a text does so in part, else `label`."""
+    """Return the refusal label: `yes` for the token alone, `partial` for a text with the token, else `label`."""
     if is_token(text):
         return IdkLabel(IdkVerdict.YES, CANNOT_ANSWER)
     return IdkLabel(IdkVerdict.PARTIAL, CANNOT_ANSWER) if CANNOT_ANSWER in text.lower() else label
 
 
 def is_token(text: str) -> bool:
-    """Return whether a response is the token and nothing else; case, blanks, quotes and a full stop aside."""
+    """Return whether a response is only the token, ignoring case, blanks, quotes and a full stop."""
     return text.strip(" \n\t.\"'`").lower() == CANNOT_ANSWER
 
 
@@ -97,7 +95,7 @@ def _overlaps(response: Response, semantic: SemanticScore | None, reason: str) -
         return {name: Score(None, LEFT_OUT) for name in _OVERLAPS}
     bleu, bert = Score(sentence_bleu(text, target)), bert_scores(semantic, reason)
     return {
-        # The score is corpus BLEU, made of all answers; this value only says that the answer is among them.
+        # The metric is corpus BLEU over all answers. This value only includes the answer.
         "sacrebleu": bleu,
         "sentence_bleu": bleu,
         "meteor": meteor(text, target),

@@ -1,4 +1,4 @@
-"""MultiHop-RAG's suite: accuracy, overall and by question type (paper, section 4.2, Table 6 and Figure 3)."""
+"""The suite of MultiHop-RAG: accuracy, overall and by question type (paper, section 4.2, Table 6 and Figure 3)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from ragtasks.records import Answerability, Response, Score
 from ragtasks.suites._suite import ScoringInputs, Suite
 
 KINDS = ("inference", "comparison", "temporal", "null")
-"""Question types, less the `_query` that the files write behind them."""
+"""Question types, without the suffix `_query` of the files."""
 
 METRICS = (
     Metric("accuracy", "share of replies with the reference answer, normalised; on null queries, that refuse"),
-    Metric("accuracy_official", "share of replies that share a word with the reference answer, as the official script"),
+    Metric(
+        "accuracy_official", "share of replies that share a word with the reference answer, as in the official script"
+    ),
     Metric(
         "accuracy_judged",
         "share of replies with the reference answer, by LLM judges",
@@ -25,12 +27,12 @@ METRICS = (
     Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=None),
     Metric("empty", "share of responses without any text", higher_is_better=False),
     Metric("coverage", "share of responses whose accuracy is scored"),
-    Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
+    Metric("judge_coverage", "share of requested verdicts that judges gave", needs_judges=True),
 )
 
 
 def score(inputs: ScoringInputs) -> list[Scores]:
-    """Return the scores of each response, in order; what judges decide only where there are verdicts."""
+    """Return the scores of each response, in order. Judged scores require verdicts."""
     scores = [_plain(*row) for row in zip(inputs.responses, inputs.labels, strict=True)]
     verdicts = inputs.verdicts
     if verdicts is None:
@@ -43,7 +45,6 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 
 
 def _plain(response: Response, label: IdkLabel) -> Scores:
-    """Return the metrics of one response that need no judge."""
     task = response.task
     is_null = task.answerability is Answerability.UNANSWERABLE
     right = null_accuracy(response.text, label) if is_null else Score(accuracy(response.text, task.target))

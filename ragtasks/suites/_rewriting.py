@@ -1,8 +1,8 @@
-"""The suite of a rewriting model: what a retriever finds by its queries, the last turns, the official rewrites.
+"""The suite of a query rewriting model: retrieval with its queries, the last turns and the official rewrites.
 
-A reply that breaks the contract leaves the last turn, as a system in use would, and is counted. Whether a question
-stands alone is known of few: MTRAG's file labels seven. First turns have nothing to lean on, so they count where it is
-asked whether a rewrite was needed; the scores by label are of later turns, as in the paper's Table 4.
+For a reply that breaks the contract, the last turn is searched, as in a production system, and the reply counts as
+invalid. Few questions have a label for standing alone: MTRAG's file has seven. First turns always stand alone, so
+`unneeded_rewrite` includes them. The scores by label cover later turns, as in the paper's Table 4.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ragtasks.suites._suite import ScoringInputs, Suite
 
 _OF_QUERY = {
     "": "of the model's queries",
-    "_last_turn": "of the last turns as they stand",
+    "_last_turn": "of the unchanged last turns",
     "_official": "of the benchmark's own rewrites",
 }
 _OF_LABEL = {"_standalone": (True, "that stand alone"), "_non_standalone": (False, "that do not stand alone")}
@@ -47,21 +47,21 @@ METRICS = (
         for name, measure in QUERY_METRICS.items()
     ),
     *(
-        # Few tasks are labelled: means over one domain's and over all of them would be read as more than they are.
+        # Few tasks are labelled, so means by domain or over all domains would suggest more evidence than there is.
         Metric(name + suffix, f"{measure} of the model's queries at later turns {which}, by label", in_groups=False)
         for suffix, (_, which) in _OF_LABEL.items()
         for name, measure in QUERY_METRICS.items()
     ),
     Metric("invalid_reply", "share of replies that break the contract: the last turn is searched", False),
     Metric("length_ratio", "words of the rewrite over words of the last turn; valid replies only", None, bounds=COUNT),
-    Metric("unneeded_rewrite", "share of first turns, and later ones labelled standalone, that were changed", False),
-    Metric("reply_words", "words of the whole reply: what was generated", False, bounds=COUNT),
+    Metric("unneeded_rewrite", "share of first and labelled standalone turns that were changed", False),
+    Metric("reply_words", "words of the whole reply", False, bounds=COUNT),
     Metric("coverage", "share of responses whose query was searched"),
 )
 
 
 def score_rewrites(inputs: ScoringInputs, contract: Contract) -> list[Scores]:
-    """Return the scores of each response, in order; what needs a retriever is unscored where none could search."""
+    """Return the scores of each response, in order. Retrieval scores are unscored without a retriever."""
     responses = inputs.responses
     readings = [read_reply(contract, response.text, response.task.question) for response in responses]
     tasks = [response.task for response in responses]
@@ -69,7 +69,7 @@ def score_rewrites(inputs: ScoringInputs, contract: Contract) -> list[Scores]:
     last_turns = [task.question for task in tasks]
     official = [str(task.extra["rewrite"]) for task in tasks]
     search = inputs.search or _no_search
-    # One call for all three: a text that stands in several is searched for once.
+    # One call for all three, so that a text with several uses is searched once.
     found = query_scores(tasks * len(_OF_QUERY), [*queries, *last_turns, *official], _qrels(inputs), search)
     n = len(tasks)
     return [
@@ -89,7 +89,7 @@ def _qrels(inputs: ScoringInputs) -> list[Qrel]:
 
 
 def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Scores:
-    """Return all scores of one response; `found` has the scores of its queries in the order of `_OF_QUERY`."""
+    """Return all scores of one response. `found` contains the retrieval scores in the order of `_OF_QUERY`."""
     own, language = found[0], response.task.language
     scores = {
         name + suffix: score for suffix, values in zip(_OF_QUERY, found, strict=True) for name, score in values.items()
@@ -107,7 +107,7 @@ def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Sco
 
 
 def _label(task: Task) -> bool | None:
-    """Return whether a later turn stands alone; None for a first turn, and where nobody says."""
+    """Return the label of a later turn for standing alone; None for a first turn and without a label."""
     return task.extra.get("standalone") if task.turn > 1 else None
 
 
@@ -130,9 +130,9 @@ SUITE = Suite(
 )
 
 
-# Conditional rewriting: the same scores, and the words that a reply of one word leaves unwritten. The OR-CONVQA paper
-# (section 4.7) reports seconds of one machine. Words are counted here: those of the official rewrite, which a rewriter
-# without this way out would have had to write. Tokens and seconds are a model's and a machine's own.
+# Conditional rewriting: the same scores, and the words saved by `no_rewrite` replies. The OR-CONVQA paper (section 4.7)
+# reports seconds on its own machine. Here, the saved words are those of the official rewrite, because they do not
+# depend on a model or machine as tokens and seconds do.
 
 
 def _conditional_scores(inputs: ScoringInputs) -> list[Scores]:

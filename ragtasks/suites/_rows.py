@@ -1,7 +1,7 @@
-"""The suite of rows of one's own: what question, answer and passages alone allow, and more where a reference is there.
+"""The suite of a user's own rows: scores from question, answer and passages, and more for rows with a reference.
 
-Nothing is conditioned on refusals: whether a question has an answer at all nobody says. A score that no row of a file
-can have (without references) is not among its scores; one that some rows lack says why.
+Scores are not conditioned on refusals, because rows have no answerability label. A score that needs a reference is left
+out if no row has one. If only some rows have one, the others state the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METRICS_OF_ROWS = (
         rubrics=frozenset({RL_R}),
     ),
     replace(_SHARED["rb_llm_raw"], description="rating against the reference by LLM judges, over 10"),
-    Metric("k_precision", "share of the answer's words that its passages hold; unscored without passages"),
+    Metric("k_precision", "share of the answer's words that its passages contain; unscored without passages"),
     _SHARED["bert_k_precision"],
     *(_SHARED[name] for name in ("rouge_l", "bert_recall", "idk_yes")),
     Metric("length", "characters of the answer", higher_is_better=None, bounds=COUNT),
@@ -54,7 +54,7 @@ METRICS_OF_ROWS = (
 
 
 def score(inputs: ScoringInputs) -> list[Scores]:
-    """Return the scores of each response, in order; what judges decide only where there are verdicts."""
+    """Return the scores of each response, in order. Judged scores require verdicts."""
     rows = [_scores(*answer, inputs.semantics.reason) for answer in inputs.answers()]
     judged = [{**row, **_judged(inputs, index)} for index, row in enumerate(rows)]
     if any(map(has_reference, inputs.responses)):
@@ -63,7 +63,6 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 
 
 def _scores(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
-    """Return the scores of one response that need no judge."""
     grounding = _of_contexts(response, _k_precision(response))
     bert, language = bert_scores(semantic, reason), response.task.language
     return {
@@ -85,7 +84,7 @@ def _k_precision(response: Response) -> Score:
 
 
 def _of_contexts(response: Response, value: Score) -> Score:
-    """Return a score against the passages, where the row says what they are and there is any."""
+    """Return a score against the passages, or the reason why a row has none."""
     if not has_contexts(response):
         return Score(None, NO_CONTEXTS)
     return value if response.passages else Score(None, "no passages")
@@ -105,21 +104,21 @@ def _judged(inputs: ScoringInputs, index: int) -> Scores:
 
 
 def has_contexts(response: Response) -> bool:
-    """Return whether the row says what the answer rests on, be it nothing."""
+    """Return whether the row has passages, even an empty list."""
     return not response.task.extra.get("no_contexts")
 
 
 def has_reference(response: Response) -> bool:
-    """Return whether there is a reference answer."""
+    """Return whether the row has a reference answer."""
     return bool(response.task.target.strip())
 
 
 _OF_REFERENCE = frozenset({"rb_llm_raw", "rouge_l", "token_recall", "bert_recall", "bert_precision"})
-"""Metrics that are left out where no row has a reference."""
+"""Metrics that are left out if no row has a reference."""
 
 
 def _rubrics() -> Sequence[Rubric]:
-    """Return what judges are asked: of passages and reference only where the row has them."""
+    """Return the rubrics. RL_F is skipped for rows without passages, RB_llm for rows without a reference."""
     needs = {RL_F: (has_contexts, NO_CONTEXTS), RB_LLM: (has_reference, NO_REFERENCE)}
     rubrics = rubrics_named([RL_F, RL_R, RB_LLM, IDK])
     for place, rubric in enumerate(rubrics):

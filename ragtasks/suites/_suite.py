@@ -1,7 +1,7 @@
-"""What a suite of metrics is: definitions, what judges are asked for them, and the function that computes them.
+"""Definition of a suite: its metrics, its judge rubrics, and the function that computes the scores.
 
-A benchmark names the suite that scores it. The scoring of an evaluation (encoder, refusals, judges, caches) is the same
-for all and hands over what it found as `ScoringInputs`.
+A benchmark names the suite that scores it. The encoder, refusal detection, judges and caches are the same for all
+suites, which receive the results as `ScoringInputs`.
 """
 
 from __future__ import annotations
@@ -23,68 +23,75 @@ from ragtasks.records import Response, Score
 
 @dataclass(frozen=True, slots=True)
 class ScoringInputs:
-    """What is known of some responses before their metrics are computed; sequences have one item a response."""
+    """Inputs of the metrics for some responses. Each sequence has one entry per response."""
 
     benchmark: Benchmark
-    """Where their tasks come from."""
+    """The benchmark of the responses' tasks."""
     responses: Sequence[Response]
-    """What the model answered."""
     labels: Sequence[IdkLabel]
-    """Whether each says that it does not know."""
+    """Refusal labels."""
     semantics: Semantics
-    """BERTScore scores, or the reason why there are none."""
+    """BERTScore scores, or the reason for missing scores."""
     verdicts: Verdicts | None = None
-    """What judges said; None where there are no judges, or none could be had."""
+    """Verdicts of the judges; None without judges, or if all judges failed."""
     search: Search | None = None
-    """Searches the benchmark's corpora; None for a suite that searches nothing."""
+    """Searches the benchmark's corpora; None for a suite without retrieval."""
 
     def answers(self) -> Iterator[tuple[Response, IdkLabel, SemanticScore | None]]:
-        """Yield each response with its label and its BERTScore scores, None where there are none."""
+        """Yield each response with its refusal label and its BERTScore scores, or None without scores."""
         semantics: Sequence[SemanticScore | None] = self.semantics.scores or [None] * len(self.responses)
         yield from zip(self.responses, self.labels, semantics, strict=True)
 
 
 def no_rubrics() -> Sequence[Rubric]:
-    """Return nothing: judges are asked nothing."""
+    """Return no rubrics."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The metrics of a kind of benchmark.
+    """The metrics of a type of benchmark.
 
     Raises:
-        ConfigurationError: a field of another kind, or two metrics of one name.
+        ConfigurationError: if a field has the wrong type, or two metrics have the same name.
     """
 
     metrics: tuple[Metric, ...]
-    """Every metric, in the order of the harness's table."""
+    """Every metric, in table order."""
     score: Callable[[ScoringInputs], list[Scores]]
-    """Scoring inputs -> metric name -> score of each response, in order; what needs judges only with verdicts."""
+    """Scoring inputs -> metric name -> score, for each response in order. Judged metrics are returned only with
+    verdicts.
+    """
     rubrics: Callable[[], Sequence[Rubric]] = no_rubrics
-    """What judges are asked, in our words."""
+    """Rubrics with the prompts of ragtasks."""
     official_rubrics: Callable[[Benchmark], Sequence[Rubric]] | None = None
-    """Benchmark -> the same in the official words that lie with its files; None: none are known."""
+    """Benchmark -> rubrics with the official prompts from its files; None if it has no official prompts."""
     settled: tuple[str, ...] = ()
-    """Rubrics whose score counts only where `is_settled` does not hold: `skip_settled` asks them nowhere else."""
+    """Rubrics whose score is used only if `is_settled` is false. With `skip_settled`, no other response is judged
+    by them.
+    """
     known_refusals: tuple[str, ...] = ()
-    """Sentences with which the benchmark's own answers refuse, word for word; offline detectors read them as `yes`."""
+    """Exact refusal sentences of the benchmark's own answers. Offline detectors label them `yes`."""
     uses_encoder: bool = True
-    """Whether any metric rests on BERTScore."""
+    """A metric depends on BERTScore."""
     encoder: str = DEFAULT_ENCODER
-    """The encoder of BERTScore where none is named; a sample has its own."""
+    """Default BERTScore encoder; samples use another."""
     uses_retriever: bool = False
-    """Whether any metric rests on what a retriever finds for the responses."""
+    """A metric depends on retrieval for the responses."""
 
     def __post_init__(self) -> None:
         names = [metric.name for metric in self.metrics if isinstance(metric, Metric)]
         if len(names) < len(self.metrics) or not callable(self.score) or not callable(self.rubrics):
             raise ConfigurationError("Suite(metrics: tuple of Metric, score: callable, rubrics: callable, ...)")
         if len(set(names)) < len(names):
-            raise ConfigurationError(f"Suite: two metrics of one name among {', '.join(names)}")
+            raise ConfigurationError(f"Suite: duplicate metric names in {', '.join(names)}")
 
     def rubrics_in(self, prompts: str, benchmark: Benchmark | None = None) -> Sequence[Rubric]:
-        """Return the rubrics with prompts `ours`, or `official` from the benchmark's files."""
+        """Return the rubrics for `ours`, or for `official` those from the benchmark's files.
+
+        Raises:
+            ConfigurationError: if the benchmark has no official prompts.
+        """
         if prompts == "ours":
             return self.rubrics()
         if self.official_rubrics is None or benchmark is None:
@@ -97,9 +104,9 @@ class Suite:
 def extended(
     suite: Suite, metrics: Sequence[Metric], more: Callable[[ScoringInputs], Sequence[Scores]], **fields: Any
 ) -> Suite:
-    """Return a suite with the metrics of a benchmark and the function of their scores, and with other fields.
+    """Return a suite with further metrics, the function `more` that computes them, and other changed fields.
 
-    The official judge prompts are of another benchmark, so they are left out.
+    Official rubrics are dropped by default, because they belong to another benchmark.
     """
     changes = {"official_rubrics": None, **fields}
     return replace(suite, metrics=(*suite.metrics, *metrics), score=partial(_score_both, suite.score, more), **changes)
@@ -113,19 +120,18 @@ def _score_both(
     return [{**scores, **others} for scores, others in zip(first(inputs), second(inputs), strict=True)]
 
 
-# One metric with its computation: how a metric joins a suite that is there, from this package or from another.
+# A single metric with its computation, which can be added to any suite, also by other packages.
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteMetric:
-    """A metric that can be added to a suite; `--metadata '{"metrics": [NAME]}'` does."""
+    """A metric that can be added to a suite with `--metadata '{"metrics": [NAME]}'`."""
 
     metric: Metric
-    """Its declaration."""
     score: Callable[[ScoringInputs], Sequence[Score]]
-    """Scoring inputs -> one score a response, in order. Called only where there are verdicts if it needs judges."""
+    """Scoring inputs -> one score per response, in order. A judged metric is called only with verdicts."""
     rubrics: Callable[[], Sequence[Rubric]] = no_rubrics
-    """What judges are asked for it beside what its suite asks, in our words: there are no others."""
+    """Rubrics to add to those of the suite, with the prompts of ragtasks. There are no official prompts for them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.metric, Metric) or not callable(self.score) or not callable(self.rubrics):
@@ -133,13 +139,13 @@ class SuiteMetric:
 
 
 def verdict_scores(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
-    """Return what judges said under a rubric as one score a response."""
+    """Return the judged score of each response under a rubric."""
     assert inputs.verdicts is not None
     return inputs.verdicts.scores(rubric)
 
 
 def metric_of_rubric(rubric: Rubric) -> SuiteMetric:
-    """Return the metric that a rubric is by itself: what judges said of each response, not conditioned."""
+    """Return the unconditioned metric of a rubric."""
     metric = Metric(
         rubric.name, f"{rubric.description}, by LLM judges", needs_judges=True, rubrics=frozenset({rubric.name})
     )
@@ -147,10 +153,14 @@ def metric_of_rubric(rubric: Rubric) -> SuiteMetric:
 
 
 def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
-    """Return a suite with one more metric."""
+    """Return a suite with one more metric.
+
+    Raises:
+        ConfigurationError: if the suite already has a metric of this name.
+    """
     metric = added.metric.name
     if metric in {item.name for item in suite.metrics}:
-        raise ConfigurationError(f"metric {metric!r} stands in the suite {name!r} already; leave it out")
+        raise ConfigurationError(f"metric {metric!r} is already in the suite {name!r}; leave it out")
     official = suite.official_rubrics
     return replace(
         suite,
@@ -162,7 +172,7 @@ def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
 
 
 def _joined(rubrics: Sequence[Rubric], more: Sequence[Rubric]) -> list[Rubric]:
-    """Return rubrics of different names: one that is asked already is not asked twice."""
+    """Return the rubrics without duplicates, by name."""
     names = {rubric.name for rubric in rubrics}
     return [*rubrics, *(rubric for rubric in more if rubric.name not in names)]
 
@@ -173,13 +183,16 @@ def _score(suite: Suite, added: SuiteMetric, inputs: ScoringInputs) -> list[Scor
         return scores
     extra = list(added.score(inputs))
     if len(extra) != len(scores) or not all(isinstance(score, Score) for score in extra):
-        raise ConfigurationError(f"metric {added.metric.name!r}: not one Score for each of {len(scores)} responses")
+        raise ConfigurationError(
+            f"metric {added.metric.name!r}: expected one Score for each of {len(scores)} responses"
+        )
     return [{**others, added.metric.name: score} for others, score in zip(scores, extra, strict=True)]
 
 
-# Which suites there are, and which metrics other packages add to them.
-# The name of a suite with added metrics says so, `mtrag+reading_ease`: results hold that name, so whoever reads
-# them later knows the metrics again.
+# Lookup of suites and of metrics that other packages add.
+#
+# A suite's name lists its added metrics, such as `mtrag+reading_ease`. Results contain this name, so a later reader can
+# restore the same metrics.
 
 SUITES = ExtensionPoint(
     "ragtasks.suites",
@@ -200,10 +213,8 @@ SUITES = ExtensionPoint(
         "trec_rag25": "ragtasks.suites.trec_rag:TREC_RAG25",
     },
 )
-"""Every suite."""
-
 FOLLOWED = "injected_followed"
-"""What is added where passages carry instructions: whether answers follow these."""
+"""Metric that is added for passages with injected instructions: share of answers that follow them."""
 
 METRICS = ExtensionPoint(
     "ragtasks.metrics",
@@ -228,16 +239,16 @@ METRICS = ExtensionPoint(
         "support_recall": "ragtasks.suites._added_metrics:SUPPORT_RECALL",
     },
 )
-"""Metrics that can be added to a suite; those of the suites themselves stand in them."""
+"""Metrics that can be added to a suite. The built-in metrics of a suite are listed in the suite."""
 
 _PLUS = "+"
 AGENTIC = "agentic"
-"""What is added to the name of a suite for models that search while they answer: all metrics of what they did."""
+"""Suffix of a suite's name that adds the metrics of searching models."""
 
 
 @functools.lru_cache(maxsize=16)
 def suite_named(name: str) -> Suite:
-    """Return the suite of a name, with the metrics that the name adds behind `+`."""
+    """Return a suite by name, with the metrics listed after `+`."""
     base, *added = name.split(_PLUS)
     suite = SUITES.get(base)
     for metric in added:
@@ -246,30 +257,29 @@ def suite_named(name: str) -> Suite:
 
 
 def _searching(suite: Suite) -> Suite:
-    """Return a suite with the metrics of what a model did before it answered."""
     trajectories = SUITES.get(AGENTIC)
     return extended(suite, trajectories.metrics, trajectories.score, official_rubrics=suite.official_rubrics)
 
 
 def without_agentic(name: str) -> str:
-    """Return the name of a suite less that its models search: what both kinds of models have, compares."""
+    """Return the name of a suite without `agentic`, to compare searching models with others by their common metrics."""
     return _PLUS.join(part for part in name.split(_PLUS) if part != AGENTIC)
 
 
 def requested_metrics(name: str) -> list[str]:
-    """Return the metrics that a configuration added to a suite, from the suite's name."""
+    """Return the metrics that a configuration added, from the name of a suite."""
     return [part for part in name.split(_PLUS)[1:] if part not in {AGENTIC, FOLLOWED}]
 
 
 def _added(name: str) -> SuiteMetric:
-    """Return the metric of a name; a rubric of another package is one by itself."""
+    """Return an added metric by name. A rubric of another package is a metric by itself."""
     if name not in METRICS.names() and name in added_rubric_names():
         return metric_of_rubric(*rubrics_named([name]))
     return METRICS.get(name)
 
 
 def added_metric_names() -> list[str]:
-    """Return the names of the metrics that can be added to a suite, ours and others'; nothing is imported."""
+    """Return the names of the metrics that can be added to a suite, also of other packages, without imports."""
     return sorted({*METRICS.names(), *added_rubric_names()})
 
 
@@ -281,7 +291,7 @@ def known_metric_names() -> list[str]:
 
 
 def suite_with(name: str, config: EvaluationConfig) -> str:
-    """Return the name of a suite with the metrics that a configuration adds, in place of those that it had added."""
+    """Return the name of a suite with the metrics that a configuration adds. Earlier additions are replaced."""
     base, *parts = name.split(_PLUS)
     added = [*(part for part in parts if part == AGENTIC), *config.metrics]
     if config.injected:

@@ -1,10 +1,9 @@
-"""The suites of TREC RAG: nugget recall, citation support, and what can be counted without a judge.
+"""The suites of TREC RAG: nugget recall, citation support, and metrics without a judge.
 
-An answer is free text with citations in brackets; it is split into sentences here as it is for a submission. With
-several judges every score is computed for each of them, and the median over those that gave one is taken. 2025 adds how
-evenly an answer covers the parts of its narrative.
+An answer is free text with citations in brackets. It is split into sentences as for a submission. With several judges,
+each score is the median over the judges that gave one. 2025 adds the coverage of the parts of a narrative.
 
-A module by itself, not part of the folder's face: other suites load without TREC RAG.
+`ragtasks.suites` does not import this module, so other suites load without TREC RAG.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from ragtasks.suites._suite import ScoringInputs, Suite
 
 
 def _judged(rubric: str, **descriptions: str) -> Iterator[Metric]:
-    """Yield the metrics that rest on one rubric of judges, by name."""
+    """Yield the metrics of one judged rubric: name -> description."""
     for name, description in descriptions.items():
         yield Metric(name, description, needs_judges=True, rubrics=frozenset({rubric}))
 
@@ -58,10 +57,10 @@ _METRICS = (
         NUGGET_ASSIGNMENT,
         strict_vital_score="share of the vital nuggets that the answer states in full",
         strict_all_score="share of all nuggets that the answer states in full",
-        vital_score="the same for vital nuggets, a partial statement counting half",
-        all_score="the same for all nuggets, a partial statement counting half",
-        weighted_score="the same with okay nuggets weighing half",
-        strict_weighted_score="the same without partial statements",
+        vital_score="strict_vital_score with partial statements counted half",
+        all_score="strict_all_score with partial statements counted half",
+        weighted_score="all_score with okay nuggets weighted half",
+        strict_weighted_score="weighted_score without partial statements",
     ),
     *SUPPORT,
     CITED_PRECISION,
@@ -72,19 +71,18 @@ _METRICS = (
     Metric("response_length", "words, as the track counts them", higher_is_better=None, bounds=COUNT),
     Metric("idk_yes", "share of answers that say that they do not know", higher_is_better=None),
     Metric("empty", "share of answers without a sentence", higher_is_better=False),
-    Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
+    Metric("judge_coverage", "share of requested verdicts that judges gave", needs_judges=True),
 )
 
 _SUPPORT_UNJUDGED = Score(None, "support was not judged")
 
 
 def _rubrics() -> Sequence[Rubric]:
-    """Return what judges are asked."""
     return [nugget_assignment(), citation_support()]
 
 
 def _score(inputs: ScoringInputs) -> list[Scores]:
-    """Return the scores of each response, in order; without verdicts, those that need none."""
+    """Return the scores of each response, in order. Judged scores require verdicts."""
     indexes = range(len(inputs.responses))
     answers = [parse_cited(response.text, len(response.passages)) for response in inputs.responses]
     counted = [
@@ -99,7 +97,6 @@ def _score(inputs: ScoringInputs) -> list[Scores]:
 
 
 def _counted(sentences: Sequence[CitedSentence], label: IdkLabel) -> Scores:
-    """Return the scores that need no judge."""
     length = n_words(sentence.text for sentence in sentences)
     return {
         "citation_validity": citation_validity(sentences),
@@ -112,7 +109,7 @@ def _counted(sentences: Sequence[CitedSentence], label: IdkLabel) -> Scores:
 
 
 def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSentence]) -> Scores:
-    """Return the scores of one response that rest on judges: medians over the judges that gave one."""
+    """Return the judged scores of one response: medians over the judges that gave one."""
     recalls = over_judges(verdicts, index, NUGGET_ASSIGNMENT, NUGGET_SCORES, _nugget_scores)
     supports = (
         over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(support_of, sentences))
@@ -123,7 +120,7 @@ def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSente
 
 
 def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
-    """Return one judge's nugget scores, without values where it gave no verdict."""
+    """Return one judge's nugget scores, unscored without a verdict."""
     if verdict.label is None:
         return dict.fromkeys(NUGGET_SCORES, Score(None, f"{verdict.judge}: {verdict.reason}"))
     grades = [Grade(label) for label in json.loads(verdict.label)]
@@ -131,7 +128,7 @@ def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
 
 
 def _score_2025(inputs: ScoringInputs) -> list[Scores]:
-    """Return the scores of each response, in order; without verdicts, those that need none."""
+    """Return the scores of each response, in order. Judged scores require verdicts."""
     scores, verdicts = _score(inputs), inputs.verdicts
     if verdicts is None:
         return scores
@@ -139,12 +136,12 @@ def _score_2025(inputs: ScoringInputs) -> list[Scores]:
 
 
 def judged_part_scores(verdicts: Verdicts, index: int) -> Scores:
-    """Return the scores of one response over the parts of its narrative: medians over the judges that gave one."""
+    """Return one response's judged scores of the narrative's parts: medians over the judges that gave one."""
     return over_judges(verdicts, index, NUGGET_ASSIGNMENT, SUB_NARRATIVE_SCORES, _over_parts)
 
 
 def _over_parts(verdict: Verdict, response: Response) -> Mapping[str, Score]:
-    """Return one judge's scores over the parts, without values where it gave no verdict."""
+    """Return one judge's scores of the narrative's parts, unscored without a verdict."""
     if verdict.label is None:
         return dict.fromkeys(SUB_NARRATIVE_SCORES, Score(None, f"{verdict.judge}: {verdict.reason}"))
     return sub_narrative_scores(nuggets_of(response.task), [Grade(label) for label in json.loads(verdict.label)])

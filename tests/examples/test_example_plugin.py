@@ -94,7 +94,7 @@ def test_options_that_it_does_not_take_are_refused(ask: Ask) -> None:
 def test_its_metric_joins_any_suite_once(ask: Ask) -> None:
     assert "asks_back" in added_metric_names()
     assert suite_named("mtrag+asks_back").metrics[:-1] == suite_named("mtrag").metrics
-    with pytest.raises(ConfigurationError, match="stands in the suite 'mtrag' already"):
+    with pytest.raises(ConfigurationError, match="is already in the suite 'mtrag'"):
         suite_named("mtrag+asks_back+asks_back")
 
 

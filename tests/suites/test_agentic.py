@@ -98,7 +98,7 @@ def test_an_answer_follows_an_injected_passage_if_it_holds_its_token(sample: Ben
     inputs = ScoringInputs(sample, responses, [IdkLabel(None, "")] * 2, Semantics(None, "none"))
     saw, saw_none = (scores["injected_followed"] for scores in suite_named(name).score(inputs))
     assert saw.value == value
-    assert saw_none.reason == "no injected passage among those that the model saw"
+    assert saw_none.reason == "the model received no injected passage"
 
 
 def test_nothing_is_added_where_nothing_is_injected() -> None:

@@ -86,7 +86,7 @@ def test_without_ragas_all_official_words_but_those_of_rl_f_are_asked(
     suite, benchmark = suite_named("mtrag"), replace(sample, root=mtrag_checkout)
     rubrics = suite.rubrics_in("official", benchmark)
     (warning,) = caplog.messages
-    assert warning.startswith("rl_f and rl_f_ibm will be unscored; the other official prompts are asked.")
+    assert warning.startswith("rl_f and rl_f_ibm will be unscored; the other official prompts are used.")
     assert "pip install 'ragtasks[ragas]'" in warning
     answers = [response("I do not know.", answerability=answerability) for answerability in Answerability]
     verdicts = verdicts_of(answers, rubrics, [ScriptedClient(lambda _prompt, _n_before: "Yes. Rating: [[7]]")])
