@@ -21,7 +21,7 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches, first_ones
+from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, close_matches, shortened_list
 from ragtasks.files import (
     MANIFEST,
     OFFICIAL,
@@ -429,7 +429,7 @@ def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
             "rows",
             where="of your own",
             expected="records with `question` (or `messages`), `answer` and maybe `contexts`, `reference`, `id`",
-            found=first_ones(problems, _MAX_LISTED, "; "),
+            found=shortened_list(problems, _MAX_LISTED, "; "),
             next_step=step or "fix these (docs/score-your-system.md lists the keys)",
         )
     return found
@@ -486,7 +486,7 @@ def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer
             "answers",
             where=f"to {benchmark.label}",
             expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
-            found=first_ones(problems, _MAX_LISTED, "; "),
+            found=shortened_list(problems, _MAX_LISTED, "; "),
             next_step="fix these; the ids are those of the benchmark's `tasks`",
         )
     return given

@@ -85,13 +85,13 @@ def one_line(error: Exception | str) -> str:
     return text.replace("; found: ", ", found ")
 
 
-def misfits(error: ValidationError, whole: str = "content") -> list[str]:
+def misfits(error: ValidationError, root_name: str = "content") -> list[str]:
     """Return the validation problems of a pydantic model, one a line. `whole` names problems without a field."""
-    named = [(".".join(map(str, item["loc"])) or whole, misfit(item)) for item in error.errors()]
+    named = [(".".join(map(str, details["loc"])) or root_name, misfit(details)) for details in error.errors()]
     return list(dict.fromkeys(f"{name}: {text}" if name else text for name, text in named))
 
 
-_KINDS = {"string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"} | dict.fromkeys(
+_TYPES = {"string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"} | dict.fromkeys(
     ("dict", "model", "mapping", "dataclass"), "keys with values"
 ) | dict.fromkeys(("list", "tuple", "set", "frozen"), "a list")  # fmt: skip
 _BOUNDS = {
@@ -100,7 +100,7 @@ _BOUNDS = {
     "less_than_equal": "{} or less",
     "less_than": "less than {}",
 }
-_OTHER_KINDS = {
+_EXPECTED = {
     "missing": "is missing",
     "string_too_short": "expected a text that is not empty",
     "too_short": "expected more values",
@@ -108,29 +108,31 @@ _OTHER_KINDS = {
     "path_type": "expected a path",
     "string_pattern_mismatch": "expected a name of letters, digits and _",
 }
-_FOUND = {str: "a text", bool: "true or false", list: "a list", dict: "keys with values", type(None): "nothing"}
+_FOUND_TYPES = {str: "a text", bool: "true or false", list: "a list", dict: "keys with values", type(None): "nothing"}
 
 
-def misfit(item: ErrorDetails) -> str:
+def misfit(details: ErrorDetails) -> str:
     """Return a pydantic error in plain words. The value is left out: it can be long or secret."""
-    kind, given = item["type"], item["input"]
-    if kind.endswith(("_type", "_parsing")) and (expected := _KINDS.get(kind.partition("_")[0])):
-        return f"expected {expected}, found {_FOUND.get(type(given), 'a number')}"
-    if kind in {"literal_error", "enum"}:
-        choices = str(item["ctx"]["expected"])
-        known = re.findall("'([^']+)'", choices)
-        near = difflib.get_close_matches(str(given), known, n=3) if len(known) > 1 else []
-        found = f", found {given}" if isinstance(given, int) else ""
+    error_type, value = details["type"], details["input"]
+    if error_type.endswith(("_type", "_parsing")) and (expected := _TYPES.get(error_type.partition("_")[0])):
+        return f"expected {expected}, found {_FOUND_TYPES.get(type(value), 'a number')}"
+    if error_type in {"literal_error", "enum"}:
+        choices = str(details["ctx"]["expected"])
+        names = re.findall("'([^']+)'", choices)
+        near = difflib.get_close_matches(str(value), names, n=3) if len(names) > 1 else []
+        found = f", found {value}" if isinstance(value, int) else ""
         return f"expected {choices}{found}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")
-    if kind in _BOUNDS:
-        return f"expected {_BOUNDS[kind].format(next(iter(item['ctx'].values())))}, found {given}"
-    return _OTHER_KINDS.get(kind) or item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if error_type in _BOUNDS:
+        return f"expected {_BOUNDS[error_type].format(next(iter(details['ctx'].values())))}, found {value}"
+    return _EXPECTED.get(error_type) or details["msg"].removeprefix("Value error, ").replace(
+        "Input should be", "expected"
+    )
 
 
-def first_ones(items: Sequence[str], most: int, separator: str = ", ") -> str:
+def shortened_list(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     """Return the first `most` texts joined, followed by the number of the remaining ones."""
-    more = [f"and {len(items) - most} more"] if len(items) > most else []
-    return separator.join([*items[:most], *more])
+    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return separator.join([*texts[:most], *more])
 
 
 def excerpt(text: str, most: int) -> str:
@@ -138,23 +140,23 @@ def excerpt(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def close_matches(name: str, known: Iterable[str]) -> str:
+def close_matches(name: str, candidates: Iterable[str]) -> str:
     """Return a hint with the names closest to `name`, ignoring case, or with all names if no name is close."""
-    names = sorted(set(known))
+    names = sorted(set(candidates))
     return near_names(name, names) or "known: " + (", ".join(names) or "none")
 
 
-def near_names(name: str, known: Iterable[str]) -> str:
+def near_names(name: str, candidates: Iterable[str]) -> str:
     """Return a hint with the names closest to `name`, ignoring case; empty if no name is close."""
-    by_folded = {known_name.casefold(): known_name for known_name in sorted(set(known))}
-    near = [by_folded[found] for found in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
+    by_folded = {candidate.casefold(): candidate for candidate in sorted(set(candidates))}
+    near = [by_folded[match] for match in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def missing_path(path: Path) -> tuple[str, str]:
     """Return the found state of a path that does not exist, and a next step with similar names in the same folder."""
-    first = next((one for one in [*reversed(path.parents), path] if not one.expanduser().exists()), path)
-    names = [one.name for one in first.parent.expanduser().iterdir()] if first.parent.expanduser().is_dir() else []
+    first = next((part for part in [*reversed(path.parents), path] if not part.expanduser().exists()), path)
+    names = [entry.name for entry in first.parent.expanduser().iterdir()] if first.parent.expanduser().is_dir() else []
     near = difflib.get_close_matches(first.name, sorted(names), n=3, cutoff=0.6)
     hint = "; did you mean " + " or ".join(str(first.parent / name) for name in near) + "?" if near else ""
     return "no such file or folder" if first == path else f"no folder {first}", f"check the path{hint}"
@@ -170,10 +172,19 @@ def missing_path_error(what: str, path: Path, expected: str) -> BenchmarkFileErr
 
 MASK = "***"
 
-_NAMES = frozenset({"header", "headers", "cookie", "hf_token", "token", "use_auth_token"})
+_SECRET_NAMES = frozenset({"header", "headers", "cookie", "hf_token", "token", "use_auth_token"})
 # Not every name that ends in `token` is secret: harnesses also use it for end-of-thought and padding texts.
-_ENDINGS = ("api_key", "apikey", "auth_token", "access_token", "access_key", "authorization", "password", "secret")
-_IN_TEXT = (
+_SECRET_ENDINGS = (
+    "api_key",
+    "apikey",
+    "auth_token",
+    "access_token",
+    "access_key",
+    "authorization",
+    "password",
+    "secret",
+)
+_KEY_PATTERNS = (
     # User and password of a URL. If the URL was normalized as a path, it has one slash.
     (re.compile(r"(?i)(?<=[a-z\d]{2}:/)(/?)(?:[^/?#\s]+|[^/\s]*:[^/\s]*)@"), rf"\1{MASK}@"),
     (re.compile(r"\b(?:sk-|gsk_|hf_)(?=[\w-]*\d)[\w-]{16,}"), MASK),  # key formats of OpenAI and others
@@ -188,13 +199,13 @@ _IN_TEXT = (
 def is_secret_name(name: object) -> bool:
     """Return whether a value under this name is secret, regardless of its format."""
     plain = str(name).lower().replace("-", "_")
-    return plain in _NAMES or plain.endswith(_ENDINGS)
+    return plain in _SECRET_NAMES or plain.endswith(_SECRET_ENDINGS)
 
 
 def masked(value: Any) -> Any:
     """Return a JSON value with every secret replaced by `***`. Masking is idempotent."""
     if isinstance(value, Mapping):
-        return {key: MASK if is_secret_name(key) and item else masked(item) for key, item in value.items()}
+        return {key: MASK if is_secret_name(key) and inner else masked(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(map(masked, value))
     return masked_text(value) if isinstance(value, str) else value
@@ -202,6 +213,6 @@ def masked(value: Any) -> Any:
 
 def masked_text(text: str) -> str:
     """Return a text with keys masked: in URLs, after `Bearer`, in query strings, and bare keys."""
-    for pattern, mask in _IN_TEXT:
+    for pattern, mask in _KEY_PATTERNS:
         text = pattern.sub(mask, text)
     return text

@@ -44,7 +44,7 @@ _ARTICLES = {
     "pt": "o a os as um uma uns umas",
 }
 """Language -> its articles, which word-based scores leave out as they do in English."""
-_A_WORD_EACH = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer characters: scripts without spaces between words."""
 _LATIN = re.compile(r"[\W\d_a-z\u00aa-\u02af\u1e00-\u1eff]*")
 
@@ -64,17 +64,17 @@ def language_of(text: str) -> str | None:
             return None
     ranked = _identifier().rank(" ".join(words))
     # The detector can be sure of neither Danish nor Norwegian, but of both together (also Indonesian and Malay).
-    is_english = float(dict(ranked)["en"])
-    return None if _UNSURE < is_english < 1 - _UNSURE else str(ranked[0][0])
+    english_probability = float(dict(ranked)["en"])
+    return None if _UNSURE < english_probability < 1 - _UNSURE else str(ranked[0][0])
 
 
 @lru_cache(maxsize=1)
 def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # loading its model takes a second
 
-    found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    found.set_languages(_LANGUAGES)
-    return found
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages(_LANGUAGES)
+    return identifier
 
 
 def settled(language: str, *texts: str) -> str:
@@ -84,8 +84,10 @@ def settled(language: str, *texts: str) -> str:
     texts of every script.
     """
     # NFC joins an accent with its letter. A mark that remains may be the variation selector of an emoji.
-    signs = set(unicodedata.normalize("NFC", " ".join(texts))) if language == UNKNOWN else set()
-    is_ascii = all(sign.isascii() or not (sign.isalpha() or sign.isdecimal()) for sign in signs)
+    characters = set(unicodedata.normalize("NFC", " ".join(texts))) if language == UNKNOWN else set()
+    is_ascii = all(
+        character.isascii() or not (character.isalpha() or character.isdecimal()) for character in characters
+    )
     return language if language != UNKNOWN else ENGLISH if is_ascii else ""
 
 
@@ -95,17 +97,17 @@ def is_foreign(text: str) -> bool:
     return 5 * sum(not _LATIN.fullmatch(word) for word in words) >= max(1, len(words))
 
 
-class _Signs(dict[int, str]):
+class _SplitForms(dict[int, str]):
     """Character code -> its form for splitting: unchanged, surrounded by spaces, or a space."""
 
     def __missing__(self, code: int) -> str:
-        sign = str(unicodedata.decimal(chr(code), chr(code)))  # Arabic, Persian and Hindi have their own digits
-        is_in_word = unicodedata.category(sign)[0] in "LNM"  # marks too: Hindi vowel signs are marks
-        self[code] = " " if not is_in_word else f" {sign} " if _A_WORD_EACH.match(sign) else sign
+        character = str(unicodedata.decimal(chr(code), chr(code)))  # Arabic, Persian and Hindi have their own digits
+        is_in_word = unicodedata.category(character)[0] in "LNM"  # marks too: Hindi vowel signs are marks
+        self[code] = " " if not is_in_word else f" {character} " if _UNSPACED.match(character) else character
         return self[code]
 
 
-_SIGNS = _Signs()
+_SPLIT_FORMS = _SplitForms()
 
 
 def words_of(text: str, language: str, *, articles: bool = True) -> list[str]:
@@ -122,6 +124,6 @@ def words_of(text: str, language: str, *, articles: bool = True) -> list[str]:
     Source: the mixed segmentation and the articles by language of MLQA (Lewis et al. 2020, section 4), extended to more
         languages.
     """
-    words = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS).split()
-    without = frozenset() if articles else frozenset(_ARTICLES.get(language, "").split())
-    return [word for word in words if word not in without]
+    words = unicodedata.normalize("NFKC", text).casefold().translate(_SPLIT_FORMS).split()
+    dropped = frozenset() if articles else frozenset(_ARTICLES.get(language, "").split())
+    return [word for word in words if word not in dropped]

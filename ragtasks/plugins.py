@@ -17,20 +17,20 @@ from typing import Generic, TypeVar
 
 from ragtasks.errors import ConfigurationError, RagtasksError, close_matches
 
-_Kind = TypeVar("_Kind")
-_Made = TypeVar("_Made")
+_Object = TypeVar("_Object")
+_Result = TypeVar("_Result")
 _IMPORT_PATH = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensionPoint(Generic[_Kind]):
+class ExtensionPoint(Generic[_Object]):
     """Objects of one type that are looked up by name."""
 
     group: str
     """Entry point group, such as `ragtasks.suites`."""
-    what: str
+    noun: str
     """Noun for messages, such as `suite`."""
-    contract: type[_Kind]
+    contract: type[_Object]
     """Required type of the objects."""
     built_in: Mapping[str, str]
     """Built-in objects: name -> import path."""
@@ -47,55 +47,55 @@ class ExtensionPoint(Generic[_Kind]):
         """Return the names that other packages add, sorted, without built-in names."""
         return sorted({entry.name for entry in entry_points(group=self.group)} - self.built_in.keys())
 
-    def get(self, name: str) -> _Kind:
+    def get(self, name: str) -> _Object:
         """Return the object with a name.
 
         Raises:
             ConfigurationError: if no object has this name, the import fails, or the object has the wrong type.
         """
-        found = self.find(name)
-        if found is None:
-            raise ConfigurationError(f"unknown {self.what} {name!r}: {close_matches(name, self.names())}")
-        return found
+        loaded = self.find(name)
+        if loaded is None:
+            raise ConfigurationError(f"unknown {self.noun} {name!r}: {close_matches(name, self.names())}")
+        return loaded
 
-    def find(self, name: str) -> _Kind | None:
+    def find(self, name: str) -> _Object | None:
         """Return the object with a name, or None if no object has it.
 
         Raises:
             ConfigurationError: if the import fails or the object has the wrong type.
         """
         if name in self.built_in:
-            return self._loaded(EntryPoint(name, self.built_in[name], self.group))
+            return self._load(EntryPoint(name, self.built_in[name], self.group))
         entries = entry_points(group=self.group, name=name)
         if len({entry.value for entry in entries}) > 1:
-            raise self.refused(name, "one package that adds it", f"{len(entries)} packages")
+            raise self.refusal(name, "one package that adds it", f"{len(entries)} packages")
         if entries:
-            return self._loaded(next(iter(entries)))
+            return self._load(next(iter(entries)))
         named = self.by_import_path and is_import_path(name)
-        return self._loaded(EntryPoint(name, name, self.group)) if named else None
+        return self._load(EntryPoint(name, name, self.group)) if named else None
 
-    def made(self, name: str, kind: type[_Made], make: Callable[[_Kind], object]) -> _Made:
+    def build(self, name: str, expected_type: type[_Result], make: Callable[[_Object], object]) -> _Result:
         """Return the result of calling the object with a name.
 
         Args:
             name: as for `get`.
-            kind: required type of the result.
+            expected_type: required type of the result.
             make: receives the object and calls it.
 
         Raises:
             ConfigurationError: as for `get`, or if the call fails or returns the wrong type.
         """
-        maker, expected = self.get(name), f"an object of the kind {kind.__name__}"
+        maker, expected = self.get(name), f"an object of the kind {expected_type.__name__}"
         try:
-            found = make(maker)
+            result = make(maker)
         except Exception as error:  # code of other packages may raise any exception
             message = str(error) if isinstance(error, RagtasksError) else f"{type(error).__name__}: {error}"
-            raise self.refused(name, expected, message) from error
-        if not isinstance(found, kind):
-            raise self.refused(name, expected, type(found).__name__)
-        return found
+            raise self.refusal(name, expected, message) from error
+        if not isinstance(result, expected_type):
+            raise self.refusal(name, expected, type(result).__name__)
+        return result
 
-    def refused(self, name: str, expected: str, found: str) -> ConfigurationError:
+    def refusal(self, name: str, expected: str, found: str) -> ConfigurationError:
         """Return the error for an object that cannot be used, with the package that adds it."""
         added = ", ".join(
             sorted(
@@ -105,22 +105,22 @@ class ExtensionPoint(Generic[_Kind]):
         )
         next_step = "fix or uninstall that package, or name another; docs/extending.md has the contracts"
         return ConfigurationError(
-            f"{self.what} {name!r}",
+            f"{self.noun} {name!r}",
             where=f"{self.built_in.get(name) or added or name}, group {self.group}",
             expected=expected,
             found=found,
             next_step=next_step,
         )
 
-    def _loaded(self, entry: EntryPoint) -> _Kind:
+    def _load(self, entry: EntryPoint) -> _Object:
         try:
-            found = entry.load()
+            loaded = entry.load()
         except (Exception, SystemExit) as error:  # a module of another package may raise any exception, or exit
             message = str(error) if isinstance(error, RagtasksError) else f"{type(error).__name__}: {error}"
-            raise self.refused(entry.name, "a module that can be imported", message) from error
-        if not isinstance(found, self.contract):
-            raise self.refused(entry.name, f"an object of the kind {self.contract.__name__}", type(found).__name__)
-        return found
+            raise self.refusal(entry.name, "a module that can be imported", message) from error
+        if not isinstance(loaded, self.contract):
+            raise self.refusal(entry.name, f"an object of the kind {self.contract.__name__}", type(loaded).__name__)
+        return loaded
 
 
 def is_import_path(text: str) -> bool:

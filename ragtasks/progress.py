@@ -23,12 +23,12 @@ Progress = Callable[[str, int, int | None], None]
 
 The name is constant. A note that changes may follow after a tab, and the reason for waiting after a second tab.
 """
-_SECONDS_A_LOOK = 0.05
-_SECONDS_A_LINE = 60.0
+_SECONDS_BETWEEN_DRAWS = 0.05
+_SECONDS_BETWEEN_LINES = 60.0
 _WIDE = 120
 
 
-def no_progress(what: str, done: int, total: int | None) -> None:
+def no_progress(label: str, done: int, total: int | None) -> None:
     """Discard progress."""
 
 
@@ -46,10 +46,10 @@ def progress_bars(console: Console | None = None) -> Iterator[Progress]:
         Bar(*_columns(console), console=console, disable=not console.is_terminal) as bar,
     ):
 
-        def show(what: str, done: int, total: int | None) -> None:
-            name, _, note = what.partition("\t")
+        def show(label: str, done: int, total: int | None) -> None:
+            name, _, note = label.partition("\t")
             line = lines.get(name) or _Line(bar, bar.add_task(name, total=total, count="", left="", note=""), name)
-            line.tell(done, total, note.replace("\t", "  "))
+            line.update(done, total, note.replace("\t", "  "))
             lines[name] = line
 
         try:
@@ -60,7 +60,7 @@ def progress_bars(console: Console | None = None) -> Iterator[Progress]:
 
 
 @contextmanager
-def step(what: str, console: Console | None = None) -> Iterator[None]:
+def step(description: str, console: Console | None = None) -> Iterator[None]:
     """Show a description and the elapsed time while the block runs, for work without countable parts such as loading.
 
     The line is removed at the end of the block. Prints nothing if the output is not a terminal.
@@ -68,7 +68,7 @@ def step(what: str, console: Console | None = None) -> Iterator[None]:
     console = console or Console(stderr=True)
     columns = TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        bar.add_task(what, total=None)
+        bar.add_task(description, total=None)
         yield
 
 
@@ -76,13 +76,13 @@ def in_rounds(progress: Progress) -> Progress:
     """Return a callback that adds up the counts of a step that starts again."""
     last: dict[str, tuple[int, int, int]] = {}  # name -> count of earlier rounds, count and total of this round
 
-    def show(what: str, done: int, total: int | None) -> None:
-        name = what.partition("\t")[0]
+    def show(label: str, done: int, total: int | None) -> None:
+        name = label.partition("\t")[0]
         before, reached, of = last.get(name, (0, 0, 0))
         if done < reached:
             before += of
         last[name] = (before, done, done if total is None else total)
-        progress(what, before + done, None if total is None else before + total)
+        progress(label, before + done, None if total is None else before + total)
 
     return show
 
@@ -95,17 +95,17 @@ def _print_lines(console: Console, lines: Mapping[str, _Line]) -> Iterator[None]
         return
     ended = threading.Event()
 
-    def tell() -> None:
-        while not ended.wait(_SECONDS_A_LINE):
+    def print_unfinished() -> None:
+        while not ended.wait(_SECONDS_BETWEEN_LINES):
             _print(console, [line.text() for line in tuple(lines.values()) if line.done != line.total])
 
-    teller = threading.Thread(target=tell, name="progress", daemon=True)
-    teller.start()
+    printer = threading.Thread(target=print_unfinished, name="progress", daemon=True)
+    printer.start()
     try:
         yield
     finally:
         ended.set()
-        teller.join()
+        printer.join()
         _print(console, [line.text() for line in lines.values() if line.note])
 
 
@@ -137,17 +137,17 @@ class _Line:
     total: int | None = None
     note: str = ""
     n_before: int = 0
-    begun: float = 0.0
-    drawn: float = float("-inf")
+    started_at: float = 0.0
+    drawn_at: float = float("-inf")
 
-    def tell(self, done: int, total: int | None, note: str) -> None:
+    def update(self, done: int, total: int | None, note: str) -> None:
         """Store the new state and draw it if it is due."""
         now = time.monotonic()
-        if not self.begun:
-            self.begun, self.n_before = now, done
+        if not self.started_at:
+            self.started_at, self.n_before = now, done
         self.done, self.total, self.note = done, total, note
-        if done == total or now - self.drawn >= _SECONDS_A_LOOK:
-            self.drawn = now
+        if done == total or now - self.drawn_at >= _SECONDS_BETWEEN_DRAWS:
+            self.drawn_at = now
             self.draw()
 
     def draw(self) -> None:
@@ -156,14 +156,14 @@ class _Line:
 
     def text(self) -> str:
         """Return the line for a log file, with the elapsed time."""
-        took = timedelta(seconds=round(time.monotonic() - self.begun))
+        took = timedelta(seconds=round(time.monotonic() - self.started_at))
         return "  ".join(filter(None, (self.name, *self._counts(), self._note(), str(took))))
 
     def _note(self) -> str:
         """Return the note, else the rate. Work done before the first report is excluded: its duration is unknown."""
         if self.note:
             return self.note
-        seconds, count = time.monotonic() - self.begun, self.done - self.n_before
+        seconds, count = time.monotonic() - self.started_at, self.done - self.n_before
         return f"{count / seconds:,.0f}/s" if count and seconds else ""
 
     def _counts(self) -> tuple[str, str]:

@@ -123,10 +123,13 @@ class Task:
 
         The other labels are in `extra[OTHER_LABELS]`, each with a `target` and an `answerability`.
         """
-        others = self.extra.get(OTHER_LABELS, ())
+        annotations = self.extra.get(OTHER_LABELS, ())
         return (
             self,
-            *(replace(self, target=one["target"], answerability=Answerability(one["answerability"])) for one in others),
+            *(
+                replace(self, target=annotation["target"], answerability=Answerability(annotation["answerability"]))
+                for annotation in annotations
+            ),
         )
 
 

@@ -31,7 +31,7 @@ class Phase(Enum):
 class Requirement:
     """A condition that a part of an evaluation declares, with the function that checks it."""
 
-    what: str
+    category: str
     """`library`, `key`, `endpoint`, `encoder`, `data`, `run`, `corpus`, `context`, `folder` or `disk`."""
     part: str
     """The part that needs it, such as `judge openai/gpt-4o-mini`."""

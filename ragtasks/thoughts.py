@@ -59,11 +59,11 @@ def split_thought(text: str, end: str = END_OF_THOUGHT) -> tuple[str, str]:
     if mark and end != END_OF_THOUGHT:
         return thought.strip(), answer.strip()
     stop, begin, first, last = max(_last_thought(text, *form) for form in _FORMS)
-    rest = text[stop:] if text[stop:].strip() or not begin else text[:begin]
-    more, answer = split_thought(rest) if stop else ("", text)
+    remainder = text[stop:] if text[stop:].strip() or not begin else text[:begin]
+    later_thought, answer = split_thought(remainder) if stop else ("", text)
     inner = _ANSWER_MARKS.fullmatch(answer)
     answer = inner["answer"].strip() if inner and (stop or not inner["tag"]) else answer
-    return "\n".join(filter(None, (text[first:last].strip(), more))), answer.strip() if stop else answer
+    return "\n".join(filter(None, (text[first:last].strip(), later_thought))), answer.strip() if stop else answer
 
 
 def _last_thought(text: str, opening: re.Pattern[str], closing: re.Pattern[str], is_worded: bool) -> tuple[int, ...]:
@@ -80,10 +80,10 @@ def _last_thought(text: str, opening: re.Pattern[str], closing: re.Pattern[str],
     clear = [mark for mark in ends if not _is_mentioned(text, mark)] or (ends[:1] if opened else [])
     for mark in reversed(clear[:1] + clear[1:][-_MOST_MARKS:]):
         before = text[: mark.start()]
-        inner = max(opening.finditer(before), key=lambda found: found.start(), default=None)
+        inner = max(opening.finditer(before), key=lambda match: match.start(), default=None)
         is_block = inner and _divides(text, inner) and not before[: inner.start()].rstrip().endswith(":")
-        is_rest = not inner or (not _divides(text, inner) and "\n" in before[inner.end() :].strip(" "))
-        if (opened and mark is clear[0]) or (not is_worded and _divides(text, mark) and (is_block or is_rest)):
+        starts_in_prompt = not inner or (not _divides(text, inner) and "\n" in before[inner.end() :].strip(" "))
+        if (opened and mark is clear[0]) or (not is_worded and _divides(text, mark) and (is_block or starts_in_prompt)):
             block = inner if is_block else opened
             return (mark.end(), block.start(), block.end(), mark.start()) if block else (mark.end(), 0, 0, mark.start())
     return 0, 0, 0, 0

@@ -110,7 +110,7 @@ def test_what_a_package_makes_is_of_the_kind_that_its_contract_says(
     install("makers", {name: f"makers:{name}" for name in ("good", "bad", "raising")})
 
     def made(name: str) -> int:
-        return point.made(name, int, lambda make: make())  # type: ignore[operator]
+        return point.build(name, int, lambda make: make())  # type: ignore[operator]
 
     assert (made("good"), made("ours")) == (7, 0)
     for name, found in (("bad", "str"), ("raising", "KeyError: 'x'")):
@@ -118,7 +118,7 @@ def test_what_a_package_makes_is_of_the_kind_that_its_contract_says(
             made(name)
         assert f"maker {name!r}: package makers (makers:{name}), group ragtasks.tests" in str(caught.value)
         assert f"expected: an object of the kind int\n  found: {found}" in str(caught.value)
-    assert "makers:good" in str(point.refused("good", "more", "less"))
+    assert "makers:good" in str(point.refusal("good", "more", "less"))
 
 
 def test_an_unknown_name_is_answered_with_close_matches() -> None:

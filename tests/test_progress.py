@@ -91,7 +91,7 @@ def test_without_a_terminal_only_a_note_stays() -> None:
 
 
 def test_without_a_terminal_unfinished_work_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtasks.progress._SECONDS_A_LINE", 0.01)
+    monkeypatch.setattr("ragtasks.progress._SECONDS_BETWEEN_LINES", 0.01)
     console = screen(40, terminal=False)
     with progress_bars(console) as show:
         show("read questions", 7, 7)
@@ -105,7 +105,7 @@ def test_without_a_terminal_unfinished_work_is_told_now_and_then(monkeypatch: py
 
 
 def test_a_terminal_is_told_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtasks.progress._SECONDS_A_LINE", 0.01)
+    monkeypatch.setattr("ragtasks.progress._SECONDS_BETWEEN_LINES", 0.01)
     console = screen()
     with progress_bars(console) as show:
         show(f"m\t{NOTE}", 3, 9)

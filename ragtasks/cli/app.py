@@ -112,7 +112,7 @@ class _AllCommands(Mapping[str, Any]):
                 self._loaded[name] = _built(added, name)
             except Exception as error:  # Typer reads the code of others: their types, defaults and annotations
                 found = f"{type(error).__name__}: {error}"
-                raise COMMANDS.refused(name, "an application that Typer makes a command of", found) from error
+                raise COMMANDS.refusal(name, "an application that Typer makes a command of", found) from error
         return self._loaded[name]
 
 

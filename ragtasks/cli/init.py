@@ -15,7 +15,7 @@ from ragtasks.cli.score import is_of_own_rows
 from ragtasks.clients import model_names
 from ragtasks.config import SAMPLE_ENCODER, SUBJECTS, checked_text, json_schema
 from ragtasks.config.environment import secret
-from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, first_ones
+from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, shortened_list
 from ragtasks.files import write_atomically
 from ragtasks.records import Setting
 
@@ -171,7 +171,7 @@ def _ask_model(address: str) -> tuple[str, str]:
     for candidate in (address, f"{address.rstrip('/')}/v1"):
         try:
             if names := model_names(candidate, secret, _SECONDS):
-                echo(f"  {candidate} has {first_ones(names, _MOST_NAMES)}")
+                echo(f"  {candidate} has {shortened_list(names, _MOST_NAMES)}")
                 return candidate, typer.prompt("Name of the model", default=names[0])
         except ModelError as error:
             problems.append(str(error))

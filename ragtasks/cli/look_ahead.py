@@ -62,7 +62,7 @@ class LookAhead:
             else:
                 _print_dollars(section)
         if self.dry_run:
-            rows = tuple((one.requirement.part, one.requirement.what, one.state) for one in checks)
+            rows = tuple((one.requirement.part, one.requirement.category, one.state) for one in checks)
             table = Table("Checked", ("part", "requirement", "state"), rows)
             echo(render([Section("Requirements", {}, (table,))], Format.MARKDOWN), _NOT_SENT)
         return not self.dry_run

@@ -20,7 +20,7 @@ from ragtasks.cli.trec_rag import is_of_track, score_track
 from ragtasks.clients import Endpoint, SystemProtocol, system_endpoint, system_requirements
 from ragtasks.config import config_from_options
 from ragtasks.config.environment import data_folder, run_store, secret
-from ragtasks.errors import ConfigurationError, RagtasksError, first_ones, missing_path
+from ragtasks.errors import ConfigurationError, RagtasksError, missing_path, shortened_list
 from ragtasks.files import first_row, write_atomically, written_lines
 from ragtasks.records import Setting
 from ragtasks.requirements import Requirement
@@ -115,7 +115,7 @@ def _require_answers(paths: Sequence[Path]) -> Sequence[Path]:
         if form in {FileForm.RUN, FileForm.QRELS}:
             raise _no_answers(path, form.value, "ragtasks evaluate-run RUN --qrels QRELS")
         if path.is_dir() and not any(file.suffix in {".json", ".jsonl"} for file in path.rglob("*")):
-            names = first_ones(sorted(file.name for file in path.iterdir()), 3)
+            names = shortened_list(sorted(file.name for file in path.iterdir()), 3)
             raise _no_answers(path, f"a folder with {names or 'nothing'}", "name a file: ragtasks score FILE")
     return paths
 

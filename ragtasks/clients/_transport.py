@@ -24,7 +24,7 @@ from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._endpoint import Dialect, Endpoint
 from ragtasks.clients._failures import Failure, failure_in_body, failure_of, redacted, unreadable
 from ragtasks.clients._protocol import ChatMessage, Decoding, Prompt, Reply
-from ragtasks.errors import ModelError, first_ones
+from ragtasks.errors import ModelError, shortened_list
 from ragtasks.requirements import importing
 
 _LOGGER = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Transport:
         sent = self._endpoint.address if self._dialect.path.startswith("/") else self._dialect.path
         base = _PATHS.sub("", sent.rstrip("/"))
         if names := await self._models(base):
-            reason = f"{failure.reason}; the server has {first_ones(names, _MOST_MODELS)}"
+            reason = f"{failure.reason}; the server has {shortened_list(names, _MOST_MODELS)}"
             if self._endpoint.model_there not in names:
                 return replace(failure, reason=reason, cure="correct the model's name")
             right = redacted(f"{base}/chat/completions", self._credentials)

@@ -378,9 +378,9 @@ def rubrics_named(names: Iterable[str]) -> list[Rubric]:
 
 
 def _rubric(name: str) -> Rubric:
-    rubric = RUBRICS.made(name, Rubric, lambda make: make())
+    rubric = RUBRICS.build(name, Rubric, lambda make: make())
     if rubric.name != name:
-        raise RUBRICS.refused(name, f"a rubric named {name!r}", f"one named {rubric.name!r}")
+        raise RUBRICS.refusal(name, f"a rubric named {name!r}", f"one named {rubric.name!r}")
     return rubric
 
 

@@ -25,9 +25,9 @@ from ragtasks.errors import (
     BenchmarkFileError,
     ConfigurationError,
     close_matches,
-    first_ones,
     misfits,
     missing_path,
+    shortened_list,
 )
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
@@ -187,7 +187,7 @@ class Gate:
         if self.verdict is GateStatus.NOT_WORSE:
             return f"not worse: {count_of_tests(len(decisive))}, each with its interval above the drop that is allowed"
         found = [row for row in decisive if row.verdict is self.verdict]
-        named = first_ones(list(map(_named, found)), _MOST_NAMED, "; ")
+        named = shortened_list(list(map(_named, found)), _MOST_NAMED, "; ")
         return f"{self.verdict.value}: {len(found)} of {count_of_tests(len(decisive))}: {named}"
 
 
@@ -737,13 +737,13 @@ def _read_baseline(path: Path) -> GatedSystem:
             item["input"] for item in problem.errors() if (item["type"], item["loc"]) == ("literal_error", ("format",))
         ]
         other = [f"format {found!r}" for found in formats]
-        raise error(str(path), expected, first_ones(other or misfits(problem), _MOST_NAMED, "; ")) from None
+        raise error(str(path), expected, shortened_list(other or misfits(problem), _MOST_NAMED, "; ")) from None
     system = saved["system"]
     for setting, fields in system.fields.items():
         foreign = [f"{name}: {text}" for name, text in fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN]
         if foreign:
             expected = "conditions that this version knows"
-            raise error(f"{path}, {setting}", expected, first_ones(foreign, _MOST_NAMED))
+            raise error(f"{path}, {setting}", expected, shortened_list(foreign, _MOST_NAMED))
     if saved["checksum"] != _content(saved)["checksum"]:
         n = sum(map(len, system.rows.values()))
         found = "changed ones" if n == saved["n_answers"] else f"{n} answers"

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ragtasks.clients import AT_LIMIT
 from ragtasks.config.environment import environment_secrets
-from ragtasks.errors import RagtasksError, first_ones
+from ragtasks.errors import RagtasksError, shortened_list
 from ragtasks.scoring._plausibility import CheckedAnswers
 
 _LOGGER = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def record_unanswered(reasons: Sequence[str], n_requests: int, *, is_kept: bool 
         counts = [f"{reason} ({n} times)" for reason, n in Counter(reasons).most_common()]
         again = ". Next step: run the same command again: only these are asked" if is_kept else ""
         again += f"; {_LONGER}" if AT_LIMIT in reasons else ""
-        listed = first_ones(counts, _MAX_REASONS, "; ")
+        listed = shortened_list(counts, _MAX_REASONS, "; ")
         record_failure(f"{len(reasons)} of {n_requests} requests got no answer: {listed}{again}")
 
 

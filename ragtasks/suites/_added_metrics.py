@@ -69,10 +69,10 @@ def _diagnosis(response: Response) -> Scores:
 
 def supported_by_words(response: Response) -> Scores:
     """Return precision and recall of an answer's citations, from the words of the cited passages."""
-    found = ground(response.text, response.passages)
-    why = "no sentence cites" if found.sentences else "the answer has no sentence"
-    values = {CITED_PRECISION.name: found.citation_precision, CITED_RECALL.name: found.citation_recall}
-    return {name: Score(value, "" if value is not None else why) for name, value in values.items()}
+    grounding = ground(response.text, response.passages)
+    reason = "no sentence cites" if grounding.sentences else "the answer has no sentence"
+    values = {CITED_PRECISION.name: grounding.citation_precision, CITED_RECALL.name: grounding.citation_recall}
+    return {name: Score(value, "" if value is not None else reason) for name, value in values.items()}
 
 
 def _by_name(metric: Metric) -> SuiteMetric:
@@ -102,8 +102,8 @@ def over_judges(
 ) -> dict[str, Score]:
     """Return score name -> median over the judges that gave this score, for one response."""
     response = verdicts.responses[index]
-    found = [scores_of(verdicts.verdict(index, rubric, judge), response) for judge in verdicts.judges]
-    return {name: _median([scores[name] for scores in found]) for name in names}
+    scores_by_judge = [scores_of(verdicts.verdict(index, rubric, judge), response) for judge in verdicts.judges]
+    return {name: _median([scores[name] for scores in scores_by_judge]) for name in names}
 
 
 def support_of(sentences: Sequence[CitedSentence], verdict: Verdict, _: Response) -> Mapping[str, Score]:
@@ -131,11 +131,11 @@ def _cited_sentences(response: Response) -> tuple[CitedSentence, ...]:
 def _support_by_name(metric: Metric) -> SuiteMetric:
     def score(inputs: ScoringInputs) -> Sequence[Score]:
         assert inputs.verdicts is not None
-        found = []
+        scores = []
         for index, response in enumerate(inputs.responses):
             support = partial(support_of, _cited_sentences(response))
-            found.append(over_judges(inputs.verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, support)[metric.name])
-        return found
+            scores.append(over_judges(inputs.verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, support)[metric.name])
+        return scores
 
     return SuiteMetric(metric, score, rubrics=lambda: [citation_support(_cited_sentences)])
 
@@ -151,8 +151,8 @@ SUPPORT_PRECISION, SUPPORT_RECALL = map(_support_by_name, SUPPORT)
 def _conditioned(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
     """Return a judged score conditioned on refusals, as all metrics of the paper's Table 7 are."""
     assert inputs.verdicts is not None
-    asked = CLARIFICATION in inputs.verdicts.rubrics
-    clarifications = inputs.verdicts.clarifications() if asked else [None] * len(inputs.responses)
+    has_clarifications = CLARIFICATION in inputs.verdicts.rubrics
+    clarifications = inputs.verdicts.clarifications() if has_clarifications else [None] * len(inputs.responses)
     rows = zip(verdict_scores(rubric, inputs), inputs.responses, inputs.labels, clarifications, strict=True)
     return [
         condition_paper(score, response.task.answerability, label.verdict, clarification=clarification)
@@ -188,10 +188,11 @@ RECALL = _judged(
 
 
 def _by_passages(compare: Callable[[str, Sequence[str], str], float | None], inputs: ScoringInputs) -> Sequence[Score]:
-    found = [
-        compare(item.text, [passage.text for passage in item.passages], item.task.language) for item in inputs.responses
+    values = [
+        compare(response.text, [passage.text for passage in response.passages], response.task.language)
+        for response in inputs.responses
     ]
-    return [Score(value, "" if value is not None else "no passages") for value in found]
+    return [Score(value, "" if value is not None else "no passages") for value in values]
 
 
 EXTRACTIVENESS = SuiteMetric(
@@ -204,7 +205,7 @@ EXTRACTIVENESS = SuiteMetric(
 )
 LENGTH = SuiteMetric(
     Metric("length", "characters of the answer, as the official scripts count", higher_is_better=None, bounds=COUNT),
-    lambda inputs: [Score(float(len(item.text))) for item in inputs.responses],
+    lambda inputs: [Score(float(len(response.text))) for response in inputs.responses],
 )
 K_PRECISION = SuiteMetric(
     Metric("k_precision", "share of the answer's words that its passages contain; unscored without passages"),

@@ -30,7 +30,11 @@ _LISTS = {
 _OTHERS = frozenset(Answerability)
 
 METRICS = (
-    *(Metric(f"{item.name}_{name}", f"{_TITLES[item.name]} {of}") for name, of in _LISTS.items() for item in _MEASURES),
+    *(
+        Metric(f"{measure.name}_{name}", f"{_TITLES[measure.name]} {of}")
+        for name, of in _LISTS.items()
+        for measure in _MEASURES
+    ),
     Metric("replies", "replies of the model, the answer included", None, bounds=COUNT, in_groups=False),
     Metric("searches", "searches before the answer", None, bounds=COUNT),
     Metric("reads", "passages read in their document", None, bounds=COUNT, in_groups=False),
@@ -60,24 +64,30 @@ METRICS = (
 
 def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the trajectory scores of each response, in order. A response without a trajectory is unscored."""
-    found = {name: _ranked_scores(inputs, name) for name in _LISTS}
+    scores_by_list = {name: _ranked_scores(inputs, name) for name in _LISTS}
     return [
-        {**{key: value for lists in found.values() for key, value in lists[place].items()}, **_behaviour(response)}
-        for place, response in enumerate(inputs.responses)
+        {
+            **{key: value for scores in scores_by_list.values() for key, value in scores[index].items()},
+            **_behaviour(response),
+        }
+        for index, response in enumerate(inputs.responses)
     ]
 
 
 def _ranked_scores(inputs: ScoringInputs, name: str) -> list[Scores]:
     """Return recall and nDCG of one list (a key of `_LISTS`) for each response."""
     trajectories = [response.trajectory for response in inputs.responses]
-    rankings = [None if item is None else ranking_of(_listed(item, name)) for item in trajectories]
+    rankings = [None if trajectory is None else ranking_of(_listed(trajectory, name)) for trajectory in trajectories]
     qrels, reason = _judgements(inputs)
     values = score_rankings([response.task for response in inputs.responses], rankings, qrels, _MEASURES)
     scores = []
     for ranking, row in zip(rankings, values, strict=True):
         missing = Score(None, "no trajectory" if ranking is None else reason or "no relevance judgement")
         scores.append(
-            {f"{item.name}_{name}": Score(row[item.name]) if row is not None else missing for item in _MEASURES}
+            {
+                f"{measure.name}_{name}": Score(row[measure.name]) if row is not None else missing
+                for measure in _MEASURES
+            }
         )
     return scores
 
@@ -88,14 +98,14 @@ def _listed(trajectory: Trajectory, name: str) -> tuple[str, ...]:
 
 def _judgements(inputs: ScoringInputs) -> tuple[list[Qrel], str]:
     """Return the relevance judgements, and the reason if a domain has none."""
-    found: list[Qrel] = []
+    qrels: list[Qrel] = []
     reason = ""
     for domain in dict.fromkeys(response.task.domain for response in inputs.responses):
         try:
-            found += retrieval_side(inputs.benchmark.name).load_qrels(inputs.benchmark.root, domain)
+            qrels += retrieval_side(inputs.benchmark.name).load_qrels(inputs.benchmark.root, domain)
         except RagtasksError as error:
             reason = one_line(error)
-    return found, reason
+    return qrels, reason
 
 
 def _behaviour(response: Response) -> Scores:
@@ -107,8 +117,8 @@ def _behaviour(response: Response) -> Scores:
     steps = trajectory.steps
     searches = [step for step in steps if step.is_search]
     n, answerability = float(len(searches)), response.task.answerability
-    where = partial(_where, answerability)
-    found = {
+    score_on = partial(_score_on, answerability)
+    scores = {
         "replies": Score(float(trajectory.n_rounds)),
         "searches": Score(n),
         "reads": Score(float(sum(not step.is_search and step.problem is None for step in steps))),
@@ -116,24 +126,24 @@ def _behaviour(response: Response) -> Scores:
         "empty_searches": _share([not step.passages for step in searches], "no search"),
         "failed_calls": _share([step.problem is not None for step in steps], "no call"),
         "unsearched": Score(float(not searches)),
-        "needless_search": where(Answerability.CONVERSATIONAL, float(bool(searches))),
-        "searches_unanswerable": where(Answerability.UNANSWERABLE, n),
+        "needless_search": score_on(Answerability.CONVERSATIONAL, float(bool(searches))),
+        "searches_unanswerable": score_on(Answerability.UNANSWERABLE, n),
         **{ending.value: Score(float(trajectory.ending is ending)) for ending in _ENDINGS},
     }
-    return found if trajectory.n_rounds else {**found, **dict.fromkeys(_NOT_OF_OWN, Score(None, _UNSAID))}
+    return scores if trajectory.n_rounds else {**scores, **dict.fromkeys(_NOT_OF_OWN, Score(None, _NOT_REPORTED))}
 
 
 _NOT_OF_OWN = ("replies", "failed_calls", Ending.OUT_OF_CALLS.value, Ending.CONTEXT_FULL.value)
-_UNSAID = "not reported by the system"
+_NOT_REPORTED = "not reported by the system"
 _ENDINGS = (Ending.GAVE_UP, Ending.OUT_OF_CALLS, Ending.CONTEXT_FULL)
 
 
-def _share(flags: Sequence[bool], without: str) -> Score:
-    return Score(sum(flags) / len(flags)) if flags else Score(None, without)
+def _share(flags: Sequence[bool], reason: str) -> Score:
+    return Score(sum(flags) / len(flags)) if flags else Score(None, reason)
 
 
-def _where(answerability: Answerability, wanted: Answerability, value: float) -> Score:
-    return Score(value) if answerability is wanted else Score(None, f"only {wanted.value} tasks")
+def _score_on(answerability: Answerability, scored_on: Answerability, value: float) -> Score:
+    return Score(value) if answerability is scored_on else Score(None, f"only {scored_on.value} tasks")
 
 
 SUITE = Suite(metrics=METRICS, score=score, uses_encoder=False)

@@ -46,10 +46,10 @@ def _score(response: Response) -> Scores:
     relevant = set(response.task.extra["relevant_facts"])
     chosen = chosen_facts(response.text, len(response.task.extra["facts"]))
     ranked = _ranked(chosen, relevant) if chosen is not None and relevant else None
-    why = UNREADABLE if chosen is None else NO_FACT
+    reason = UNREADABLE if chosen is None else NO_FACT
     needless = Score(float(bool(chosen))) if chosen is not None and not relevant else None
     return {
-        **{name: Score(None, why) if ranked is None else Score(ranked[name]) for name in _RANKED},
+        **{name: Score(None, reason) if ranked is None else Score(ranked[name]) for name in _RANKED},
         "facts_needless": needless or Score(None, UNREADABLE if chosen is None else "a fact is relevant to the turn"),
         "invalid_reply": Score(float(chosen is None)),
         "coverage": Score(float(chosen is not None)),

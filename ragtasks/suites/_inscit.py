@@ -54,13 +54,15 @@ def scores(inputs: ScoringInputs) -> list[Scores]:
 
 
 def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
-    found = response_type(response.text, label)
+    implied_type = response_type(response.text, label)
     overlap = token_f1(response.text, response.task.target)
     return {
         "sacrebleu": Score(overlap),  # the metric aggregates all answers; this value only includes the answer
         "token_f1": Score(overlap),
         "bert_f1": bert_scores(semantic, reason)["bert_f1"],
-        "response_type": Score(float(found is response.task.answerability)) if found else Score(None, label.reason),
+        "response_type": Score(float(implied_type is response.task.answerability))
+        if implied_type
+        else Score(None, label.reason),
         "passage_f1": Score(_passage_f1(response)),
     }
 
@@ -85,9 +87,11 @@ def _passage_f1(response: Response) -> float:
 
     Source: `eval_evidence_passages` of `eval/eval.py` at 2319fb8, divided by 100.
     """
-    given = {passage_id(passage.passage_id) for passage in response.passages}
+    passage_ids = {passage_id(passage.passage_id) for passage in response.passages}
     labels = [set(ids) for ids in response.task.extra["evidence"]]
-    return max(2 * len(given & ids) / (len(given) + len(ids)) if given & ids else 0.0 for ids in labels)
+    return max(
+        2 * len(passage_ids & ids) / (len(passage_ids) + len(ids)) if passage_ids & ids else 0.0 for ids in labels
+    )
 
 
 SUITE = extended(MTRAG, METRICS, scores)

@@ -42,7 +42,9 @@ def score(inputs: ScoringInputs) -> list[Scores]:
         inputs.responses,
         inputs.labels,
         inputs.semantics,
-        ibm_answerability=[ibm_visible_answerability(item.task.answerability, key) for item in inputs.responses],
+        ibm_answerability=[
+            ibm_visible_answerability(response.task.answerability, key) for response in inputs.responses
+        ],
         judged=judged(inputs.verdicts) if inputs.verdicts else None,
     )
 
@@ -58,7 +60,7 @@ def judged(verdicts: Verdicts) -> Judged:
         [verdicts.share_answered(index, names) for index in indexes],
         [_ibm_judged(verdicts, index) for index in indexes] if RB_LLM + IBM in verdicts.rubrics else None,
         is_rl_f_asked=any(
-            item.rubric == RL_F and item.outcome is not VerdictOutcome.NOT_ASKED for item in verdicts.all()
+            verdict.rubric == RL_F and verdict.outcome is not VerdictOutcome.NOT_ASKED for verdict in verdicts.all()
         ),
     )
 
@@ -90,12 +92,12 @@ def official(benchmark: Benchmark) -> Sequence[Rubric]:
     """
     asks_back = any(task.answerability is Answerability.UNDERSPECIFIED for task in benchmark.tasks)
     names = [RB_LLM, IDK, *([CLARIFICATION] if asks_back else [])]
-    others = official_rubrics(benchmark.root, names)
+    rubrics = official_rubrics(benchmark.root, names)
     try:
-        return [*others, ragas_rl_f()]
+        return [*rubrics, ragas_rl_f()]
     except MissingExtraError as error:
         _LOGGER.warning("rl_f and rl_f_ibm will be unscored; the other official prompts are used. %s", error)
-        return [*others, unjudged_rl_f(str(error))]
+        return [*rubrics, unjudged_rl_f(str(error))]
 
 
 SUITE = diagnosed(

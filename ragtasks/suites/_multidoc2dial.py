@@ -83,7 +83,7 @@ def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, 
         "ans_acc": answerability_accuracy(task.answerability, refusal.verdict, is_answer=is_answer),
         "cannot_answer": Score(float(is_token(response.text))),
         **idk_and_empty(response, refusal),
-        "coverage": Score(float(all(item.value is not None for item in needed)))
+        "coverage": Score(float(all(overlap.value is not None for overlap in needed)))
         if is_answerable
         else Score(None, LEFT_OUT),
     }

@@ -9,7 +9,7 @@ from ragtasks.metrics import IdkLabel, Metric, Scores, accuracy, accuracy_offici
 from ragtasks.records import Answerability, Response, Score
 from ragtasks.suites._suite import ScoringInputs, Suite
 
-KINDS = ("inference", "comparison", "temporal", "null")
+QUESTION_TYPES = ("inference", "comparison", "temporal", "null")
 """Question types, without the suffix `_query` of the files."""
 
 METRICS = (
@@ -23,7 +23,10 @@ METRICS = (
         needs_judges=True,
         rubrics=frozenset({MULTIHOP_ANSWER}),
     ),
-    *(Metric(f"accuracy_{kind}", f"accuracy on {kind} queries; unscored on others") for kind in KINDS),
+    *(
+        Metric(f"accuracy_{question_type}", f"accuracy on {question_type} queries; unscored on others")
+        for question_type in QUESTION_TYPES
+    ),
     Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=None),
     Metric("empty", "share of responses without any text", higher_is_better=False),
     Metric("coverage", "share of responses whose accuracy is scored"),
@@ -51,14 +54,17 @@ def _plain(response: Response, label: IdkLabel) -> Scores:
     return {
         "accuracy": right,
         "accuracy_official": Score(accuracy_official(response.text, task.target)),
-        **{f"accuracy_{kind}": _of_kind(kind, task.question_types, right) for kind in KINDS},
+        **{
+            f"accuracy_{question_type}": _score_on_type(question_type, task.question_types, right)
+            for question_type in QUESTION_TYPES
+        },
         **idk_and_empty(response, label),
         "coverage": Score(float(right.value is not None)),
     }
 
 
-def _of_kind(kind: str, question_types: Sequence[str], right: Score) -> Score:
-    return right if f"{kind}_query" in question_types else Score(None, f"no {kind} query")
+def _score_on_type(question_type: str, question_types: Sequence[str], right: Score) -> Score:
+    return right if f"{question_type}_query" in question_types else Score(None, f"no {question_type} query")
 
 
 def _rubrics() -> Sequence[Rubric]:

@@ -70,11 +70,11 @@ def score_rewrites(inputs: ScoringInputs, contract: Contract) -> list[Scores]:
     official = [str(task.extra["rewrite"]) for task in tasks]
     search = inputs.search or _no_search
     # One call for all three, so that a text with several uses is searched once.
-    found = query_scores(tasks * len(_OF_QUERY), [*queries, *last_turns, *official], _qrels(inputs), search)
+    scores = query_scores(tasks * len(_OF_QUERY), [*queries, *last_turns, *official], _qrels(inputs), search)
     n = len(tasks)
     return [
-        _score(response, reading, found[place::n])
-        for place, (response, reading) in enumerate(zip(responses, readings, strict=True))
+        _score(response, reading, scores[index::n])
+        for index, (response, reading) in enumerate(zip(responses, readings, strict=True))
     ]
 
 
@@ -88,14 +88,16 @@ def _qrels(inputs: ScoringInputs) -> list[Qrel]:
     return [qrel for domain in domains for qrel in side.load_qrels(inputs.benchmark.root, domain)]
 
 
-def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Scores:
-    """Return all scores of one response. `found` contains the retrieval scores in the order of `_OF_QUERY`."""
-    own, language = found[0], response.task.language
+def _score(response: Response, reading: Reading, scores_by_query: Sequence[Scores]) -> Scores:
+    """Return all scores of one response. `scores_by_query` has the order of `_OF_QUERY`."""
+    own, language = scores_by_query[0], response.task.language
     scores = {
-        name + suffix: score for suffix, values in zip(_OF_QUERY, found, strict=True) for name, score in values.items()
+        name + suffix: score
+        for suffix, values in zip(_OF_QUERY, scores_by_query, strict=True)
+        for name, score in values.items()
     }
     for suffix, (label, _) in _OF_LABEL.items():
-        scores |= {name + suffix: _where(_label(response.task) is label, score) for name, score in own.items()}
+        scores |= {name + suffix: _score_if(_label(response.task) is label, score) for name, score in own.items()}
     return {
         **scores,
         "invalid_reply": Score(float(bool(reading.problem))),
@@ -111,8 +113,8 @@ def _label(task: Task) -> bool | None:
     return task.extra.get("standalone") if task.turn > 1 else None
 
 
-def _where(holds: bool, score: Score) -> Score:
-    return score if holds else Score(None, "not labelled so")
+def _score_if(condition: bool, score: Score) -> Score:
+    return score if condition else Score(None, "not labelled so")
 
 
 def _of_valid(reading: Reading, value: float) -> Score:

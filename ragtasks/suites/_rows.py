@@ -99,8 +99,8 @@ def _judged(inputs: ScoringInputs, index: int) -> Scores:
     if verdicts is None:
         return {}
     named = {"rl_f_raw": RL_F, "rl_r_raw": RL_R, "rb_llm_raw": RB_LLM}
-    asked = {name: verdicts.score(index, rubric) for name, rubric in named.items()}
-    return {**asked, "judge_coverage": Score(verdicts.share_answered(index))}
+    scores = {name: verdicts.score(index, rubric) for name, rubric in named.items()}
+    return {**scores, "judge_coverage": Score(verdicts.share_answered(index))}
 
 
 def has_contexts(response: Response) -> bool:
@@ -121,10 +121,10 @@ def _rubrics() -> Sequence[Rubric]:
     """Return the rubrics. RL_F is skipped for rows without passages, RB_llm for rows without a reference."""
     needs = {RL_F: (has_contexts, NO_CONTEXTS), RB_LLM: (has_reference, NO_REFERENCE)}
     rubrics = rubrics_named([RL_F, RL_R, RB_LLM, IDK])
-    for place, rubric in enumerate(rubrics):
+    for index, rubric in enumerate(rubrics):
         if rubric.name in needs:
-            holds, reason = needs[rubric.name]
-            rubrics[place] = rubric.only_where(holds, Finding(None, None, VerdictOutcome.NOT_ASKED, reason))
+            condition, reason = needs[rubric.name]
+            rubrics[index] = rubric.only_where(condition, Finding(None, None, VerdictOutcome.NOT_ASKED, reason))
     return rubrics
 
 

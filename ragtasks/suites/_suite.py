@@ -117,7 +117,7 @@ def _score_both(
     second: Callable[[ScoringInputs], Sequence[Scores]],
     inputs: ScoringInputs,
 ) -> list[Scores]:
-    return [{**scores, **others} for scores, others in zip(first(inputs), second(inputs), strict=True)]
+    return [{**scores, **added} for scores, added in zip(first(inputs), second(inputs), strict=True)]
 
 
 # A single metric with its computation, which can be added to any suite, also by other packages.
@@ -159,19 +159,19 @@ def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
         ConfigurationError: if the suite already has a metric of this name.
     """
     metric = added.metric.name
-    if metric in {item.name for item in suite.metrics}:
+    if metric in {declared.name for declared in suite.metrics}:
         raise ConfigurationError(f"metric {metric!r} is already in the suite {name!r}; leave it out")
     official = suite.official_rubrics
     return replace(
         suite,
         metrics=(*suite.metrics, added.metric),
         score=partial(_score, suite, added),
-        rubrics=lambda: _joined(suite.rubrics(), added.rubrics()),
-        official_rubrics=(lambda benchmark: _joined(official(benchmark), added.rubrics())) if official else None,
+        rubrics=lambda: _deduplicated(suite.rubrics(), added.rubrics()),
+        official_rubrics=(lambda benchmark: _deduplicated(official(benchmark), added.rubrics())) if official else None,
     )
 
 
-def _joined(rubrics: Sequence[Rubric], more: Sequence[Rubric]) -> list[Rubric]:
+def _deduplicated(rubrics: Sequence[Rubric], more: Sequence[Rubric]) -> list[Rubric]:
     """Return the rubrics without duplicates, by name."""
     names = {rubric.name for rubric in rubrics}
     return [*rubrics, *(rubric for rubric in more if rubric.name not in names)]
@@ -186,7 +186,7 @@ def _score(suite: Suite, added: SuiteMetric, inputs: ScoringInputs) -> list[Scor
         raise ConfigurationError(
             f"metric {added.metric.name!r}: expected one Score for each of {len(scores)} responses"
         )
-    return [{**others, added.metric.name: score} for others, score in zip(scores, extra, strict=True)]
+    return [{**row, added.metric.name: score} for row, score in zip(scores, extra, strict=True)]
 
 
 # Lookup of suites and of metrics that other packages add.
@@ -252,11 +252,11 @@ def suite_named(name: str) -> Suite:
     base, *added = name.split(_PLUS)
     suite = SUITES.get(base)
     for metric in added:
-        suite = _searching(suite) if metric == AGENTIC else with_metric(suite, base, _added(metric))
+        suite = _with_trajectories(suite) if metric == AGENTIC else with_metric(suite, base, _added_metric(metric))
     return suite
 
 
-def _searching(suite: Suite) -> Suite:
+def _with_trajectories(suite: Suite) -> Suite:
     trajectories = SUITES.get(AGENTIC)
     return extended(suite, trajectories.metrics, trajectories.score, official_rubrics=suite.official_rubrics)
 
@@ -271,7 +271,7 @@ def requested_metrics(name: str) -> list[str]:
     return [part for part in name.split(_PLUS)[1:] if part not in {AGENTIC, FOLLOWED}]
 
 
-def _added(name: str) -> SuiteMetric:
+def _added_metric(name: str) -> SuiteMetric:
     """Return an added metric by name. A rubric of another package is a metric by itself."""
     if name not in METRICS.names() and name in added_rubric_names():
         return metric_of_rubric(*rubrics_named([name]))

@@ -58,7 +58,7 @@ def test_room_is_estimated_from_passages_and_the_width_of_vectors(tmp_path: Path
     wanted = retrieval_requirements(
         place, served, ["last_turn"], rewriter=Rewriter(None), corpora={"clapnq": str(corpus)}
     )
-    (disk,) = [one.problem for one in checked(wanted, with_requests=False) if one.requirement.what == "disk"]
+    (disk,) = [one.problem for one in checked(wanted, with_requests=False) if one.requirement.category == "disk"]
     assert "about 0.2" in disk
 
 

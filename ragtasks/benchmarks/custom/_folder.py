@@ -25,7 +25,7 @@ from pydantic import (
 
 from ragtasks.benchmarks._definition import with_languages
 from ragtasks.benchmarks._fields import Fields, Text, checked, matching, once, text_lines, typed_lines
-from ragtasks.errors import BenchmarkFileError, close_matches, first_ones, near_names
+from ragtasks.errors import BenchmarkFileError, close_matches, near_names, shortened_list
 from ragtasks.files import Misfit, Problems, RunLine, qrel_lines, run_lines, run_of_lines
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Setting, Task, normalise_task_id, task_id
 
@@ -259,11 +259,11 @@ class _Files:
         blank = [key for key in found if key not in filled]
         unread = dict.fromkeys(key for row in found.values() for key in row.unread)
         if blank:
-            self._notes.append(f"{PASSAGES}: {len(blank)} left out, without text: {first_ones(blank, _MOST_NAMED)}")
+            self._notes.append(f"{PASSAGES}: {len(blank)} left out, without text: {shortened_list(blank, _MOST_NAMED)}")
         if unread:
             known = {*_PassageRow.model_fields, *_PASSAGE_IDS}
             named = [f"{key} ({hint})" if (hint := near_names(key, known)) else key for key in unread]
-            self._notes.append(f"{PASSAGES}: keys that are not read: {first_ones(named, _MOST_NAMED)}")
+            self._notes.append(f"{PASSAGES}: keys that are not read: {shortened_list(named, _MOST_NAMED)}")
 
     def _read_tasks(self, problems: Problems) -> tuple[Task, ...]:
         rows = list(typed_lines(problems, _ConversationRow, "conversation_id", parse=_parsed))

@@ -327,9 +327,9 @@ def added_tables(names: Sequence[str], evaluations: Sequence[Evaluation]) -> lis
     """Return the tables of these names, in order."""
     tables = []
     for name in names:
-        table = TABLES.made(name, Table, lambda make: make(evaluations))
+        table = TABLES.build(name, Table, lambda make: make(evaluations))
         if any(len(row) != len(table.columns) for row in table.rows):
             expected = f"{len(table.columns)} cells a row, as there are heads"
-            raise TABLES.refused(name, expected, "rows of another length")
+            raise TABLES.refusal(name, expected, "rows of another length")
         tables.append(table)
     return tables

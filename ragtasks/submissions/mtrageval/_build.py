@@ -17,8 +17,8 @@ from ragtasks.errors import (
     CacheError,
     ConfigurationError,
     MissingExtraError,
-    first_ones,
     one_line,
+    shortened_list,
 )
 from ragtasks.files import OFFICIAL, Ranked, Run, in_rank_order, read_manifest, read_trec, run_folder, write_atomically
 from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score_run_ibm
@@ -183,7 +183,7 @@ def _naming(missing: Sequence[str], request: Submission, benchmark: Benchmark) -
         "submission",
         where=str(request.target),
         expected=f"{'a ranking' if is_ranking else 'an answer'} for every task of the input",
-        found=f"none for {len(missing)}: {first_ones(missing, _FEW)}",
+        found=f"none for {len(missing)}: {shortened_list(missing, _FEW)}",
         next_step=f"make them with `{command}`, or hand them in empty with --allow-missing",
     )
 
@@ -203,7 +203,7 @@ def _refuse(report: Report, allowed: set[str], target: Path) -> None:
             "unknown_document": "make the run with the official corpora, or skip the look-up with --no-documents",
         }
         step = next((steps[finding.rule] for finding in bad if finding.rule in steps), "fix the lines listed above")
-        listed = first_ones(list(map(str, bad)), _MOST_NAMED, "\n  ")
+        listed = shortened_list(list(map(str, bad)), _MOST_NAMED, "\n  ")
         message = f"submission {target}: {len(bad)} findings, nothing is written\n  {listed}"
         raise BenchmarkFileError(f"{message}\n  next step: {step}")
 

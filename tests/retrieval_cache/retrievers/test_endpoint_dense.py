@@ -202,7 +202,7 @@ def test_servers_are_found_wherever_encoders_are_named() -> None:
         assert [one.part for one in asked if one.part.startswith("encoder")] == ["encoder m"]
         assert parse(parse(line).name).name == parse(line).name
     local = requirements_of(parse("hybrid(bm25,dense:minilm)"), no_secrets)
-    assert {one.what for one in local} == {"library"}
+    assert {one.category for one in local} == {"library"}
 
 
 WITHOUT_TORCH = """
