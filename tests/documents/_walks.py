@@ -174,6 +174,7 @@ WALKS: dict[str, Walk] = {
         },
     ),
     "docs/background/speed.md": Walk(left_out={"^ragtasks (score|retrieve)": FRAGMENT}),
+    "docs/statistics.md": Walk(before=(EVALUATED,)),
     "docs/synthesis.md": Walk(
         before=("mkdir handbook; cp $DOCUMENTS handbook",),
         changes={"--model MODEL": "--model ragtasks-extractive --encoder none"},
