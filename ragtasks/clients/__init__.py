@@ -1,6 +1,6 @@
-"""Who answers prompts: endpoints and models behind one protocol, with limits, retries and a cache of replies.
+"""Clients that send prompts to endpoints and models: one protocol, with limits, retries and a reply cache.
 
-Judges and query rewriting call a `Client` and never learn which one it is.
+Judges and query rewriting depend only on the `Client` protocol.
 """
 
 from ragtasks.clients._cached_client import CachedClient

@@ -1,8 +1,8 @@
-"""A client that sends another one only the prompts that a reply cache does not contain, each distinct prompt once.
+"""A client with a reply cache: only prompts without a cached reply are sent, each distinct prompt once.
 
-A prompt is looked up again just before it is sent, so that replies which another process stored meanwhile are used.
-Stored are answers, refusals and prompts that a content filter stopped. A reply that ended early, or is empty, corrupt
-or unreadable for its caller, is requested again by the next call.
+The cache is checked again just before a prompt is sent, so that replies stored by another process in the meantime are
+used. Answers, refusals and filtered prompts are stored. A reply that ended early, or is empty, malformed or unreadable
+for its caller, is requested again by the next call.
 """
 
 from __future__ import annotations
@@ -35,39 +35,39 @@ _NEIGHBOURS = 16
 
 
 class CachedClient:
-    """A client with a reply cache before it."""
+    """A client that answers from a reply cache first."""
 
     def __init__(self, client: Client, cache: ReplyCache | Path) -> None:
-        """Put a cache before a client.
+        """Wrap a client with a cache.
 
         Args:
-            client: the client that gets the prompts without a stored reply.
-            cache: an open cache, or its file, which is then open only during a call: a retriever with a client, for
-                example, is never closed.
+            client: receives the prompts without a stored reply.
+            cache: an open cache, or the path of a cache file. A file is opened for each call only: a retriever that
+                owns a client, for example, is never closed.
 
         Raises:
-            CacheError: the file is no reply cache, or one that cannot be used.
+            CacheError: the file is not a reply cache, or cannot be read and written.
         """
         self._client, self._cache = client, cache
         self.served = ServedModels(client.name)
         self.delivered: set[str] = set()
-        """Keys of the replies that were given out."""
+        """Keys of the replies delivered so far."""
         if isinstance(cache, Path):
             check_reply_cache(cache)
 
     @property
     def name(self) -> str:
-        """The name of the client behind."""
+        """Name of the wrapped client."""
         return self._client.name
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what the client behind describes: a cache changes no reply."""
+        """Return the description of the wrapped client: a cache changes no reply."""
         return self._client.describe()
 
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`); progress counts distinct prompts."""
+        """Return one reply per prompt, in order (see `Client.answer`); progress counts distinct prompts."""
         with ReplyCache(self._cache) if isinstance(self._cache, Path) else nullcontext(self._cache) as cache:
             return self._answer(cache, prompts, progress, journal)
 
@@ -85,8 +85,8 @@ class CachedClient:
         if n_known := len(entries) - len(missing):
             progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
         if missing:
-            # Each process has an order of its own, so that those that begin together send few prompts twice. Neighbours
-            # stay together: they may begin alike, which a server with a prefix cache reads once.
+            # Processes that start together use different orders, so that few prompts are sent twice. Neighboring
+            # prompts stay together: they may share a prefix, which a server with a prefix cache reads once.
             blocks = [missing[start : start + _NEIGHBOURS] for start in range(0, len(missing), _NEIGHBOURS)]
             random.shuffle(blocks)
             call.ask(self._client, list(chain.from_iterable(blocks)), progress, len(entries))
@@ -95,7 +95,7 @@ class CachedClient:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One distinct request and the prompts that make it."""
+    """A distinct request and the indexes of its prompts."""
 
     key: str
     request: Mapping[str, Any]
@@ -114,20 +114,20 @@ class _Entry:
         return cls(canonical_hash(request), request, prompt, [])
 
     def is_usable(self, cached: CachedReply) -> bool:
-        """Return whether a stored reply spares the question."""
+        """Return whether a stored reply can be used instead of a request."""
         return cached.is_history or self.is_final(cached.reply)
 
     def is_final(self, reply: Reply) -> bool:
-        """Return whether a reply is one to keep: a complete one, about whose text the prompt's own reader decides."""
-        with suppress(ValueError):  # no JSON: the text of a model in this process
-            if early_end(orjson.loads(reply.raw)):  # such replies counted as answers before, and some are stored
+        """Return whether to store a reply: it is complete, and its text is readable for the prompt's parser."""
+        with suppress(ValueError):  # not JSON: text of a model in this process
+            if early_end(orjson.loads(reply.raw)):  # earlier versions stored such replies as answers
                 return False
         if reply.text is None or self.prompt.is_readable is None:
             return reply.outcome in FINAL
         return self.prompt.is_readable(reply.text)
 
     def cached_replies(self, reply: Reply) -> list[CachedReply]:
-        """Return a final reply with the attempts before it, as they are stored."""
+        """Return a final reply and the attempts before it, in the form stored."""
         described, origin = self.request["client"], self.request.get("address", "")
         earlier = [(_Entry.of(prompt, described, origin), reply) for prompt, reply in self.prompt.earlier]
         history = [CachedReply(entry.key, entry.request, reply, entry.prompt.kind, True) for entry, reply in earlier]
@@ -135,7 +135,7 @@ class _Entry:
 
 
 class _Call:
-    """The state of one `answer`, and the journal of the client behind."""
+    """State of one `answer` call, and journal of the wrapped client."""
 
     def __init__(
         self, client: CachedClient, cache: ReplyCache, journal: Journal | None, entry_of: Callable[[Prompt], _Entry]
@@ -145,13 +145,13 @@ class _Call:
         self._asked: set[str] = set()
         self._sending: set[tuple[Path, str]] = set()
         self._entries: list[_Entry] = []
-        """The entries that the client behind is sent, in its order."""
+        """Entries sent to the wrapped client, in its order."""
         self._earlier: dict[str, tuple[CallUsage, ...]] = {}
         self.replies: dict[int, Reply] = {}
         self._n_kept = 0
 
     def find(self, entry: _Entry) -> bool:
-        """Deliver a stored reply, if there is one that can be used."""
+        """Deliver the stored reply if a usable one exists, and return whether it does."""
         cached = self._cache.get(entry.key)
         if cached is None or not entry.is_usable(cached):
             return False
@@ -159,7 +159,7 @@ class _Call:
         return True
 
     def deliver(self, entry: _Entry, reply: Reply) -> None:
-        """Give a reply to every prompt that is the same."""
+        """Assign a reply to all prompts of an entry."""
         self._client.served.note(reply)
         if reply.from_cache and entry.key in self._client.delivered:
             reply = as_cached(reply)
@@ -170,10 +170,10 @@ class _Call:
             self.replies[index] = reply
             if self._journal is not None:
                 self._journal.record(index, reply)
-            reply = as_cached(reply)  # asked once: the same prompt again costs nothing
+            reply = as_cached(reply)  # sent once: an equal prompt costs nothing
 
     def ask(self, client: Client, missing: Sequence[_Entry], progress: Progress, total: int) -> None:
-        """Send what no other call of this process is sending, wait for these calls, and send what they leave."""
+        """Send the prompts that no other call is sending, wait for the others, and send those still missing."""
         while missing:
             n_known = total - len(missing)
             ours: list[_Entry] = []
@@ -185,8 +185,8 @@ class _Call:
                 if ours:
                     client.answer([entry.prompt for entry in ours], _counted(progress, n_known, total), self)
             except RagtasksError as error:
-                # After an interruption requests may be under way, and are paid for. A file that cannot be written has
-                # its own error already.
+                # Requests may be in flight after an interruption, and they are paid for. A file that cannot be written
+                # is already reported by its own error.
                 with suppress(CacheError):
                     for key in self._earlier:
                         self._cache.end(key)
@@ -201,9 +201,9 @@ class _Call:
                 progress(self._client.name, total - len(missing), total)
 
     def following(self, index: int) -> Prompt | None:
-        """Return what follows from the reply to an entry, in whose place it is then.
+        """Return the prompt that follows the reply to an entry; it replaces the entry at this index.
 
-        A request that something in this process has sent is not among it: the caller sends these by another call.
+        Requests that this process has already sent are left out. The caller sends them in another call.
         """
         if self._chain is None:
             return None
@@ -220,7 +220,7 @@ class _Call:
         return None
 
     def recall(self, index: int) -> Reply | None:
-        """Return a reply that another process has stored by now."""
+        """Return the reply that another process has stored since, or None."""
         entry = self._entries[index]
         found = self._cache.begin(entry.key, entry.is_usable)
         if not isinstance(found, CachedReply):
@@ -230,10 +230,10 @@ class _Call:
         return found.reply
 
     def record(self, index: int, reply: Reply) -> None:
-        """Store a reply as it comes, and deliver it."""
+        """Store and deliver a reply as soon as it arrives."""
         entry = self._entries[index]
         if reply.from_cache:
-            return  # recalled, and delivered then
+            return  # recalled, and delivered already
         calls = calls_of(reply, is_used=False)
         reply = replace(reply, unused=(*self._earlier.pop(entry.key, ()), *reply.unused))
         if entry.is_final(reply):
@@ -243,7 +243,7 @@ class _Call:
         self.deliver(entry, reply)
 
     def _begin(self, key: str) -> bool:
-        """Return whether this call may send a prompt, which no other call of this process then does."""
+        """Claim a prompt for this call, and return False if another call of this process is sending it."""
         item = self._path_and_key(key)
         if not _SENDING.begin(item):
             return False
@@ -261,28 +261,26 @@ class _Call:
         for entry in entries:
             while not _SENDING.has_ended(self._path_and_key(entry.key)):
                 if self._journal is not None:
-                    self._journal.recall(entry.indexes[0])  # raises if the caller is to end
+                    self._journal.recall(entry.indexes[0])  # raises if the caller is cancelled
 
     def _path_and_key(self, key: str) -> tuple[Path, str]:
         return self._cache.path, key
 
 
 class _Sending:
-    """The prompts that the calls of this process are sending, by cache and key."""
+    """Prompts being sent by the calls of this process, as cache path and key."""
 
     def __init__(self) -> None:
         self._items: set[tuple[Path, str]] = set()
         self._changed = threading.Condition()
 
     def begin(self, item: tuple[Path, str]) -> bool:
-        """Add a prompt; return False if another call sends it."""
         with self._changed:
             is_new = item not in self._items
             self._items.add(item)
             return is_new
 
     def end(self, items: set[tuple[Path, str]]) -> None:
-        """Remove prompts."""
         with self._changed:
             self._items -= items
             self._changed.notify_all()
@@ -297,19 +295,18 @@ _SENDING = _Sending()
 
 
 def _counted(progress: Progress, n_before: int, total: int) -> Progress:
-    """Return a progress that also counts the replies from before."""
     return lambda what, done, _: progress(what, n_before + done, total)
 
 
 class ServedModels:
-    """Warns once if replies to one client come from two models; usable from any thread."""
+    """Warns once if the replies of one client come from two models; thread-safe."""
 
     def __init__(self, client: str) -> None:
         self._client, self._lock = client, threading.Lock()
         self._first, self._is_warned = "", False
 
     def note(self, reply: Reply) -> None:
-        """Compare the model of a reply with that of the first one."""
+        """Compare the model of a reply with the model of the first reply."""
         with self._lock:
             self._first = self._first or reply.served_model
             is_change = reply.served_model not in {"", self._first} and not self._is_warned

@@ -1,8 +1,8 @@
-"""Reads a chat completion: bytes from a server, or text from a model, into a Reply.
+"""Parsing of chat completions: bytes of a server, or text of a model, into a Reply.
 
-Servers that call themselves compatible differ in small things: thinking text may have a field of its own under two
-names, a part of the content or marks in it, a refusal may be null, token counts may be missing. No body makes a
-function of this module fail in a way that is not documented below.
+Servers that claim to be compatible differ in details. Thinking may be in one of two fields, in a part of the content,
+or between marks in the text. A refusal may be null, and token counts may be missing. For any body, the functions raise
+only the exceptions documented below.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragtasks.tables import plain
 from ragtasks.thoughts import split_thought
 
 _MAX_CHARACTERS, _MAX_REASON, _MAX_PAGE = 200, 40, 4_000
-_THOUGHT_PARTS = frozenset({"thinking", "reasoning"})  # types of parts of a content, each with its text under this key
+_THOUGHT_PARTS = frozenset({"thinking", "reasoning"})  # types of content parts; the text is under the same key
 
 
 def read_text(
@@ -35,15 +35,15 @@ def read_text(
     raw: str = "",
     served_model: str = "",
 ) -> Reply:
-    """Return the reply that a generated text makes: answered, truncated, filtered or empty.
+    """Return the reply of a generated text: answered, truncated, filtered, failed or empty.
 
     Args:
-        text: what was generated, thinking between marks included.
-        finish_reason: the server's reason for the end; only a normal stop leaves an answer (see `early_end`).
-        body: the decoded body that it came in, whose errors count too.
-        thinking: thinking text that came apart from `text`.
-        usage: what the reply took.
-        raw: what is kept for the record.
+        text: the generated text, which may contain thinking between marks.
+        finish_reason: the server's finish reason; only a normal stop is an answer (see `early_end`).
+        body: the decoded body of the text, whose errors are checked too.
+        thinking: thinking text sent separately from `text`.
+        usage: tokens, seconds and dollars of the reply.
+        raw: stored unchanged in the reply.
         served_model: the model that the server names.
     """
     marked, answer = split_thought(text.strip())
@@ -65,15 +65,15 @@ def read_text(
     )
 
 
-# Whether a reply is complete: only after a normal stop. Servers name the reason for the end in their own words, so an
-# unknown reason counts as an early end. Many small servers give none, and nothing shows that their replies are cut.
+# A reply is complete only after a normal stop. Servers have their own names for finish reasons, so an unknown reason
+# counts as an early end. Many small servers send none: a truncated reply of theirs cannot be detected.
 
 AT_LIMIT = "the reply reached the token limit"
-"""Why a reply is not complete that a higher limit may complete."""
+"""Reason of an incomplete reply that a higher limit may complete."""
 _REASON_FIELDS = ("finish_reason", "finishReason", "stop_reason", "done_reason")
 _ERROR_FIELDS = ("error", "errors", "error_message", "exception")
 ERROR_REPLY = "an error in place of a reply"
-"""How a reason begins that a server gives with status 200."""
+"""Start of the reason if a server sends an error with status 200."""
 _NO_ERROR = frozenset({"none", "null", "false", "no error"})
 _NOT_A_LETTER = re.compile("[^a-z]")
 _TOOL_CALLS = frozenset({"toolcalls", "toolcall", "tooluse", "functioncall"})
@@ -97,7 +97,7 @@ _REASONS = {
 
 
 def _letters(reason: str) -> str:
-    """Return a reason without case, signs and prefix: `FinishReason.MAX_TOKENS` is `maxtokens`."""
+    """Return a finish reason without case, punctuation and prefix: `FinishReason.MAX_TOKENS` becomes `maxtokens`."""
     return _NOT_A_LETTER.sub("", reason.lower()).removeprefix("finishreason")
 
 
@@ -105,9 +105,9 @@ _OUTCOMES = {_letters(reason): outcome for outcome, reasons in _REASONS.items() 
 
 
 def early_end(body: Any, *, offers_tools: bool = False) -> tuple[Outcome, str] | None:
-    """Return the outcome of a decoded reply of status 200 that is not complete, and why; None for a complete one.
+    """Return outcome and reason of an incomplete reply (decoded, status 200); None for a complete reply.
 
-    Tool calls are a normal end only where the request `offers_tools`. Of several choices the first counts.
+    Tool calls are a normal end only if the request `offers_tools`. Only the first choice is read.
     """
     if error := error_in(body):
         return Outcome.FAILED, f"{ERROR_REPLY}: {error_text(error)}"
@@ -120,11 +120,11 @@ def early_end(body: Any, *, offers_tools: bool = False) -> tuple[Outcome, str] |
 
 
 def error_in(body: Any) -> Any:
-    """Return the error that a body of status 200 reports, None where it reports none."""
+    """Return the error in a body of status 200, or None."""
     parts = parts_of(body)
     errors = [part.get(name) for part in parts for name in _ERROR_FIELDS]
     if not any(part.get(name) for part in parts for name in ("answer", "content", "text")):
-        errors.append(parts[-1].get("detail"))  # next to an answer it may be anything
+        errors.append(parts[-1].get("detail"))  # next to an answer, `detail` may be anything
     for name in ("status", "success"):
         value = parts[-1].get(name)
         if value is False or _OUTCOMES.get(_letters(str(value))) is Outcome.FAILED:
@@ -133,7 +133,7 @@ def error_in(body: Any) -> Any:
 
 
 def parts_of(body: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
-    """Return first message, first choice and body of a decoded chat completion, {} for each that is missing."""
+    """Return first message, first choice and body of a decoded chat completion, {} for each missing part."""
     body = body if isinstance(body, dict) else {}
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
@@ -142,7 +142,7 @@ def parts_of(body: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[s
 
 
 def error_text(error: Any) -> str:
-    """Return an error in words on one line, empty for none; objects inside it are left out, since they may be deep."""
+    """Return an error as one line of text, empty without an error; nested objects, which may be deep, are left out."""
     first = error[0] if isinstance(error, list) and error else error
     fields = list(first.values()) if isinstance(first, dict) else [first]
     texts = [str(value) for value in fields if isinstance(value, str | int) and value]
@@ -151,7 +151,11 @@ def error_text(error: Any) -> str:
 
 
 def read_completion(body: bytes) -> Reply:
-    """Return the reply in the body of a chat completion."""
+    """Return the reply in the body of a chat completion.
+
+    Raises:
+        ValueError: the body is not JSON.
+    """
     completion = orjson.loads(body)
     raw = body.decode("utf-8")
     try:
@@ -177,7 +181,6 @@ _NO_TEXT = re.compile(r"<(style|script)\b.*?</\1>|<[^<>]*>", re.IGNORECASE | re.
 
 
 def words_in(body: bytes) -> str:
-    """Return the message in the bytes of an error body, on one line."""
     try:
         content = orjson.loads(body)
     except ValueError:
@@ -186,10 +189,10 @@ def words_in(body: bytes) -> str:
 
 
 def server_words(body: Any) -> str:
-    """Return the message in an error body: a field of an object, a text, the title of a page; empty without any."""
+    """Return the message of an error body: a field of an object, a text or the title of a page; empty without one."""
     if isinstance(body, Mapping):
         words = server_words(next((body[name] for name in _MESSAGE_FIELDS if body.get(name)), None))
-        where = body.get("loc")  # of FastAPI
+        where = body.get("loc")  # FastAPI
         return f"{'.'.join(map(str, where))}: {words}" if isinstance(where, list) else words
     if isinstance(body, list):
         return server_words(body[0]) if body else ""
@@ -200,9 +203,10 @@ def server_words(body: Any) -> str:
 
 
 def usage_in(completion: Any) -> CallUsage:
-    """Return what a server reports that a reply took.
+    """Return the usage in a completion.
 
-    Cached tokens as OpenAI and vLLM name them, or DeepSeek; a cost as OpenRouter does, in dollars.
+    Cached tokens are read under the names of OpenAI and vLLM, or of DeepSeek; the cost in dollars under OpenRouter's
+    name.
     """
     usage = completion.get("usage") if isinstance(completion, dict) else None
     if not isinstance(usage, dict):
@@ -220,12 +224,12 @@ def usage_in(completion: Any) -> CallUsage:
 
 
 def with_usage(reply: Reply, completion: Any) -> Reply:
-    """Return a reply with what the server says that it took."""
+    """Return a reply with the usage in its completion."""
     return replace(reply, usage=usage_in(completion))
 
 
 def _read(completion: Any, raw: str) -> Reply:
-    """Return the reply of a decoded body; LookupError and TypeError say what is wrong with it."""
+    """Return the reply of a decoded body; LookupError and TypeError name the invalid field."""
     choices = _typed(_typed(completion, dict, "the body")["choices"], list, "choices")
     if not choices:
         raise IndexError("its choices are empty")
@@ -254,10 +258,10 @@ def _read(completion: Any, raw: str) -> Reply:
 
 
 def text_and_thought(content: Any) -> tuple[str, str]:
-    """Return the text and the thought in the content of a message, which may be a list of parts.
+    """Return the text and the thinking in a message's content, which may be a list of parts.
 
     Raises:
-        TypeError: it is neither null, a text nor a list of objects.
+        TypeError: the content is neither null, a text nor a list of objects.
     """
     if content is None or isinstance(content, str):
         return content or "", ""
@@ -277,7 +281,7 @@ def _typed(value: Any, kind: type, what: str) -> Any:
 
 
 def _optional(holder: Mapping[str, Any], key: str) -> str:
-    """Return a text that may be missing or null, then empty."""
+    """Return a text field, empty if it is missing or null."""
     value = holder.get(key)
     return "" if value is None else str(_typed(value, str, key))
 

@@ -1,7 +1,7 @@
-"""Which endpoint gets which key: a key goes to the server that it was made for, and to no other.
+"""API keys of endpoints: a key is sent only to the server that it was issued for.
 
-OPENAI_API_KEY belongs to OpenAI's own address and to the one in OPENAI_BASE_URL. Every other server, one on this
-machine too, gets a key only where its endpoint names the variable that contains it (`api_key_env`).
+OPENAI_API_KEY is sent to OpenAI's own address and to the address in OPENAI_BASE_URL. Any other server, even on this
+machine, receives a key only if its endpoint names the environment variable (`api_key_env`).
 """
 
 from __future__ import annotations
@@ -15,36 +15,35 @@ from ragtasks.clients._endpoint import OPENAI_URL, Endpoint
 from ragtasks.errors import ConfigurationError
 
 Secrets = Callable[[str], str | None]
-"""Name of an environment variable -> its value, None where it is not set; the outermost layer reads it."""
+"""Name of an environment variable -> its value, or None if it is not set; read by the outermost layer."""
 
 DEFAULT_KEY = "OPENAI_API_KEY"
 _MASK = "***"
-_LONG_ENOUGH = 6  # to be masked in a message, where a word too many does no harm
+_LONG_ENOUGH = 6  # to be masked in a message, where masking too much does no harm
 _SECRET_LENGTH, _SECRET_SIGNS = 12, 8
 _KEY_SHAPE = re.compile(r"\bsk-[\w*.-]{6,}")
 _LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
 
 
 def no_secrets(_name: str) -> None:
-    """Know no key."""
+    """Return None: no key is available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What one endpoint is shown; never printed, logged or stored."""
+    """Secrets sent to one endpoint; never printed, logged or stored."""
 
     key: str | None = field(default=None, repr=False)
     """Sent as a bearer token, or as Azure's `api-key`."""
     organization: str | None = field(default=None, repr=False)
-    """OpenAI's organisation, for OpenAI's own key only."""
+    """OpenAI's organization, sent only with OpenAI's own key."""
     project: str | None = field(default=None, repr=False)
-    """OpenAI's project, likewise."""
+    """OpenAI's project, sent only with OpenAI's own key."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers that are sent instead of a key; they may contain one."""
     checks_certificate: bool = True
-    """Whether the server's certificate must be valid."""
     source: str = ""
-    """The variable or option of the key, set or not."""
+    """The variable or option of the key, whether it is set or not."""
 
     def key_note(self) -> tuple[str, str]:
         """Return whether a key is sent, and the next step if the server refuses the request."""
@@ -55,7 +54,7 @@ class Credentials:
         return "no key was sent", "name the variable that contains the key: api_key_env=VARIABLE after base_url"
 
     def masked(self, text: str) -> str:
-        """Return a message without the key and anything shaped like one, before it is shown."""
+        """Return a message with the key, and anything shaped like a key, masked."""
         if self.key and len(self.key) >= _LONG_ENOUGH:
             text = text.replace(self.key, _MASK)
         for value in self._in_headers():
@@ -63,9 +62,9 @@ class Credentials:
         return _KEY_SHAPE.sub(_MASK, text)
 
     def without_key(self, body: bytes) -> bytes:
-        """Return the body of a reply without the key, where that can be a secret: some gateways send it back.
+        """Return the body of a reply with the key masked: some gateways return it.
 
-        A placeholder (`EMPTY`, `no-key`, `1`) stays, since it may be a word of the reply.
+        A placeholder (`EMPTY`, `no-key`, `1`) is kept, since it may be a word of the reply.
         """
         secrets = [self.key] if self.key and can_be_secret(self.key) else []
         for secret in [*secrets, *self._in_headers()]:
@@ -73,12 +72,16 @@ class Credentials:
         return body
 
     def _in_headers(self) -> list[str]:
-        """Return the values of headers that can be secrets, without a scheme such as `Bearer`."""
+        """Return the header values that can be secrets, without a scheme such as `Bearer`."""
         return [word for value in self.headers.values() if can_be_secret(word := value.rpartition(" ")[2])]
 
 
 def credentials_for(endpoint: Endpoint, secrets: Secrets) -> Credentials:
-    """Return what an endpoint may be shown."""
+    """Return the credentials that may be sent to an endpoint.
+
+    Raises:
+        ConfigurationError: the variable in `api_key_env` is not set, or the key does not fit into an HTTP header.
+    """
     if endpoint.api_key_env is not None:
         key = secrets(endpoint.api_key_env)
         if not key:
@@ -102,13 +105,13 @@ def gets_default_key(address: str, secrets: Secrets) -> bool:
 
 
 def can_be_secret(key: str) -> bool:
-    """Return whether a key is long and mixed enough to be a secret, so that no sentence holds it by chance."""
+    """Return whether a key is long and mixed enough to be a secret, so that no sentence contains it by chance."""
     mixed = any(sign.isdigit() for sign in key) and any(sign.isalpha() for sign in key)
     return len(key) >= _SECRET_LENGTH and len(set(key)) >= _SECRET_SIGNS and mixed
 
 
 def is_open_to_others(address: str) -> bool:
-    """Return whether requests to an address can be read on the way: plain HTTP to another machine."""
+    """Return whether requests to an address can be read on the network: plain HTTP to another machine."""
     parts = urlsplit(address)
     return parts.scheme == "http" and not _LOOPBACK.fullmatch(parts.hostname or "")
 

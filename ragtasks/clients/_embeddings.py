@@ -1,8 +1,8 @@
-"""Vectors of texts from an OpenAI-compatible server: a client whose prompts are texts, and whose replies are vectors.
+"""Embeddings of an OpenAI-compatible server: a client whose prompts are texts and whose replies are vectors.
 
-Many texts travel in one request, and each has a reply, and so a row in a reply cache, of its own: a text that was paid
-for once is not sent again, whichever texts stand beside it the next time. Limits, attempts, failures and keys are those
-of every endpoint.
+A request contains many texts, but each text has its own reply, and so its own row in a reply cache. A cached text is
+not sent again, whichever texts are requested with it the next time. Limits, attempts, failures and keys are those of
+every endpoint.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.tables import plain
 
 BATCH_TOKENS, BATCH_TEXTS = 8192, 32
-"""Most tokens (estimated) and most texts of one request; several servers take no more than 32 texts."""
+"""Maximum tokens (estimated) and texts per request; several servers accept at most 32 texts."""
 _CHARACTERS_PER_TOKEN = 4
 _NO_WORD = re.compile(r"[\W_]+")
 _MAX_LENGTH, _FEW = 200, 5
 
 
 class _TextsDialect(Dialect):
-    """Sends model and texts, and the fields that the user names; reads vectors."""
+    """Sends the model, the texts and the user's further fields; reads vectors."""
 
     path = "/embeddings"
 
     @property
     def longest_reply(self) -> int:
-        """Return 0: vectors take no tokens of a limit."""
+        """Return 0: vectors use no reply tokens."""
         return 0
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
@@ -55,11 +55,15 @@ class _TextsDialect(Dialect):
 
 
 def read_vectors(body: bytes) -> Reply:
-    """Return the vectors in the body of a reply, as a JSON list of texts that `vector_in` reads."""
+    """Return the vectors in a reply's body as a reply whose text is a JSON list; `vector_in` decodes each element.
+
+    Raises:
+        ValueError: the body is not JSON.
+    """
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError:
-        content = json.loads(body)  # reads NaN, which `_written` refuses
+        content = json.loads(body)  # accepts NaN, which `_written` refuses
     if early := early_end(content):
         return Reply(early[0], reason=early[1])
     try:
@@ -80,7 +84,7 @@ def read_vectors(body: bytes) -> Reply:
 
 
 def _written(vector: Any) -> str:
-    """Return a vector of numbers, or of base64 as some servers send it, as base64 of 32-bit floats."""
+    """Return a vector, given as numbers or as base64 of some servers, as base64 of 32-bit floats."""
     numbers = array("f", base64.b64decode(vector, validate=True)) if isinstance(vector, str) else array("f", vector)
     if not any(numbers) or not all(map(math.isfinite, numbers)):
         raise ValueError("a vector that is empty or all zeros, or with numbers that are not finite")
@@ -88,12 +92,12 @@ def _written(vector: Any) -> str:
 
 
 def vector_in(text: str) -> array[float]:
-    """Return the vector in the text of a reply, 32-bit floats."""
+    """Return the vector in the text of a reply, as 32-bit floats."""
     return array("f", base64.b64decode(text))
 
 
 class EmbeddingClient(OpenAIClient):
-    """Answers texts with vectors through one endpoint."""
+    """Returns the vectors of texts through one endpoint."""
 
     def __init__(
         self,
@@ -103,24 +107,23 @@ class EmbeddingClient(OpenAIClient):
         batch_tokens: int = BATCH_TOKENS,
         batch_texts: int = BATCH_TEXTS,
     ) -> None:
-        """Name who is asked, and how much goes into one request; that changes no vector."""
         super().__init__(endpoint, credentials, dialect=_TextsDialect)
         self._most = batch_tokens, batch_texts
         self.dimensions = endpoint.extra_fields.get("dimensions")
         self.first: tuple[str, str, str] | None = None
-        """Model, text and vector of the first good reply."""
+        """Model, text and vector of the first valid reply."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides the vectors."""
+        """Return the settings that determine the vectors."""
         extra = self._endpoint.extra_fields
         return {"model": self.name, "reply": "embedding", **({"extra_body": extra} if extra else {})}
 
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`): its text is a vector, see `vector_in`.
+        """Return one reply per prompt, in order (see `Client.answer`); its text is a vector, see `vector_in`.
 
-        The usage of a request is in the reply to its first text, of those that had none before.
+        The usage of a request is recorded in the reply to its first text that had no reply before.
         """
         batches = list(self._batches(prompts))
         split = _Split(self, prompts, batches, journal)
@@ -133,7 +136,7 @@ class EmbeddingClient(OpenAIClient):
         return [split.replies[index] for index in range(len(prompts))]
 
     def _batches(self, prompts: Sequence[Prompt]) -> Iterator[list[int]]:
-        """Yield the prompts that are sent together; a text above the limit goes alone."""
+        """Yield the indexes of the prompts sent together; a text above the limit is sent alone."""
         most_tokens, most_texts = self._most
         batch: list[int] = []
         n_tokens = 0
@@ -149,7 +152,7 @@ class EmbeddingClient(OpenAIClient):
 
 
 class _Split:
-    """The journal of the client behind: gives each text of a request its part of the reply."""
+    """Journal of the underlying client: splits the reply to a request into a reply per text."""
 
     def __init__(
         self,
@@ -170,11 +173,11 @@ class _Split:
         return self.replies[places[0]] if self.replies.keys() >= {*places} else None
 
     def record(self, index: int, reply: Reply) -> None:
-        """Keep the replies to the texts of a request that had none."""
+        """Store the replies to those texts of a request that had none."""
         places = self._batches[index]
         texts = [self._prompts[place].messages[-1].content for place in places]
         parts = dict(zip(places, self._parts(reply, texts), strict=True))
-        # The first text counts the usage of the request.
+        # The usage of the request is recorded at the first text.
         first, *others = (place for place in places if place not in self.replies)
         for place in (first, *others):
             part = parts[place] if place == first else replace(parts[place], usage=UNCOUNTED, unused=())
@@ -192,7 +195,7 @@ class _Split:
         return [replace(reply, text=vector) for vector in vectors]
 
     def _wrong(self, vectors: Sequence[str], texts: Sequence[str], model: str) -> str:
-        """Return what is wrong with the vectors of a request, empty where nothing is."""
+        """Return the problem with the vectors of a request, empty if there is none."""
         if len(vectors) != len(texts):
             return f"{len(vectors)} vectors for {len(texts)} texts"
         before, text, vector = self._client.first or (model, texts[0], vectors[0])
@@ -205,6 +208,6 @@ class _Split:
             return f"{self._client.dimensions} dimensions were asked for, and the vectors have {widths[0]}"
         for some, found in (texts, vectors), ([text, *texts], [vector, *vectors]):
             n_texts = len({_NO_WORD.sub("", each.casefold())[:_MAX_LENGTH] for each in some})
-            if n_texts > 1 and len(set(found)) == 1:  # encoders see no case, and only the beginning of a long text
+            if n_texts > 1 and len(set(found)) == 1:  # encoders ignore case, and the end of a long text
                 return f"the same vector for {n_texts} different texts"
         return ""

@@ -1,8 +1,8 @@
-"""Names an endpoint in one line or a small mapping: model, address, what is sent, limits, how patient to be.
+"""Endpoints, given as one line or a small mapping: model, address, request settings, limits and timeouts.
 
-Judges, rewriters and rerankers are all named by this one reader (docs/endpoints.md has the table). Keys never stand
-here: they come from the environment, through the outermost layer. An address that carries one is refused, because
-addresses end up in logs.
+Judges, rewriters and rerankers all use this format (table in docs/endpoints.md). It has no field for a key: keys come
+from the environment, through the outermost layer. An address that contains a key is refused, because addresses are
+logged.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Endpoint(BaseModel):
             if self.api_version is not None:
                 raise ValueError("api_version needs base_url, the address of the Azure resource")
             if not self.model.startswith(_OPENAI_PREFIX):
-                # No name is shown that may be a key or an address with a password in it.
+                # A name that may be a key, or an address with a password, is not shown.
                 name = self.model if _PLAIN_NAME.fullmatch(self.model) else "NAME"
                 raise ValueError(
                     f"a model of OpenAI is openai/{name}, and any other needs base_url, the address of its server: "
@@ -138,12 +138,12 @@ class Endpoint(BaseModel):
 
     @property
     def address(self) -> str:
-        """Where requests go; free of secrets."""
+        """URL of the server; contains no secret."""
         return self.base_url or OPENAI_URL
 
     @property
     def origin(self) -> str:
-        """Scheme, host, port and path of the address, as replies are kept by; empty where replies are shared."""
+        """Scheme, host, port and path of the address, part of the cache key; empty with `shared_replies`."""
         if self.shared_replies:
             return ""
         parts = urlsplit(self.address)
@@ -152,23 +152,23 @@ class Endpoint(BaseModel):
 
     @property
     def extra_fields(self) -> dict[str, Any]:
-        """The further fields of a request's body."""
+        """Further fields of a request's body."""
         found: dict[str, Any] = json.loads(self.extra_body)
         return found
 
     @property
     def thinks(self) -> bool:
-        """Whether the model is asked to think before it answers."""
+        """Whether the model is requested to think before it answers."""
         return self.reasoning_effort is not None and self.reasoning_effort not in _NO_THINKING
 
     @property
     def longest_reply_seconds(self) -> float:
-        """How long one request may take, from its first byte to the last of its reply."""
+        """Longest duration of one request in seconds, from its first byte to the last byte of its reply."""
         return self.timeout_seconds or (_LONGEST_THOUGHT_SECONDS if self.thinks else _LONGEST_REPLY_SECONDS)
 
     @property
     def longest_prompt_seconds(self) -> float:
-        """How long one prompt may take over all attempts, waits for rate limits apart."""
+        """Longest duration of one prompt in seconds over all attempts, without waits for rate limits."""
         return self.patience_seconds or 2 * self.longest_reply_seconds
 
     @property
@@ -178,17 +178,21 @@ class Endpoint(BaseModel):
 
     @property
     def token_limit_there(self) -> str:
-        """The endpoint's name for the longest reply: OpenAI's newer models refuse the older one."""
+        """The endpoint's name for the reply limit: OpenAI's newer models refuse the older name."""
         return self.token_limit or ("max_tokens" if self.base_url else "max_completion_tokens")
 
 
 def _host(name: str | None) -> str:
-    """Return a host as it stands in an address, without the user before it; numeric ones of IPv6 have brackets."""
+    """Return a host as written in an address; IPv6 addresses get brackets."""
     return f"[{name}]" if name and ":" in name else name or ""
 
 
 def endpoint_of(named: str | Mapping[str, Any], what: str = "endpoint") -> Endpoint:
-    """Return the endpoint that a line or a mapping names; `what` is what an error calls it."""
+    """Return the endpoint that a line or a mapping describes; `what` is its name in errors.
+
+    Raises:
+        ConfigurationError: the description is empty, or a key or a value is invalid.
+    """
     if not named:
         raise ConfigurationError(
             f"{what}: nothing names it. Next step: openai/NAME; or set the variable that was meant"
@@ -203,12 +207,12 @@ def endpoint_of(named: str | Mapping[str, Any], what: str = "endpoint") -> Endpo
         return Endpoint.model_validate(fields)
     except ValidationError as error:
         failures = misfits(error, "")
-    # Outside the handler: the chained error would show the values, and with them a key in an address.
+    # Raised outside the handler: the chained error would show the values, and with them a key in an address.
     raise ConfigurationError(f"{what}: " + "; ".join(failures))
 
 
 def _fields_of_line(line: str, what: str) -> dict[str, Any]:
-    """Return the fields in a line; no value of it is shown, since an address may hold a password."""
+    """Return the fields in a line; errors show no value, since an address may contain a password."""
     if line.lstrip().startswith("{"):
         try:
             return _object_in(line)
@@ -238,38 +242,38 @@ def _object_in(text: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Return a number, a word of JSON or a quoted text as such, and anything else as text."""
+    """Return a number, a JSON literal or a quoted text as its value, and any other text unchanged."""
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-# The requests that one server accepts: which settings are sent, under which names, and how long a reply may be.
-# Servers that call themselves compatible refuse a temperature, a seed, a role or the name of a limit. After the first
-# refusal the setting is left out, or renamed, and a note reports it.
+# The dialect of one server: the settings that are sent, their names, and the maximum reply length. Servers that claim
+# to be compatible may refuse a temperature, a seed, a role or the name of a limit. After the first refusal, the setting
+# is left out or renamed, and a warning is logged.
 
 _FORMAT = "response_format"
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 SYSTEM_ROLE = "system role"
-"""What `Dialect.learned` calls the role of a message that a server may refuse."""
+"""Key of the system role in `Dialect.learned`: some servers refuse it."""
 
 
 class Dialect:
-    """Builds the requests to one server, reads its replies, and learns which settings it refuses."""
+    """Builds the requests to one server, parses its replies, and learns which settings it refuses."""
 
     path = "/chat/completions"
-    """Where requests go, below the address; empty for the address itself."""
+    """Path of requests below the address; empty for the address itself."""
 
     def __init__(self, endpoint: Endpoint, decoding: Decoding) -> None:
         self._endpoint, self._decoding = endpoint, decoding
         self._makes_room = endpoint.thinks
         self.learned: dict[str, str | None] = {}
-        """Setting that the server refused -> what is sent instead, None where it is left out."""
+        """Setting that the server refused -> its replacement, or None if it is left out."""
 
     @property
     def longest_reply(self) -> int:
-        """Tokens that a reply may have, thinking included."""
+        """Maximum tokens of a reply, thinking included."""
         return self._decoding.max_tokens + (self._endpoint.thinking_tokens if self._makes_room else 0)
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
@@ -310,21 +314,21 @@ class Dialect:
         """Return the reply in the body of a response to the request `sent`.
 
         Raises:
-            ValueError: it is not JSON.
+            ValueError: the body is not JSON.
         """
         return read_completion(body)
 
     def adapt(self, setting: str, sent: Mapping[str, Any]) -> str | None:
-        """Leave out or rename a setting that was refused.
+        """Leave out or rename a refused setting.
 
         Returns:
-            A note for the user, empty where the setting was refused before; None where the request cannot be changed.
+            A note for the user, empty if the setting was refused before; None if the request cannot be changed.
         """
         is_sent = has_system(sent) if setting == SYSTEM_ROLE else setting in sent
         if not is_sent or setting in self._endpoint.extra_fields:
             return None
         if setting in self.learned:
-            return ""  # refused while another request was on its way
+            return ""  # refused while another request was in flight
         instead = "user" if setting == SYSTEM_ROLE else _LIMITS.get(setting)
         if instead in self.learned:
             return None
@@ -340,7 +344,7 @@ class Dialect:
         return f"the server does not take {change}"
 
     def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
-        """Return whether to ask again with room for thinking, which left none for the answer."""
+        """Return whether to send the prompt again with a higher limit: thinking used up the tokens of the answer."""
         name = next((name for name in _LIMITS if name in sent), "")
         limit = sent.get(name)
         was_small = isinstance(limit, int) and limit < self._decoding.max_tokens + self._endpoint.thinking_tokens
@@ -350,33 +354,33 @@ class Dialect:
         return True
 
     def shrink(self) -> None:
-        """Send the limit without room for thinking again: the server does not take the larger one."""
+        """Use the limit without thinking tokens again: the server refuses the larger limit."""
         self._makes_room = False
 
 
 class GivenBodies(Dialect):
-    """Sends the body of each prompt as it is, to the endpoint's address itself: another library builds the requests."""
+    """Sends the body of each prompt unchanged to the endpoint's own address: another library builds the requests."""
 
     path = ""
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return a copy, in which half a character is `?`: no request can contain one."""
+        """Return a copy with `?` for lone surrogates, which a request cannot contain."""
         body: dict[str, Any] = json.loads(json.dumps(prompt.body, ensure_ascii=False).encode(errors="replace"))
         return body
 
     def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
-        """Return False: the limit is the caller's."""
+        """Return False: the caller sets the limit."""
         return False
 
 
 def has_system(body: Mapping[str, Any]) -> bool:
-    """Return whether a request has a system message and a later message that could contain its text."""
+    """Return whether a request has a system message and a later message that its text can be moved to."""
     messages = body.get("messages") or []
     return len(messages) > 1 and messages[0].get("role") == "system"
 
 
 def without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return messages with the text of the system message before the first user message."""
+    """Return the messages with the text of the system message before the first user message."""
     if not has_system({"messages": messages}):
         return list(messages)
     system, first, *rest = messages

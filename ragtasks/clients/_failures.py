@@ -1,8 +1,8 @@
-"""What can go wrong with one request: worth another attempt, the end of this prompt, or of the whole call.
+"""Failures of a request: each is retried, ends its prompt, or ends the whole call.
 
-Transport is tried again, a refusal because of a rate is waited out. What a server decides about a prompt is final, and
-what it decides about the caller (wrong key, unknown model, no credit left) is final for every prompt, so it is reported
-once instead of once a prompt. No exception of the transport is anything else than one of these.
+Transport errors are retried; rate limits are waited out. A server's decision about a prompt is final. A decision about
+the caller (wrong key, unknown model, no credit left) is final for every prompt, and is reported once instead of once
+per prompt. Every exception of the transport becomes a `Failure`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _NO_KEY, _UNKNOWN = 401, 404
 _NO_CREDIT = "insufficient_quota"
 _FILTER = "content_filter"
 SLOW = "no reply in time"
-"""Why a request failed whose time ran out."""
+"""Reason of a request that timed out."""
 _MAX_FAILURE_CHARACTERS = 200
 _MAX_BODY_CHARACTERS = 80
 _RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacity", re.IGNORECASE)
 _NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
 _SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format", "stop")
-_NO_SYSTEM_ROLE = re.compile(  # as chat templates and gateways word it
+_NO_SYSTEM_ROLE = re.compile(  # wording of chat templates and gateways
     r"system (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b|n[o']t support\b.{0,10}\bsystem\b|"
     r"only user and assistant roles|roles must alternate|developer instruction is not enabled",
     re.IGNORECASE,
@@ -59,66 +59,64 @@ _NOT_TAKEN = re.compile(
 
 
 class Handling(Enum):
-    """What follows from an error."""
+    """Consequence of an error."""
 
     RETRY = auto()
     SLOW_DOWN = auto()
-    """The server has too much to do now: it is no attempt, and the whole call goes slower."""
+    """The server is overloaded or its rate limit is reached: this is not an attempt, and the whole call slows down."""
     SETTING = auto()
-    """The server does not take one of the settings that were sent."""
+    """The server refuses one of the settings."""
     GIVE_UP = auto()
     """This prompt gets no answer."""
     FILTERED = auto()
-    """A content filter stopped the prompt."""
     FATAL = auto()
-    """No prompt of this call will get one."""
+    """No prompt of this call will get an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One request that brought no completion."""
+    """A request without a completion."""
 
     handling: Handling
     reason: str
     hints: RateHints = NO_HINTS
-    """What the server says about its limits."""
+    """Rate limits in the server's response."""
     nobody_there: bool = False
     """Whether no connection could be made at all."""
     cure: str = ""
-    """The next step, where the failure shows one."""
+    """Next step for the user, if the failure shows one."""
     is_unknown: bool = False
     """Whether the server does not know the model or the address."""
     setting: str = ""
-    """The setting that the server does not take, empty where it is not about one."""
+    """The refused setting, empty for other failures."""
     usage: CallUsage = field(default=CallUsage(), compare=False)
-    """What the server says that it took all the same."""
 
 
 class EndpointError(JudgeError):
-    """An endpoint that gives no more replies."""
+    """An endpoint that sends no more replies."""
 
     def __init__(self, where: str, found: str, cure: str, n_kept: int = 0, what: str = "replies") -> None:
-        """State the cure, and how many replies the same command finds again."""
+        """Build the message; with stored replies, the next step is to run the same command again."""
         self._given = where, found, cure, n_kept, what
         self.next_step = f"{cure} and run the same command: the {n_kept} {what} are kept" if n_kept else cure
         super().__init__("endpoint", where=where, expected="replies", found=found, next_step=self.next_step)
 
     def __reduce__(self) -> tuple[type[EndpointError], tuple[str, str, str, int, str]]:
-        """Return how it is made again in another process."""
+        """Return the arguments for unpickling in another process."""
         return EndpointError, self._given
 
     def with_replies(self, n_kept: int, what: str = "replies") -> EndpointError:
-        """Return the error of a call whose replies are kept."""
+        """Return this error with the number of stored replies."""
         return EndpointError(*self._given[:3], n_kept, what)
 
 
 def redacted(text: str, credentials: Credentials, shown: int = _MAX_FAILURE_CHARACTERS) -> str:
-    """Return a text with the key, and anything shaped like one, masked; whitespace collapsed, and cut."""
+    """Return a text on one line, cut to `shown` characters, with the key and anything shaped like a key masked."""
     return " ".join(masked_text(credentials.masked(text)).split())[:shown]
 
 
 def failure_of(error: Exception, credentials: Credentials) -> Failure:
-    """Return what an exception of sending a request and reading its reply means, whatever it is."""
+    """Return the failure for any exception raised while a request is sent or its reply is read."""
     import openai
 
     if isinstance(error, openai.APIStatusError):
@@ -132,7 +130,7 @@ def failure_of(error: Exception, credentials: Credentials) -> Failure:
 
 
 def unreadable(body: bytes, credentials: Credentials) -> Failure:
-    """Return what a body that is not JSON means: another attempt."""
+    """Return the failure for a body that is not JSON: another attempt."""
     text = body.decode("utf-8", errors="replace")
     begins = redacted(server_words(text), credentials, _MAX_BODY_CHARACTERS)
     if begins != redacted(text, credentials, _MAX_BODY_CHARACTERS):
@@ -162,7 +160,7 @@ def _connection_failure(error: Exception) -> Failure:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """Return an exception and what it was raised from; the SDK gives connection errors few names of its own."""
+    """Return an exception and its causes; the SDK's own connection errors have few types."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
@@ -171,7 +169,7 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 def _status_failure(error: Any, credentials: Credentials) -> Failure:
     status: int = error.status_code
-    # The SDK says no more than the status where a body has no message in OpenAI's shape.
+    # The SDK's message has only the status if the body has no message in OpenAI's format.
     is_bare = str(error.message) == f"Error code: {status}"
     message = str(error.body if is_bare and error.body else error.message)
     words = (server_words(error.body) or message).removeprefix(f"{status} ")
@@ -196,7 +194,7 @@ def _status_failure(error: Any, credentials: Credentials) -> Failure:
 
 
 def _decided(error: Any, status: int, message: str, reason: str) -> Failure:
-    """Return what a server's word about one prompt means."""
+    """Return the failure for a server's decision about one prompt."""
     if error.code == _FILTER:
         return Failure(Handling.FILTERED, reason)
     setting = _refused_setting(str(error.param or ""), message) if status in (400, 422) else ""
@@ -204,7 +202,7 @@ def _decided(error: Any, status: int, message: str, reason: str) -> Failure:
 
 
 def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str]) -> Failure | None:
-    """Return what a refusal because of a rate means; None where it is none."""
+    """Return the failure for a rate limit, or None for other responses."""
     if status not in (_TOO_MANY, _UNAVAILABLE, _OVERLOADED):
         return None
     hints = rate_hints(headers, message)
@@ -227,20 +225,20 @@ def _redirected(status: int, location: str) -> str:
 
 
 def _refused_setting(named: str, message: str) -> str:
-    """Return the setting that an error names as one that the server does not take, empty where it names none."""
+    """Return the setting that an error rejects, empty if it names none."""
     if not _NOT_TAKEN.search(message):
         return ""
     if named in _SETTINGS:
         return named
-    # Which one is refused is named first; what to use instead comes after it.
+    # The refused setting is named first, its replacement later.
     found = [(match.start(), name) for name in _SETTINGS if (match := re.search(rf"\b{name}\b", message))]
     return min(found)[1] if found else ""
 
 
 def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Credentials) -> Failure | None:
-    """Return the passing error that a server sends with status 200, None where the body has none that is known.
+    """Return the temporary error that a body of status 200 contains, or None.
 
-    Gateways do so when the model behind them refuses: `{"error": {"code": 429, "message": ...}}`.
+    Gateways send such bodies when the model behind them refuses: `{"error": {"code": 429, "message": ...}}`.
     """
     if b'"error"' not in body:
         return None

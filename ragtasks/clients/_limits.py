@@ -1,8 +1,8 @@
-"""Keeps a client within what its endpoint allows: the limits that the user names, and those that the server shows.
+"""Rate limits of a client: the limits that the user sets, and those that the server reports.
 
-Limits hold over every window of sixty seconds, not on average: a bucket that refills would let twice the limit through
-in the minute after a rest. What the server itself says and refuses is the business of `Throttle`, and how many requests
-are open at once that of whoever starts them.
+The user's limits hold for every window of sixty seconds. An average is not enough: a bucket that refills would allow
+twice the limit in the minute after a pause. `Throttle` handles the server's reports and refusals. The number of open
+requests is limited by the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WINDOW_SECONDS = 60.0
 
 
 class Limiter:
-    """Lets requests pass when the last minute has room for them; for one event loop."""
+    """Admits requests while the last minute has room for them; for one event loop."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class Limiter:
         self._gate = asyncio.Lock()
 
     async def admit(self, n_tokens: int) -> Ticket:
-        """Return when a request of about `n_tokens` may be sent; it counts from then on.
+        """Wait until a request of about `n_tokens` may be sent; it is counted from then on.
 
-        Requests pass in the order in which they ask, one a round of the event loop. One that is larger than the whole
-        limit passes alone.
+        Requests are admitted in the order of their calls, one per cycle of the event loop. A request that is larger
+        than the limit is admitted alone.
         """
         await self._gate.acquire()
         try:
@@ -55,25 +55,26 @@ class Limiter:
                 self._n_tokens += n_tokens
             return self._throttle.send(now)
         finally:
-            # The next one passes a round later, when this one's bytes are out: they may be written by a task (aiohttp
-            # before Python 3.12). At once, all whose replies came together would first be made and then written, their
-            # replies would come together again, and every slot would wait for the work of all of them every time.
+            # The next request is admitted one cycle later, after the bytes of this request are written: a task may
+            # write them (aiohttp before Python 3.12). Otherwise, requests whose replies arrive together would be built
+            # together and sent together. Their replies would arrive together again, and every slot would wait for the
+            # work of all of them each time.
             asyncio.get_running_loop().call_soon(self._gate.release)
 
     def passed(self, ticket: Ticket, hints: RateHints) -> None:
-        """Take the news that a request was let pass, with what the server says about its limits."""
+        """Record that the server accepted a request, with the limits in its reply."""
         self._throttle.passed(ticket, self._clock(), hints)
 
     def refused(self, ticket: Ticket, hints: RateHints) -> None:
-        """Take the news that a request was refused because there were too many: all go slower."""
+        """Record that the server refused a request because of a rate limit: all requests slow down."""
         self._throttle.refused(ticket, self._clock(), hints)
 
     def pause_seconds(self) -> float:
-        """Return for how long the server wants nothing at all."""
+        """Return the seconds in which no request may be sent."""
         return self._throttle.pause(self._clock())
 
     def _wait(self, n_tokens: int) -> float:
-        """Return the seconds until the next look, 0 where there is room now."""
+        """Return the seconds until the next check, 0 if there is room now."""
         now = self._clock()
         while self._sent and self._sent[0][0] <= now - WINDOW_SECONDS:
             self._n_tokens -= self._sent.popleft()[1]
@@ -83,43 +84,43 @@ class Limiter:
         too_long = self._tokens is not None and self._n_tokens + n_tokens > self._tokens
         if not self._sent or not (too_many or too_long):
             return 0.0
-        # Never 0, which float rounding could make of it: the loop above would spin.
+        # Rounding could make it 0, and the loop above would spin.
         return max(self._sent[0][0] + WINDOW_SECONDS - now, 0.001)
 
 
-# Learns how fast a server lets requests pass, from what it refuses and what it says while it does.
-# A server's limit may be a window that opens all at once, one that slides, or a bucket that fills request by
-# request, and headers rarely say which. What holds for all of them: between two moments at which the server had
-# nothing left, it let pass what it grants in that time. So each refusal is such a moment, the requests that passed
-# since the last one give the rate, and the time that passed since then gives a credit: a window that opens all at
-# once is used all at once, a bucket is drawn from as it fills. The rate is tried a little higher with every request
-# that passes, since nobody tells when a limit is raised or when the other process that shared it has ended.
-# After a refusal one request goes first, when the server said or, where it said nothing, at times that grow with
-# the time waited; the others follow in steps that double, so that slots never wake together. All of it counts
-# requests: a limit on tokens shows as a rate of requests too.
+# Estimates the rate that a server allows, from its refusals and its headers. A server's limit may be a window that
+# opens all at once, a sliding window, or a bucket that fills request by request; headers rarely show which. One
+# property is common to all: between two moments of exhaustion, the server accepts what its limit allows in that time.
+# Each refusal is a moment of exhaustion. The requests accepted since the last one give the rate, and the time since
+# then gives a credit. So a window that opens all at once is used at once, and a bucket is used as it fills.
+#
+# The rate is raised a little with every accepted request, since no message reports that a limit was raised, or that
+# another process sharing it has ended. After a refusal, one request is sent first: at the server's time, or at
+# intervals that grow with the time waited. The others follow in steps that double, so that slots never resume together.
+# Only requests are counted: a limit on tokens appears as a rate of requests too.
 
-_GROWTH = 1 / 500  # of the credit, for each request that passed: about one in thirty is refused at a steady rate
-_QUIET = 1 / 6  # minute without a refusal, after which the credit doubles: who shared the limit may have ended
-_LATENESS = 0.1  # of the time waited, where the server does not say when to come back
+_GROWTH = 1 / 500  # of the credit, per accepted request: about one in thirty is refused at a steady rate
+_QUIET = 1 / 6  # of a minute without a refusal, after which the credit doubles: other processes may have ended
+_LATENESS = 0.1  # of the time waited, if the server does not report when to retry
 _JITTER = 0.05
-_LONGEST_REST = 10  # minutes without a refusal: then the server may say itself that there is nothing for a day
+_LONGEST_REST = 10  # minutes to pause without a refusal, even if the server reports a reset in a day
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One request on its way."""
+    """An admitted request."""
 
     number: int
-    """How many were sent before it."""
+    """Number of requests sent before it."""
     sent_at: float
-    """When, in seconds of the clock."""
+    """Time of sending, in seconds of the clock."""
     epoch: int
-    """How often the server had been exhausted by then."""
+    """Number of exhaustions of the server before it."""
 
 
 @dataclass(slots=True)
 class _Account:
-    """What passed between two moments at which the server had nothing left."""
+    """Requests accepted between two exhaustions of the limit."""
 
     begun_at: float
     n_passed: int = 0
@@ -127,13 +128,13 @@ class _Account:
 
 
 class Throttle:
-    """When the next request may be sent; a state machine that neither sleeps nor knows the time."""
+    """Decides when the next request may be sent; a state machine without a clock and without sleeping."""
 
     def __init__(self, minute_seconds: float = 60.0, chance: random.Random | None = None) -> None:
         self._minute, self._chance = minute_seconds, chance or random.Random()
         self._n_sent = self._epoch = 0
-        self._account: _Account | None = None  # since the last exhaustion; None while no limit was met
-        self._closed: _Account | None = None  # the one before, as long as late refusals may correct it
+        self._account: _Account | None = None  # since the last exhaustion; None before the first
+        self._closed: _Account | None = None  # the previous account, as long as late refusals may correct it
         self._probe: Ticket | None = None
         self._is_probing = False
         self._resume_at = self._opened_at = float("-inf")
@@ -147,21 +148,21 @@ class Throttle:
 
     @property
     def rate(self) -> float | None:
-        """Requests a second that the server lets pass, None where that is not known."""
+        """Requests per second that the server accepts, None if unknown."""
         if self._seconds_counted > 0 and self._n_counted > 0:
             return self._n_counted / self._seconds_counted
         return self._announced
 
     def pause(self, now: float) -> float:
-        """Return for how many seconds the server wants nothing, 0 where it does not say so now."""
+        """Return the seconds in which the server accepts no request, 0 without a pause."""
         return max(0.0, self._resume_at - now) if self._is_probing else 0.0
 
     def wait(self, now: float) -> float:
-        """Return the seconds until the next look, 0 where a request may be sent now."""
+        """Return the seconds until the next check, 0 if a request may be sent now."""
         if self._is_probing:
             if self._probe is None:
                 return max(0.0, self._resume_at - now)
-            # Refusals come at once, answers late: a probe that is not refused by now has passed.
+            # Refusals arrive at once, answers late: a probe that is not refused by now has passed.
             settled_at = self._probe.sent_at + self._settle
             if now < settled_at:
                 return settled_at - now
@@ -171,7 +172,6 @@ class Throttle:
         return max(self._wait_for_step(now), self._wait_for_credit(now))
 
     def send(self, now: float) -> Ticket:
-        """Count a request that is sent now."""
         ticket = Ticket(self._n_sent, now, self._epoch)
         self._n_sent += 1
         if self._account is not None:
@@ -182,14 +182,14 @@ class Throttle:
         return ticket
 
     def passed(self, ticket: Ticket, now: float, hints: RateHints) -> None:
-        """Take the news that a request was let pass."""
+        """Record that the server accepted a request."""
         if self._is_probing and ticket == self._probe:
             self._open(now)
         if ticket.epoch == self._epoch and not self._is_probing:
             self._look_at_rest(ticket, now, hints)
 
     def refused(self, ticket: Ticket, now: float, hints: RateHints) -> None:
-        """Take the news that a request was refused because there were too many."""
+        """Record that the server refused a request because of a rate limit."""
         self._settle = min(max(2 * (now - ticket.sent_at), 0.7 * self._settle, self._minute / 3000), self._minute / 20)
         self._announced = hints.rate(self._minute) or self._announced
         is_late = ticket.epoch < self._epoch
@@ -205,7 +205,7 @@ class Throttle:
         self._resume_at = max(self._resume_at, now + self._pause_after(now, hints))
 
     def _exhaust(self, now: float) -> None:
-        """Close the account: the server had nothing left."""
+        """Close the account: the server has no requests left."""
         self._closed, self._account = self._account, _Account(now)
         if self._closed is not None:
             self._closed.seconds = now - self._closed.begun_at
@@ -214,7 +214,7 @@ class Throttle:
         self._resume_at = now
 
     def _open(self, now: float) -> None:
-        """End the pause: a request has passed; what passed between the last two exhaustions is final by now."""
+        """End the pause after an accepted probe, and add the closed account to the rate: it is final by now."""
         assert self._account is not None
         self._is_probing, self._probe = False, None
         self._opened_at = now
@@ -227,24 +227,24 @@ class Throttle:
         self._closed = None
 
     def _pause_after(self, now: float, hints: RateHints) -> float:
-        """Return for how long to send nothing after a refusal: as told, else longer the longer it takes."""
+        """Return the seconds of the pause after a refusal: the server's time, else a time that grows with the wait."""
         assert self._account is not None
         waited = now - self._account.begun_at
         pause = hints.pause_seconds(is_rolling=self._is_rolling)
         if pause and not hints.wait_seconds and self._is_rolling:
-            pause = max(pause, _LATENESS * waited)  # worked out, not told: it may be wrong, again and again
+            pause = max(pause, _LATENESS * waited)  # estimated, not reported by the server: it may be wrong repeatedly
         jitter = 1 + _JITTER * self._chance.random()
         if pause:
-            # A hair longer than told, so that a clock that is a little off costs no request; slots of other processes
-            # were told the same.
+            # Slightly longer than reported, so that a small clock difference costs no request. Slots of other processes
+            # received the same time.
             return pause * (1 + 0.2 * (jitter - 1)) + self._settle * self._chance.uniform(0.1, 0.5)
-        # A window that slides may open again at once, one that does not keeps as long as the last one: the time is
-        # doubled until half of that.
+        # A sliding window may open again at once. Other windows probably take as long as the last one: the time is
+        # doubled up to half of that.
         doubled = min(waited, 0.5 * self._last_pause - waited)
         return max(self._minute / 120, doubled, _LATENESS * waited) * jitter
 
     def _wait_for_step(self, now: float) -> float:
-        """Return the wait for the next step of the restart: each lets twice as many pass as the one before."""
+        """Return the wait for the next step of the restart: each step admits twice as many requests as the last."""
         if self._step_left > 0:
             return 0.0
         if now < self._step_ends:
@@ -261,12 +261,12 @@ class Throttle:
         n, begun_at = self._account.n_passed, self._account.begun_at
         quiet = max(0.0, now - self._opened_at) / (_QUIET * self._minute)
         due = begun_at + (n + 1) / (rate * (1 + _GROWTH * n + quiet**3))
-        # The credit grows faster the longer nothing was refused: look again soon.
+        # The credit grows faster the longer the server refuses nothing, so check again soon.
         return min(max(0.0, due - now), self._minute / 60)
 
     def _look_at_rest(self, ticket: Ticket, now: float, hints: RateHints) -> None:
-        """Stop before the server must refuse, where it says how many requests it has left."""
-        # Of two limits that of tokens is looked at: both open in the same way, and a request moves it further.
+        """Pause before the server must refuse, if its headers report the remaining requests."""
+        # The token limit is preferred: both limits reset in the same way, and a request changes it more.
         reset = hints.reset_seconds if hints.tokens_reset_seconds is None else hints.tokens_reset_seconds
         if reset is not None:
             self._look_at_reset(ticket.sent_at + reset, now + reset, now)
@@ -285,7 +285,7 @@ class Throttle:
             self._resume_at = now + min(1 / rate, _LONGEST_REST * self._minute)
 
     def _look_at_reset(self, earliest: float, latest: float, now: float) -> None:
-        """Learn whether the limit is a window, whose end stays where it is, or a bucket, where it moves on."""
+        """Classify the limit: the reset time of a window is constant, that of a bucket moves."""
         if now >= self._full_from:
             self._full_from, self._full_by = earliest, latest
             return
@@ -293,19 +293,19 @@ class Throttle:
         self._full_from, self._full_by = max(self._full_from, earliest), min(self._full_by, latest)
 
 
-# Reads what servers say about their limits: a dozen spellings of headers, and the sentence in the error.
-# No standard holds: `retry-after` is seconds or a date, resets are `1s`, `6m0s`, `120ms`, plain seconds, an epoch
-# in seconds or milliseconds, or a date, and some servers say it in the message only. What is not a number that a
-# server can mean says nothing: no header and no message makes a function of this module fail.
+# Parsing of rate limits: about a dozen spellings of headers, and the sentence in the error message. There is no common
+# standard. `retry-after` is seconds or a date. Resets are `1s`, `6m0s`, `120ms`, plain seconds, an epoch in seconds or
+# milliseconds, or a date. Some servers report the time only in the message. Impossible numbers are ignored: no header
+# and no message raises an exception here.
 
 _PREFIXES = ("x-ratelimit-", "ratelimit-", "anthropic-ratelimit-")
 _KINDS = ("requests", "tokens", "")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"  # more digits are no count and no time
+_NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"  # more digits are neither a count nor a time
 _LONGEST_SECONDS = 366 * 86400.0
-_LONGEST_MESSAGE = 2_000  # characters that are looked at
+_LONGEST_MESSAGE = 2_000  # characters that are parsed
 _DURATION = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
-_EPOCH_FROM = 1e9  # seconds; what is larger counts from 1970
+_EPOCH_FROM = 1e9  # seconds; larger numbers count from 1970
 _EPOCH_MILLISECONDS_FROM = 1e12
 _COME_BACK = re.compile(
     r"(?:try again|retry|come back|available|resets?)\s+(?:again\s+)?(?:in|after)\s+(?:about\s+)?"
@@ -326,39 +326,39 @@ _GRANTED_BY_LIMIT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RateHints:
-    """What one reply says about the limits of its server."""
+    """Rate limits in one response."""
 
     wait_seconds: float | None = None
-    """How long to send nothing, None where it does not say."""
+    """Seconds to wait before the next request, None if not reported."""
     limit: int | None = None
     remaining: int | None = None
     reset_seconds: float | None = None
-    """When all of them are there again: at the end of a window, or when a bucket is full."""
+    """Seconds until the full limit is available: at the end of a window, or when a bucket is full."""
     tokens_reset_seconds: float | None = None
-    """The same of the limit on tokens."""
+    """The same for the limit on tokens."""
     exhausted_reset_seconds: float | None = None
-    """The same of the limit that has nothing left, be it one of requests or of tokens."""
+    """The same for the exhausted limit, on requests or on tokens."""
     requests_a_minute: float | None = None
-    """The limit as the message says it."""
+    """The limit in the message."""
 
     def rate(self, minute_seconds: float) -> float | None:
-        """Return the requests a second that the message grants."""
+        """Return the requests per second that the message allows."""
         return None if self.requests_a_minute is None else self.requests_a_minute / minute_seconds
 
     def refill_rate(self) -> float | None:
-        """Return how fast a bucket fills, in requests a second."""
+        """Return the fill rate of a bucket, in requests per second."""
         if not self.reset_seconds or self.limit is None or self.remaining is None or self.limit <= self.remaining:
             return None
         return (self.limit - self.remaining) / self.reset_seconds
 
     def pause_seconds(self, *, is_rolling: bool) -> float | None:
-        """Return how long to send nothing after a refusal."""
+        """Return the seconds to pause after a refusal, None if unknown."""
         if self.wait_seconds:
             return self.wait_seconds
         if not is_rolling:
             return self.exhausted_reset_seconds
         if self.remaining:
-            return None  # it is tokens that ran out, and how many the next request needs is not known
+            return None  # the token limit is exhausted, and the tokens of the next request are unknown
         rate = self.refill_rate()
         return None if rate is None else 1 / rate
 
@@ -367,12 +367,12 @@ NO_HINTS = RateHints()
 
 
 def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
-    """Return what the headers of a reply and the message of an error say."""
+    """Return the rate limits in the headers of a response and in the message of an error."""
     message = message[:_LONGEST_MESSAGE]
     found = {kind: _limit(headers, kind) for kind in _KINDS}
     _, *counted = found["requests"]
     limit, remaining, reset = found["requests"] if counted != [None, None] else found[""]
-    # The reset of the limit that is used up; if that shows for none, the longest.
+    # The reset of the exhausted limit, or the longest reset if none is exhausted.
     resets = [(reset, remaining) for _, remaining, reset in found.values() if reset is not None]
     used_up = [reset for reset, remaining in resets if remaining == 0]
     wait = retry_after_seconds(headers)
@@ -388,7 +388,7 @@ def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
 
 
 def _limit(headers: Mapping[str, str], kind: str) -> tuple[int | None, int | None, float | None]:
-    """Return size, rest and reset of a limit of a kind (`requests`, `tokens`, or one that does not say of what)."""
+    """Return size, remaining number and reset seconds of a limit (`requests`, `tokens`, or empty if unnamed)."""
     return (
         _whole_number(_header(headers, "limit", kind)),
         _whole_number(_header(headers, "remaining", kind)),
@@ -398,7 +398,7 @@ def _limit(headers: Mapping[str, str], kind: str) -> tuple[int | None, int | Non
 
 def _header(headers: Mapping[str, str], field: str, kind: str) -> str:
     for prefix in _PREFIXES:
-        # OpenAI's order of the words, Anthropic's, and that of servers that limit one thing.
+        # The word order of OpenAI, of Anthropic, and of servers with a single limit.
         for name in (f"{prefix}{field}-{kind}", f"{prefix}{kind}-{field}") if kind else (f"{prefix}{field}",):
             if value := headers.get(name):
                 return value
@@ -411,12 +411,12 @@ def _whole_number(text: str) -> int | None:
 
 
 def reset_seconds(text: str) -> float | None:
-    """Return the seconds until a reset, 0 to a year, in any of the spellings of the module; None for another one."""
+    """Return the seconds until a reset, 0 to a year, for any spelling above; None for other texts."""
     return _possible(_reset_seconds(text.strip()))
 
 
 def _possible(seconds: float | None) -> float | None:
-    """Return a time that a server can mean: no forever, which a call would wait for."""
+    """Return a time that a server can mean, None for times beyond a year, for which a call would wait."""
     return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
 
 
@@ -451,9 +451,9 @@ def _until_date(text: str) -> float | None:
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return how long a server asks to wait, at least 0; None where it does not say, or not in a way that is known.
+    """Return the seconds that a server requests to wait, at least 0; None if missing or unreadable.
 
-    Known are `retry-after-ms`, and `retry-after` as seconds, a duration or a date (RFC 9110, section 10.2.3).
+    Reads `retry-after-ms`, and `retry-after` as seconds, a duration or a date (RFC 9110, section 10.2.3).
     """
     try:
         seconds = _possible(float(headers.get("retry-after-ms", "")) / 1000)
@@ -463,7 +463,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def wait_in(message: str) -> float | None:
-    """Return the seconds that a message such as `try again in 1m2.5s` or `retry after 20 seconds` asks to wait."""
+    """Return the wait in a message such as `try again in 1m2.5s` or `retry after 20 seconds`, in seconds."""
     match = _COME_BACK.search(message)
     if match is None:
         return None
@@ -476,7 +476,7 @@ def _unit(word: str) -> float:
 
 
 def _granted_in(message: str) -> float | None:
-    """Return the requests a minute that a message grants, such as `500 requests per minute`."""
+    """Return the requests per minute that a message allows, such as `500 requests per minute`."""
     if match := _GRANTED_BY_LIMIT.search(message):
         period, number = match[1], match[2]
     elif match := _GRANTED.search(message):

@@ -1,9 +1,9 @@
-"""Any OpenAI-compatible endpoint as a client: OpenAI, Azure, a vLLM server.
+"""Client of an OpenAI-compatible endpoint: OpenAI, Azure, a vLLM server.
 
 Requests run concurrently through the `openai` SDK on aiohttp, whose overhead at 64 open requests is far below that of
-the SDK's default transport. The SDK's own retries are off: limits, pauses and attempts are counted in one place.
-Replies come in at any time and requests go out one a round of the event loop (see `Limiter`), so that work on one reply
-holds back no other slot's next request.
+the SDK's default transport. The SDK's own retries are off: limits, pauses and attempts are counted in one module.
+Replies arrive at any time, and one request is sent per cycle of the event loop (see `Limiter`). Work on one reply
+therefore does not delay the next request of another slot.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PROBE_SECONDS = 20.0
 
 
 class OpenAIClient:
-    """Answers prompts through one endpoint; holds no connection between calls."""
+    """Sends prompts to one endpoint; keeps no connection between calls."""
 
     def __init__(
         self,
@@ -51,33 +51,33 @@ class OpenAIClient:
         self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
         self._dialect = dialect(self._endpoint, self._decoding)
         self.has_answered = False
-        """Whether a server was ever there: one that was not is given a few seconds to start, no more."""
+        """Whether the server ever replied; a server that never did gets only a few seconds to start."""
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self.name!r})"
 
     @property
     def name(self) -> str:
-        """The model, as the endpoint was named."""
+        """The model's name in the endpoint."""
         return self._endpoint.model
 
     @property
     def origin(self) -> str:
-        """What replies are kept by beside the description: the address, or nothing where they are shared."""
+        """Address under which replies are cached, in addition to the description; empty if replies are shared."""
         return self._endpoint.origin
 
     @property
     def price(self) -> Price | None:
-        """The price of its tokens, if the user gave one."""
+        """Price of tokens, if the user set one."""
         return self._endpoint.price
 
     @property
     def learned(self) -> Mapping[str, str | None]:
-        """Settings that the server refused -> what is sent instead, None where nothing is; no part of any cache key."""
+        """Settings that the server refused -> their replacement, or None if left out; not part of any cache key."""
         return self._dialect.learned
 
     def describe(self) -> dict[str, Any]:
-        """Return model, decoding and what else is sent; neither key nor address, so that a server may move."""
+        """Return model, decoding and further settings; neither key nor address, so that a server may move."""
         endpoint = self._endpoint
         further = {"reasoning_effort": endpoint.reasoning_effort, "extra_body": endpoint.extra_fields}
         sent: dict[str, Any] = {name: value for name, value in further.items() if value}
@@ -90,10 +90,10 @@ class OpenAIClient:
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`).
+        """Return one reply per prompt, in order (see `Client.answer`).
 
-        A prompt gives up, as FAILED, after `attempts` transport errors or `patience_seconds`; every other outcome is
-        the server's word. A refusal because of a rate is no attempt: all requests go slower until it is let pass.
+        A prompt ends as FAILED after `attempts` transport errors or `patience_seconds`; every other outcome is the
+        server's decision. A rate limit is not an attempt: all requests slow down until the prompt is accepted.
         """
         if not prompts:
             return []
@@ -101,7 +101,7 @@ class OpenAIClient:
         return _run_async(lambda: self._answer(prompts, progress, journal))
 
     def probe(self, prompt: Prompt, seconds: float = _PROBE_SECONDS) -> Reply:
-        """Return the reply to a request that is sent once and waited for `seconds`; FAILED where there is none."""
+        """Send a prompt once, wait at most `seconds`, and return the reply; its outcome is FAILED if none came."""
         hasty = copy(self)
         waits = dict.fromkeys(("timeout_seconds", "patience_seconds"), seconds)
         hasty._endpoint = self._endpoint.model_copy(update={"attempts": 1, "rate_limit_patience_seconds": 1.0, **waits})
@@ -132,11 +132,11 @@ def model_client(
 
     Args:
         name: the model's name.
-        address: where requests go, with path and query; a login in it is sent as a header.
-        headers: what the server is shown instead of a key.
-        dialect: reads the replies.
+        address: URL of requests, with path and query; a login in it is sent as a header.
+        headers: sent instead of a key.
+        dialect: parses the replies.
         checks_certificate: whether the server's certificate must be valid.
-        key_source: the variable or option that the key in the headers is from, for messages.
+        key_source: variable or option of the key in the headers, for messages.
         limits: further fields of the `Endpoint`, such as `slots`.
     """
     parts = urlsplit(address)
@@ -152,7 +152,6 @@ def model_client(
 
 
 def _decoding_of(endpoint: Endpoint, decoding: Decoding) -> Decoding:
-    """Return how replies are generated where the endpoint says more than its caller."""
     if endpoint.max_tokens is not None:
         decoding = replace(decoding, max_tokens=endpoint.max_tokens)
     if endpoint.temperature is None:
@@ -162,33 +161,33 @@ def _decoding_of(endpoint: Endpoint, decoding: Decoding) -> Decoding:
 
 @cache
 def _warn_of_plain_http(address: str) -> None:
-    """Warn once a process of an address whose requests others can read."""
+    """Warn once per process about an address whose requests can be read on the network."""
     _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
 
 
 def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-    """Return what `work` does on an event loop, in a thread of its own where this one has a loop (notebooks)."""
+    """Run a coroutine and return its result; in a separate thread if this thread has an event loop (notebooks)."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         has_loop = False
     else:
         has_loop = True
-    if not has_loop:  # outside of the handler, whose exception would show as the cause of every later one
+    if not has_loop:  # outside the handler, whose exception would appear as the cause of every later one
         return asyncio.run(work())
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(lambda: asyncio.run(work())).result()
 
 
 _CHARACTERS_PER_TOKEN = 4
-_ENOUGH_FAILED = 3  # one prompt that a server stumbles over says nothing about the others
-_LAST_REPLIES_SECONDS = 2.0  # for replies under way when the call ends: they are paid for
-_WAITS_FOR_A_START = 4  # by default 4 to 8 seconds in all: what a small server takes to start listening
+_ENOUGH_FAILED = 3  # a single failed prompt is no evidence about the others
+_LAST_REPLIES_SECONDS = 2.0  # for replies in flight when the call ends: they are paid for
+_WAITS_FOR_A_START = 4  # by default 4 to 8 seconds in total, the start of a small server
 
 
 @dataclass(slots=True)
 class _Patience:
-    """What one prompt has used up so far."""
+    """Attempts, seconds and usage of one prompt so far."""
 
     n_attempts: int = 0
     seconds: float = 0.0
@@ -197,7 +196,7 @@ class _Patience:
 
 
 class Call:
-    """The state of one `answer`: it ends with the call, so two calls share nothing."""
+    """State of one `answer` call; two calls share nothing."""
 
     def __init__(self, client: OpenAIClient, transport: Transport, journal: Journal | None, tally: Tally) -> None:
         self._client, self._transport, self._journal, self._tally = client, transport, journal, tally
@@ -210,9 +209,9 @@ class Call:
         self._replies: dict[int, Reply] = {}
         self._n_prompts = self._n_begun = self._n_collected = self._n_failed = 0
         self._senders: set[asyncio.Task[Any] | None] = set()
-        """Workers whose request is under way."""
+        """Workers with a request in flight."""
         self._ended_by = ""
-        """Why the call ends, empty until it does: then nothing more is sent."""
+        """Reason for ending the call; after that, no request is sent. Empty while it runs."""
 
     async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
         self._n_prompts = len(prompts)
@@ -255,7 +254,7 @@ class Call:
                 prompt = await self._following(index)
 
     async def _following(self, index: int) -> Prompt | None:
-        """Return what follows from the reply to a prompt."""
+        """Return the prompt that follows the reply to a prompt, or None."""
         prompt = None
         if self._continuation is not None:
             prompt = await self._continuation.continued(index)
@@ -267,7 +266,7 @@ class Call:
         return prompt
 
     async def _ask(self, prompt: Prompt) -> Reply:
-        """Return the reply to one prompt, after as many attempts as it takes and the endpoint's options allow."""
+        """Return the reply to one prompt, with as many attempts as needed and allowed by the endpoint."""
         used = _Patience()
         n_collected_before = self._n_collected
         cut_off: Reply | None = None
@@ -302,7 +301,7 @@ class Call:
             return Reply(Outcome.FAILED, reason=outcome.reason + gave_up, unused=tuple(used.unused))
 
     def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
-        """Return whether the same prompt is sent again without that being an attempt."""
+        """Return whether to send the same prompt again without counting an attempt."""
         if failure.handling is Handling.SETTING:
             note = self._dialect.adapt(failure.setting, sent)
             if note:
@@ -318,23 +317,23 @@ class Call:
         return time.monotonic() - used.refused_since < self._endpoint.rate_limit_patience_seconds
 
     def _end_of_call(self, failure: Failure, n_collected_before: int) -> str:
-        """Return why the last failure of a prompt ends the whole call, empty where it does not; counts the prompt."""
+        """Return why the last failure of a prompt ends the call, empty if it does not; counts failed prompts."""
         if failure.handling is Handling.FATAL:
             return failure.reason
         if failure.handling is not Handling.RETRY:
             self._n_collected += failure.handling is not Handling.SLOW_DOWN
             return ""
         self._n_failed += 1
-        # Replies to others since this prompt was first sent say that the endpoint lives.
+        # Other replies since this prompt was first sent show that the server is running.
         if failure.nobody_there and self._n_collected == n_collected_before:
             return failure.reason
-        # Where no prompt is left to be sent, ending would spare nobody's time and cost the replies that still come.
+        # If no prompt is left to send, ending the call would save no time and lose the replies in flight.
         if not self._n_collected and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
             return f"not one reply; what came last: {failure.reason}"
         return ""
 
     async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Failure, Mapping[str, Any]]:
-        """Return what became of one request, and its body."""
+        """Return the reply or failure of one request, and its body."""
         if self._ended_by:
             return Failure(Handling.FATAL, self._ended_by), {}
         n_characters = sum(len(message.content) for message in prompt.messages)
@@ -361,7 +360,7 @@ class Call:
         return outcome, sent
 
     async def _back_off(self, used: _Patience, failure: Failure) -> bool:
-        """Wait before the next attempt, longer each time and never all at once; False where none is left."""
+        """Wait before the next attempt, with growing and randomized delays; return False if no attempt is left."""
         used.n_attempts += 1
         left = self._endpoint.longest_prompt_seconds - used.seconds
         if used.n_attempts >= self._endpoint.attempts or left <= 0 or self._ended_by:
@@ -388,7 +387,7 @@ _MAX_CHARACTERS = 60
 
 
 class HoldUps:
-    """What came last from one server, and what is open."""
+    """Last response and open requests of one server, for progress messages and the rate-limit timeout."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -397,12 +396,12 @@ class HoldUps:
         self._last_failure = ""
 
     def sent(self) -> float:
-        """Count a request; return when."""
+        """Count a request, and return its start time."""
         self._n_open += 1
         return time.monotonic()
 
     def ended(self, outcome: Reply | Failure) -> None:
-        """Count what became of a request."""
+        """Count the end of a request."""
         self._n_open -= 1
         if isinstance(outcome, Reply):
             self._last_word, self._last_failure = time.monotonic(), ""
@@ -410,11 +409,11 @@ class HoldUps:
             self._last_word = time.monotonic()
 
     def failed(self, failure: Failure) -> None:
-        """Remember why a request is tried again."""
+        """Record why a request is retried."""
         self._last_failure = failure.reason
 
     def too_long(self, failure: Failure, pause_seconds: float) -> str:
-        """Return why a rate limit ends the call, empty where it does not yet."""
+        """Return why a rate limit ends the call, empty while it does not."""
         patience = self._endpoint.rate_limit_patience_seconds
         waited = time.monotonic() - self._last_word
         if waited + pause_seconds <= patience:
@@ -425,7 +424,7 @@ class HoldUps:
         )
 
     async def watch(self, limiter: Limiter, tally: Tally) -> None:
-        """Tell what is being waited for, again and again, until it is cancelled."""
+        """Report the reason for waiting every second, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             tally.hold_up(self._now(limiter.pause_seconds()))

@@ -1,7 +1,7 @@
-"""What a client is: it answers a list of prompts, in order, and never fails because of one of them.
+"""The client protocol: a client replies to a list of prompts, in order, and never fails because of one prompt.
 
-A reply has an answer or a reason, never both: what a model refused, cut off or left empty is no answer, and nobody
-downstream has to guess that from a text. Prompts and decoding are plain records, so that they can be hashed and stored.
+A reply has an answer or a reason, never both: a refused, truncated or empty reply is not an answer, and callers need
+not infer that from a text. Prompts and decoding are plain records, so that they can be hashed and stored.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is asked once."""
+    """A request to a model."""
 
     messages: tuple[ChatMessage, ...]
-    """The chat, ending with the message to be answered."""
+    """The chat, ending with the message to answer."""
     key_parts: tuple[str, ...] = ()
-    """What tells this request from another one with the same messages, such as `attempt 2`; it is not sent."""
+    """Further parts of the cache key, not sent: they distinguish requests with equal messages, such as `attempt 2`."""
     body: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Further fields of the request, as JSON values; part of what tells it from others."""
+    """Further fields of the request, as JSON values; part of the cache key."""
     kind: str = field(default="", compare=False)
-    """What it asks for, such as `rewrite` or the name of a rubric: for whoever looks into a cache."""
+    """Purpose, such as `rewrite` or the name of a rubric; listed by `describe_cache`."""
     is_readable: Callable[[str], bool] | None = field(default=None, compare=False, repr=False)
-    """Answer -> whether it can be used; one that cannot is no answer to a cache. None where every text can."""
+    """Answer -> whether it can be parsed; a cache does not keep other answers. None if every text can be used."""
     longer: int = field(default=1, compare=False)
-    """How many times as long as usual the reply may be: more than 1 where an earlier attempt at it was cut off."""
+    """Factor on the usual maximum reply length; above 1 after an attempt that was cut off."""
     schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    """JSON schema of a reply in the form asked for, sent where the endpoint says so; None where there is none."""
+    """JSON schema of the reply, sent if the endpoint is `structured`; None without a schema."""
     earlier: tuple[tuple[Prompt, Reply], ...] = field(default=(), compare=False, repr=False)
-    """Attempts at the same question whose replies could not be used: a cache keeps them with the reply that can be."""
+    """Earlier attempts with unusable replies; a cache stores them with the usable reply."""
 
     @classmethod
     def of(
         cls, text: str, system: str = "", *, kind: str = "", is_readable: Callable[[str], bool] | None = None
     ) -> Prompt:
-        """Return the prompt of one user message, after a system message where one is given."""
+        """Return the prompt of one user message, after a system message if one is given."""
         opening = (ChatMessage("system", system),) if system else ()
         return cls((*opening, ChatMessage("user", text)), kind=kind, is_readable=is_readable)
 
     def payload(self) -> list[dict[str, str]]:
-        """Return the messages as JSON values, as chat endpoints take them.
+        """Return the messages as JSON values, in the format of chat endpoints.
 
-        Half a character (a lone surrogate, which models do write now and then) becomes `?`: no request can hold one.
+        A lone surrogate, which models sometimes write, becomes `?`: a request cannot contain one.
         """
         texts = [message.content.encode("utf-8", errors="replace").decode("utf-8") for message in self.messages]
         return [{"role": message.role, "content": text} for message, text in zip(self.messages, texts, strict=True)]
@@ -62,14 +62,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How replies are generated; the same for every client, and part of what decides a reply."""
+    """Generation settings; the same for every client, and part of the cache key."""
 
     temperature: float | None = 0.0
-    """None leaves it to the server: some models refuse any other value than their own."""
+    """None leaves it to the server: some models refuse any value but their own."""
     seed: int | None = 100
-    """Where the server takes one. MTRAG's judges use 100."""
+    """Sent to servers that accept a seed. MTRAG's judges use 100."""
     max_tokens: int = 1024
-    """Longest reply, thinking included; one that reaches it counts as cut off."""
+    """Maximum tokens of a reply, thinking included; a reply that reaches it is truncated."""
 
     def describe(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -77,25 +77,24 @@ class Decoding:
 
 
 class Outcome(str, Enum):
-    """What became of a prompt."""
+    """Result of a prompt."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
-    """The model declined, in the field that the format has for it."""
+    """The model declined, in the format's own field for refusals."""
     FILTERED = "filtered"
-    """A content filter stopped the prompt or the reply."""
     TRUNCATED = "truncated"
     """The reply reached the token limit: its end is missing."""
     EMPTY = "empty"
-    """The reply holds no text, or nothing but thinking."""
+    """The reply has no text, or only thinking."""
     MALFORMED = "malformed"
-    """The server sent something that is no chat completion."""
+    """The server's reply is not a chat completion."""
     FAILED = "failed"
-    """No reply came: the request was refused, every attempt failed on the way, or the server broke the reply off."""
+    """No reply: the request was refused, every attempt failed, or the server broke the reply off."""
 
 
 FINAL = frozenset({Outcome.ANSWERED, Outcome.REFUSED, Outcome.FILTERED})
-"""Outcomes that mind the content, which stays. All others may be the server's bad hour: they are asked again."""
+"""Outcomes that depend on the content, and so are final. After the others, the prompt is sent again later."""
 
 
 class Spent(str, Enum):
@@ -104,22 +103,21 @@ class Spent(str, Enum):
     NOW = "now"
     """This process sent the request."""
     BEFORE = "before"
-    """The reply was cached: an earlier process, or another one, sent the request."""
+    """The reply was cached: an earlier process, or another process, sent the request."""
     SHARED = "shared"
-    """It is the reply to an equal prompt of the same judging, which counts it."""
+    """An equal prompt of the same run got the reply, and counts its usage."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallUsage:
-    """Usage of one reply: the numbers that the server reports, never an estimate."""
+    """Usage of one reply, as the server reports it; never an estimate."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
-    """Tokens of the reply, thinking included."""
     cached_tokens: int | None = None
-    """Of the prompt's, those that the server had cached."""
+    """Those of the prompt's tokens that the server had cached."""
     seconds: float | None = field(default=None, compare=False)
-    """From sending the request to the whole reply."""
+    """From sending the request to the end of the reply."""
     dollars: float | None = None
     """By the user's price, else the cost in the reply; None without either."""
     spent: Spent = Spent.NOW
@@ -128,91 +126,89 @@ class CallUsage:
 
     @property
     def json_values(self) -> dict[str, Any]:
-        """The call as results hold it: what is not known, or as usual, is left out."""
+        """The fields as stored in results; unknown and default values are left out."""
         usual = {"spent": Spent.NOW, "is_used": True}
         named = ((name, getattr(self, name)) for name in self.__slots__)
         return {name: value for name, value in named if value is not None and value != usual.get(name)}
 
 
 UNCOUNTED = CallUsage()
-"""Nothing is known."""
+"""Usage of a reply without any reported number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back for one prompt: a text where `outcome` is ANSWERED, a reason everywhere else."""
+    """Reply to one prompt: a text if `outcome` is ANSWERED, else a reason."""
 
     outcome: Outcome
     text: str | None = None
     """The answer without thinking text; None unless answered."""
     reason: str = ""
-    """Why there is no answer; empty where there is one. Holds no key, header or address."""
+    """Why there is no answer; empty if answered. Contains no key, header or address."""
     thinking: str = ""
-    """What a thinking model thought aloud."""
     finish_reason: str = ""
-    """The server's word for why the reply ended, empty where it said none."""
+    """The server's finish reason, empty if it sent none."""
     raw: str = ""
     served_model: str = ""
-    """The model that the server says it answered with, empty where it does not say."""
+    """The model that the server names in its reply, empty if it names none."""
     usage: CallUsage = UNCOUNTED
-    """What it took."""
     unused: tuple[CallUsage, ...] = field(default=(), compare=False)
-    """What earlier replies to the same prompt took that could not be used."""
+    """Usage of earlier, unusable replies to the same prompt."""
     is_shared: bool = field(default=False, compare=False)
-    """Whether an equal prompt of the same call got it first."""
+    """Whether an equal prompt of the same call got the reply first."""
     from_cache: bool = field(default=False, compare=False)
-    """Whether it was known before it was asked for: it cost nothing this time."""
+    """Whether the reply was cached, and so cost nothing this time."""
 
 
 class Journal(Protocol):
-    """Where a client leaves each reply at once, so that a killed process loses only requests in flight."""
+    """Receives each reply at once, so that a killed process loses only requests in flight."""
 
     def recall(self, index: int) -> Reply | None:
         """Return the stored reply to prompt `index`, or None; called just before the prompt is sent."""
 
     def record(self, index: int, reply: Reply) -> None:
-        """Keep the reply to prompt `index`, before anything else is done with it."""
+        """Store the reply to prompt `index`, before any other use of it."""
 
 
 @runtime_checkable
 class Chain(Protocol):
-    """A journal that knows what follows from a reply, to be asked at once, while a server still has its beginning."""
+    """A journal with follow-up prompts, which are sent at once, while a server still has their beginning cached."""
 
     def following(self, index: int) -> Prompt | None:
-        """Return what is asked next in the place of prompt `index`, whose reply it has; None for nothing."""
+        """Return the prompt that follows the reply to prompt `index` and replaces it, or None."""
 
 
 @runtime_checkable
 class Continuation(Protocol):
-    """A journal whose prompts follow from replies by work of its own, such as a search; others use the slot then."""
+    """A journal that works between a reply and its follow-up prompt, such as a search; the slot is free meanwhile."""
 
     async def continued(self, index: int) -> Prompt | None:
-        """Return what is asked next in the place of prompt `index`, whose reply it has; None for nothing."""
+        """Return the prompt that follows the reply to prompt `index` and replaces it, or None."""
 
 
 class Client(Protocol):
-    """Answers prompts."""
+    """Sends prompts to a model and returns its replies."""
 
     @property
     def name(self) -> str:
-        """The model, as users name it, such as `openai/gpt-4o-mini`."""
+        """The model's name as users write it, such as `openai/gpt-4o-mini`."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides its replies, as JSON values: model and decoding, never keys, limits or addresses."""
+        """Return the settings that determine replies, as JSON values: model and decoding, no key, limit or address."""
 
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in the order of `prompts`; no prompts give no replies.
+        """Return one reply per prompt, in the order of `prompts`; [] for no prompts.
 
         Args:
-            prompts: what is asked.
-            progress: told after every reply; its first argument is the client, and after a tab rate and sums so far.
-            journal: told of every reply as it comes; of a `Chain` what follows may be asked at once, and the last
-                reply is then the one returned.
+            prompts: the prompts to send.
+            progress: called after every reply; its first argument is the client's name, a tab, and the rate and sums.
+            journal: receives every reply as it arrives. Follow-up prompts of a `Chain` may be sent at once; the last
+                reply of each is then returned.
 
         Raises:
-            JudgeError: nothing can be had from this client at all: wrong key, unknown model, nobody there. What came
-                before is in the journal.
+            JudgeError: the client cannot get any reply: wrong key, unknown model, no server. Earlier replies are in the
+                journal.
             MissingExtraError: a library that this client needs is not installed.
         """

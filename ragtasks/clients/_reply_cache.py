@@ -1,7 +1,7 @@
-"""Replies that were paid for, in SQLite: a second call asks nothing, a killed one asks only what is not answered.
+"""A cache of paid replies in SQLite: a repeated call sends nothing, and a resumed call only the missing prompts.
 
-A reply is stored the moment it comes, under a hash of everything that decides it. Several processes may share one file:
-SQLite lets one of them write at a time, and the others wait.
+A reply is stored as soon as it arrives, under a hash of everything that determines it. Several processes may share one
+file: SQLite lets one of them write at a time, and the others wait.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import lock_holders, transaction
 
 _BUSY_SECONDS = 60.0
-_OPENING_SECONDS = 5.0  # the first look at a file: who holds it for longer does not let it go soon
+_OPENING_SECONDS = 5.0  # for the first access: a longer lock will not be released soon
 _RETRY_SECONDS = 0.02
-_APPLICATION_ID, _FORMAT = 0x72677473, 3  # `rgts` tells our files from other people's
+_APPLICATION_ID, _FORMAT = 0x72677473, 3  # `rgts` identifies our files
 _NEW_FILE = (
     "CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL, "
     "is_history INTEGER NOT NULL, model TEXT NOT NULL, address TEXT NOT NULL, kind TEXT NOT NULL, "
@@ -47,52 +47,51 @@ _ROOM_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CachedReply:
-    """A reply with what is stored beside it."""
+    """A reply with the columns stored with it."""
 
     key: str
-    """Hash of everything that decides the reply."""
+    """Hash of everything that determines the reply."""
     request: Mapping[str, Any]
-    """What the hash is over, for the record."""
+    """The hashed request, for inspection."""
     reply: Reply
     kind: str = ""
-    """What was asked for, see `Prompt.kind`."""
     is_history: bool = False
-    """Whether it is an earlier attempt, kept with a later one that could be used: nobody need ask it again."""
+    """Whether this is an earlier attempt, stored with a later, usable reply; it is not requested again."""
 
 
 class ReplyCache(AbstractContextManager["ReplyCache"]):
-    """Replies by key, in one file; usable from any thread, closed by `close` or at the end of a `with`."""
+    """Replies by key in one file; thread-safe, closed by `close` or at the end of a `with` block."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it.
+        """Open or create the file.
 
         Raises:
-            CacheError: the file is no reply cache, one of another format, or one that cannot be used.
+            CacheError: the file is not a reply cache, has another format, or cannot be used.
         """
         self.path = path
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Autocommit: a statement outside of a transaction is whole on its own, and keeps nobody waiting.
+            # Autocommit: a statement outside a transaction is complete on its own and blocks no other process.
             self._connection = sqlite3.connect(
                 path, timeout=_OPENING_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
             raise self._error(error) from error
         try:
-            # Other processes may open the same new file now: one at a time looks at it and marks it.
+            # Other processes may open the same new file now, so each checks and marks it in a transaction.
             with self._transaction() as connection:
                 self._check_format(connection)
             self._write_ahead()
-            # Enough for a killed process, which is the common case; a power cut may take the last replies with it.
+            # Safe if the process is killed, the common case; a power cut may lose the last replies.
             self.execute("PRAGMA synchronous=NORMAL")
-            self.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")  # of a file that others use too, at work
+            self.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")  # for a file in use by other processes
         except BaseException:
             self._connection.close()
             raise
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
-        """Create the tables in a new file; refuse a file of something else, or of another format."""
+        """Create the tables in a new file; refuse a file of another application or format."""
         application, version, n_tables = (
             connection.execute(query).fetchone()[0]
             for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
@@ -110,7 +109,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             )
 
     def _write_ahead(self) -> None:
-        """Switch the file to write-ahead logging; SQLite's own waiting for other processes leaves this step out."""
+        """Switch the file to write-ahead logging; SQLite's own busy timeout does not cover this step."""
         deadline = time.monotonic() + _OPENING_SECONDS
         while True:
             try:
@@ -123,12 +122,12 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
                 return
 
     def get(self, key: str) -> CachedReply | None:
-        """Return the stored reply, or None; its request is not read again."""
+        """Return the stored reply, or None; its `request` is left empty."""
         rows = self.execute("SELECT reply, kind, is_history FROM replies WHERE key = ?", (key,))
         return self._cached_reply(key, *rows[0]) if rows else None
 
     def put(self, kept: Iterable[CachedReply]) -> None:
-        """Store replies at once; the first one stored under a key stays."""
+        """Store replies in one transaction; the first reply stored under a key is kept."""
         with self._transaction() as connection:
             _insert(connection, kept)
 
@@ -140,8 +139,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     def begin(self, key: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | tuple[CallUsage, ...]:
         """Return the stored reply if it is usable; else begin a request, and return the usage of earlier requests.
 
-        A stored reply that cannot be used is deleted. Until `end` the request counts among the unused ones, with
-        unknown costs: if its process is killed, nobody sees the reply. All of it is one transaction.
+        An unusable stored reply is deleted. Until `end`, the request is listed as unused with unknown cost, in case its
+        process is killed before the reply arrives. All of it is one transaction.
         """
         with self._transaction() as connection:
             cached = self.get(key)
@@ -163,21 +162,25 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             _insert_unused(connection, key, calls)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Delete the replies under some keys; a key without one is no error."""
+        """Delete the replies under some keys; missing keys are ignored."""
         with self._transaction() as connection:
             named = [(key,) for key in keys]
             connection.executemany("DELETE FROM replies WHERE key = ?", named)
             connection.executemany("DELETE FROM unused WHERE key = ?", named)
 
     def check(self) -> None:
-        """Return where the whole file can be read, and has room to grow; it reads all of it."""
+        """Check that the complete file can be read and has room to grow; reads the complete file.
+
+        Raises:
+            CacheError: the file is corrupt, or the disk is full.
+        """
         (found,) = self.execute("PRAGMA quick_check(1)")[0]
         if found != "ok":
             raise self._error(found)
         self.begin("check", lambda _: False)
         self.end("check")
         try:
-            # A commit finds room in pages that are free by chance: the first replies would fit, and the others not.
+            # A commit may use free pages of the file: the first replies would fit, and later ones would not.
             with tempfile.TemporaryFile(dir=self.path.parent) as file:
                 file.write(bytes(_ROOM_BYTES))
         except OSError as error:
@@ -189,7 +192,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
 
     def close(self) -> None:
         """Close the file; safe to repeat."""
-        with self._lock:  # SQLite crashes the process where another thread is in the middle of a statement
+        with self._lock:  # SQLite crashes if another thread is in the middle of a statement
             self._connection.close()
 
     def __exit__(
@@ -211,7 +214,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     def _reported(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: an error whose text is corrupt
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: an error with a corrupt message
             raise self._error(error) from error
 
     def _cached_reply(self, key: str, reply: str, kind: str, is_history: int) -> CachedReply:
@@ -272,7 +275,11 @@ def _insert_unused(connection: sqlite3.Connection, key: str, calls: Iterable[Cal
 
 
 def check_reply_cache(path: Path) -> None:
-    """Return where replies can be kept in a file, so that nobody finds out after a model has answered."""
+    """Check that replies can be stored in a file, before any model has replied.
+
+    Raises:
+        CacheError: the file cannot be used.
+    """
     with ReplyCache(path) as cache:
         cache.check()
 
@@ -288,7 +295,18 @@ def prune(
     outcome: str | None = None,
     dry_run: bool = False,
 ) -> tuple[int, int]:
-    """Remove the replies that fit everything given, which are then asked again; return how many, and how many stay."""
+    """Delete the replies that match every criterion, and return the numbers of deleted and remaining replies.
+
+    Args:
+        cache: the cache.
+        older_than_days: minimum age of a reply.
+        model: the model's name.
+        outcome: a value of `Outcome`.
+        dry_run: count only.
+
+    Raises:
+        ConfigurationError: the outcome is unknown, or no criterion is given.
+    """
     outcomes = [one.value for one in Outcome]
     if outcome is not None and outcome not in outcomes:
         raise ConfigurationError(f"unknown outcome {outcome!r}: {close_matches(outcome, outcomes)}")
@@ -302,14 +320,14 @@ def prune(
     n_left = len(cache) - n_chosen
     if n_chosen and not dry_run:
         cache.execute(f"DELETE FROM replies WHERE {condition}", values)
-        with suppress(CacheError):  # another process reads now: its room is used again for the next replies
+        with suppress(CacheError):  # another process is reading: later replies reuse the space
             cache.execute("VACUUM")
             cache.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return n_chosen, n_left
 
 
 def describe_cache(path: Path) -> list[str]:
-    """Return lines on a file of replies: where it is, its size, and how many of what it holds; makes no file."""
+    """Return lines about a cache file: path, size, and replies by model, address, kind and outcome; creates no file."""
     if not path.exists():
         return [f"{path}: no cached replies yet"]
     with ReplyCache(path) as cache:
@@ -317,7 +335,7 @@ def describe_cache(path: Path) -> list[str]:
             "SELECT model, address, kind, outcome || iif(is_history, ' (then asked again)', '') AS found, count(*)"
             " FROM replies GROUP BY model, address, kind, found ORDER BY model, address, kind, found"
         )
-    # With the write-ahead log, which is a part of it while another process writes.
+    # With the write-ahead log, which is part of the cache while another process writes.
     n_bytes = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
     total = sum(n for *_, n in counts)
     rows = [["model", "address", "kind", "outcome", "replies"]]

@@ -34,13 +34,13 @@ def endpoint_requirements(endpoint: Endpoint, role: str, secrets: Secrets) -> li
 
 
 def judge_requirements(judges: Iterable[object], secrets: Secrets) -> list[Requirement]:
-    """Return the requirements of judges behind servers; the harness loads the others in this process."""
+    """Return the requirements of judges behind servers; the harness loads other judges in this process."""
     endpoints = [judge for judge in judges if isinstance(judge, Endpoint)]
     return [one for endpoint in endpoints for one in endpoint_requirements(endpoint, "judge", secrets)]
 
 
 def encoder_endpoint_requirements(endpoint: Endpoint, secrets: Secrets) -> list[Requirement]:
-    """Return the requirements of an encoder behind a server, which is asked for the vector of a short text."""
+    """Return the requirements of an encoder behind a server; its probe requests the vector of a short text."""
     return _of_server(endpoint, "encoder", secrets, EmbeddingClient, hint=_CACHED)
 
 
@@ -64,7 +64,7 @@ def _of_server(
     where: str = "",
     hint: str = "",
 ) -> list[Requirement]:
-    """Return the requirements of libraries, a key, and a reply; an odd reply is left to the evaluation to score."""
+    """Return the requirements of libraries, a key, and a reply; an unusual reply is left to scoring."""
     part = f"{role} {endpoint.model}"
     where = where or f"{part} at {endpoint.address}"
 
@@ -87,7 +87,11 @@ def _of_server(
 
 
 def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
-    """Return which variable contains the key of an endpoint."""
+    """Return which variable contains the key of an endpoint.
+
+    Raises:
+        ConfigurationError: a required key is not set.
+    """
     try:
         credentials = credentials_for(endpoint, secrets)
     except RagtasksError as error:
@@ -103,7 +107,7 @@ def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
 
 
 def no_reply(where: str, why: str) -> str:
-    """Return that a server did not reply to a short question, with the next step."""
+    """Return the message for a failed probe, with the next step."""
     if "Next step: " in why:
         return f"{where}: {why}"
     step = "see the server's log, or correct address, model or key (docs/endpoints.md)"
@@ -111,7 +115,7 @@ def no_reply(where: str, why: str) -> str:
 
 
 def listed_models(base_url: str, headers: Mapping[str, str], seconds: float) -> list[Any]:
-    """Return the rows of a server's list of models, read without any library; redirects, which leak keys, are refused.
+    """Return the rows of a server's list of models; needs no library; redirects, which leak keys, are refused.
 
     Raises:
         ModelError: the HTTP status, or why there is no list.
@@ -129,7 +133,7 @@ def listed_models(base_url: str, headers: Mapping[str, str], seconds: float) -> 
 
 
 def model_names(address: str, secrets: Secrets, seconds: float) -> list[str]:
-    """Return the names in a server's list of models; the default key goes to OpenAI and OPENAI_BASE_URL only."""
+    """Return the names in a server's list of models; the default key is sent to OpenAI and OPENAI_BASE_URL only."""
     key = secrets(DEFAULT_KEY) if gets_default_key(address, secrets) else None
     rows = listed_models(address, {"Authorization": f"Bearer {key}"} if key else {}, seconds)
     return [plain(str(row["id"])) for row in rows if isinstance(row, dict) and row.get("id")]

@@ -1,7 +1,7 @@
-"""A RAG system behind HTTP as a client: it gets a conversation, and returns an answer with its passages.
+"""Client of a RAG system behind HTTP: it sends a conversation, and returns the answer with its passages.
 
-Everything about the way there is that of every endpoint: slots, limits, attempts, patience, and a key that comes from
-the environment and goes to this server only.
+Slots, limits, attempts and timeouts are those of every endpoint. The key comes from the environment and is sent to this
+server only.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import contexts_and_steps, contexts_in, parse_json, usage_in_record
 from ragtasks.records import Passage, Trajectory
 
-# Reads what a RAG system answers: a text, and the passages that it rests on where the system says them.
-# Chat servers with retrieval agree on where the answer stands and on nothing else. The passages are looked for
-# where servers are known to write them (docs/score-your-system.md has the list); the first place that holds a list
-# counts.
+# Parsing of a RAG system's reply: a text, and the passages that it is based on, if the system returns them. Chat
+# servers with retrieval agree on the field of the answer and on nothing else. Passages are read from the fields that
+# servers are known to use (list in docs/score-your-system.md); the first field with a list is used.
 
 _FIELDS = ("contexts", "context", "citations", "sources")
 _TEXTS = ("text", "content", "page_content")
@@ -58,20 +57,20 @@ def read_plain(body: bytes) -> Reply:
 
 
 def _unlike(error: ValueError, raw: str) -> Reply:
-    """Return a reply of which a part is not as expected."""
+    """Return a MALFORMED reply that states the invalid part."""
     expected, found = error.args
     return Reply(Outcome.MALFORMED, reason=f"expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
 
 
 def plain_contexts(raw: str) -> tuple[Passage, ...] | None:
-    """Return the passages in such a reply, None where it names none."""
+    """Return the passages in a plain reply, or None if it has no `contexts`."""
     content = orjson.loads(raw)
     found = content.get("contexts") if isinstance(content, dict) else None
     return None if found is None else contexts_in(found)
 
 
 def read_chat(body: bytes) -> Reply:
-    """Return the reply in a chat completion: its text as it is, also with thinking, which scoring takes off."""
+    """Return the reply in a chat completion; its text may contain thinking, which scoring removes."""
     content, raw = orjson.loads(body), body.decode("utf-8")
     if early := early_end(content):
         return with_usage(Reply(early[0], reason=early[1], raw=raw), content)
@@ -89,7 +88,7 @@ def read_chat(body: bytes) -> Reply:
 
 
 def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
-    """Return the passages in a chat completion, None where it names none with a text."""
+    """Return the passages in a chat completion, or None if it has no passage with a text."""
     for holder in parts_of(orjson.loads(raw)):
         for field in _FIELDS:
             found = holder.get(field)
@@ -101,12 +100,12 @@ def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
 
 
 def _chat_searches(content: Any) -> Any:
-    """Return the searches in a chat completion, None where it says nothing of them."""
+    """Return the searches in a chat completion, or None."""
     return next((holder["searches"] for holder in parts_of(content) if holder.get("searches") is not None), None)
 
 
 def _passages(items: list[Any], field: str) -> Iterator[Passage]:
-    """Yield the passages of a list that have a text: a list of addresses names sources, and says nothing of them."""
+    """Yield the passages of a list that have a text; a list of addresses has no texts."""
     for number, item in enumerate(items, start=1):
         if isinstance(item, str) and field in {"contexts", "context"}:
             yield Passage(f"context-{number}", item)
@@ -128,21 +127,19 @@ def _of_object(item: Mapping[str, Any], number: int) -> Iterator[Passage]:
         yield Passage(named, text, title if isinstance(title, str) else "")
 
 
-_NAMED_ONLY = ("temperature", "max_tokens", "reasoning_effort")  # sent where the user says so: a system has its own
+_NAMED_ONLY = ("temperature", "max_tokens", "reasoning_effort")  # sent only if set by the user
 
 
 class SystemProtocol(str, Enum):
-    """How a system is asked (docs/score-your-system.md)."""
+    """Request format of a system (docs/score-your-system.md)."""
 
     OPENAI = "openai"
-    """Chat completions; the passages stand in a further field of the reply."""
+    """Chat completions; the passages are in a further field of the reply."""
     PLAIN = "plain"
     """`{"id", "messages"}` to the address itself; `{"answer", "contexts", "searches"}` back."""
 
 
 class _ChatDialect(Dialect):
-    """Sends model and messages, and the settings that the user names."""
-
     def _body(self, prompt: Prompt) -> dict[str, Any]:
         named = {key: getattr(self._endpoint, key) for key in _NAMED_ONLY}
         sent = {key: value for key, value in named.items() if value not in {None, "server"}}
@@ -172,33 +169,37 @@ _DIALECTS = {SystemProtocol.OPENAI: _ChatDialect, SystemProtocol.PLAIN: _PlainDi
 
 
 class SystemClient(OpenAIClient):
-    """Asks one RAG system."""
+    """Sends conversations to one RAG system."""
 
     def __init__(self, endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> None:
         super().__init__(endpoint, credentials_for(endpoint, secrets), dialect=_DIALECTS[protocol])
         self._protocol = protocol
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides its replies, as far as it is known here."""
+        """Return the settings that determine its replies, without the system's internal ones."""
         named = {key: getattr(self._endpoint, key) for key in _NAMED_ONLY}
         sent = {key: value for key, value in named.items() if value is not None}
         return {"model": self.name, "protocol": self._protocol.value, **sent, "extra_body": self._endpoint.extra_fields}
 
     def used(self, reply: Reply) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
-        """Return the passages that a reply names, and its searches; None where it says nothing of them."""
+        """Return the passages and the searches in a reply, None for each that is missing."""
         content = orjson.loads(reply.raw)
         if self._protocol is SystemProtocol.OPENAI:
             return contexts_and_steps(chat_contexts(reply.raw), _chat_searches(content))
         return contexts_and_steps(plain_contexts(reply.raw), content.get("searches"))
 
     def usage(self, reply: Reply) -> dict[str, float]:
-        """Return what the system itself says that an answer took, where its protocol has a place for it."""
+        """Return the usage that the system reports for an answer; the plain protocol has fields for it."""
         is_plain = self._protocol is SystemProtocol.PLAIN and reply.outcome is Outcome.ANSWERED
         return usage_in_record(orjson.loads(reply.raw)) if is_plain else {}
 
 
 def system_endpoint(named: Mapping[str, Any] | str, name: str, protocol: str) -> tuple[Endpoint, SystemProtocol]:
-    """Return the endpoint of a system and its protocol."""
+    """Return the endpoint of a system and its protocol.
+
+    Raises:
+        ConfigurationError: the protocol is unknown, or the description is invalid.
+    """
     if isinstance(named, str) and not named.lstrip().startswith("{"):
         named = {"base_url": named}
     fields = dict(_fields(named))
@@ -210,7 +211,6 @@ def system_endpoint(named: Mapping[str, Any] | str, name: str, protocol: str) ->
 
 
 def _fields(named: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """Return the fields of an endpoint that is named by an object, as such or as JSON."""
     if not isinstance(named, str):
         return named
     try:

@@ -1,7 +1,7 @@
-"""Sends one request and reads its reply, through the `openai` SDK on aiohttp; every failure is a `Failure`.
+"""Transport of one request and its reply, through the `openai` SDK on aiohttp; every error becomes a `Failure`.
 
-The values that the SDK would read from the environment are given, or taken away before a request leaves: a key, a
-header and an organisation reach the server that they are meant for and no other. No redirect is followed.
+Values that the SDK would read from the environment are set here, or removed before a request is sent. A key, a header
+and an organization therefore reach only the server that they are meant for. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ragtasks.requirements import importing
 _LOGGER = logging.getLogger(__name__)
 
 _PATHS = re.compile(r"/(?:chat/completions|completions|embeddings)/?(?:\?.*)?$")
-"""What an address has below the one that servers are named by."""
+"""Paths of requests below the base URL of a server."""
 _MODELS_SECONDS, _MOST_MODELS, _MAX_NAME = 5.0, 5, 60
-_NO_KEY = "no-key"  # servers without keys take any; the SDK refuses to start without one
+_NO_KEY = "no-key"  # servers without keys accept any; the SDK refuses to start without one
 _SENT_HEADERS = frozenset(
     {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
 )
 
 
 class Transport:
-    """The connections to one endpoint, while an `async with` lasts."""
+    """Connections to one endpoint, open inside an `async with` block."""
 
     def __init__(self, endpoint: Endpoint, credentials: Credentials, dialect: Dialect) -> None:
         self._endpoint, self._credentials, self._dialect = endpoint, credentials, dialect
@@ -54,18 +54,18 @@ class Transport:
     async def exchange(
         self, sent: Mapping[str, Any], patience_seconds: float
     ) -> tuple[Reply | Failure, Mapping[str, str]]:
-        """Return the reply to one request, or why there is none, and the headers that came with it."""
+        """Return the reply to one request or its failure, and the headers of the response."""
         try:
-            # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
-            # SDK's time, and the body is wanted as it came.
+            # `post` instead of `chat.completions.create`: traversing the types of every request is a third of the SDK's
+            # time, and the unparsed body is needed.
             sending = self._sdk.post(
                 self._dialect.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
             )
-            # The SDK's time limit holds between two bytes; a server that drips would never reach it.
+            # The SDK's timeout applies between two bytes; a server that sends slowly would never reach it.
             async with _time_limit(max(min(self._endpoint.longest_reply_seconds, patience_seconds), 0.001)):
                 response = await sending
             body, headers = self._credentials.without_key(response.content), response.headers
-        except Exception as error:  # noqa: BLE001 (what fails on the way costs this request, and no other)
+        except Exception as error:  # noqa: BLE001 (an error in transit fails this request only)
             _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
             failed = failure_of(error, self._credentials)
             return await self._with_models(failed) if failed.is_unknown else failed, {}
@@ -77,7 +77,7 @@ class Transport:
             return unreadable(body, self._credentials), headers
 
     async def _with_models(self, failure: Failure) -> Failure:
-        """Return a failure with the models that the server lists, or with the address that lists some."""
+        """Return a failure with the models that the server lists, or with an address that lists some."""
         if not self._dialect.path:
             return replace(failure, cure="correct the address")
         sent = self._endpoint.address if self._dialect.path.startswith("/") else self._dialect.path
@@ -95,17 +95,17 @@ class Transport:
         return failure
 
     async def _models(self, base: str) -> list[str]:
-        """Return the names of the models below an address, [] where it lists none."""
+        """Return the names of the models below an address, [] without a list."""
         try:
             async with _time_limit(_MODELS_SECONDS):
                 response = await self._sdk.get(f"{base}/models", cast_to=_http_library().Response)
             names = [str(row["id"]) for row in orjson.loads(response.content)["data"]]
-        except Exception:  # noqa: BLE001 (a list that helps, and is no part of the work)
+        except Exception:  # noqa: BLE001 (the list only improves a message)
             return []
         return [redacted(name, self._credentials, _MAX_NAME) for name in names]
 
     async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
-        """Yield the parts of one reply as they come."""
+        """Yield the parts of one reply as they arrive."""
         further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
         chunks = await self._sdk.chat.completions.create(
             model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
@@ -119,18 +119,18 @@ class Transport:
 
 
 def require_libraries() -> None:
-    """Raise what to install where a library of endpoints is missing."""
+    """Raise MissingExtraError if a library for endpoints is not installed."""
     for library in ("openai", "aiohttp"):
         with importing(library, "judge", "an OpenAI-compatible endpoint"):
             __import__(library)
 
 
 def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:
-    """Return what ends its block with a TimeoutError; `asyncio.wait_for` would start a task for every request."""
+    """Return a context manager that raises TimeoutError; `asyncio.wait_for` would start a task for every request."""
     if sys.version_info >= (3, 11):
         return asyncio.timeout(seconds)
     else:  # noqa: RET505 (type checkers read on after an `if`)
-        import async_timeout  # aiohttp brings it where the standard library has none
+        import async_timeout  # aiohttp installs it for Python versions without asyncio.timeout
 
         return async_timeout.timeout(seconds)
 
@@ -146,17 +146,17 @@ def _http_library() -> Any:
 
 @cache
 def _certificates() -> Any:
-    """Return the SDK's own TLS settings, read once a process: reading them takes as long as fifty requests."""
+    """Return the SDK's own TLS settings, read once per process: reading them takes as long as fifty requests."""
     return _http_library().create_ssl_context()
 
 
 def _sdk(endpoint: Endpoint, credentials: Credentials) -> Any:
-    """Return the SDK's client; everything that it would else read from the environment is given."""
+    """Return the SDK's client; every value that it would read from the environment is set here."""
     import openai
 
     http_client = openai.DefaultAioHttpClient(
         verify=_certificates() if credentials.checks_certificate else False,
-        follow_redirects=False,  # a redirect would take key and prompts to another host
+        follow_redirects=False,  # a redirect would send key and prompts to another host
         event_hooks={"request": [_only_ours(endpoint, credentials)]},
     )
     options: dict[str, Any] = {
@@ -176,7 +176,7 @@ def _sdk(endpoint: Endpoint, credentials: Credentials) -> Any:
 
 
 def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], Coroutine[Any, Any, None]]:
-    """Return a hook that leaves a request our headers only: the SDK adds what variables of its own hold."""
+    """Return a hook that keeps only our headers: the SDK adds values of its own environment variables."""
     key = credentials.key or _NO_KEY
     ours = {"Authorization": f"Bearer {key}"} if endpoint.api_version is None else {"api-key": key}
     named = {"OpenAI-Organization": credentials.organization, "OpenAI-Project": credentials.project}
@@ -194,7 +194,7 @@ def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], 
 async def stream_reply(
     endpoint: Endpoint, credentials: Credentials, messages: Sequence[ChatMessage]
 ) -> AsyncIterator[str]:
-    """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out."""
+    """Yield the parts of the reply to a chat as they arrive; thinking that the server sends separately is left out."""
     require_libraries()
     dialect = Dialect(endpoint, Decoding())
     async with Transport(endpoint, credentials, dialect) as transport:
@@ -203,5 +203,5 @@ async def stream_reply(
                 yield part
         except ModelError:
             raise
-        except Exception as error:  # noqa: BLE001 (whatever fails on the way is the end of this reply, and no other's)
+        except Exception as error:  # noqa: BLE001 (any error in transit ends this reply only)
             raise ModelError(failure_of(error, credentials).reason) from None

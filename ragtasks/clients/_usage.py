@@ -1,6 +1,6 @@
-"""Usage of replies: tokens, seconds and dollars, of one call and summed.
+"""Usage of replies: tokens, seconds and dollars, per call and in total.
 
-Only requested replies cost something. A reply from the cache, or of an equal prompt, is counted separately, so that
+Only requested replies have a cost. A reply from the cache, or of an equal prompt, is counted separately, so that
 neither rate nor cost includes it.
 """
 
@@ -16,21 +16,21 @@ from ragtasks.clients._protocol import CallUsage, Outcome, Reply, Spent
 from ragtasks.progress import Progress
 
 _MILLION = 1_000_000
-_SMALL = 0.1  # dollars below which two places would hide most of the cost
+_SMALL = 0.1  # dollars below which two decimals would hide most of the cost
 
 Price = tuple[float, ...]
-"""Dollars for a million tokens of prompts, and of replies; a third amount is for prompt tokens that a server cached."""
+"""Dollars per million tokens of prompts and of replies; a third amount is for prompt tokens that a server cached."""
 
 
 def dollars_of(price: Price, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
-    """Return what tokens cost; without a price of their own cached ones cost as much as others."""
+    """Return the cost of tokens in dollars; without their own price, cached tokens cost as much as others."""
     cached = price[2] if len(price) > 2 else price[0]
     whole = (input_tokens - cached_tokens) * price[0] + cached_tokens * cached + output_tokens * price[1]
     return whole / _MILLION
 
 
 def priced(usage: Mapping[str, Any], price: Price | None) -> dict[str, Any]:
-    """Return what an answer took with its cost at a price, where neither row nor reply says one."""
+    """Return a usage record with its cost at a price, unless the record or the reply already contains one."""
 
     def cost(amounts: Mapping[str, Any]) -> Mapping[str, Any]:
         n_input, n_output = amounts.get("input_tokens"), amounts.get("output_tokens")
@@ -43,16 +43,16 @@ def priced(usage: Mapping[str, Any], price: Price | None) -> dict[str, Any]:
 
 
 AMOUNTS = ("seconds", "input_tokens", "output_tokens", "cached_tokens", "dollars")
-"""What a reply may have taken; one without any of them was asked for, and nobody saw what came back."""
+"""Amounts that a reply may report; a request without any was sent, but its reply was not received."""
 
 Spending = Mapping[str, list[dict[str, Any]]]
-"""Who was asked, such as `rewriter openai/m` -> what its replies took: like calls, each of them a sum over `n`."""
+"""Role and model, such as `rewriter openai/m` -> usage of its replies: call records, each the sum of `n` calls."""
 
 
 def added_up(calls: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return calls as sums: one for those of one time, of use or not, with the same amounts known.
+    """Return calls as sums, grouped by `spent`, `is_used` and the amounts they report.
 
-    Shared ones are left out: the equal prompt that was asked counts them.
+    Shared calls are left out: the equal prompt that was sent counts them.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for call in calls:
@@ -75,7 +75,7 @@ def _total(values: Iterable[float]) -> float:
 
 
 def joined_spending(parts: Iterable[Spending]) -> dict[str, list[dict[str, Any]]]:
-    """Return the spending of several as one."""
+    """Return the sum of several spendings."""
     given = list(parts)
     return {
         who: added_up(call for part in given for call in part.get(who, ()))
@@ -90,19 +90,18 @@ class Usage:
     n_asked: int = 0
     """Replies requested by this process, failed ones included."""
     n_cached: int = 0
-    """Replies from the cache: they cost nothing."""
+    """Replies from the cache, which cost nothing."""
     n_failed: int = 0
-    """Of both, those without an answer."""
+    """Requested and cached replies without an answer."""
     n_uncounted: int = 0
-    """Requested replies whose tokens the server did not count; the sums below exclude them."""
+    """Requested replies without token counts from the server; the sums below exclude them."""
     input_tokens: int = 0
-    """Tokens of the prompts of requested replies."""
+    """Prompt tokens of requested replies."""
     output_tokens: int = 0
-    """Tokens of the replies to these, thinking included."""
+    """Reply tokens of requested replies, thinking included."""
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        """Return both together; a part without a price adds no cost."""
         cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
         names = [item.name for item in fields(self) if item.name != "cost"]
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names}, cost=cost)
@@ -122,7 +121,7 @@ class Usage:
 
 
 def usage_of(reply: Reply, price: Price | None = None) -> Usage:
-    """Return what one reply adds."""
+    """Return the usage of one reply."""
     n_failed = int(reply.outcome is not Outcome.ANSWERED)
     nothing = None if price is None else 0.0
     if reply.from_cache:
@@ -134,7 +133,7 @@ def usage_of(reply: Reply, price: Price | None = None) -> Usage:
     return Usage(
         n_asked=1,
         n_failed=n_failed,
-        # Where no body came there is nothing to count.
+        # Without a body there are no tokens to count.
         n_uncounted=int(bool(reply.raw) and None in (reply.usage.input_tokens, reply.usage.output_tokens)),
         input_tokens=n_input,
         output_tokens=n_output,
@@ -143,7 +142,7 @@ def usage_of(reply: Reply, price: Price | None = None) -> Usage:
 
 
 def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) -> tuple[CallUsage, ...]:
-    """Return the usage of each reply of a server that led to this one, itself last; () if no reply came."""
+    """Return the usage of each server reply that led to this one, which is last; () if no reply came."""
     spent = Spent.SHARED if reply.is_shared else Spent.BEFORE if reply.from_cache else Spent.NOW
     calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
     if reply.usage.json_values:
@@ -168,7 +167,7 @@ class Tally:
         self._held_up = ""
 
     def add(self, reply: Reply) -> None:
-        """Count one reply; a request that failed is not done, as the same command sends it again."""
+        """Count one reply; a failed request is not done, since the same command sends it again."""
         self._n_done += reply.outcome is not Outcome.FAILED
         self._usage += usage_of(reply)
         self._show()
@@ -178,7 +177,7 @@ class Tally:
         self._total += 1
 
     def hold_up(self, why: str) -> None:
-        """Show the reason for waiting; empty when work goes on."""
+        """Set the displayed reason for waiting; empty when work continues."""
         if why != self._held_up:
             self._held_up = why
             self._show()
@@ -190,7 +189,7 @@ class Tally:
 
 
 def as_cached(reply: Reply) -> Reply:
-    """Return a reply as it counts for a second, equal prompt."""
+    """Return a reply as counted for a second, equal prompt."""
     return replace(reply, from_cache=True, is_shared=True)
 
 
@@ -209,5 +208,5 @@ def _dollars(cost: float) -> str:
 
 
 def spent_on(replies: Iterable[Reply], price: Price | None = None) -> list[dict[str, Any]]:
-    """Return what replies took, added up."""
+    """Return the usage of replies, as sums."""
     return added_up(call.json_values for reply in replies for call in calls_of(reply, price))
