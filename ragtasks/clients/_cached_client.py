@@ -313,8 +313,8 @@ class ServedModels:
             self._is_warned |= is_change
         if is_change:
             _LOGGER.warning(
-                "%s: the server answered with %r before and answers with %r now: verdicts or queries of one run come "
-                "from two models. Each reply keeps the model that gave it",
+                "%s: the server replied with %r before and replies with %r now: verdicts or queries of one run come "
+                "from two models. Each reply records its model",
                 self._client,
                 self._first,
                 reply.served_model,

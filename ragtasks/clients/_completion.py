@@ -52,7 +52,7 @@ def read_text(
         outcome, reason = early
     elif not answer:
         outcome = Outcome.EMPTY
-        reason = "the reply is nothing but thinking" if marked or thinking else "the reply has no content"
+        reason = "the reply contains only thinking" if marked or thinking else "the reply has no content"
     return Reply(
         outcome=outcome,
         text=answer if outcome is Outcome.ANSWERED else None,
@@ -147,7 +147,7 @@ def error_text(error: Any) -> str:
     fields = list(first.values()) if isinstance(first, dict) else [first]
     texts = [str(value) for value in fields if isinstance(value, str | int) and value]
     words = plain(masked_text(" ".join(" ".join(texts).split())))[:_MAX_CHARACTERS]
-    return "" if words.lower() in _NO_ERROR else words or ("no further words" if any(fields) else "")
+    return "" if words.lower() in _NO_ERROR else words or ("no message" if any(fields) else "")
 
 
 def read_completion(body: bytes) -> Reply:

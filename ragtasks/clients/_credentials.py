@@ -119,8 +119,8 @@ def is_open_to_others(address: str) -> bool:
 def _check(key: str, variable: str) -> None:
     if not (key.isascii() and key.isprintable()):
         raise ConfigurationError(
-            f"{variable} holds characters that no HTTP header can hold. Next step: copy the key again, without spaces "
-            "and line ends around it"
+            f"{variable} contains characters that an HTTP header cannot contain. Next step: copy the key again, "
+            "without spaces and line ends around it"
         )
 
 

@@ -205,7 +205,7 @@ class _Split:
         if len(widths) > 1:
             return f"vectors of {widths[0]} and of {widths[-1]} dimensions"
         if self._client.dimensions not in {None, widths[0]}:
-            return f"{self._client.dimensions} dimensions were asked for, and the vectors have {widths[0]}"
+            return f"{self._client.dimensions} dimensions were requested, and the vectors have {widths[0]}"
         for some, found in (texts, vectors), ([text, *texts], [vector, *vectors]):
             n_texts = len({_NO_WORD.sub("", each.casefold())[:_MAX_LENGTH] for each in some})
             if n_texts > 1 and len(set(found)) == 1:  # encoders ignore case, and the end of a long text

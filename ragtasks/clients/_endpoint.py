@@ -43,45 +43,48 @@ class Endpoint(BaseModel):
     requests_per_minute: int | None = Field(None, ge=1, description="limit of the account")
     tokens_per_minute: int | None = Field(None, ge=1, description="limit of the account, prompt and reply together")
     timeout_seconds: float | None = Field(
-        None, gt=0, description="longest wait for one whole reply; default: 180, or 600 where reasoning_effort is set"
+        None, gt=0, description="maximum time for one complete reply; default: 180, or 600 with reasoning_effort"
     )
     patience_seconds: float | None = Field(
         None,
         gt=0,
-        description="longest time for one prompt over all attempts, waits for rate limits apart; default: twice "
+        description="maximum time for one prompt over all attempts, without waits for rate limits; default: twice "
         "timeout_seconds",
     )
     rate_limit_patience_seconds: float = Field(
-        3600.0, gt=0, description="longest time in which the server only refuses because of its rate limit"
+        3600.0, gt=0, description="maximum time without a reply because of rate limits"
     )
-    attempts: int = Field(10, ge=1, description="requests for one prompt, the first included, where transport fails")
+    attempts: int = Field(
+        10, ge=1, description="maximum requests for one prompt, the first included, after transport errors"
+    )
     backoff_seconds: float = Field(0.5, gt=0, description="wait before the second attempt; doubles each time")
-    longest_backoff_seconds: float = Field(30.0, gt=0, description="where the doubling ends")
+    longest_backoff_seconds: float = Field(30.0, gt=0, description="maximum wait between attempts")
     temperature: float | Literal["server"] | None = Field(
-        None, description="0 by default; `server` leaves it out, for the server's default"
+        None, description="0 by default; `server` omits it, for the server's default"
     )
-    max_tokens: int | None = Field(None, ge=1, description="longest answer in tokens; default: 1024")
-    reasoning_effort: str | None = Field(None, min_length=1, description="how much to think, such as `low`")
+    max_tokens: int | None = Field(None, ge=1, description="maximum tokens of an answer; default: 1024")
+    reasoning_effort: str | None = Field(None, min_length=1, description="amount of thinking, such as `low`")
     thinking_tokens: int = Field(
-        8192, ge=0, description="added to max_tokens where reasoning_effort is set or a reply was nothing but thinking"
+        8192, ge=0, description="added to max_tokens with reasoning_effort, or after a reply of thinking only"
     )
-    extra_body: str = Field("{}", description="object with any further fields of the request's body")
+    extra_body: str = Field("{}", description="object with further fields of the request's body")
     structured: bool = Field(
-        False, description="hold judges' replies to their form (`response_format`, a JSON schema), if the server can"
+        False,
+        description="constrain judges' replies to their JSON schema (`response_format`), if the server supports it",
     )
     api_key_env: str | None = Field(
-        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the server's key"
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that contains the server's key"
     )
     token_limit: Literal["max_tokens", "max_completion_tokens"] | None = Field(
-        None, description="the server's name for the longest reply; default: by endpoint"
+        None, description="the server's name for the reply limit; default: by endpoint"
     )
     shared_replies: bool = Field(
-        False, description="cached replies serve this model's name at any address; default: at this address only"
+        False, description="use cached replies of this model's name from any address; default: this address only"
     )
     price: Amounts | None = Field(
         None,
-        description="dollars per million tokens of prompts, of replies, and maybe of prompt tokens that the server "
-        "had cached; only to report the cost",
+        description="dollars per million tokens of prompts, of replies and, optionally, of prompt tokens that "
+        "the server had cached; only to report the cost",
     )
 
     @field_validator("temperature", mode="before")
@@ -99,11 +102,11 @@ class Endpoint(BaseModel):
         if not isinstance(fields, Mapping) or not all(isinstance(name, str) for name in fields):
             raise ValueError('must be an object, such as {"top_p": 0.9}')
         if own := sorted(_RESERVED_FIELDS & fields.keys()):
-            raise ValueError(f"must not hold {', '.join(own)}")
+            raise ValueError(f"must not contain {', '.join(own)}")
         try:
             return json.dumps(fields, sort_keys=True, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ValueError("must hold plain JSON values") from error
+            raise ValueError("must contain plain JSON values") from error
 
     @field_serializer("extra_body")
     def _as_object(self, value: str) -> Any:
@@ -125,15 +128,15 @@ class Endpoint(BaseModel):
                 # A name that may be a key, or an address with a password, is not shown.
                 name = self.model if _PLAIN_NAME.fullmatch(self.model) else "NAME"
                 raise ValueError(
-                    f"a model of OpenAI is openai/{name}, and any other needs base_url, the address of its server: "
-                    f"{name},base_url=http://localhost:8000/v1"
+                    f"write openai/{name} for a model of OpenAI; any other model needs base_url, the address of its "
+                    f"server: {name},base_url=http://localhost:8000/v1"
                 )
             return self
         parts = urlsplit(self.base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("base_url must begin with http:// or https:// and name a host")
         if "@" in parts.netloc or parts.query or parts.fragment:
-            raise ValueError("base_url must hold no user, password or query: keys come from the environment")
+            raise ValueError("base_url must not contain a user, a password or a query: keys come from the environment")
         return self
 
     @property
@@ -195,7 +198,7 @@ def endpoint_of(named: str | Mapping[str, Any], what: str = "endpoint") -> Endpo
     """
     if not named:
         raise ConfigurationError(
-            f"{what}: nothing names it. Next step: openai/NAME; or set the variable that was meant"
+            f"{what}: no endpoint is given. Next step: give openai/NAME, or set the variable it is read from"
         )
     if not isinstance(named, (str, Mapping)):
         raise ConfigurationError(f"{what}: expected a name, such as openai/NAME, or keys with values")
@@ -338,10 +341,10 @@ class Dialect:
         elif instead is not None:
             change = f"{setting}: {instead} is sent instead"
         elif setting == _FORMAT:
-            change = "response_format: replies are free text, read as ever"
+            change = "response_format: replies are free text"
         else:
             change = f"{setting} as {sent[setting]}: left out, the server's default applies"
-        return f"the server does not take {change}"
+        return f"the server does not accept {change}"
 
     def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
         """Return whether to send the prompt again with a higher limit: thinking used up the tokens of the answer."""

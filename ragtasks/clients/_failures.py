@@ -27,7 +27,7 @@ from ragtasks.errors import JudgeError, masked_text
 _FATAL = {
     401: "the endpoint does not accept the key",
     402: "the account has no credit left",
-    404: "the endpoint does not know the model, or the address",
+    404: "the endpoint has no such model or address",
 }
 _CURES = {
     402: "add credit to the account",
@@ -135,7 +135,7 @@ def unreadable(body: bytes, credentials: Credentials) -> Failure:
     begins = redacted(server_words(text), credentials, _MAX_BODY_CHARACTERS)
     if begins != redacted(text, credentials, _MAX_BODY_CHARACTERS):
         return Failure(Handling.RETRY, f"the reply is not JSON but the web page {begins!r}")
-    return Failure(Handling.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
+    return Failure(Handling.RETRY, f"the reply is incomplete or not JSON; it begins with {begins!r}")
 
 
 def _connection_failure(error: Exception) -> Failure:
@@ -145,10 +145,10 @@ def _connection_failure(error: Exception) -> Failure:
     kind = type(causes[-1]).__name__
     if any(isinstance(cause, aiohttp.ClientSSLError) for cause in causes):
         why = getattr(causes[-1], "verify_message", "") or getattr(causes[-1], "reason", "") or kind
-        cure = "correct the address: a server without TLS is http://, and a certificate must be of its host"
+        cure = "correct the address: a server without TLS is http://, and a certificate must match its host"
         return Failure(Handling.RETRY, f"no secure connection to the address ({why})", nobody_there=True, cure=cure)
     if any(isinstance(cause, aiohttp.ClientConnectorDNSError) for cause in causes):
-        why = "no connection: no host of this name"
+        why = "no connection: the host name is unknown"
         return Failure(Handling.RETRY, why, nobody_there=True, cure="correct the address")
     if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
         why = "no connection: no server answers at the address"
@@ -211,7 +211,7 @@ def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str
     if _NEVER_FITS.search(message):
         return Failure(Handling.GIVE_UP, reason)
     seconds = hints.wait_seconds or 0.0
-    wait = f"; the server asks to wait {seconds:.0f} s" if seconds >= 1 else ""
+    wait = f"; the server requests a wait of {seconds:.0f} s" if seconds >= 1 else ""
     return Failure(Handling.SLOW_DOWN, reason + wait, hints)
 
 
@@ -221,7 +221,7 @@ def _redirected(status: int, location: str) -> str:
     except ValueError:
         host = None
     to = f"to {host}" if host else "elsewhere"
-    return f"the endpoint redirects {to}, and a key follows no redirect (HTTP {status})"
+    return f"the endpoint redirects {to}, and no key is sent there (HTTP {status})"
 
 
 def _refused_setting(named: str, message: str) -> str:

@@ -162,7 +162,7 @@ def _decoding_of(endpoint: Endpoint, decoding: Decoding) -> Decoding:
 @cache
 def _warn_of_plain_http(address: str) -> None:
     """Warn once per process about an address whose requests can be read on the network."""
-    _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
+    _LOGGER.warning("%s: prompts, and the key if one is set, are sent unencrypted; use https", address)
 
 
 def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
@@ -329,7 +329,7 @@ class Call:
             return failure.reason
         # If no prompt is left to send, ending the call would save no time and lose the replies in flight.
         if not self._n_collected and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
-            return f"not one reply; what came last: {failure.reason}"
+            return f"no reply at all; last failure: {failure.reason}"
         return ""
 
     async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Failure, Mapping[str, Any]]:
@@ -419,7 +419,7 @@ class HoldUps:
         if waited + pause_seconds <= patience:
             return ""
         return (
-            f"the endpoint asks to retry in {pause_seconds:.0f} seconds, and answered nothing for {waited:.0f}, "
+            f"the endpoint requests a wait of {pause_seconds:.0f} seconds, and has not replied for {waited:.0f}, "
             f"more than rate_limit_patience_seconds={patience:.0f} ({failure.reason})"
         )
 

@@ -104,7 +104,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         elif version != _FORMAT:
             raise self._error(
                 f"format {version}, and this version of ragtasks reads format {_FORMAT} only",
-                "move the file away, then give the same command again: it makes a new file, and its replies are "
+                "move the file away and run the same command again: it creates a new file, and its replies are "
                 "requested, and paid for, again",
             )
 
@@ -237,7 +237,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             expected="a reply cache of ragtasks that can be read and written",
             found=str(found),
             next_step=next_step
-            or "make room, or move the file away (its replies are then asked again), or name another one",
+            or "free disk space, move the file away (its replies are then requested again), or name another file",
         )
 
 
@@ -314,7 +314,7 @@ def prune(
     given = {"stored < ?": before, "model = ?": model, "outcome = ?": outcome}
     chosen = {part: value for part, value in given.items() if value is not None}
     if not chosen:
-        raise ConfigurationError("nothing is chosen: give --older-than, --model or --outcome")
+        raise ConfigurationError("no criterion is given: add --older-than, --model or --outcome")
     condition, values = " AND ".join(chosen), tuple(chosen.values())
     ((n_chosen,),) = cache.execute(f"SELECT count(*) FROM replies WHERE {condition}", values)
     n_left = len(cache) - n_chosen
@@ -332,7 +332,7 @@ def describe_cache(path: Path) -> list[str]:
         return [f"{path}: no cached replies yet"]
     with ReplyCache(path) as cache:
         counts = cache.execute(
-            "SELECT model, address, kind, outcome || iif(is_history, ' (then asked again)', '') AS found, count(*)"
+            "SELECT model, address, kind, outcome || iif(is_history, ' (requested again)', '') AS found, count(*)"
             " FROM replies GROUP BY model, address, kind, found ORDER BY model, address, kind, found"
         )
     # With the write-ahead log, which is part of the cache while another process writes.

@@ -24,8 +24,8 @@ from ragtasks.tables import plain
 
 PROBE_QUESTION = "Reply with the word ready."
 _MOST_BYTES = 4_000
-_OTHER_PROTOCOL = "; --protocol plain is for a system that takes an object with `id` and `messages`"
-_CACHED = "; --no-probe goes on without it, for replies that are all cached"
+_OTHER_PROTOCOL = "; --protocol plain is for a system that accepts an object with `id` and `messages`"
+_CACHED = "; --no-probe skips this request, if all replies are cached"
 
 
 def endpoint_requirements(endpoint: Endpoint, role: str, secrets: Secrets) -> list[Requirement]:
@@ -100,8 +100,8 @@ def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
         return f"{endpoint.api_key_env or DEFAULT_KEY} is set"
     if gets_default_key(endpoint.address, secrets):
         raise ConfigurationError(
-            f"{part}: {DEFAULT_KEY} is not set, and {endpoint.address} wants a key. Next step: export {DEFAULT_KEY}, "
-            "or name the variable that holds it by api_key_env"
+            f"{part}: {DEFAULT_KEY} is not set, and {endpoint.address} requires a key. Next step: export "
+            f"{DEFAULT_KEY}, or name its variable in api_key_env"
         )
     return "no key is sent"
 

@@ -109,7 +109,7 @@ class Usage:
     def note(self, seconds: float, *, whole: bool = False) -> str:
         """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`."""
         rate = _rate(self.n_asked / seconds if seconds > 0 else 0.0)
-        parts = [f"{self.n_asked:,} asked at {rate}" if whole else rate]
+        parts = [f"{self.n_asked:,} requested at {rate}" if whole else rate]
         if whole or self.n_cached:
             parts.append(f"{self.n_cached:,} cached")
         parts += [f"{self.n_failed:,} failed", f"{_short(self.input_tokens + self.output_tokens)} tokens"]

@@ -187,7 +187,7 @@ def test_a_clear_error_is_one_message_on_stderr_and_status_1() -> None:
         (["results", "list", "resluts"], "did you mean results?"),
         (["score", "resluts", "--output", "x"], "found: no such file or folder"),
         (["review", "serve", "nowhere"], "found: no such file or folder"),
-        (["score", "results", "--judge", "gpt-4o-mini"], "a model of OpenAI is openai/gpt-4o-mini"),
+        (["score", "results", "--judge", "gpt-4o-mini"], "write openai/gpt-4o-mini for a model of OpenAI"),
         (["data", "fetch", "mtrag", "--group", "taks"], "unknown group of files"),
         (["data", "fetch", "mtrag", "--base-url", "ftp://host/"], "cannot fetch from this base URL"),
         (["data", "fetch", "mtrag", "--from", "."], "the checkout does not hold the benchmark files"),

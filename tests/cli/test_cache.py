@@ -54,7 +54,7 @@ def test_replies_are_counted_by_what_they_are(filled: Path) -> None:
         ["local", "-", "-", "answered", "1"],
         ["openai/m", "https://api.openai.com:443/v1", "idk", "answered", "2"],
         ["openai/m", "https://api.openai.com:443/v1", "idk", "refused", "1"],
-        ["openai/m", "https://api.openai.com:443/v1", "idk", "truncated", "(then", "asked", "again)", "1"],
+        ["openai/m", "https://api.openai.com:443/v1", "idk", "truncated", "(requested", "again)", "1"],
     ]
 
 
@@ -69,7 +69,7 @@ def test_chosen_replies_go_only_with_remove(filled: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [([], "nothing is chosen"), (["--outcome", "refusd"], "did you mean 'refused'")]
+    ("options", "message"), [([], "no criterion is given"), (["--outcome", "refusd"], "did you mean 'refused'")]
 )
 def test_a_choice_that_cannot_be_is_refused(filled: Path, options: list[str], message: str) -> None:
     done = run_command("data", "cache", *options, "--remove")

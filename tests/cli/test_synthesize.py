@@ -44,7 +44,7 @@ def test_documents_are_made_validated_counted_and_run(here: Path) -> None:
         assert all(body["response_format"] == {"type": "json_object"} for body in server.bodies)
         assert all(body["top_k"] == 1 for body in server.bodies)
     assert "3 documents" in made[0]
-    assert "asked at" in made[-2]
+    assert "requested at" in made[-2]
     assert made[-1] == "next: ragtasks check town"
     assert printed("check", "town")[0] == "town: no error"
     assert "All dialogues" in "\n".join(printed("review", "quality", "town"))

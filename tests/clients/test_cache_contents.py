@@ -78,7 +78,7 @@ def test_what_goes_makes_the_file_smaller(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        ({}, "nothing is chosen: give --older-than, --model or --outcome"),
+        ({}, "no criterion is given: add --older-than, --model or --outcome"),
         ({"outcome": "refusd"}, "unknown outcome 'refusd': did you mean 'refused'"),
     ],
 )
@@ -96,10 +96,10 @@ def test_a_file_is_described_with_its_size_and_a_table(file: Path) -> None:
         described = describe_cache(file)
     assert described == [
         f"{file}: 1,205 replies, {n_bytes / 1e6:.1f} MB",
-        "model  address           kind  outcome                       replies",
+        "model  address           kind  outcome                      replies",
         "far/m  https://h:443/v1  idk   answered                      2",
         "far/m  https://h:443/v1  idk   refused                       1",
-        "far/m  https://h:443/v1  rl_f  truncated (then asked again)  1",
+        "far/m  https://h:443/v1  rl_f  truncated (requested again)  1",
         "near   -                 -     answered                      1,201",
     ]
     assert n_bytes > 4e6, "with what is not yet in the file itself"

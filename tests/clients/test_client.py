@@ -514,7 +514,7 @@ def test_a_limit_that_is_too_far_off_ends_a_call_with_prompts_left() -> None:
     ):
         client_for(server, slots=1).answer([Prompt.of(str(number)) for number in range(3)])
     assert re.search(
-        r"the endpoint asks to retry in 50 seconds, and answered nothing for \d+, more than "
+        r"the endpoint requests a wait of 50 seconds, and has not replied for \d+, more than "
         r"rate_limit_patience_seconds=2 \(HTTP 429: .*slower",
         str(caught.value),
     )
@@ -526,4 +526,4 @@ def test_the_first_change_of_the_model_that_a_server_names_is_warned_of_once(cap
     for name in ("", "a", "a", "b", "a", "c", "b"):
         served.note(Reply(Outcome.ANSWERED, "x", served_model=name))
     (message,) = caplog.messages
-    assert message.startswith("m: the server answered with 'a' before and answers with 'b' now: ")
+    assert message.startswith("m: the server replied with 'a' before and replies with 'b' now: ")

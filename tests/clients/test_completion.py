@@ -134,7 +134,7 @@ def test_text_parts_of_a_content_are_the_reply_and_thinking_parts_the_thought() 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_thinking_stands_under_either_name(name: str) -> None:
     assert read_completion(body({"content": "c", name: "a"})).thinking == "a"
-    assert read_completion(body({"content": "", name: "a"})).reason == "the reply is nothing but thinking"
+    assert read_completion(body({"content": "", name: "a"})).reason == "the reply contains only thinking"
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_the_model_that_answered_is_a_short_name_or_none(named: object, model: s
         ("c", "", "length", Outcome.TRUNCATED, "the reply reached the token limit"),
         ("c", "", "content_filter", Outcome.FILTERED, "a content filter stopped the reply"),
         ("", "", "stop", Outcome.EMPTY, "the reply has no content"),
-        ("", "a", "stop", Outcome.EMPTY, "the reply is nothing but thinking"),
-        ("<think>a", "", "stop", Outcome.EMPTY, "the reply is nothing but thinking"),
+        ("", "a", "stop", Outcome.EMPTY, "the reply contains only thinking"),
+        ("<think>a", "", "stop", Outcome.EMPTY, "the reply contains only thinking"),
         ("c", "", "", Outcome.ANSWERED, ""),
     ],
 )
@@ -227,7 +227,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"error": {"code": "E7", "message": "index not ready"}}, "E7 index not ready"),
     ({"errors": [{"message": "no shard"}]}, "no shard"),
     ({"error": True}, "True"),
-    ({"error": {"inner": {"deep": 1}}}, "no further words"),
+    ({"error": {"inner": {"deep": 1}}}, "no message"),
     ({"exception": "KeyError"}, "KeyError"),
     ({"status": "failed"}, "status failed"),
     ({"success": False}, "success False"),

@@ -102,7 +102,7 @@ def test_plain_http_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
         for _ in range(2):
             with pytest.raises(JudgeError, match="no server answers"):
                 client.answer([Prompt.of("q")])
-    assert caplog.text.count("http://0.0.0.0:9/v1: prompts, and a key where there is one, go there unencrypted") == 1
+    assert caplog.text.count("http://0.0.0.0:9/v1: prompts, and the key if one is set, are sent unencrypted") == 1
 
 
 def test_a_redirect_to_another_host_is_refused_with_its_name() -> None:
@@ -169,7 +169,7 @@ def test_a_secret_is_long_and_mixed(key: str, is_secret: bool) -> None:
 def test_a_key_that_no_header_can_hold_is_named_by_its_variable(key: str, variable: str) -> None:
     named = {"api_key_env": "OTHER_KEY"} if variable == "OTHER_KEY" else {}
     with pytest.raises(
-        ConfigurationError, match=f"^{variable} holds characters that no HTTP header can hold"
+        ConfigurationError, match=f"^{variable} contains characters that an HTTP header cannot contain"
     ) as caught:
         credentials_for(endpoint_of({"model": "openai/m", **named}), {variable: key}.get)
     assert key not in str(caught.value)

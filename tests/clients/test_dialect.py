@@ -35,7 +35,7 @@ def test_a_refused_setting_is_left_out_or_renamed_with_one_note(
         replies = OpenAIClient(endpoint, None, Decoding(0, 5, 9)).answer(PROMPTS)
     assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
     assert [setting in body for body in server.bodies] == [True, False, False, False, False]
-    assert caplog.text.count(f"the server does not take {setting}") == 1
+    assert caplog.text.count(f"the server does not accept {setting}") == 1
     if instead:
         assert {body[instead] for body in server.bodies[1:]} == {9}
 
@@ -86,7 +86,7 @@ def test_a_form_is_sent_where_the_endpoint_says_so_and_left_out_where_the_server
         assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
         sent = [body["response_format"] for body in server.bodies if "response_format" in body]
         assert sent == [{"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}] * n_sent
-    assert caplog.text.count("does not take response_format: replies are free text") == 1
+    assert caplog.text.count("does not accept response_format: replies are free text") == 1
 
 
 def thinking_until(limit: int) -> tuple[list[Reply], ChatServer]:
@@ -135,7 +135,7 @@ def test_the_note_says_what_was_sent_and_what_follows(caplog: pytest.LogCaptureF
     message = "Unsupported value: 'temperature' does not support 0.5 with this model."
     with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):
         asked(server, lambda sent: refusal(400, message) if "temperature" in sent else completion(), temperature=0.5)
-    assert "endpoint m: the server does not take temperature as 0.5: left out, the server's default applies" in (
+    assert "endpoint m: the server does not accept temperature as 0.5: left out, the server's default applies" in (
         caplog.text
     )
 
@@ -200,7 +200,7 @@ def test_requests_that_were_on_their_way_are_asked_again_with_one_note(
         replies = client.answer(PROMPTS)
     assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
     assert sum(setting in sent for sent in server.bodies) == 4
-    assert caplog.text.count("the server does not take") == 1
+    assert caplog.text.count("the server does not accept") == 1
 
 
 def said(sent: dict[str, Any]) -> str:

@@ -282,7 +282,7 @@ def test_what_is_wrong_with_a_reply_is_short_and_what_it_took_is_counted_once() 
 
 
 @pytest.mark.parametrize(
-    ("dimensions", "reason"), [(2, ""), (3, "3 dimensions were asked for, and the vectors have 2")]
+    ("dimensions", "reason"), [(2, ""), (3, "3 dimensions were requested, and the vectors have 2")]
 )
 def test_vectors_have_the_dimensions_that_were_asked_for(dimensions: int, reason: str) -> None:
     with embedding_server(lambda texts: [[1.0, 2.0] for _ in texts]) as server:

@@ -154,9 +154,9 @@ def test_further_fields_are_one_object_however_they_are_given() -> None:
         ([1], 'extra_body: must be an object, such as {"top_p": 0.9}'),
         ("[1]", "extra_body: expected a JSON object"),
         ({1: 2}, 'extra_body: must be an object, such as {"top_p": 0.9}'),
-        ({"stream": True, "n": 2, "a": 1}, "extra_body: must not hold n, stream"),
-        ({"a": float("nan")}, "extra_body: must hold plain JSON values"),
-        ({"a": {1, 2}}, "extra_body: must hold plain JSON values"),
+        ({"stream": True, "n": 2, "a": 1}, "extra_body: must not contain n, stream"),
+        ({"a": float("nan")}, "extra_body: must contain plain JSON values"),
+        ({"a": {1, 2}}, "extra_body: must contain plain JSON values"),
     ],
 )
 def test_further_fields_that_cannot_be_sent_are_refused(fields: Any, message: str) -> None:

@@ -55,18 +55,18 @@ def test_a_refusal_of_one_prompt_is_the_end_of_that_prompt(status: int) -> None:
     [
         (error(401), "the endpoint does not accept the key (HTTP 401: "),
         (error(402), "the account has no credit left (HTTP 402: "),
-        (error(404), "the endpoint does not know the model, or the address (HTTP 404: "),
+        (error(404), "the endpoint has no such model or address (HTTP 404: "),
         (error(429, code="insufficient_quota"), "the account has no credit left (HTTP 429: "),
         (error(400, code="insufficient_quota"), "the account has no credit left (HTTP 400: "),
         (
             Action(b"{}", 301, {"Location": "https://other.example/v1"}),
-            "the endpoint redirects to other.example, and a",
+            "the endpoint redirects to other.example, and no",
         ),
         (
             Action(b"{}", 308, {"Location": "http://["}),
-            "the endpoint redirects elsewhere, and a key follows no redirect",
+            "the endpoint redirects elsewhere, and no key is sent there",
         ),
-        (Action(b"{}", 302), "follows no redirect (HTTP 302)"),
+        (Action(b"{}", 302), "no key is sent there (HTTP 302)"),
     ],
 )
 def test_a_refusal_of_the_caller_ends_the_call(action: Action, why: str) -> None:
@@ -279,7 +279,7 @@ def test_a_long_wait_is_told_in_seconds() -> None:
     with chat_server(lambda *_: tomorrow) as server:
         endpoint = {"model": "m", "base_url": server.base_url, **QUICK}
         reply = OpenAIClient(endpoint).probe(Prompt.of("q"))
-    assert reply.reason == "HTTP 429: requests per day; the server asks to wait 7200 s"
+    assert reply.reason == "HTTP 429: requests per day; the server requests a wait of 7200 s"
 
 
 def test_the_end_of_an_endpoint_is_handed_to_another_process() -> None:

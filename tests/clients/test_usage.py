@@ -84,9 +84,9 @@ def test_note(usage: Usage, seconds: float, note: str) -> None:
 
 def test_the_whole_note_names_what_was_asked_and_known() -> None:
     assert Usage(1210, 122, 3, 0, 5, 5, 1234.5).note(30.25, whole=True) == (
-        "1,210 asked at 40/s  122 cached  3 failed  10 tokens  $1,234.50"
+        "1,210 requested at 40/s  122 cached  3 failed  10 tokens  $1,234.50"
     )
-    assert Usage().note(1.0, whole=True) == "0 asked at 0/s  0 cached  0 failed  0 tokens"
+    assert Usage().note(1.0, whole=True) == "0 requested at 0/s  0 cached  0 failed  0 tokens"
 
 
 def test_a_price_changes_no_cache_key() -> None:

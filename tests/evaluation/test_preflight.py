@@ -104,7 +104,7 @@ def test_a_model_s_server_is_asked_one_question(command: Command, server: ChatSe
     assert "does not accept the key" in found
     server.script = lambda _text, _n: refusal(404)
     (found,) = problems(evaluate(command, model))
-    assert "does not know the model, or the address" in found
+    assert "no such model or address" in found
     assert len(server.asked) == 2, "one question each, and no prompt"
     judge = f"judges: {{model: j, base_url: '{server.base_url}'}}\n"
     (found,) = problems(evaluate(command, HEAD + LIGHT + judge))
@@ -248,7 +248,7 @@ def test_score_looks_at_everything_before_it_asks_a_judge(command: Command, serv
     encoder, key, down = problems(done)
     assert encoder.startswith("encoder nobody/has: BERTScore would be unscored")
     assert key.startswith("judge openai/gpt-4o-mini: OPENAI_API_KEY is not set")
-    assert down.endswith("; --no-probe goes on without it, for replies that are all cached")
+    assert down.endswith("; --no-probe skips this request, if all replies are cached")
     (unfetched,) = problems(command("score", "rows.jsonl", "--encoder", "none", "--benchmark", "mtrag"))
     assert "ragtasks data fetch mtrag" in unfetched
     nowhere = f"http://127.0.0.1:{closed_port()}"

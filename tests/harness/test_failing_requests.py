@@ -146,7 +146,7 @@ def test_a_server_that_only_fails_is_left_alone_after_a_few_requests(
     server.script = lambda *_: Action(reset=True)
     done = evaluating("--limit", "27", n_concurrent=2)
     assert done.status == 1
-    assert "the model gives no more answers: not one reply; what came last: the connection broke" in done.err
+    assert "the model gives no more answers: no reply at all; last failure: the connection broke" in done.err
     assert len(server.asked) <= 4
 
 

@@ -98,7 +98,7 @@ def test_a_key_that_no_header_can_hold_stops_before_the_model_runs(
     with DemoServer() as server:
         done = evaluating(judges=[server.judge("steady", api_key_env="JUDGE_KEY")])
     assert (done.status, endpoint.requests, server.asked) == (1, [], [])
-    assert "JUDGE_KEY holds characters that no HTTP header can hold" in done.err
+    assert "JUDGE_KEY contains characters that an HTTP header cannot contain" in done.err
     assert KEY not in done.out + done.err + caplog.text
 
 

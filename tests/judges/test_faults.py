@@ -77,7 +77,7 @@ FAILURES = [
     ),
     pytest.param(Action(delay_seconds=0.6), WORD.FAILED, "no reply in time", id="hang"),
     pytest.param(Action(reset=True), WORD.FAILED, "the connection broke", id="reset"),
-    pytest.param(HALF, WORD.FAILED, "the connection broke|did not arrive whole", id="half a body"),
+    pytest.param(HALF, WORD.FAILED, "the connection broke|the reply is incomplete", id="half a body"),
     pytest.param(Action(b'{"choices": [{'), WORD.FAILED, "not JSON", id="invalid JSON"),
     pytest.param(refusal(400, "too long"), WORD.FAILED, "HTTP 400: .*too long", id="400"),
     pytest.param(Action(b'{"verdict": 7}'), WORD.MALFORMED, "choices", id="wrong schema"),
@@ -123,9 +123,9 @@ def test_a_failure_costs_the_verdicts_it_meets_and_no_other(
 
 FATAL = [
     pytest.param(refusal(401, f"bad key {KEY}"), "does not accept the key", id="401"),
-    pytest.param(refusal(404, "no such model"), "does not know the model", id="404"),
+    pytest.param(refusal(404, "no such model"), "no such model or address", id="404"),
     pytest.param(refusal(429, "pay", "insufficient_quota"), "no credit left", id="no credit"),
-    pytest.param(refusal(429, "tomorrow", retry_after="86400"), "retry in 86400 seconds", id="long Retry-After"),
+    pytest.param(refusal(429, "tomorrow", retry_after="86400"), "a wait of 86400 seconds", id="long Retry-After"),
 ]
 
 

@@ -161,7 +161,7 @@ def test_progress_counts_all_judges_to_the_end() -> None:
     assert counts == sorted(counts)
     assert seen[-1][1:] == (18, 18)
     assert {what.partition("\t")[0] for what, _, _ in seen} == {"one, two"}
-    assert re.fullmatch(r"18 asked at [\d,.]+/s  0 cached  0 failed  126 tokens", seen[-1][0].partition("\t")[2])
+    assert re.fullmatch(r"18 requested at [\d,.]+/s  0 cached  0 failed  126 tokens", seen[-1][0].partition("\t")[2])
     assert all(total is not None and done <= total for _, done, total in seen)
 
 
@@ -184,7 +184,7 @@ def test_usage_tells_what_was_asked_from_what_was_known(tmp_path: Path) -> None:
     # Ten replies of 7 and 3 tokens; a refused request has no tokens; an equal prompt is not asked again.
     assert first.usage == {"m": Usage(11, 1, 1, 0, 70, 30, pytest.approx(13.0))}
     assert again.usage == {"m": Usage(1, 11, 1, 0, 0, 0, 0.0)}
-    assert seen[-1][0].startswith("m\t11 asked at ")
+    assert seen[-1][0].startswith("m\t11 requested at ")
     assert seen[-1][0].endswith("  1 cached  1 failed  100 tokens  $13.00")
     assert seen[-1][1:] == (11, 12), "a failed request is not done"
 

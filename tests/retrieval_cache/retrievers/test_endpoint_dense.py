@@ -169,8 +169,8 @@ def test_no_key_is_in_what_is_stored_or_printed(place: Workspace, monkeypatch: p
 @pytest.mark.parametrize(
     ("options", "script", "found"),
     [
-        (",dimensions=8", None, "8 dimensions were asked for, and the vectors have 16"),
-        ("", lambda _: refusal(404, "model m not found"), "does not know the model"),
+        (",dimensions=8", None, "8 dimensions were requested, and the vectors have 16"),
+        ("", lambda _: refusal(404, "model m not found"), "no such model or address"),
         ("", lambda _: reply([], data=None), "no list of vectors"),
         (",api_key_env=NO_SUCH_KEY", None, "NO_SUCH_KEY, which is not set"),
     ],
