@@ -1,7 +1,7 @@
 """Language models as judges: rubrics, parsers of replies, verdicts.
 
-A rubric turns a response into a question, a client answers it, a parser reads the final verdict and nothing else. A
-reply without one is asked for again once, then stays without a value: no number is made up for it.
+A rubric turns a response into a question, a client sends it to a judge, and a parser reads only the final verdict. A
+reply without a verdict is requested once more, then the response has no value from that judge.
 """
 
 from ragtasks.judges._anchors import (

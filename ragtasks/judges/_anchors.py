@@ -1,9 +1,8 @@
-"""Anchors: a frozen set of answers that each judging asks again, so that a judge which changed is found.
+"""Anchors: a frozen set of answers that every judging run includes, to detect changes of a judge.
 
-A judge behind a name may change without a word: another version, another quantisation, another prompt of the provider.
-The real answers cannot show it, for they differ from one evaluation to the next. The anchors are always the same: where
-a judge's verdicts on them have moved, by more than chance over their conversations, scores before and after do not
-compare.
+The model behind a name may change without notice: another version, another quantization, another system prompt. The
+evaluated answers cannot show it, since they differ between evaluations. The anchors are always the same. If a judge's
+verdicts on them have moved by more than chance over conversations, scores before and after are not comparable.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ragtasks.records import Answerability, Message, Passage, Response, Role, Ta
 from ragtasks.statistics import LEVEL, Estimate, cluster, estimate_means, holm, p_of_signs
 
 FEWEST = 10
-"""Conversations that a set must have: with fewer, nothing can be tested."""
+"""Minimum number of conversations in a set: with fewer, drift cannot be tested."""
 _NEXT_STEP = "make a set anew with `ragtasks judges anchors --output FILE`; its drift is counted from then on"
 _DIGITS = 16
 _BOUNDS = (-1.0, 1.0)
@@ -36,26 +35,25 @@ class Anchors:
     """A frozen set of answers."""
 
     source: str
-    """Where they are from, in words."""
+    """Description of the origin."""
     responses: tuple[Response, ...]
 
     @property
     def name(self) -> str:
-        """A hash of all texts: another set, or one that somebody edited, has another one."""
+        """Hash of all texts: another or an edited set has another name."""
         return canonical_hash([_row(item) for item in self.responses])[:_DIGITS]
 
     @property
     def conversations(self) -> list[int]:
-        """The conversation of each answer, as a number from 0 in the order of the set."""
+        """Conversation of each answer, numbered from 0 in the order of the set."""
         numbers: dict[str, int] = {}
         return [numbers.setdefault(item.task.conversation_id, len(numbers)) for item in self.responses]
 
 
 def choose_anchors(answers: Iterable[tuple[Response, Hashable]], n: int, source: str) -> Anchors:
-    """Return `n` answers, or all where there are fewer, spread over their labels and conversations.
+    """Return `n` answers, or all if there are fewer, spread over their labels and conversations.
 
-    The same ones come whenever these are given. A label is such as its task's answerability and whether people liked
-    it.
+    The same input gives the same answers. A label is, for example, the task's answerability with a rating by people.
     """
     strata: dict[Hashable, list[Response]] = {}
     for response, label in answers:
@@ -67,7 +65,7 @@ def choose_anchors(answers: Iterable[tuple[Response, Hashable]], n: int, source:
     while len(chosen) < n and any(strata.values()):
         for found in strata.values():
             if found and len(chosen) < n:
-                # The least used conversation first: they are what a test of drift counts.
+                # The conversation with the fewest answers first: a test of drift counts conversations.
                 place = min(range(len(found)), key=lambda place: n_of.get(found[place].task.conversation_id, 0))
                 chosen.append(found.pop(place))
                 name = chosen[-1].task.conversation_id
@@ -88,14 +86,18 @@ def _too_few(source: str, n: int) -> ConfigurationError:
 
 
 def write_anchors(path: Path, anchors: Anchors) -> None:
-    """Write a set as JSON lines: its name, then an answer a line."""
+    """Write a set as JSON lines: a header with its name, then one answer per line."""
     head = {"anchors": anchors.name, "source": anchors.source, "n": len(anchors.responses)}
     lines = [head, *(_row(item) for item in anchors.responses)]
     write_atomically(path, b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
 def read_anchors(path: Path) -> Anchors:
-    """Return a set from its file, which must be as it was written: an edited set would look like a judge's drift."""
+    """Return a set from its file.
+
+    Raises:
+        BenchmarkFileError: the file cannot be read, or was edited: an edited set would look like a judge's drift.
+    """
     try:
         head, *rows = [parse_json(line) for line in path.read_bytes().splitlines() if line.strip()]
         anchors = Anchors(str(head["source"]), tuple(map(_response, rows)))
@@ -115,7 +117,7 @@ def _error(path: Path, expected: str, found: str) -> BenchmarkFileError:
 
 
 def _row(response: Response) -> dict[str, Any]:
-    """Return an answer as JSON values: all that rubrics read."""
+    """Return an answer as JSON values, with all fields that rubrics read."""
     task = response.task
     return {
         "task_id": task.task_id,
@@ -143,7 +145,7 @@ def _response(row: Mapping[str, Any]) -> Response:
     return Response(task, tuple(Passage(item["passage_id"], item["text"]) for item in row["passages"]), row["answer"])
 
 
-# What one judge said of a set at one time: it is stored on this machine, and stands in the results that it belongs to.
+# Verdicts of one judge on a set at one time, stored on this machine and in the results of the evaluation.
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,24 +155,24 @@ class AnchorVerdicts:
     judge: str
     anchors: str
     time: str
-    """When it was asked, as `2026-11-23T12:00:00`."""
+    """Time of judging, as `2026-11-23T12:00:00`."""
     rubrics: Mapping[str, str]
-    """Rubric -> fingerprint of its words."""
+    """Rubric -> fingerprint of its prompts."""
     conversations: tuple[int, ...]
     values: Mapping[str, tuple[Annotated[float, Field(ge=0, le=1)] | None, ...]]
     """Rubric -> value of each anchor, None without a verdict."""
     served: Mapping[str, int] = field(default_factory=dict)
-    """Model that the server named -> verdicts; empty where it names none."""
+    """Model named by the server -> number of verdicts; empty if it names none."""
 
     @property
     def json_values(self) -> dict[str, Any]:
-        """The record as results and the store hold it."""
+        """The record as stored in results and on this machine."""
         values: dict[str, Any] = _VERDICTS.dump_python(self, mode="json")
         return values
 
     @classmethod
     def of_json(cls, saved: Any) -> AnchorVerdicts | None:
-        """Return the record in JSON values; None where they are none, whoever wrote them."""
+        """Return the record in JSON values, or None if they are invalid."""
         try:
             found = _VERDICTS.validate_python(saved)
         except ValidationError:
@@ -185,7 +187,7 @@ _VERDICTS = TypeAdapter(AnchorVerdicts)
 def anchor_verdicts(
     verdicts: Verdicts, judge: str, anchors: Anchors, fingerprints: Mapping[str, str], time: str
 ) -> AnchorVerdicts:
-    """Return what one judge said of a set."""
+    """Return one judge's verdicts on a set as a record."""
     found = [verdict for verdict in verdicts.all() if verdict.judge == judge]
     names = [verdict.served_model for verdict in found if verdict.served_model]
     return AnchorVerdicts(
@@ -204,23 +206,23 @@ def anchor_verdicts(
     )
 
 
-# Drift: the same judge, set and words at two times.
+# Drift: verdicts of the same judge, set and prompts at two times.
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How far one judge's verdicts under one rubric moved between two times."""
+    """Change of one judge's verdicts under one rubric between two times."""
 
     judge: str
     rubric: str
     before: str
-    """When the first was asked."""
+    """Time of the first verdicts."""
     after: str
-    """When the second was."""
+    """Time of the second verdicts."""
     difference: Estimate
-    """Mean of second minus first, over the anchors that both have a verdict on."""
+    """Mean of second minus first, over the anchors with both verdicts."""
     p: float | None
-    """Two-sided, of no drift, corrected by Holm over the rubrics; None where nothing can be tested."""
+    """Two-sided p of the hypothesis "no drift", corrected by Holm over the rubrics; None if it cannot be tested."""
 
     @property
     def is_drift(self) -> bool:
@@ -228,19 +230,19 @@ class Drift:
         return self.is_drift_among(1)
 
     def is_drift_among(self, n: int) -> bool:
-        """Whether the judge changed by more than chance, where it is looked at `n` times."""
+        """Return whether the judge changed by more than chance, with Bonferroni's correction for `n` tests."""
         return self.p is not None and self.p <= LEVEL / n
 
     @property
     def text(self) -> str:
-        """Rubric, difference and p, in words."""
+        """Rubric, difference and p as text."""
         p = "not tested" if self.p is None else f"p {'<0.001' if self.p < 0.001 else f'{self.p:.3f}'}"
         gap = self.difference.value
         return f"{self.rubric} {'no shared verdict' if gap is None else f'{gap:+.3f}'} ({p})"
 
 
 def comparable(first: AnchorVerdicts, second: AnchorVerdicts) -> bool:
-    """Return whether two are of one judge, one set and the same words, so that their verdicts should be alike."""
+    """Return whether two records have the same judge and set, and a rubric with the same prompts."""
     return (first.judge, first.anchors, first.conversations) == (
         second.judge,
         second.anchors,
@@ -249,7 +251,7 @@ def comparable(first: AnchorVerdicts, second: AnchorVerdicts) -> bool:
 
 
 def drift_of(first: AnchorVerdicts, second: AnchorVerdicts) -> list[Drift]:
-    """Return how far a judge moved from one time to another, a row for each rubric that both have in the same words."""
+    """Return the drift of a judge between two times, for each rubric with equal prompts."""
     names = [name for name, words in first.rubrics.items() if second.rubrics.get(name) == words]
     names = [name for name in names if name in first.values and name in second.values]
     clusters = [str(number) for number in first.conversations]
@@ -266,12 +268,12 @@ def drift_of(first: AnchorVerdicts, second: AnchorVerdicts) -> list[Drift]:
     ]
 
 
-# Recalibration: a judge that moved, put on the scale of its earlier verdicts by the anchors.
+# Recalibration: mapping the values of a changed judge to the scale of its earlier verdicts, by the anchors.
 
 
 @dataclass(frozen=True, slots=True)
 class Recalibration:
-    """A line from one judge's verdicts under one rubric now to those of before."""
+    """Linear map of one judge's present values under one rubric to its earlier scale."""
 
     judge: str
     rubric: str
@@ -281,25 +283,26 @@ class Recalibration:
     """Constant and slope without each conversation of the anchors in turn."""
 
     def of(self, value: float) -> float:
-        """Return what a value of now would have been before; it may lie beyond the scale's ends."""
+        """Return a present value on the earlier scale; it may be outside the scale's range."""
         return self.constant + self.slope * value
 
     def moves(self, value: float) -> tuple[float, ...]:
-        """Return how far that moves without each conversation of the anchors."""
+        """Return the changes of that value without each conversation of the anchors."""
         mapped = self.of(value)
         return tuple(constant + slope * value - mapped for constant, slope in self.left_out)
 
     @property
     def text(self) -> str:
-        """Judge, rubric and line, in words."""
+        """Judge, rubric and map as text."""
         return f"{self.judge}: {self.rubric} {self.constant:+.3f} {self.slope:+.3f} times its value"
 
 
 def recalibration_of(before: AnchorVerdicts, now: AnchorVerdicts, rubric: str) -> Recalibration | str:
-    """Return the line that gives the anchors of now the mean and the spread of before, or why there is none.
+    """Return the map that gives the present anchor values the earlier mean and spread, or the reason for having none.
 
     Source: M. J. Kolen and R. L. Brennan, Test Equating, Scaling, and Linking (3rd ed., 2014), linear equating; its
-    error is a jackknife over conversations. A regression would not do: noise of single verdicts flattens it.
+        error is a jackknife over conversations. A regression is unsuitable: noise in single verdicts flattens its
+        slope.
     """
     triples = zip(before.conversations, before.values[rubric], now.values[rubric], strict=True)
     pairs = [(name, one, other) for name, one, other in triples if one is not None and other is not None]
@@ -307,7 +310,8 @@ def recalibration_of(before: AnchorVerdicts, now: AnchorVerdicts, rubric: str) -
     first, second = (np.array([pair[place] for pair in pairs], dtype=np.float64) for place in (1, 2))
     if len(set(names.tolist())) < FEWEST:
         return f"the anchors with both verdicts are of fewer than {FEWEST} conversations"
-    # Every conversation of the set, with verdicts or without: so all maps by one set are left out alike.
+    # Every conversation of the set, even without verdicts, so that all maps from one set have the same jackknife
+    # replicates.
     without = [names != name for name in sorted(set(before.conversations))]
     if not all(column[kept].std() > 0 for column in (first, second) for kept in without):
         return "the judge gives the anchors one value throughout"
@@ -317,16 +321,16 @@ def recalibration_of(before: AnchorVerdicts, now: AnchorVerdicts, rubric: str) -
 
 
 def _line(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
-    """Return constant and slope of the line that gives the second the mean and the spread of the first."""
+    """Return constant and slope of the line that gives the second array the mean and spread of the first."""
     slope = float(first.std() / second.std())
     return float(first.mean()) - slope * float(second.mean()), slope
 
 
-# The times that judges were asked, in one file of JSON lines: the first one of a judge is its baseline.
+# Records of all judges in one file of JSON lines; the first record of a judge is its baseline.
 
 
 def stored_verdicts(path: Path) -> list[AnchorVerdicts]:
-    """Return all that the file has, in the order of time; a line that is none is left out."""
+    """Return all records of the file, in order of time; invalid lines are skipped."""
     if not path.is_file():
         return []
     found = []
@@ -334,19 +338,19 @@ def stored_verdicts(path: Path) -> list[AnchorVerdicts]:
         try:
             record = AnchorVerdicts.of_json(parse_json(line))
         except ValueError:
-            record = None  # a line that a killed process left unfinished
+            record = None  # an incomplete line of a killed process
         if record is not None:
             found.append(record)
     return found
 
 
 def store_verdicts(path: Path, found: Sequence[AnchorVerdicts]) -> None:
-    """Add what judges said at one time."""
+    """Append records to the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         file.write(b"".join(b"\n" + orjson.dumps(item.json_values) for item in found) + b"\n")
 
 
 def baseline_of(stored: Sequence[AnchorVerdicts], now: AnchorVerdicts) -> AnchorVerdicts | None:
-    """Return the first time that this judge was asked these anchors in these words; None where this is it."""
+    """Return the first record of this judge with these anchors and prompts, or None."""
     return next((item for item in stored if comparable(item, now) and item.rubrics == now.rubrics), None)

@@ -1,4 +1,4 @@
-"""A judge's card: how far its verdicts agree with people's, how far they repeat, and what they cost. Stored by time."""
+"""A judge's card: agreement of its verdicts with people, repeatability, and cost. Cards are stored by time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragtasks.files import canonical_hash, parse_json, write_atomically
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 PAIRS = "pairs as people"
-"""How the measures of agreement on pairs begin."""
+"""Prefix of the measures of agreement on pairs."""
 
 
 @with_config(_STRICT)
@@ -24,53 +24,53 @@ class CardRow:
     """One measure of a judge."""
 
     rubric: str
-    """What the judge was asked; empty where the measure is of the judge as a whole."""
+    """Name of the rubric; empty for a measure of the judge as a whole."""
     measure: str
     """Such as `pairs as people: faithfulness`."""
     value: float | None
-    """The measure; None where there is nothing to measure it on."""
+    """Value of the measure; None without data."""
     low: float | None = None
-    """Lower end of the 95 % interval over conversations; None where there is none."""
+    """Lower end of the 95 % interval over conversations; None without an interval."""
     high: float | None = None
     n: int = 0
-    """Answers, pairs or verdicts that it rests on."""
+    """Number of answers, pairs or verdicts."""
 
 
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True)
 class JudgeCard:
-    """What is known of a judge."""
+    """Measures of one judge."""
 
     judge: str
     time: str
-    """When it was made, as `2026-11-23T12:00:00`."""
+    """Time of creation, as `2026-11-23T12:00:00`."""
     data: str
-    """The rated answers, in words."""
+    """Description of the rated answers."""
     rubrics: Mapping[str, str]
-    """Rubric -> fingerprint of its words."""
+    """Rubric -> fingerprint of its prompts."""
     rows: tuple[CardRow, ...]
     version: Literal[2] = 2
-    """Of what a card measures: cards of other versions are not shown."""
+    """Version of the measures; cards of other versions are not shown."""
 
     @property
     def is_of_verdicts(self) -> bool:
-        """Whether the judge gave enough verdicts for any agreement with people."""
+        """Whether the judge gave enough verdicts to measure any agreement with people."""
         return any(row.value is not None for row in self.rows if row.measure.startswith(PAIRS))
 
     def with_cost_of(self, earlier: JudgeCard | None) -> JudgeCard:
-        """Return the card with an earlier one's cost where it has none itself: all its verdicts were in the cache."""
+        """Return the card with the cost rows of an earlier card if it has none: all its verdicts were cached."""
         if earlier is None or any(not row.rubric for row in self.rows):
             return self
         return replace(self, rows=(*self.rows, *(row for row in earlier.rows if not row.rubric)))
 
     @property
     def json_values(self) -> dict[str, Any]:
-        """The card as results and its file hold it."""
+        """The card as stored in results and in its file."""
         return {**asdict(self), "rows": [asdict(row) for row in self.rows]}
 
     @classmethod
     def of_json(cls, saved: Any) -> JudgeCard | None:
-        """Return the card in JSON values; None where they are none of this version, whoever wrote them."""
+        """Return the card in JSON values, or None if they are invalid or of another version."""
         try:
             return _CARD.validate_python(saved)
         except ValidationError:
@@ -81,14 +81,14 @@ _CARD = TypeAdapter(JudgeCard)
 
 
 def store_card(folder: Path, card: JudgeCard) -> Path:
-    """Write a card beside the earlier ones, and return its file."""
+    """Write a card to the folder, next to earlier cards, and return its path."""
     path = folder / f"{_prefix(card.judge)}_{card.time.replace(':', '-')}.json"
     write_atomically(path, orjson.dumps(card.json_values, option=orjson.OPT_INDENT_2) + b"\n")
     return path
 
 
 def latest_card(folder: Path, judge: str, rubrics: Mapping[str, str]) -> JudgeCard | None:
-    """Return the newest card of a judge that was asked in some of these words; None without any."""
+    """Return the newest card of a judge with at least one of these rubrics and prompts, or None."""
     for path in sorted(folder.glob(f"{_prefix(judge)}_*.json"), reverse=True):
         try:
             card = JudgeCard.of_json(parse_json(path.read_bytes()))
@@ -100,6 +100,6 @@ def latest_card(folder: Path, judge: str, rubrics: Mapping[str, str]) -> JudgeCa
 
 
 def _prefix(judge: str) -> str:
-    """Return a file's name for any judge: its letters, and a hash that tells it from the next one."""
+    """Return a file name prefix for a judge: its letters, and a hash to distinguish equal letters."""
     letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in judge)
     return f"{letters[:60]}_{canonical_hash(judge)[:8]}"

@@ -1,4 +1,4 @@
-"""One judging of many responses: judges, a reply cache on disk, and the rubrics of an evaluation."""
+"""Judging of many responses by several judges, with a reply cache on disk."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def judge_responses(
     progress: Progress = no_progress,
     judging: str = "",
 ) -> Verdicts:
-    """Return the verdicts of all judges on all responses; what is in the cache is not asked again.
+    """Return the verdicts of all judges on all responses; cached replies are not requested again.
 
-    `judging` tells this judging of the same responses from another one: each has replies of its own.
+    `judging` names this run, to distinguish it from other runs on the same responses: each run has its own replies.
     """
     with ReplyCache(cache_file) as cache:
         ready = [
@@ -59,18 +59,18 @@ def judge_responses(
         return judge(responses, rubrics, clients, prices=prices, progress=progress, judging=judging)
 
 
-# Asks several judges about many responses at once, and keeps what each of them said.
-# Every judge works in a thread of its own, since a client answers a list at a time. It gets all open questions of
-# all rubrics together, then those that follow from the replies (second steps, and second attempts where a reply
-# held no verdict), until none is open. A judge that is lost on the way loses its own verdicts only.
+# Each judge works in its own thread, since a client answers a list at a time. It receives all open questions of all
+# rubrics together, then those that follow from the replies, until none is open. These are second steps, and second
+# attempts after replies without a verdict. A judge that fails loses only its own verdicts.
 
-# Other words may help here. A refusal and a filter mind the content, which stays; transport was tried again already.
+# Another wording may help after these outcomes. Refusals and filters depend on the content, and transport errors were
+# retried already.
 _WORTH_ASKING_AGAIN = frozenset(
     {VerdictOutcome.UNPARSABLE, VerdictOutcome.TRUNCATED, VerdictOutcome.EMPTY, VerdictOutcome.THINKING_ONLY}
 )
 
-_ALIKE = 200  # characters: prompts with another beginning differ in the first line
-_LONGER = 4  # how many times as long a reply may be whose first attempt was cut off
+_ALIKE = 200  # characters: prompts with different beginnings differ in the first line
+_LONGER = 4  # factor on the maximum reply length after a truncated first attempt
 
 
 def judge(
@@ -83,10 +83,14 @@ def judge(
     max_attempts: int = 2,
     judging: str = "",
 ) -> Verdicts:
-    """Return what every client says of every response under every rubric.
+    """Return the verdicts of every client on every response under every rubric.
 
-    Identical prompts are asked once where the clients are `CachedClient`s, which also keeps each reply the moment it
-    comes: after any interruption the same call asks only what is not answered.
+    `CachedClient`s send identical prompts once and store each reply as it arrives. After an interruption, the same call
+    therefore sends only the missing prompts.
+
+    Raises:
+        ConfigurationError: two rubrics or two judges have the same name.
+        JudgeError: every judge failed.
     """
     rubric_names, judge_names = [rubric.name for rubric in rubrics], [client.name for client in clients]
     for what, named in ("rubrics", rubric_names), ("judges", judge_names):
@@ -110,7 +114,7 @@ def judge(
 
 @dataclass(slots=True)
 class _PendingQuestion:
-    """One response, one rubric, one judge: the step it has come to, and what it has cost."""
+    """Progress and cost of one response under one rubric with one judge."""
 
     index: int
     rubric: str
@@ -133,7 +137,7 @@ class _PendingQuestion:
         """Return the prompt of the step, which must be a question."""
         assert isinstance(self.step, Question)
         asked = self.step.again() if self.attempts else self.step
-        # Attempts beyond the second repeat its words, so only their number tells them apart.
+        # Attempts after the second have the same text, so the cache key includes their number.
         prompt = Prompt(
             Prompt.of(asked.text).messages,
             (*filter(None, [self.judging]), *([f"attempt {self.attempts + 1}"] if self.attempts else [])),
@@ -147,7 +151,7 @@ class _PendingQuestion:
         return prompt
 
     def take(self, prompt: Prompt, reply: Reply, max_attempts: int, price: Price | None) -> None:
-        """Go on from the reply to a prompt: to the next question, the same one again, or a finding."""
+        """Advance by the reply to a prompt: to the next question, to another attempt, or to a finding."""
         assert isinstance(self.step, Question)
         self.served_model = reply.served_model
         self.attempts += 1
@@ -164,7 +168,7 @@ class _PendingQuestion:
             self.earlier = (*self.earlier, (prompt, reply))
 
     def verdict(self, response: Response, judge_run: _JudgeRun) -> Verdict:
-        """Return the record of a finished pending question, or of one whose judge was lost."""
+        """Return the verdict of a finished question, or of a question whose judge failed."""
         lost = Finding(None, None, VerdictOutcome.JUDGE_LOST, judge_run.lost)
         finding = lost if isinstance(self.step, Question) else self.step
         return Verdict(
@@ -186,7 +190,7 @@ class _PendingQuestion:
 
 
 def _follow(question: Question, reply: Reply) -> Question | Finding:
-    """Return what follows from a reply; a finding without a value says why."""
+    """Return the question or finding that follows from a reply; a finding without a value has a reason."""
     if reply.text is None:
         outcome = VerdictOutcome(reply.outcome.value)
         if outcome is VerdictOutcome.EMPTY and reply.thinking:
@@ -198,12 +202,12 @@ def _follow(question: Question, reply: Reply) -> Question | Finding:
         return Finding(None, None, VerdictOutcome.UNPARSABLE, str(error))
 
 
-class _Stopped(Exception):  # noqa: N818 (no error: the caller wants to end)
-    """The call was interrupted."""
+class _Stopped(Exception):  # noqa: N818 (no error: the caller interrupted the run)
+    """The run was interrupted."""
 
 
 class _JudgeRun:
-    """One judge with its questions, their cost, and why it was lost, if it was; the journal of its client."""
+    """State of one judge: its questions, their cost, and the reason if it failed; also the journal of its client."""
 
     def __init__(
         self,
@@ -225,37 +229,37 @@ class _JudgeRun:
         self._recorded: set[int] = set()
 
     def run(self) -> None:
-        """Ask until no question is open or the judge is lost; never raises."""
+        """Send questions until none is open or the judge fails; never raises."""
         try:
             while waiting := [pending for pending in self.pending_questions if isinstance(pending.step, Question)]:
-                # Neighbours in this order begin alike: a server with a prefix cache reads their beginning once.
+                # Neighbors in this order share a prefix, which a server with a prefix cache reads once.
                 self._ask(sorted(waiting, key=_PendingQuestion.text))
         except EndpointError as error:
             n_kept = self.usage.n_asked + self.usage.n_cached - self.usage.n_failed
             self.lost, self.next_step = error.found, error.with_replies(n_kept).next_step
         except RagtasksError as error:
-            # Also a cache that cannot be written: going on would pay for replies that nobody keeps.
+            # This includes a cache that cannot be written: continuing would pay for replies that are lost.
             self.lost = str(error)
         except _Stopped:
             pass
-        except BaseException as error:  # noqa: BLE001 (a bug, or an order to end: raised again by who waits)
+        except BaseException as error:  # noqa: BLE001 (a bug or an interrupt: `_Panel.run` raises it again)
             self.bug = error
             self._panel.stop.set()
 
     def _ask(self, waiting: list[_PendingQuestion]) -> None:
-        """Send one question of each pending question; replies that came before a judge was lost count too."""
+        """Send the next question of each pending item; replies that arrive before the judge fails are used."""
         self._waiting, self._recorded = waiting, set()
         self._prompts = [pending.prompt() for pending in waiting]
-        with self._panel.lock:  # the first reply may be long in coming
+        with self._panel.lock:  # the first reply may take long
             self.total = self.n_done + len(waiting)
             self._panel.show()
         replies = self.client.answer(list(self._prompts), self._follow, self)
         for index, reply in enumerate(replies):
-            if index not in self._recorded:  # of a client that keeps no journal
+            if index not in self._recorded:  # from a client without a journal
                 self._take(index, reply)
 
     def _follow(self, what: str, _done: int, _total: int | None) -> None:
-        """Take from the client's progress what it waits for: it knows neither other judges nor its earlier calls."""
+        """Show the reason for waiting in the client's progress; its counts omit other judges and earlier calls."""
         why = "".join(what.split("\t")[2:])
         with self._panel.lock:
             if why != self.held_up:
@@ -269,7 +273,7 @@ class _JudgeRun:
         return None
 
     def record(self, index: int, reply: Reply) -> None:
-        """Go on from a reply, and count it."""
+        """Process a reply, and count it."""
         self._recorded.add(index)
         self._take(index, reply)
         with self._panel.lock:
@@ -283,7 +287,7 @@ class _JudgeRun:
         self._waiting[index].take(self._prompts[index], reply, self._max_attempts, self._price)
 
     def following(self, index: int) -> Prompt | None:
-        """Return the next question if it begins as the one before: a server has that beginning at hand now."""
+        """Return the next question if it begins like the last: the server still has that prefix cached."""
         if not isinstance(self._waiting[index].step, Question):
             return None
         before, prompt = self._prompts[index], self._waiting[index].prompt()
@@ -298,16 +302,16 @@ _LONGEST_NAMES = 40
 
 
 class _Panel:
-    """The runs of all judges: one order to stop, and one line of progress with sums over all replies."""
+    """Runs of all judges: one stop signal, and one progress line with totals."""
 
     def __init__(self, progress: Progress) -> None:
-        """Begin; the rate counts from now."""
+        """Start the clock of the rate."""
         self.lock, self.stop = threading.Lock(), threading.Event()
         self.runs: list[_JudgeRun] = []
         self._progress, self._begin = progress, time.monotonic()
 
     def run(self) -> None:
-        """Run each judge in a thread; after an interruption they end at their next reply, or with the process."""
+        """Run each judge in a thread; after an interruption, threads end at their next reply or with the process."""
         threads = [threading.Thread(target=run.run, name=run.client.name, daemon=True) for run in self.runs]
         try:
             for thread in threads:
@@ -332,7 +336,7 @@ class _Panel:
             )
 
     def show(self, *, whole: bool = False) -> None:
-        """Report the progress of all judges; the caller holds the lock."""
+        """Report the progress of all judges; the caller must hold the lock."""
         names = ", ".join(run.client.name for run in self.runs)
         if len(names) > _LONGEST_NAMES and len(self.runs) > 1:
             names = f"{len(self.runs)} judges"

@@ -1,10 +1,10 @@
-"""Reads a judge's final verdict, in the form that the prompt asked for, and nothing else.
+"""Parsers of a judge's final verdict, in the format that the prompt requests.
 
-Our prompts give every question a code: a hash of all the text that is shown, so no shown text can hold it. The judge
-writes its verdict beside the code. What a response says about itself, and what a judge quotes of it, carries no code
-and is not looked at. The official prompts have no code; for them the verdict is the last line that is one.
+Our prompts give every question a code: a hash of all shown text, so no shown text can contain it. The judge writes its
+verdict next to the code. Claims of a response about itself, and quotes of it by the judge, have no code and are
+ignored. The official prompts have no code: there, the last line in the format of a verdict is used.
 
-Every reader raises `UnparsableReplyError` where the reply has no verdict in that form, and never guesses.
+Every parser raises `UnparsableReplyError` if the reply has no verdict in that format; it never guesses.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ LABELS = ("yes", "partial", "no")
 YES_NO = ("yes", "no")
 HIGHEST_RATING = 10
 
-# Marks that models put around a verdict: bold, code, a quote's sign, brackets.
+# Marks that models put around a verdict: bold, code, quote signs, brackets.
 _MARKS = r"[ \t>*_`#]*"
 _RATING = rf"{_MARKS}\[{{0,2}}{_MARKS}(?P<rating>[0-9]+)(?:[ ]?/[ ]?10|[ ]out[ ]of[ ]10)?{_MARKS}\]{{0,2}}"
 _RATING_ONLY = re.compile(rf"{_RATING}{_MARKS}\.?{_MARKS}")
-# A number that goes on (8.5, 7-8, 7/5, 4 or 5) is not the integer that was asked for.
+# A longer number (8.5, 7-8, 7/5, 4 or 5) is not the requested integer.
 _GOES_ON = r"[0-9]|[.,][0-9]|[ ]*[-–/~][ ]*[0-9]|[ ]*(?:or|to)[ ]+[0-9]"  # noqa: RUF001
 _RATING_THEN_TEXT = re.compile(rf"{_RATING}(?!{_GOES_ON})")
 _RATING_LINE = re.compile(rf"{_MARKS}(?:(?:final|overall|my)[ ])?\[?rating\]?{_MARKS}[:=](?P<rest>.*)", re.IGNORECASE)
@@ -35,7 +35,7 @@ _OPENING_WORD = re.compile(r"(?P<word>[A-Za-z]+)\b(?=\s*(?:[.,;:!\n—–]|-\s|$
 _ANNOUNCED = re.compile(
     r"(?:the |my |final )*(?:answer|verdict|label|output\]?|decision)\s*[:=]?\s*(?:is\s+)?", re.IGNORECASE
 )
-# JSON as the standard library reads it: where a value goes on is seen token by token.
+# JSON as the standard library accepts it, token by token, to find the end of a value.
 _STRING = r'"[^"\\]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*)*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"  # `int` refuses thousands of digits
 _TOKEN = re.compile(
@@ -44,13 +44,13 @@ _TOKEN = re.compile(
 _KEY, _COLON, _VALUE = frozenset({"string"}), frozenset({":"}), frozenset({"string", "scalar", "[", "{"})
 _NEXT_PAIR, _NEXT_ITEM = frozenset({",", "}"}), frozenset({",", "]"})
 _FIRST = {"{": _KEY | {"}"}, "[": _VALUE | {"]"}}
-_DEEPEST = 200  # lists and objects inside of each other
-_LONGEST_RATING = 1_000  # characters: marks without end would be tried in every division
+_DEEPEST = 200  # nested lists and objects
+_LONGEST_RATING = 1_000  # characters: a long run of marks would be tried in every split
 _STRIPPED = " \t\n*_`#>\"'[]().!"
 
 
 class UnparsableReplyError(JudgeError):
-    """A reply that holds no verdict in the form asked for."""
+    """A reply without a verdict in the requested format."""
 
 
 def read_coded_rating(reply: str, code: str) -> int:
@@ -68,7 +68,7 @@ def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
 
 
 def _coded(reply: str, code: str, name: str) -> str:
-    """Return what follows the colon in the last line that begins with `name CODE`."""
+    """Return the text after the colon in the last line that begins with `name CODE`."""
     line = re.compile(rf"^{_MARKS}{name}{_MARKS}{re.escape(code)}{_MARKS}:(?P<rest>.*)$", re.IGNORECASE | re.MULTILINE)
     found = [match["rest"] for match in line.finditer(reply)]
     if not found:
@@ -82,7 +82,7 @@ def read_coded_object(reply: str, code: str) -> dict[str, Any]:
     if not starts:
         raise UnparsableReplyError(f'no JSON object that begins with {{"id": "{code}"')
     try:
-        # Not strict: models leave line ends in texts as they are.
+        # Not strict: models leave line ends in strings unescaped.
         found, _ = json.JSONDecoder(strict=False).raw_decode(reply, starts[-1])
     except (ValueError, RecursionError) as error:
         raise UnparsableReplyError(f"the JSON object cannot be read: {type(error).__name__}") from error
@@ -92,9 +92,9 @@ def read_coded_object(reply: str, code: str) -> dict[str, Any]:
 
 
 def read_texts(reply: str, code: str, key: str) -> list[str]:
-    """Return the texts of `{"id": "CODE", KEY: [text, ...]}`, blank ones left out; [] for none.
+    """Return the texts of `{"id": "CODE", KEY: [text, ...]}` without blank ones; [] for an empty list.
 
-    White space is collapsed: a text with lines of its own could pass for several in a numbered list.
+    Whitespace is collapsed: a text with line ends could pass for several texts in a numbered list.
     """
     found = read_coded_object(reply, code).get(key)
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
@@ -103,12 +103,12 @@ def read_texts(reply: str, code: str, key: str) -> list[str]:
 
 
 def read_yes_no(reply: str, code: str, key: str, n: int) -> list[bool]:
-    """Return whether each of `n` items has a yes, from `{"id": "CODE", KEY: {"1": "yes" or "no", ...}}`."""
+    """Return whether each of `n` entries is a yes, from `{"id": "CODE", KEY: {"1": "yes" or "no", ...}}`."""
     return [word == "yes" for word in read_labels(reply, code, key, YES_NO, n)]
 
 
 def read_labels(reply: str, code: str, key: str, labels: Sequence[str], n: int) -> list[str]:
-    """Return one of `labels` for each of the items 1 to `n`, from `{"id": "CODE", KEY: {"1": label, ...}}`."""
+    """Return one of `labels` for each number 1 to `n`, from `{"id": "CODE", KEY: {"1": label, ...}}`."""
     found = read_coded_object(reply, code).get(key)
     numbers = [str(number) for number in range(1, n + 1)]
     if not isinstance(found, dict) or set(found) != set(numbers):
@@ -120,10 +120,10 @@ def read_labels(reply: str, code: str, key: str, labels: Sequence[str], n: int) 
 
 
 def read_rating(reply: str) -> int:
-    """Return the rating, 1 to 10, of a reply to a prompt without a code: the last line that states one.
+    """Return the rating, 1 to 10, of a reply to a prompt without a code: the last line with a rating.
 
-    Such a line begins with `Rating:`, or is `[[N]]` and nothing else, or ends the reply after a sentence. An earlier
-    one is not fallen back to where the last one does not hold an integer from 1 to 10.
+    Such a line begins with `Rating:`, or is only `[[N]]`, or ends the reply after a sentence. If the last such line has
+    no integer from 1 to 10, earlier lines are not used instead.
     """
     lines = [line for line in reply.strip().splitlines() if line.strip()]
     rests = [match["rest"] for line in lines if (match := _RATING_LINE.match(line) or _BRACKETS_ONLY.fullmatch(line))]
@@ -137,15 +137,15 @@ def read_rating(reply: str) -> int:
 def read_label(reply: str) -> str:
     """Return the label of a reply to a prompt without a code, in lower case.
 
-    A last sentence that is a label and nothing else counts, announced (`Answer: yes`) or not; then a label that opens
-    the reply and is set off from what follows (`No, it answers.`).
+    The last sentence is used if it is only a label, with or without an introduction (`Answer: yes`). Otherwise, a label
+    that opens the reply and is set off from the following text is used (`No, it answers.`).
     """
     stripped = reply.strip().strip(_STRIPPED)
     last = _SENTENCE_ENDS.split(stripped)[-1].strip(_STRIPPED)
     for candidate in (last, _ANNOUNCED.sub("", last, count=1).strip(_STRIPPED) if _ANNOUNCED.match(last) else ""):
         if candidate.lower() in LABELS:
             return candidate.lower()
-    # Marks around the opening word are in the way of the comma behind it.
+    # Marks around the opening word hide the comma after it.
     opening = _OPENING_WORD.match(re.sub(r"[*_`]", "", stripped))
     if opening and opening["word"].lower() in LABELS:
         return opening["word"].lower()
@@ -153,7 +153,7 @@ def read_label(reply: str) -> str:
 
 
 def read_decision(reply: str) -> str:
-    """Return `yes` or `no` of the last JSON object in a reply that has the key `decision`."""
+    """Return `yes` or `no` of the last JSON object in a reply with the key `decision`."""
     decisions = [item["decision"] for item in json_values(reply, "{") if "decision" in item]
     if not decisions:
         raise UnparsableReplyError('no JSON object with "decision"')
@@ -164,7 +164,7 @@ def read_decision(reply: str) -> str:
 
 
 def json_values(reply: str, openings: str = "{[") -> list[Any]:
-    """Return the JSON objects and lists of a text that stand in no other one, in its order; [] for none."""
+    """Return the outermost JSON objects and lists of a text, in order; [] without any."""
     decoder, ends, found, end = json.JSONDecoder(strict=False), dict[int, int](), [], 0
     for match in re.finditer(f"[{re.escape(openings)}]", reply):
         start = match.start()
@@ -183,10 +183,11 @@ def json_values(reply: str, openings: str = "{[") -> list[Any]:
 
 
 def _follow(text: str, start: int, ends: dict[int, int]) -> None:
-    """Note where the JSON value that begins at an opening ends, and those inside of it; -1 where it breaks off.
+    """Record the end of the JSON value at an opening, and of the values inside it; -1 for incomplete values.
 
-    What breaks off takes all with it that is open by then, and no opening is followed twice: the work grows with the
-    text, where a decoder that is let loose on each of 20,000 open brackets reads the rest of the text each time.
+    An incomplete value makes all enclosing open values incomplete, and no opening is followed twice, so the work is
+    linear in the length of the text. A decoder started at each of 20,000 open brackets would read the remaining text
+    each time.
     """
     opened, at, expected = [start], start + 1, _FIRST[text[start]]
     while opened and (token := _TOKEN.match(text, at)):

@@ -1,7 +1,7 @@
-"""What a judge is asked, and what follows from its reply: a finding, or the next question.
+"""Questions to a judge, and what follows from a reply: a finding, or the next question.
 
-A rubric is a function from a response to its first question. A question knows how its reply is read, so a rubric with
-one step and one with two look the same to whoever asks.
+A rubric is a function from a response to its first question. A question parses its own reply, so rubrics with one and
+with two steps have the same interface.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Assistant"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a judge found under one rubric."""
+    """Result of a judge under one rubric."""
 
     label: str | None
-    """The judge's word, None where there is none."""
+    """The judge's label, None without a label."""
     value: float | None
-    """The number that follows, 0 to 1, None where there is none."""
+    """Number of the label, 0 to 1, or None."""
     outcome: VerdictOutcome = VerdictOutcome.GIVEN
-    """GIVEN with a value (the ibm profile alone has a label without one), NO_STATEMENTS or NOT_ASKED without."""
+    """GIVEN with a value, NO_STATEMENTS or NOT_ASKED without; only the ibm profile has labels without a value."""
     reason: str = ""
 
 
@@ -42,14 +42,13 @@ class Question:
 
     text: str
     read: Callable[[str], Finding | Question]
-    """Reply -> what follows; raises UnparsableReplyError where the reply is not as asked."""
+    """Reply -> next question or finding; raises UnparsableReplyError if the reply has another format."""
     form: str = ""
-    """The form of the verdict, repeated where the first reply lacks it; empty where only the prompt knows it."""
+    """Format of the verdict, repeated after a reply without it; empty if only the prompt defines it."""
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
-    """JSON schema of a reply in that form; None where only the prompt knows it."""
+    """JSON schema of replies in that format; None if only the prompt defines it."""
 
     def is_readable(self, reply: str) -> bool:
-        """Return whether a reply is as asked: anything follows from it."""
         try:
             self.read(reply)
         except UnparsableReplyError:
@@ -57,31 +56,31 @@ class Question:
         return True
 
     def again(self) -> Question:
-        """Return the question for the second time: it says that the first reply held no verdict."""
+        """Return the question for a second attempt, with a note that the first reply had no verdict."""
         text = shipped_template("judges/again").render(question=self.text, form=self.form)
         return Question(text, self.read, self.form, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """One thing that judges are asked about every response."""
+    """A question to judges about every response."""
 
     name: str
     """Name in tables, logs and caches."""
     description: str
-    """One line for tables' legends."""
+    """One line for the legends of tables."""
     open: Callable[[Response], Question | Finding]
-    """Response -> the first question, or what is known without one."""
+    """Response -> first question, or the finding if no question is needed."""
     prompts: tuple[str, ...] = ()
-    """The texts that its questions are made of; results keep a hash of them."""
+    """Texts of its prompts; results store a hash of them."""
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the texts: verdicts by other words do not compare."""
+        """Hash of the prompts: verdicts by other prompts are not comparable."""
         return canonical_hash(list(self.prompts))[:16]
 
     def only_where(self, holds: Callable[[Response], bool], finding: Finding) -> Rubric:
-        """Return the rubric as one that asks nothing about other responses: there it has this finding."""
+        """Return the rubric restricted to some responses; all others get the finding without a question."""
         return replace(self, open=lambda response: self.open(response) if holds(response) else finding)
 
 
@@ -91,11 +90,11 @@ def rating_finding(rating: int) -> Finding:
 
 
 def code_of(first: str, *others: str) -> str:
-    """Return 8 hexadecimal digits that follow from the first text and stand in none of all.
+    """Return 8 hexadecimal digits, derived from the first text, that occur in none of the texts.
 
-    They mark where shown text ends and which line of a reply is the verdict: whoever wrote the texts cannot have
-    written them. The same texts give the same code, so that a cached reply is found again; the same first text gives
-    it nearly always, so that prompts about one conversation begin alike, and a server reads their beginning once.
+    They mark the end of shown text, and the line of the verdict in a reply: the authors of the texts cannot have
+    written them. The same texts give the same code, so that a cached reply is found again. The same first text nearly
+    always gives the same code, so that prompts about one conversation share a prefix, which a server reads once.
     """
     texts = (first, *others)
     content = first.encode("utf-8", errors="surrogatepass")
@@ -116,7 +115,7 @@ def ask(
     passages: Sequence[str] = (),
     **texts: Any,
 ) -> Question:
-    """Return the question that a template makes of shown texts, marked with their code."""
+    """Return the question of a template with shown texts, marked with their code."""
     spoken = [*(message.text for message in conversation), *_flat(texts.get("question", []))]
     code = code_of(*spoken, *passages, *(text for part in texts.values() for text in _flat(part)))
     messages = [{"speaker": _SPEAKERS[message.role], "text": message.text} for message in conversation]
@@ -129,9 +128,9 @@ def _flat(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
-# The forms of verdicts as JSON schemas, for servers that can hold a reply to one.
-# A verdict in a line (`Verdict CODE: yes`) becomes an object of what comes before it and that line, so that a judge
-# still reasons first; it is turned back into text, and the parsers read both alike.
+# Verdict formats as JSON schemas, for servers that can constrain replies. A verdict on a line (`Verdict CODE: yes`)
+# becomes an object of the preceding text and that line, so that a judge still reasons first. The object is turned back
+# into text, and the parsers read both forms.
 
 _BEFORE, _LINE = "reasoning", "last_line"
 _KEY = re.compile(r'"(?P<key>[a-z]\w*)": (?P<kind>[{\[]|[A-Z]+)')
@@ -145,7 +144,7 @@ _VALUES = {"N": "([1-9]|10)", "LABEL": "[A-Za-z_ ]+"}
 
 
 def schema_of(form: str) -> dict[str, Any]:
-    """Return the JSON schema of replies in a form: that of an object, or of a last line."""
+    """Return the JSON schema of replies in a format: of an object, or of a last line."""
     if found := _ID.search(form):
         keys = {match["key"]: _KINDS.get(match["kind"], _TEXT) for match in _KEY.finditer(form)}
         return _object({"id": {"const": found["code"]}, **keys})
@@ -154,7 +153,7 @@ def schema_of(form: str) -> dict[str, Any]:
 
 
 def as_text(reply: str) -> str:
-    """Return a reply whose last line came apart as the text that it stands for; any other as it is."""
+    """Return a reply with a separate last line as one text; any other reply unchanged."""
     try:
         found = json.loads(reply, strict=False)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Judges say of which kind questions are: MTRAG's question types, or the topic categories of Ragnarök.
+"""Classification of questions by judges: MTRAG's question types, or the topic categories of Ragnarök.
 
-The kinds are those of the papers, the wording is ours. A question that no judge labelled, or on whose category the
-judges are split, has no label: none is made up for it.
+The labels are those of the papers, the definitions are ours. A question without a verdict, or whose category the judges
+disagree on, has no label.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _FORM = '{"id": "CODE", "labels": [LABEL, ...]}'
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """Kinds that questions are sorted into."""
+    """A set of labels for questions."""
 
     name: str
-    """What users call it: the key in files, and the rubric's name."""
+    """Name for users: the key in files, and the name of the rubric."""
     labels: Mapping[str, str]
     several: bool
-    """Whether a question may have more than one."""
+    """Whether a question may have several labels."""
 
     @property
     def rule(self) -> str:
-        """How many labels a judge is to choose."""
+        """Instruction on the number of labels."""
         if self.several:
             return "Name every kind that fits, one at least; most messages are of one kind, few of more than two."
         return "Name the one kind that fits best."
@@ -70,25 +70,27 @@ TOPIC_CATEGORIES = Labelling(
     },
     several=False,
 )
-"""The categories by which TREC-RAGgy's topics were chosen. Source: Ragnarök paper, appendix A; people labelled them
-there, and the labels are not published."""
+"""The categories used to select TREC-RAGgy's topics.
+
+Source: Ragnarök paper, appendix A. People labelled the topics, and the labels are not published.
+"""
 
 LABELLINGS = {one.name: one for one in (QUESTION_TYPES, TOPIC_CATEGORIES)}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuestions:
-    """What judges found."""
+    """Labels of questions by judges."""
 
     labels: Mapping[str, tuple[str, ...]]
-    """Task id -> its labels, in the labelling's order, for the tasks that have some."""
+    """Task id -> its labels, in the labelling's order, for labelled tasks."""
     unlabelled: tuple[tuple[str, str], ...]
-    """(task, why) of the others."""
+    """(task, reason) of unlabelled tasks."""
     judges: tuple[str, ...]
 
 
 def question_labels(labelling: Labelling) -> Rubric:
-    """Return the rubric of a labelling; it reads the conversation up to the question, and no answer to it."""
+    """Return the rubric of a labelling; its prompt shows the conversation up to the question, without an answer."""
     prompt = shipped_template("judges/question_labels")
     meanings = [f"{name}: {meaning}" for name, meaning in labelling.labels.items()]
 
@@ -107,7 +109,7 @@ def question_labels(labelling: Labelling) -> Rubric:
 
 
 def _labels_in(found: object, labelling: Labelling) -> list[str]:
-    """Return the labels of a reply in the labelling's order; a list of others, or of none, is not readable."""
+    """Return the labels of a reply in the labelling's order; unknown or missing labels are unparsable."""
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise UnparsableReplyError('"labels" is no list of texts')
     given = {item.strip().lower() for item in found}
@@ -122,7 +124,7 @@ def _labels_in(found: object, labelling: Labelling) -> list[str]:
 def label_questions(
     tasks: Sequence[Task], labelling: Labelling, judge: Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 ) -> LabelledQuestions:
-    """Return the labels that more than half of the judges give, of those that gave any."""
+    """Return the labels given by more than half of the judges with a verdict."""
     verdicts = judge([Response(task, (), "") for task in tasks], [question_labels(labelling)])
     labels: dict[str, tuple[str, ...]] = {}
     unlabelled: list[tuple[str, str]] = []

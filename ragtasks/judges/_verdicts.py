@@ -1,7 +1,7 @@
-"""Verdicts of judges on a list of responses, and the scores that follow from them.
+"""Verdicts of judges on a list of responses, and the resulting scores.
 
-A verdict is kept with everything it rests on, also where there is none. The score of a response is the median of the
-judges that gave one; the scores of each judge stay beside it, and so does how many of its verdicts a judge gave.
+A verdict, even a missing one, is stored with its replies and prompt hash. The score of a response is the median over
+the judges that gave one. The scores and the coverage of each judge are stored next to it.
 """
 
 from __future__ import annotations
@@ -18,99 +18,99 @@ from ragtasks.metrics import IdkLabel
 from ragtasks.records import IdkVerdict, Response, Score
 
 IDK = "idk"
-"""Name of the rubric whose labels are those of `IdkVerdict`."""
+"""Name of the rubric with the labels of `IdkVerdict`."""
 CLARIFICATION = "clarification"
-"""Name of the rubric that says whether a response asks what is meant."""
+"""Name of the rubric on whether a response asks a clarifying question."""
 _MAX_REASONS = 3
 
 
 class VerdictOutcome(str, Enum):
-    """What became of a question to a judge."""
+    """Outcome of a question to a judge."""
 
     GIVEN = "given"
     NO_STATEMENTS = "no statements"
-    """The judge answered, and there is nothing in the response that the rubric could count."""
+    """The judge replied, but the response contains nothing that the rubric can count."""
     NOT_ASKED = "not asked"
     """The rubric has no question for this response."""
     SETTLED = "settled"
-    """A refusal, or the kind of task, decides the score: the judge was not asked."""
+    """A refusal, or the type of task, determines the score, so no question is sent."""
     UNPARSABLE = "unparsable"
-    """The reply holds no verdict in the form asked for."""
+    """The reply has no verdict in the requested format."""
     REFUSED = "refused"
     FILTERED = "filtered"
-    """A content filter stopped question or reply."""
+    """A content filter stopped the question or the reply."""
     TRUNCATED = "truncated"
     """The reply reached the token limit (`finish_reason: length`)."""
     EMPTY = "empty"
     THINKING_ONLY = "thinking only"
     MALFORMED = "malformed"
-    """The server sent no chat completion."""
+    """The server's reply is not a chat completion."""
     FAILED = "failed"
-    """The reply did not come: the request was refused, or every attempt failed on the way."""
+    """No reply: the request was refused, or every attempt failed."""
     JUDGE_LOST = "judge lost"
-    """The judge could not be had any more (wrong key, unknown model, nobody there)."""
+    """The judge stopped replying (wrong key, unknown model, no server)."""
 
 
 _ANSWERS = frozenset({VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS})
 UNASKED = frozenset({VerdictOutcome.NOT_ASKED, VerdictOutcome.SETTLED})
-"""Outcomes for which no judge was asked."""
+"""Outcomes without a question to a judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one judge said of one response under one rubric, or why it said nothing."""
+    """Verdict of one judge on one response under one rubric, or the reason for having none."""
 
     task_id: str
     rubric: str
     judge: str
     outcome: VerdictOutcome
     label: str | None = None
-    """The judge's word, such as `7` or `partial`; None unless the outcome is GIVEN."""
+    """The judge's label, such as `7` or `partial`; None unless the outcome is GIVEN."""
     value: float | None = None
     """The number derived from the label, 0 to 1; None unless the outcome is GIVEN."""
     reason: str = ""
     replies: tuple[str, ...] = ()
-    """Every reply as it came, in order: several where a rubric has two steps or a reply was asked for again."""
+    """Every reply unchanged, in order: several for a rubric with two steps, or after another attempt."""
     prompt_hash: str = ""
-    """Hash of the first prompt as it was sent; empty where nothing was sent."""
+    """Hash of the first prompt as sent; empty if no prompt was sent."""
     attempts: int = 0
-    """Prompts sent for the last step; 2 says that the first reply held no verdict."""
+    """Prompts sent for the last step; 2 means that the first reply had no verdict."""
     prompt_tokens: int = 0
     """Tokens of all prompts, as far as the server counts them."""
     completion_tokens: int = 0
     """Tokens of all replies, as far as the server counts them."""
     served_model: str = ""
-    """The model that the server says gave the last reply, empty where it does not say."""
+    """Model that the server names in the last reply, empty if it names none."""
     calls: tuple[CallUsage, ...] = field(default=(), compare=False)
-    """What each reply took, those that could not be used included."""
+    """Usage of each reply, unusable ones included."""
 
     @property
     def is_answered(self) -> bool:
-        """Whether the judge did its part, value or not."""
+        """Whether the judge gave a readable reply, with or without a value."""
         return self.outcome in _ANSWERS
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many of the verdicts asked of one judge under one rubric it gave."""
+    """Number of verdicts of one judge under one rubric, requested and given."""
 
     judge: str
     rubric: str
     n_asked: int
-    """Responses that the rubric has a question for."""
+    """Responses for which the rubric has a question."""
     n_answered: int
-    """Of these, how many the judge answered as asked."""
+    """Those with a readable reply."""
     missing: Mapping[str, int] = field(default_factory=dict)
-    """Outcome -> how often, over those it did not answer."""
+    """Outcome -> number of responses without a readable reply."""
 
     @property
     def share(self) -> float:
-        """Share answered, 0 to 1; 1 where nothing was asked."""
+        """Share answered, 0 to 1; 1 without questions."""
         return self.n_answered / self.n_asked if self.n_asked else 1.0
 
 
 class Verdicts:
-    """The verdicts on a list of responses by some judges under some rubrics."""
+    """Verdicts on a list of responses by several judges under several rubrics."""
 
     def __init__(
         self,
@@ -120,18 +120,18 @@ class Verdicts:
         table: Mapping[tuple[int, str, str], Verdict],
         usage: Mapping[str, Usage] | None = None,
     ) -> None:
-        """Take what was found."""
+        """Store verdicts by (index of the response, rubric, judge), and usage by judge."""
         self.responses, self.rubrics, self.judges = tuple(responses), tuple(rubrics), tuple(judges)
         self.usage = dict(usage or {})
         self._table = dict(table)
 
     def joined(self, other: Verdicts, rubrics: Sequence[str]) -> Verdicts:
-        """Return these verdicts with those of the same judges on the same responses under other rubrics."""
+        """Return these verdicts together with those of the same judges on the same responses under other rubrics."""
         usage = {judge: self.usage.get(judge, Usage()) + other.usage.get(judge, Usage()) for judge in self.judges}
         return Verdicts(self.responses, rubrics, self.judges, {**self._table, **other._table}, usage)
 
     def verdict(self, index: int, rubric: str, judge: str) -> Verdict:
-        """Return one verdict; KeyError where there was no such response, rubric or judge."""
+        """Return one verdict; KeyError for an unknown response, rubric or judge."""
         return self._table[index, rubric, judge]
 
     def all(self) -> list[Verdict]:
@@ -140,31 +140,32 @@ class Verdicts:
         return [self._table[i, rubric, judge] for i in indexes for rubric in self.rubrics for judge in self.judges]
 
     def judge_scores(self, rubric: str, judge: str) -> list[Score]:
-        """Return one judge's score of each response, without a value where it gave no verdict."""
+        """Return one judge's score of each response; without a verdict, the value is None."""
         found = [self._table[index, rubric, judge] for index in range(len(self.responses))]
         return [Score(verdict.value, verdict.reason) for verdict in found]
 
     def scores(self, rubric: str) -> list[Score]:
         """Return the median score of each response over the judges that gave one (MTRAG paper, section 6.3.2).
 
-        An even number of judges gives the mean of the middle two. Without any, the reasons of all judges.
+        With an even number of judges, it is the mean of the middle two. Without any, the score has the reasons of all
+        judges.
         """
         return [self.score(index, rubric) for index in range(len(self.responses))]
 
     def score(self, index: int, rubric: str) -> Score:
-        """Return the median score of one response, as `scores`."""
+        """Return the median score of one response, see `scores`."""
         verdicts = self._of(index, rubric)
         values = [verdict.value for verdict in verdicts if verdict.value is not None]
         return Score(median(values)) if values else Score(None, _reasons(verdicts))
 
     def is_answered(self, index: int, rubric: str) -> bool:
-        """Return whether any judge did its part on one response, or had none to do."""
+        """Return whether any judge gave a readable reply on one response, or needed none."""
         return any(row.is_answered or row.outcome in UNASKED for row in self._of(index, rubric))
 
     def labels(self, rubric: str) -> list[tuple[str | None, str]]:
-        """Return (label, what it rests on) of each response: the label in the middle of those that judges gave.
+        """Return (label, judges' labels) of each response: the median of the labels given.
 
-        Where the middle two differ there is none: a label between them may be one that nobody gave.
+        If the middle two labels differ, the label is None: no judge may have given a label between them.
         """
         return [self._label(index, rubric) for index in range(len(self.responses))]
 
@@ -181,23 +182,23 @@ class Verdicts:
         return [self._table[index, rubric, judge] for judge in self.judges]
 
     def idk_labels(self) -> list[IdkLabel]:
-        """Return whether each response says that it does not know, without a label where the judges give none."""
+        """Return the IDK label of each response; None where the judges give no label."""
         found = self.labels(IDK)
         return [IdkLabel(None if label is None else IdkVerdict(label), reason) for label, reason in found]
 
     def clarifications(self) -> list[bool | None]:
-        """Return whether each response asks what is meant, None where that was not asked or has no verdict."""
+        """Return whether each response asks a clarifying question; None without a question or a verdict."""
         return [None if label is None else label == "yes" for label, _ in self.labels(CLARIFICATION)]
 
     def share_answered(self, index: int, rubrics: Sequence[str] | None = None) -> float:
-        """Return the share of the verdicts asked on one response that were given; 1 where none was asked."""
+        """Return the share of requested verdicts on one response that were given; 1 if none was requested."""
         counted = self.rubrics if rubrics is None else rubrics
         rows = [self._table[index, rubric, name] for rubric in counted for name in self.judges]
         requested = [row for row in rows if row.outcome not in UNASKED]
         return sum(row.is_answered for row in requested) / len(requested) if requested else 1.0
 
     def coverage(self) -> list[Coverage]:
-        """Return how much each judge answered, by rubric, then judge."""
+        """Return the coverage of each judge, by rubric, then judge."""
         return [self._coverage(rubric, judge) for rubric in self.rubrics for judge in self.judges]
 
     def _coverage(self, rubric: str, judge: str) -> Coverage:
@@ -207,7 +208,7 @@ class Verdicts:
         return Coverage(judge, rubric, len(requested), len(requested) - missing.total(), dict(missing))
 
     def require_coverage(self, limit: float = 0.95) -> None:
-        """Return where every judge answered at least `limit` of what it was asked under every rubric."""
+        """Raise JudgeError unless every judge answered at least `limit` of its questions under every rubric."""
         low = [item for item in self.coverage() if item.share < limit]
         if low:
             raise JudgeError(
@@ -240,5 +241,5 @@ def _next_step(low: Sequence[Coverage]) -> str:
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> str:
-    """Return why no judge gave a value, each different reason once."""
+    """Return why no judge gave a value, without repetitions."""
     return "; ".join(dict.fromkeys(f"{verdict.judge}: {verdict.reason}" for verdict in verdicts))

@@ -1,4 +1,4 @@
-"""What the official scripts ask judges, and how they read the replies."""
+"""Prompts and parsers of the official scripts."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from ragtasks.judges.rubrics import NOT_UNDERSPECIFIED, RB_LLM, RL_F, label_find
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role
 from ragtasks.requirements import importing
 
-# Reads judges' replies as the official scripts do, quirks included: the ibm profile.
-# Source of everything here: IBM/mt-rag-benchmark, scripts/evaluation (`judge_utils.py`, `judge_wrapper.py`), commit
-# cc5b1d4; `perf/official_agreement.py` runs those functions beside these. Each quirk is a function of its own.
-# Nearly all of them give a value also for replies that hold no verdict; `ragtasks.judges` reads replies right.
+# Parsing of judges' replies as in the official scripts, including their quirks: the ibm profile. Source:
+# IBM/mt-rag-benchmark, scripts/evaluation (`judge_utils.py`, `judge_wrapper.py`), commit cc5b1d4;
+# `perf/official_agreement.py` compares those functions with these. Each quirk is a separate function. Nearly all of
+# them return a value even for replies without a verdict; the parsers of `ragtasks.judges` are strict.
 
 IBM = "_ibm"
-"""Ends the names of rubrics and metrics of the ibm profile."""
+"""Suffix of rubrics and metrics of the ibm profile."""
 UNDECIDED = 0.5
-"""What the official scripts score where they find no verdict."""
+"""Score of the official scripts for a reply without a verdict."""
 
 _DECIMAL = r"([0-9]*\.?[0-9]+)"
 _SIGNED = r"([-+]?\d*\.?\d+)"
-# In the order in which the scripts try them. `\d` is a digit of any script there, `[0-9]` is not.
+# In the order of the scripts. There, `\d` matches a digit of any writing system, `[0-9]` does not.
 _RATING_PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -64,39 +64,39 @@ _STRAY_ESCAPE = re.compile(r"\\(?![\"\\/bfnrt]|u[0-9a-fA-F]{4})")
 
 
 def ibm_rating(reply: str) -> float:
-    """Return the official score of a rating, 0.01 to 1: the number over 10, or 0.5 where none is found.
+    """Return the official score of a rating, 0.01 to 1: the number over 10, or 0.5 without a match.
 
-    Known differences from the right reading: `ibm_last_pattern` and `ibm_rating_in_range`.
+    Known differences from a correct reading: `ibm_last_pattern` and `ibm_rating_in_range`.
     """
     return ibm_rating_in_range(ibm_last_pattern(ibm_without_example(reply)))
 
 
 def ibm_without_example(reply: str) -> str:
-    """Return a reply without what stands between `for example:` and the end of its line, a rating included."""
+    """Return a reply without the text from `for example:` to the end of its line, ratings included."""
     return _EXAMPLE.sub("", reply)
 
 
 def ibm_last_pattern(reply: str) -> float | None:
-    """Return the number that the last matching of twelve patterns finds at its first place, None where none matches.
+    """Return the first match of the last of twelve patterns that matches, as a number; None without a match.
 
-    So the form decides, not the place: `3 out of 10 claims` beats `Rating: [[9]]`, a reference `[1]` beats
-    `Rating: 4`, a quoted `[[10]]` beats a plain `Rating: 2`, and `Rating: 8.5` is 8.
+    So the format decides, not the position: `3 out of 10 claims` overrides `Rating: [[9]]`, a reference `[1]` overrides
+    `Rating: 4`, a quoted `[[10]]` overrides a plain `Rating: 2`, and `Rating: 8.5` is 8.
     """
     found = [match[1] for pattern in _RATING_PATTERNS if (match := pattern.search(reply))]
     return float(found[-1]) if found else None
 
 
 def ibm_rating_in_range(rating: float | None) -> float:
-    """Return a rating over 10; 0.5 where there is none, it is not above 0, or it is more than 10."""
+    """Return a rating over 10; 0.5 if it is missing, not above 0, or more than 10."""
     share = UNDECIDED if rating is None else rating / HIGHEST_RATING
     return share if 0 < share <= 1 else UNDECIDED
 
 
 def ibm_idk(reply: str | None) -> IdkVerdict | None:
-    """Return the official IDK label: of the first word only, and `partial` where that is any other word.
+    """Return the official IDK label of the first word only; any word but yes and no is `partial`.
 
-    The script's numbers 1, 0.5 and 0 are `yes`, `partial` and `no` here. None means its text "unknown", where a
-    reply begins with no letter (a quote, a star, a digit), and for what is no text.
+    The script's numbers 1, 0.5 and 0 are `yes`, `partial` and `no` here. None corresponds to its text "unknown", for a
+    reply that does not begin with a letter (a quote, a star, a digit), and for None.
     """
     match = _FIRST_LETTERS.match(reply) if reply is not None else None
     if match is None:
@@ -107,7 +107,7 @@ def ibm_idk(reply: str | None) -> IdkVerdict | None:
 def ibm_clarification(reply: str) -> float:
     """Return the official value of a clarification: 1 for yes, 0 for no, 0.5 for everything else.
 
-    Capitals do not count, blanks around the word do. See `ibm_first_object` for what is read.
+    Case is ignored, but spaces around the word are not. `ibm_first_object` defines the parsed text.
     """
     try:
         decision = json.loads(ibm_first_object(reply)).get("decision", "").lower()
@@ -117,11 +117,11 @@ def ibm_clarification(reply: str) -> float:
 
 
 def ibm_first_object(reply: str) -> str:
-    """Return what the official scripts take for the judge's JSON object; "" where they find none.
+    """Return the text that the official scripts parse as the judge's JSON object; "" without a match.
 
-    That is the text of the first fence that says json, where any does, else that from the first brace to the next
-    closing one: an object in an object is cut, and one before the judge's own is taken for it. Backslashes that
-    JSON does not know are dropped, and missing braces at either end are added.
+    It is the text of the first ```json fence, else the text from the first brace to the next closing brace. A nested
+    object is therefore cut, and an earlier object is taken for the judge's own. Invalid JSON escapes lose their
+    backslash, and missing outer braces are added.
     """
     match = (_IN_FENCE if _FENCE in reply else _IN_BRACES).search(reply)
     if match is None:
@@ -137,7 +137,7 @@ def ibm_rating_finding(reply: str) -> Finding:
 
 
 def ibm_idk_finding(reply: str) -> Finding:
-    """Return `ibm_idk` as a finding; a reply that the scripts call unknown has that label and no value."""
+    """Return `ibm_idk` as a finding; a reply that the scripts label "unknown" has that label and no value."""
     verdict = ibm_idk(reply)
     if verdict is None:
         return Finding("unknown", None, reason="the official scripts call this reply unknown")
@@ -153,37 +153,37 @@ def ibm_clarification_finding(reply: str) -> Finding:
 _IDK_VALUES = {IdkVerdict.YES: 1.0, IdkVerdict.PARTIAL: UNDECIDED, IdkVerdict.NO: 0.0}
 
 
-# Takes the official wording of judge prompts from the user's own checkout, by reading its source and never running
-# it.
-# None of the wording ships with ragtasks: it knows the file and the name under which each prompt stands, what goes
-# in at its places, and a hash of both. A checkout whose prompt has another hash is another commit, and is refused.
-# The official prompts do not mark where the judged answer ends, so they cannot be kept from obeying it.
-# Source: IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4. What leaves for a judge equals what the scripts
-# build byte by byte (`perf/official_agreement.py`), as one user message: so they send it to a vLLM server; to Azure
+# The official wording of judge prompts is read from the user's own checkout, by parsing its source without executing
+# it. ragtasks ships none of the wording. It stores the file and name of each prompt, the fields to fill in, and a hash
+# of both. A prompt with another hash is from another commit and is refused. The official prompts do not mark the end of
+# the judged answer, so they cannot be protected against instructions in it.
+#
+# Source: IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4. The text sent to a judge is byte-identical to that
+# of the scripts (`perf/official_agreement.py`), as one user message: so the scripts send it to a vLLM server; for Azure
 # they add a system message.
 
 FOLDER = "scripts/evaluation"
-"""Where the official scripts are, below the folder of the checkout."""
+"""Folder of the official scripts in the checkout."""
 
 Fields = Mapping[str, str]
 Fill = Callable[[Fields], str]
 
-# The scripts' own environment is Jinja's default one; this is the same, and lets a template reach nothing else.
+# The scripts use Jinja's default environment; this environment gives the same text, and isolates the template.
 _JINJA = ImmutableSandboxedEnvironment()
 _JINJA_PLACES = {"response": "answer"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Wording:
-    """Where a prompt stands, and what it is known by."""
+    """Source location and hash of a prompt."""
 
     file: str
     holder: str
-    """The function whose longest f-string it is, or the constant that is a Jinja template."""
+    """Function with the prompt as its longest f-string, or constant with a Jinja template."""
     places: Mapping[str, str]
-    """Expression in the source -> name of what goes in; a template's are names."""
+    """Expression in the source -> name of the field; for a template, variable -> name."""
     sha256: str
-    """Of the texts and the names of the places, in order."""
+    """Of the texts and the field names, in order."""
 
 
 _WORDINGS: Mapping[str, _Wording] = {
@@ -217,8 +217,8 @@ _WORDINGS: Mapping[str, _Wording] = {
 def official_rubrics(root: Path, names: Sequence[str]) -> list[Rubric]:
     """Return two rubrics with the official prompt for each name, in the order of `names`.
 
-    The one of that name reads the final verdict, or none. The other, called `NAME_ibm`, reads the same reply as the
-    official scripts do, which nearly always gives a value. Both ask the same, so that it is paid for once.
+    The rubric NAME has a strict parser. The rubric `NAME_ibm` reads the same reply as the official scripts do, which
+    nearly always gives a value. Both send the same prompt, so that it is paid for once.
     """
     found: list[Rubric] = []
     for name in names:
@@ -230,13 +230,17 @@ def official_rubrics(root: Path, names: Sequence[str]) -> list[Rubric]:
 
 
 def official_prompt(root: Path, name: str) -> tuple[str, Fill]:
-    """Return the words of the official prompt of a rubric in a checkout, with names in braces, and what fills them."""
+    """Return the text of an official prompt in a checkout, with fields in braces, and the function to fill them.
+
+    Raises:
+        ConfigurationError: the file or the prompt is missing or different.
+    """
     wording = _WORDINGS[name]
     path = root / FOLDER / wording.file
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        # Which of the two errors a null byte is depends on the version of Python.
+        # The exception for a null byte depends on the version of Python.
         kind = "no Python" if isinstance(error, (ValueError, SyntaxError)) else type(error).__name__
         raise _refused(name, path, f"{kind}: {error}") from error
     parts = _function_parts(tree, wording) or _constant_parts(tree, wording)
@@ -262,11 +266,11 @@ def _refused(name: str, path: Path, found: str) -> ConfigurationError:
 
 
 Part = tuple[bool, str]
-"""(True, text) or (False, name of what goes in)."""
+"""(True, text) or (False, name of a field)."""
 
 
 def _function_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
-    """Return the parts of the longest f-string in the function of a wording; None where there is none."""
+    """Return the parts of the longest f-string in the wording's function, or None."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == wording.holder]
     texts = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.JoinedStr)]
     found = [[_part(value, wording.places) for value in text.values] for text in texts]
@@ -278,12 +282,12 @@ def _part(value: ast.expr, places: Mapping[str, str]) -> Part:
         return True, str(value.value)
     plain = isinstance(value, ast.FormattedValue) and value.conversion == -1 and value.format_spec is None
     expression = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ast.unparse(value)
-    # An unknown place makes another hash, and with it the error.
+    # An unknown field changes the hash, which raises the error.
     return False, places.get(expression, expression) if plain else f"?{expression}"
 
 
 def _constant_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
-    """Return the one text that is assigned to the constant of a wording; None where there is none."""
+    """Return the text assigned to the wording's constant, or None."""
     for node in tree.body:
         names = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
         if isinstance(node, ast.Assign) and wording.holder in names and isinstance(node.value, ast.Constant):
@@ -322,22 +326,23 @@ _READERS: Mapping[str, tuple[Callable[[str], Finding], Callable[[str], Finding]]
 }
 
 
-# RL_F as the official score is made: by the prompts and readers of the `ragas` package, asked through our clients.
-# The package is used for its two prompts and their reply models only; its own runner, and with it LangChain's
-# clients, is not. Its prompts do not mark where the judged answer ends, so they cannot be kept from obeying it.
-# Source: ragas 0.3.3, faithfulness, as called by IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4: the
-# question is the whole conversation as `speaker: text` lines, the passages are joined by a line end. Known
-# differences: a reply that cannot be read is asked for once more by our panel (ragas asks up to three times to
-# repair it), and what ragas calls NaN is a verdict without a value.
+# RL_F as in the official score: prompts and parsers of the `ragas` package, sent through our clients. Only its two
+# prompts and their reply models are used, not its runner or LangChain's clients. Its prompts do not mark the end of the
+# judged answer, so they cannot be protected against instructions in it.
+#
+# Source: ragas 0.3.3, faithfulness, as called by IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4. The question
+# is the complete conversation as `speaker: text` lines; the passages are joined by line ends. Known differences: our
+# panel requests an unreadable reply once more (ragas requests up to three repairs), and NaN in ragas is a verdict
+# without a value here.
 
 _NO_STATEMENTS = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "ragas finds no statement in the answer")
 
 
 def ragas_rl_f() -> Rubric:
-    """Return the rubric `rl_f` with the prompts of ragas: verdicts that are not 0 / verdicts that came back.
+    """Return the rubric `rl_f` with the prompts of ragas: verdicts that are not 0 / verdicts returned.
 
-    Range 0 to 1, higher is better. No statements: no value. It divides by the verdicts, not by the statements, and
-    counts every number but 0 as support, as ragas does.
+    Range 0 to 1, higher is better. Without statements, it has no value. As in ragas, the divisor is the number of
+    verdicts, not of statements, and every number but 0 counts as support.
     """
     with importing("ragas", "ragas", "RL_F by the prompts of ragas"):
         prompts = importlib.import_module("ragas.metrics._faithfulness")
@@ -349,7 +354,7 @@ def ragas_rl_f() -> Rubric:
 
 
 def unjudged_rl_f(reason: str) -> Rubric:
-    """Return the rubric `rl_f` that asks nothing, for where ragas cannot be had: no other wording takes its place."""
+    """Return a rubric `rl_f` without questions, for runs without ragas: no other prompt replaces its own."""
     finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
     return Rubric(RL_F, "not asked, as ragas is missing", lambda _: finding, ("none",))
 
@@ -379,7 +384,7 @@ def _verdicts(prompt: Any, extract_json: Any, response: Response, statements: li
 
 
 def _whole(text: str) -> str:
-    """Return a text whose halves of a character are replaced: ragas writes it as JSON, which holds none."""
+    """Return a text with lone surrogates replaced: ragas writes it as JSON, which cannot contain them."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
@@ -390,8 +395,8 @@ def _output(prompt: Any, found: str) -> Any:
         raise UnparsableReplyError(f"not the JSON of {prompt.output_model.__name__}") from error
 
 
-# The conversation as the official judges see it: one text, and what the scripts cut it into.
-# Source: IBM/mt-rag-benchmark, scripts/evaluation/judge_utils.py, commit cc5b1d4.
+# The conversation in the format of the official judges: one text, and the parts that the scripts split it into. Source:
+# IBM/mt-rag-benchmark, scripts/evaluation/judge_utils.py, commit cc5b1d4.
 
 _SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
 _USER = "user:"
@@ -399,18 +404,18 @@ _USER_BLANK = "user: "
 
 
 def ibm_conversation(messages: Sequence[Message]) -> str:
-    """Return `speaker: text` lines, the question included; a message with line ends takes several."""
+    """Return the conversation as `speaker: text` lines, question included; a message may have several lines."""
     return "\n".join(f"{_SPEAKERS[message.role]}: {message.text}" for message in messages)
 
 
 def ibm_split_conversation(conversation: str) -> tuple[str, str]:
-    """Return (previous conversation, question) of an `ibm_conversation`, as the official scripts take it apart.
+    """Return (previous conversation, question) of an `ibm_conversation`, as split by the official scripts.
 
-    The question is the last line that begins with `user:`, from its first `user: ` to the next one, blanks at both ends
-    removed. The rest is all lines but the last, and nothing where only one line begins so. Known differences from the
-    messages: of a question with several lines the first is the question and all but the last go to the rest; such a
-    line in an answer passes for a question; other line separators become line ends. Where the scripts end with an error
-    (a line `user:` with no blank behind), the question is what follows the colon.
+    The question is the last line that begins with `user:`, from its first `user: ` to the next, stripped. The previous
+    conversation is all lines but the last, or empty if only one line begins with `user:`. Known differences from the
+    messages: a question of several lines is cut to its first, and its other lines but the last are added to the
+    previous conversation; such a line in an answer is taken for a question; other line separators become line ends.
+    Where the scripts raise an error (a line `user:` without a space), the question is the text after the colon.
     """
     lines = conversation.splitlines()
     questions = [line for line in lines if line.startswith(_USER)]

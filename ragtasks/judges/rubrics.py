@@ -1,7 +1,7 @@
 """The rubrics: each turns a response into a question to a judge, and a reply into a label and a value.
 
-A rubric's prompt shows only what its question needs: what is not shown need not be paid for, and makes two models'
-equal answers one prompt.
+A prompt shows only the texts that its question needs. Other texts would cost tokens, and would give two models' equal
+answers different prompts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LABEL_FORM = "Verdict CODE: LABEL"
 
 
 def _task_of(response: Response) -> dict[str, Any]:
-    """Return what a prompt shows of the task: the conversation and its last message."""
+    """Return the task's fields of a prompt: the conversation and its last message."""
     return {"conversation": response.task.messages[:-1], "question": response.task.question}
 
 
@@ -50,17 +50,17 @@ def _share(holds: list[bool]) -> Finding:
 
 
 Texts = Callable[[Response], Mapping[str, Any]]
-"""Response -> what the prompt shows of it."""
+"""Response -> template variables of the prompt."""
 
 
 def _one_question(name: str, description: str, form: str, read: Callable[[str, str], Finding], texts: Texts) -> Rubric:
-    """Return a rubric with one question by the template of its name; `read` takes a reply and its code."""
+    """Return a rubric with one question from the template of its name; `read` gets the reply and its code."""
     prompt = shipped_template(f"judges/{name}")
     return Rubric(name, description, lambda response: ask(prompt, form, read, **texts(response)), (prompt.source,))
 
 
 def _labelled(name: str, description: str, values: Mapping[str, float], texts: Texts) -> Rubric:
-    """Return a rubric with one question whose verdict is one of some labels, each with its value."""
+    """Return a rubric with one question whose verdict is one of several labels, each with a value."""
 
     def read(reply: str, code: str) -> Finding:
         label = read_coded_label(reply, code, tuple(values))
@@ -83,15 +83,15 @@ def _rated(name: str, description: str, *, with_reference: bool = False) -> Rubr
     return _one_question(name, description, "Rating CODE: N", read, texts)
 
 
-# The reference-less judges of the MTRAG paper's Table 7 besides RL_F: RL_MTB and RL_R.
-# Both are the paper's own counter-examples: they hardly follow what people prefer. The official repository holds
-# neither prompt, so there is no other wording than ours.
+# RL_MTB and RL_R, the MTRAG paper's other reference-less judges (Table 7). Both are the paper's own counterexamples:
+# they agree little with people's preferences. The official repository has no prompt for either, so the only wording is
+# ours.
 
 RL_MTB = "rl_mtb"
 RL_R = "rl_r"
 
 N_QUESTIONS = 3
-"""Questions that are derived from an answer, as in RAGAS."""
+"""Number of questions derived from an answer, as in RAGAS."""
 
 _REPLY_FORM = '{"id": "CODE", "questions": [QUESTION, QUESTION, QUESTION], "evades": LABEL}'
 _SAME_FORM = '{"id": "CODE", "same": {"1": LABEL, ...}}'
@@ -107,12 +107,12 @@ def rl_mtb() -> Rubric:
 
 
 def rl_r() -> Rubric:
-    """Return the rubric `rl_r`: the share of three questions, derived from the response, that ask what the user did.
+    """Return the rubric `rl_r`: the share of three questions derived from the response that match the user's question.
 
-    Range 0 to 1, higher is better. A response that evades, or is empty, is 0. The user's question is the last message
-    alone, as in the paper, which is why the measure suits conversations badly. Source: answer relevance of RAGAS (Es et
-    al. 2024; MTRAG paper, section 8). Known difference: RAGAS compares the questions by the cosine of an embedding
-    model, which the paper does not name; here the judge does.
+    Range 0 to 1, higher is better. An evasive or empty response is 0. The user's question is the last message alone, as
+    in the paper, so the measure suits conversations badly. Source: answer relevance of RAGAS (Es et al. 2024; MTRAG
+    paper, section 8). Known difference: RAGAS compares the questions by the cosine of an embedding model, which the
+    paper does not name; here the judge compares them.
     """
     first, second = shipped_template("judges/asked_questions"), shipped_template("judges/same_question")
     description = "share of three questions derived from the answer that ask what the user asked, judged"
@@ -135,7 +135,7 @@ def rl_r() -> Rubric:
 
 
 def _questions(reply: str, code: str) -> list[str]:
-    """Return the derived questions; [] for a reply that evades."""
+    """Return the derived questions; [] for an evasive response."""
     found = read_coded_object(reply, code)
     questions, evades = found.get("questions"), found.get("evades")
     if evades not in ("yes", "no"):
@@ -150,17 +150,17 @@ def _questions(reply: str, code: str) -> list[str]:
     return texts
 
 
-# RL_F: the share of an answer's statements that the passages support, in two questions.
-# The first takes the answer apart into statements, the second asks of each whether the evidence alone makes it
-# true. The measure is RAGAS faithfulness (Es et al. 2024; MTRAG paper, section 6.3.2); prompts and readers are our
-# own. Known differences from ragas 0.3.3, which the official scripts call: a reply must hold exactly one verdict
-# for each statement (ragas divides by the verdicts that came back, and counts any number but 0 as support), and an
-# answer without statements says so instead of being NaN.
+# RL_F: the share of an answer's statements that the passages support, in two questions. The first splits the answer
+# into statements; the second asks for each whether the evidence alone makes it true. The measure is RAGAS faithfulness
+# (Es et al. 2024; MTRAG paper, section 6.3.2), with our own prompts and parsers. Known differences from ragas 0.3.3,
+# which the official scripts call: a reply must contain exactly one verdict per statement (ragas divides by the number
+# of verdicts returned, and counts any number but 0 as support), and an answer without statements has a reason instead
+# of NaN.
 
 RL_F = "rl_f"
 RL_F_CONVERSATION = "rl_f_conversation"
 
-# Not JSON as they stand: a judge that only repeats the form has given no verdict.
+# Deliberately invalid JSON: a judge that only repeats the format has given no verdict.
 _STATEMENTS_FORM = '{"id": "CODE", "statements": [STATEMENT, ...]}'
 _SUPPORT_FORM = '{"id": "CODE", "supported": {"1": LABEL, ...}}'
 _NO_STATEMENTS = Finding(
@@ -169,10 +169,10 @@ _NO_STATEMENTS = Finding(
 
 
 def rl_f() -> Rubric:
-    """Return the rubric `rl_f`: the passages that the model was shown are the evidence.
+    """Return the rubric `rl_f`: supported statements / statements, with the passages shown to the model as evidence.
 
-    The value is supported statements / statements, 0 to 1, higher is better. No statements: no value, with that
-    reason. Statements and no passages: 0, without the second question, since nothing can support them.
+    Range 0 to 1, higher is better. Without statements, it has no value. With statements but no passages, it is 0, and
+    the second question is not sent.
     """
     first, second = shipped_template("judges/statements"), shipped_template("judges/support")
 
@@ -193,10 +193,10 @@ _EARLIER = "Earlier in the conversation, by the {speaker}: {text}"
 
 
 def rl_f_conversation() -> Rubric:
-    """Return the rubric `rl_f_conversation`: `rl_f` where earlier turns are evidence too, behind the passages.
+    """Return the rubric `rl_f_conversation`: `rl_f` with earlier turns as further evidence, after the passages.
 
-    A claim that rests on what was said before is no invention. The first question is that of `rl_f`, so that one reply
-    serves both.
+    A claim based on an earlier turn is no hallucination. The first question is that of `rl_f`, so one reply serves
+    both.
     """
     asked = rl_f()
 
@@ -212,7 +212,7 @@ def rl_f_conversation() -> Rubric:
 
 
 def _check(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
-    """Return the second question."""
+    """Return the second question of `rl_f`."""
     if not statements:
         return _NO_STATEMENTS
     passages = [passage.text for passage in response.passages]
@@ -222,14 +222,15 @@ def _check(template: PromptTemplate, response: Response, statements: list[str]) 
     def read(reply: str, code: str) -> Finding:
         return _share(read_yes_no(reply, code, "supported", len(statements)))
 
-    # The prompt shows no conversation; its code follows from it, so that prompts about one task begin alike.
+    # The code is derived from the conversation, although it is not shown, so that prompts about one task share a
+    # prefix.
     return ask(template, _SUPPORT_FORM, read, **_task_of(response), passages=passages, statements=statements)
 
 
-# Context precision and recall by a judge: how good the passages are that a model was given, whatever it answered.
-# Only tasks that have an answer are asked about. Source: context precision and context recall of RAGAS 0.3.3 with a
-# reference; prompts and readers are our own. Known difference: the judge sees all passages of a task at once, in
-# their order, where RAGAS asks about one at a time.
+# Context precision and recall by a judge: the quality of the passages that a model received, independent of its answer.
+# Only tasks with an answer are judged. Source: context precision and context recall of RAGAS 0.3.3 with a reference;
+# prompts and parsers are our own. Known difference: the judge sees all passages of a task at once, in their order;
+# RAGAS asks about one passage at a time.
 
 CONTEXT_PRECISION = "context_precision"
 CONTEXT_RECALL = "context_recall"
@@ -243,10 +244,10 @@ def _has_answer(response: Response) -> bool:
 
 
 def context_precision() -> Rubric:
-    """Return the rubric `context_precision`: the average precision of the passages, by those the judge finds useful.
+    """Return the rubric `context_precision`: the average precision of the passages, by judged usefulness.
 
-    The mean, over the useful passages, of the share of useful ones up to their rank. Range 0 to 1, higher is better; 0
-    where none is useful or there is none.
+    It is the mean, over useful passages, of the share of useful passages up to their rank. Range 0 to 1, higher is
+    better; 0 without useful passages.
     """
     prompt = shipped_template("judges/context_precision")
 
@@ -275,8 +276,8 @@ def _precision(useful: list[bool]) -> Finding:
 def context_recall() -> Rubric:
     """Return the rubric `context_recall`: the share of the reference answer's statements that the passages support.
 
-    Range 0 to 1, higher is better; without passages 0. It asks what `rl_f` asks, of the reference answer: its prompts
-    are the same, and one reply serves all models that were given the same passages.
+    Range 0 to 1, higher is better; 0 without passages. Its prompts are those of `rl_f`, applied to the reference
+    answer, so one reply serves all models with the same passages.
     """
     asked = rl_f()
     description = "share of the reference answer's statements that the passages support, judged"
@@ -292,7 +293,7 @@ def context_recall() -> Rubric:
 RB_LLM = "rb_llm"
 
 LABEL_VALUES = {"yes": 1.0, "partial": 0.5, "no": 0.0}
-"""Label -> number, in the order that a median over judges needs."""
+"""Label -> number, ordered for a median over judges."""
 _YES_NO_VALUES = {label: LABEL_VALUES[label] for label in YES_NO}
 NOT_UNDERSPECIFIED = Finding(
     None, None, VerdictOutcome.NOT_ASKED, "only underspecified questions call for a question back"
@@ -303,14 +304,14 @@ def rb_llm() -> Rubric:
     """Return the rubric `rb_llm`: faithfulness, appropriateness and completeness as one rating, 1 to 10, over 10.
 
     The judge sees conversation, passages, reference answer and response. Higher is better. An empty response is rated
-    as any other. Source: RB_llm of the MTRAG paper, section 6.3.2.
+    like any other. Source: RB_llm of the MTRAG paper, section 6.3.2.
     """
     description = "rating of faithfulness, appropriateness and completeness by judges, over 10"
     return _rated(RB_LLM, description, with_reference=True)
 
 
 def idk() -> Rubric:
-    """Return the rubric `idk`: whether the response says that it does not know; yes 1, partial 0.5, no 0.
+    """Return the rubric `idk`: whether the response states that it does not know the answer; yes 1, partial 0.5, no 0.
 
     The judge sees the user's last message and the response. Labels: MTRAG paper, section 6.3.3 and appendix F.3.
     """
@@ -323,9 +324,9 @@ def idk() -> Rubric:
 
 
 def clarification() -> Rubric:
-    """Return the rubric `clarification`: whether the response asks what is meant instead of answering; yes 1, no 0.
+    """Return the rubric `clarification`: whether the response asks back instead of answering; yes 1, no 0.
 
-    Asked of questions only that a label calls underspecified (MTRAG-UN, INSCIT): no other score depends on it.
+    Only for questions labelled underspecified (MTRAG-UN, INSCIT); no other score depends on it.
     """
     rubric = _labelled(
         CLARIFICATION,
@@ -347,7 +348,7 @@ def label_finding(label: str) -> Finding:
 
 @runtime_checkable
 class RubricMaker(Protocol):
-    """What makes a rubric: a function, as a rule."""
+    """A callable that returns a rubric."""
 
     def __call__(self) -> Rubric:
         """Return the rubric, whose name is that of the entry point."""
@@ -356,7 +357,7 @@ class RubricMaker(Protocol):
 RUBRICS = ExtensionPoint(
     "ragtasks.rubrics",
     "rubric",
-    RubricMaker,  # type: ignore[type-abstract]  # a protocol: whatever can be called
+    RubricMaker,  # type: ignore[type-abstract]  # a protocol: any callable
     {
         RB_LLM: "ragtasks.judges.rubrics:rb_llm",
         IDK: "ragtasks.judges.rubrics:idk",
@@ -369,11 +370,11 @@ RUBRICS = ExtensionPoint(
         CONTEXT_RECALL: "ragtasks.judges.rubrics:context_recall",
     },
 )
-"""What judges can be asked about a response, by name; more come from other packages."""
+"""Rubrics by name; other packages add more."""
 
 
 def rubrics_named(names: Iterable[str]) -> list[Rubric]:
-    """Return the rubrics of these names with their shipped prompts, in order; [] for none."""
+    """Return the rubrics of these names with their shipped prompts, in order; [] for no names."""
     return [_rubric(name) for name in names]
 
 
@@ -385,11 +386,11 @@ def _rubric(name: str) -> Rubric:
 
 
 def added_rubric_names() -> list[str]:
-    """Return the names of the rubrics that other packages add; nothing is imported."""
+    """Return the names of the rubrics that other packages add, without importing them."""
     return RUBRICS.plugin_names()
 
 
-# MultiHop-RAG's judged accuracy: whether a reply gives the reference answer, however it is worded.
+# Judged accuracy of MultiHop-RAG: whether a reply gives the reference answer, in any wording.
 
 MULTIHOP_ANSWER = "multihop_answer"
 
@@ -397,7 +398,7 @@ MULTIHOP_ANSWER = "multihop_answer"
 def multihop_answer() -> Rubric:
     """Return the rubric `multihop_answer`: whether the reply gives the reference answer; yes 1, no 0.
 
-    The judge sees question, reference answer and reply, and no passages: what is true is not the question.
+    The judge sees question, reference answer and reply. It sees no passages, since truth is not judged.
     """
     return _labelled(
         MULTIHOP_ANSWER,
@@ -411,44 +412,44 @@ def multihop_answer() -> Rubric:
     )
 
 
-# What judges are asked about nuggets: which an answer states, how much each matters, which a topic has.
+# Questions about nuggets: which nuggets an answer contains, how important each is, and which nuggets a topic has.
 #
-# Lists are worked through in windows of ten, one question after the other, as the track's own tool does
-# (castorini/nuggetizer at d00dc3e). The wording is ours. Where a judge gives no readable reply to one window, the
-# whole answer has no verdict of that judge: a nugget without a grade is never taken for one that is missing.
+# Lists are judged in windows of ten, one question after the other, as in the track's own tool (castorini/nuggetizer at
+# d00dc3e). The wording is ours. If a judge gives no readable reply for one window, it has no verdict on the answer: a
+# nugget without a grade is never counted as missing.
 
 NUGGET_ASSIGNMENT = "nugget_assignment"
 NUGGET_CREATION = "nugget_creation"
 
 WINDOW = 10
-"""Nuggets, or segments, that one question shows."""
+"""Number of nuggets or segments in one question."""
 MOST_NUGGETS = 30
-"""Longest list that is created for a topic."""
+"""Maximum number of nuggets created for a topic."""
 
 NO_NUGGETS = Finding(None, None, VerdictOutcome.NOT_ASKED, "the topic has no nuggets")
-"""For a topic that nobody made nuggets for."""
+"""For a topic without nuggets."""
 _NOTHING_FOUND = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "no segment answers the topic")
 
-# Not JSON as it stands: a judge that only repeats the form has given no verdict.
+# Deliberately invalid JSON: a judge that only repeats the format has given no verdict.
 _NUGGETS_FORM = '{"id": "CODE", "nuggets": [FACT, ...]}'
 
 
 def nuggets_of(task: Task) -> tuple[Nugget, ...]:
-    """Return the nuggets that a task carries; () for none."""
+    """Return the nuggets of a task; () without any."""
     rows = task.extra.get("nuggets", ())
     return tuple(Nugget(row["text"], Importance(row["importance"]), row.get("sub_narrative", "")) for row in rows)
 
 
 def plain_answer(response: Response) -> str:
-    """Return a free text as it is shown for assignment: its sentences without citations, joined by blanks."""
+    """Return the text of a response for assignment: its sentences without citations, joined by spaces."""
     return " ".join(sentence.text for sentence in parse_cited(response.text, 0))
 
 
 def nugget_assignment(shown: Callable[[Response], str] = plain_answer) -> Rubric:
     """Return the rubric `nugget_assignment`: a grade for every nugget of the topic.
 
-    The label is a JSON list of grades, one a nugget; the value is their `all_score`, 0 to 1, higher is better. An
-    answer that says nothing supports nothing, without a question. A topic without nuggets is not asked about.
+    The label is a JSON list with one grade per nugget; the value is their `all_score`, 0 to 1, higher is better. An
+    empty answer supports no nugget, without a question. A topic without nuggets is not judged.
     """
     prompt = shipped_template("judges/nugget_assignment")
 
@@ -457,7 +458,7 @@ def nugget_assignment(shown: Callable[[Response], str] = plain_answer) -> Rubric
         answer = shown(response)
         if not answer.strip():
             return _assigned(nuggets, [Grade.NOT_SUPPORT] * len(nuggets))
-        # One with lines of its own could pass for several in a numbered list.
+        # A nugget with line ends could pass for several in a numbered list.
         texts = [" ".join(nugget.text.split()) for nugget in nuggets]
         end = partial(_assigned, nuggets)
         return _in_windows(prompt, "grades", Grade, texts, end, question=response.task.question, answer=answer)
@@ -476,7 +477,7 @@ def _in_windows(
     done: Sequence[_Label] = (),
     **about: Any,
 ) -> Question | Finding:
-    """Return the question on the first nuggets without a label of a kind, or the finding if all have one."""
+    """Return the question on the first nuggets without a label, or the finding if all have one."""
     if len(done) == len(nuggets):
         return end(list(done))
     window = nuggets[len(done) : len(done) + WINDOW]
@@ -485,7 +486,7 @@ def _in_windows(
         labels = read_labels(reply, code, key, [item.value for item in kind], len(window))
         return _in_windows(prompt, key, kind, nuggets, end, done=[*done, *map(kind, labels)], **about)
 
-    # Not JSON as it stands: a judge that only repeats the form has given no verdict.
+    # Deliberately invalid JSON: a judge that only repeats the format has given no verdict.
     form = f'{{"id": "CODE", "{key}": {{"1": LABEL, ...}}}}'
     return ask(prompt, form, read, **about, nuggets=window)
 
@@ -496,10 +497,10 @@ def _assigned(nuggets: Sequence[Nugget], grades: list[Grade]) -> Finding:
 
 
 def nugget_creation() -> Rubric:
-    """Return the rubric `nugget_creation`: nuggets made from a response's passages; its text is not looked at.
+    """Return the rubric `nugget_creation`: nuggets created from a response's passages; its text is ignored.
 
-    The label is a JSON list of {`text`, `importance`}, at most 30; the value is the share of vital ones. No passages,
-    or none that answers: no value, with that reason.
+    The label is a JSON list of {`text`, `importance`}, at most 30; the value is the share of vital nuggets. Without
+    passages that answer the topic, it has no value.
     """
     creation, importance = shipped_template("judges/nugget_creation"), shipped_template("judges/nugget_importance")
 
@@ -523,7 +524,7 @@ def _create(
     passages: Sequence[str],
     found: list[str],
 ) -> Question | Finding:
-    """Return the question on the first passages that were not read yet, or what follows after the last."""
+    """Return the question on the first remaining passages, or the result of `weigh` after the last."""
     if not passages:
         return weigh(found) if found else _NOTHING_FOUND
 
@@ -547,37 +548,36 @@ def _weighed(nuggets: Sequence[str], importance: Sequence[Importance]) -> Findin
 
 
 def _read_nuggets(reply: str, code: str) -> list[str]:
-    """Return the first 30 nuggets of `{"id": "CODE", "nuggets": [text, ...]}`, each text once."""
+    """Return the first 30 nuggets of `{"id": "CODE", "nuggets": [text, ...]}`, without duplicates."""
     texts: dict[str, str] = {}
     for text in read_texts(reply, code, "nuggets"):
         texts.setdefault(text.casefold(), text)
     return list(texts.values())[:MOST_NUGGETS]
 
 
-# What judges are asked about citations: how far the first passage that a sentence cites supports it.
-# One sentence and one passage at a time, as the track's judges saw them. Where a judge gives no readable reply to
-# one of an answer's pairs, it has no verdict on that answer.
-# Source: arXiv 2504.15205, section 3 (TREC RAG 2024). The wording is ours.
+# Questions about citations: how far the first passage that a sentence cites supports it. Each question has one sentence
+# and one passage, as the track's judges saw them. If a judge gives no readable reply to one pair of an answer, it has
+# no verdict on that answer. Source: arXiv 2504.15205, section 3 (TREC RAG 2024). The wording is ours.
 
 CITATION_SUPPORT = "citation_support"
 
 NOTHING_CITED = Finding(None, None, VerdictOutcome.NOT_ASKED, "no sentence cites a passage")
-"""For an answer that needs no judge: its recall is 0, its precision is not defined."""
+"""For an answer without citations, which needs no judge: its recall is 0, its precision undefined."""
 
 
 Sentences = Callable[[Response], Sequence[CitedSentence]]
 
 
 def sentences_of(response: Response) -> tuple[CitedSentence, ...]:
-    """Return the sentences of a free text, which cites the passages that the model was shown."""
+    """Return the sentences of a free text that cites the passages shown to the model."""
     return parse_cited(response.text, len(response.passages))
 
 
 def citation_support(sentences: Sentences = sentences_of) -> Rubric:
     """Return the rubric `citation_support`: how far each sentence's first citation supports it.
 
-    The label is a JSON list with one item a sentence: full, partial, no, or null where the sentence does not cite. The
-    value is the weighted precision, 0 to 1, higher is better. An answer that cites nothing is not asked about.
+    The label is a JSON list with an entry per sentence: full, partial, no, or null without a citation. The value is the
+    weighted precision, 0 to 1, higher is better. An answer without citations is not judged.
     """
     prompt = shipped_template("judges/citation_support")
 
@@ -597,7 +597,7 @@ def _judge(
     passages: Sequence[Passage],
     done: list[Support | None],
 ) -> Question | Finding:
-    """Return the question on the next sentence that cites, or the finding after the last."""
+    """Return the question on the next sentence with a citation, or the finding after the last."""
     rest = sentences[len(done) :]
     n_uncited = next((n for n, sentence in enumerate(rest) if sentence.citations), len(rest))
     done = [*done, *[None] * n_uncited]
@@ -614,32 +614,32 @@ def _judge(
     return ask(prompt, _LABEL_FORM, read, passage=_titled(cited), sentence=sentences[len(done)].text)
 
 
-# The question which of two answers to one task serves the user better.
+# Pairwise comparison: which of two answers to one task serves the user better.
 #
-# A pair is a response whose task carries the other answer, so that it passes through panel, cache and coverage as any
-# response does. Judges see blinded names and both assistants' passages. Whoever wants both orders asks for both.
+# A pair is a response whose task contains the other answer, so that panel, cache and coverage treat it like any
+# response. Judges see blinded names and both assistants' passages. For both orders, the caller sends both pairs.
 
 PAIRWISE = "pairwise"
 PREFERENCES = {"a": 1.0, "tie": 0.5, "b": 0.0}
-"""Label -> share of the first answer: 1 where it is preferred."""
+"""Label -> share of the first answer: 1 if it is preferred."""
 
 _OTHER = "other_answer"
 
 
 def pair_of(first: Response, second: Response) -> Response:
-    """Return two answers to one task as what the rubric `pairwise` is asked about; the order is that of the judge."""
+    """Return two answers to one task as input of the rubric `pairwise`; the judge sees them in this order."""
     passages = [[passage.title, passage.text] for passage in second.passages]
     task = replace(first.task, extra={**first.task.extra, _OTHER: {"text": second.text, "passages": passages}})
     return Response(task, first.passages, first.text)
 
 
 def pairwise() -> Rubric:
-    """Return the rubric `pairwise`: a (1), tie (0.5) or b (0), as a judge prefers the first or the second answer.
+    """Return the rubric `pairwise`: a (1), tie (0.5) or b (0), as the judge prefers the first or the second answer.
 
     Two equal texts are a tie without a question.
 
     Faithfulness, appropriateness, naturalness and completeness are MTRAG's (paper, section 3.2), the win-rate question
-    is its section 7's; a tournament of pairs with citations in view is Ragnarök's RAG-bench (paper, section 6).
+    is from its section 7; a tournament of pairs with visible citations is Ragnarök's RAG-bench (paper, section 6).
     """
 
     def texts(response: Response) -> Mapping[str, Any]:
@@ -662,17 +662,16 @@ def pairwise() -> Rubric:
 
 
 def _places(own: list[str], every: list[str]) -> str:
-    """Return which of the passages an assistant was shown, in its order, in words."""
+    """Return the numbers of the passages shown to an assistant, in its order, as text."""
     if not own:
         return "no passage"
     return "passages " + ", ".join(str(every.index(passage) + 1) for passage in own)
 
 
-# Judges in the place of assessors: how relevant a passage is to a question, 0 to 3, and the qrels that follow.
+# Judges as relevance assessors: the relevance of a passage to a question, 0 to 3, and the resulting qrels.
 #
-# The scale is that of UMBRELA (arXiv 2406.06519) and of TREC's deep learning and RAG tracks; the wording is ours. One
-# question and one passage at a time. A pair that no judge graded, or on whose grade the judges are split, is not
-# judged: no grade is made up for it.
+# The scale is that of UMBRELA (arXiv 2406.06519) and of TREC's deep learning and RAG tracks; the wording is ours. Each
+# prompt has one question and one passage. A pair without a verdict, or on whose grade the judges disagree, is unjudged.
 
 RELEVANCE = "relevance"
 GRADES = ("0", "1", "2", "3")
@@ -680,24 +679,25 @@ GRADES = ("0", "1", "2", "3")
 
 @dataclass(frozen=True, slots=True)
 class JudgedPassages:
-    """What judges found."""
+    """Relevance grades by judges."""
 
     qrels: tuple[Qrel, ...]
-    """A grade, 0 to 3, of each pair that has one, in the order in which pairs were given."""
+    """Grades, 0 to 3, of the judged pairs, in the order of the pairs."""
     unjudged: tuple[tuple[str, str, str], ...]
-    """(query, passage, why) of the others."""
+    """(query, passage, reason) of the unjudged pairs."""
     verdicts: Verdicts
 
     def n_by_grade(self) -> dict[int, int]:
-        """Return grade -> pairs."""
+        """Return grade -> number of pairs."""
         counts = Counter(qrel.relevance for qrel in self.qrels)
         return {int(grade): counts[int(grade)] for grade in GRADES}
 
 
 def relevance() -> Rubric:
-    """Return the rubric `relevance`: how much a response's one passage helps whoever asks; its text is not looked at.
+    """Return the rubric `relevance`: how much the passage of a response helps to answer the question.
 
-    The label is a grade, 0 to 3; the value is a third of it, 0 to 1, higher is better.
+    The response has one passage, and its text is ignored. The label is a grade, 0 to 3; the value is a third of it, 0
+    to 1, higher is better.
     """
     return _labelled(
         RELEVANCE,
@@ -710,7 +710,7 @@ def relevance() -> Rubric:
 def judge_passages(
     pairs: Iterable[tuple[Task, Passage]], judge: Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 ) -> JudgedPassages:
-    """Return the grades of passages for questions; with several judges the grade in the middle."""
+    """Return the grades of passages for questions; with several judges, their median."""
     responses = [Response(task, (passage,), "") for task, passage in pairs]
     verdicts = judge(responses, [relevance()])
     qrels: list[Qrel] = []

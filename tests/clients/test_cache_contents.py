@@ -97,10 +97,10 @@ def test_a_file_is_described_with_its_size_and_a_table(file: Path) -> None:
     assert described == [
         f"{file}: 1,205 replies, {n_bytes / 1e6:.1f} MB",
         "model  address           kind  outcome                      replies",
-        "far/m  https://h:443/v1  idk   answered                      2",
-        "far/m  https://h:443/v1  idk   refused                       1",
+        "far/m  https://h:443/v1  idk   answered                     2",
+        "far/m  https://h:443/v1  idk   refused                      1",
         "far/m  https://h:443/v1  rl_f  truncated (requested again)  1",
-        "near   -                 -     answered                      1,201",
+        "near   -                 -     answered                     1,201",
     ]
     assert n_bytes > 4e6, "with what is not yet in the file itself"
 
