@@ -1,4 +1,4 @@
-"""Responses to scores, in one pass over all of them; it knows no harness."""
+"""Scoring of responses, all of them in one pass, independent of the harness."""
 
 from ragtasks.scoring._anchors import frozen_anchors
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, RaceOptions, decide

@@ -1,4 +1,4 @@
-"""Anchors beside the real work: which set is asked, when it is asked, and what its drift since the first time is."""
+"""Anchors in an evaluation: the choice of a set, when it is judged, and its drift since the baseline."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from ragtasks.results import drift_lines, evaluation_files, read_results
 
 _LOGGER = logging.getLogger(__name__)
 _STALE = timedelta(days=1)
-_GOOD = 3.5  # of 4: about the median of people's ratings, so that both halves are among the anchors
+_GOOD = 3.5  # of 4: about the median of people's ratings, so that the anchors contain answers from both halves
 
 Ask = Callable[[Sequence[Response], Sequence[Client], str], Verdicts | None]
-"""(answers, judges, what tells this judging from others) -> verdicts."""
+"""(answers, judges, name of the run) -> verdicts."""
 
 
 def anchors_named(named: int | str, data_folder: Path) -> Anchors:
-    """Return a set: so many built-in anchors, or those of a file."""
+    """Return a set: the built-in set of that size, or the set in a file."""
     return read_anchors(Path(named).expanduser()) if isinstance(named, str) else built_in_anchors(named, data_folder)
 
 
 def built_in_anchors(n: int, data_folder: Path) -> Anchors:
-    """Return answers that people rated, where MTRAG's human evaluation is in the data folder, else the sample's."""
+    """Return answers rated by people if MTRAG's human evaluation is in the data folder, else answers of the sample."""
     root = _human_evaluation(data_folder)
     if root is not None:
         return choose_anchors(_rated(root), n, "MTRAG's human evaluation")
@@ -52,7 +52,7 @@ def built_in_anchors(n: int, data_folder: Path) -> Anchors:
 
 
 def frozen_anchors(results: Sequence[Path], n: int, data_folder: Path) -> Anchors:
-    """Return a set to write down: built-in answers, or with results, whose answers join those that people rated."""
+    """Return a set to save: built-in answers, or answers of results together with those that people rated."""
     if not results:
         return built_in_anchors(n, data_folder)
     own = [
@@ -73,7 +73,7 @@ def frozen_anchors(results: Sequence[Path], n: int, data_folder: Path) -> Anchor
 
 
 def _human_evaluation(data_folder: Path) -> Path | None:
-    """Return the checkout that holds it; None where it was not fetched."""
+    """Return the checkout with the human evaluation, or None if it was not fetched."""
     try:
         root = benchmark_folder("mtrag", None, data_folder)
     except BenchmarkFileError:
@@ -90,7 +90,7 @@ def _rated(root: Path) -> Iterator[tuple[Response, tuple[str, bool]]]:
 
 
 def _sampled() -> Iterator[tuple[Response, tuple[str, bool]]]:
-    """Yield the sample's reference answers, every second one at the place of another conversation's."""
+    """Yield the sample's reference answers; every second task gets the answer of another conversation."""
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     contexts = benchmark.read_contexts(Setting.REFERENCE).passages
     tasks = [task for task in benchmark.tasks if task.answerability is not Answerability.CONVERSATIONAL]
@@ -102,10 +102,10 @@ def _sampled() -> Iterator[tuple[Response, tuple[str, bool]]]:
 
 
 class AnchorJudging:
-    """The anchors of one configuration: asked again whenever a judge is asked anything."""
+    """The anchors of one configuration, judged whenever a judge receives requests."""
 
     def __init__(self, anchors: Anchors, rubrics: Sequence[Rubric], store: Path) -> None:
-        """Take the set, what judges are asked, and the file of all times that they were."""
+        """Set the anchors, the rubrics and the file of all records."""
         self._anchors, self._store = anchors, store
         self._rubrics = {rubric.name: rubric.fingerprint for rubric in rubrics}
         self._words = {"anchors": anchors.name, "rubrics": self._rubrics}
@@ -115,9 +115,10 @@ class AnchorJudging:
         self._spending: dict[str, list[dict[str, Any]]] = {}
 
     def ask(self, judges: Mapping[str, Client], verdicts: Verdicts, ask: Ask) -> None:
-        """Ask the anchors of every judge that was asked anything just now; of others, take the last time.
+        """Judge the anchors with every judge that has just received requests; use the last record of the others.
 
-        Verdicts that all came from the cache are of an earlier day: what the judge says now is not about them.
+        If all verdicts came from the cache, they are from an earlier time: the judge's present behavior does not affect
+        them.
         """
         stored = stored_verdicts(self._store)
         last = {name: self._last(stored, name) for name in judges}
@@ -140,9 +141,9 @@ class AnchorJudging:
             _LOGGER.warning(line)
 
     def _begun(self) -> dict[str, str]:
-        """Return judge -> when it began to be asked, of a process that ended before the last reply came.
+        """Return judge -> start time of a judging of the anchors that a process did not finish.
 
-        What came is in the cache and paid for; an older beginning than a day says nothing of the judge of now.
+        Its replies are cached and paid for. A start more than a day ago is ignored: it does not show the present judge.
         """
         if not self._beginning.is_file():
             return {}
@@ -173,11 +174,11 @@ class AnchorJudging:
         return next((item for item in stored[::-1] if (item.judge, item.anchors, dict(item.rubrics)) == wanted), None)
 
     def spending(self) -> Spending:
-        """Return what judges' replies about the anchors took."""
+        """Return the usage of judges' replies about the anchors."""
         return {who: calls for who, calls in self._spending.items() if calls}
 
     def provenance(self) -> dict[str, Any]:
-        """Return what results say: each judge's verdicts on the anchors, and those of the first time."""
+        """Return the entries for results: each judge's verdicts on the anchors, and its baseline."""
         if not self._found:
             return {}
         judges = [

@@ -1,8 +1,8 @@
-"""Search of a benchmark's corpora while an evaluation runs, for queries that the evaluated model wrote.
+"""Search of a benchmark's corpora during an evaluation, for queries written by the evaluated model.
 
 The score of a rewrite is the ranking that a retriever returns for it, so this module calls the precompute stage. The
-indexes are in the run store, one per corpus. What is missing is reported before a model runs, and its scores are
-unscored: like a missing encoder, it costs no answer.
+indexes are in the run store, one per corpus. A missing component is reported before a model runs, and its scores are
+unscored: as with a missing encoder, no answer is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class CorpusSearch:
-    """A retriever over the corpora of one benchmark; each is indexed when it is first needed, or prepared."""
+    """A retriever over the corpora of one benchmark; each is indexed at first use or by `prepare`."""
 
     def __init__(self, benchmark: Benchmark, line: str, store: Path, secrets: Secrets) -> None:
         """Choose the retriever."""
@@ -40,17 +40,17 @@ class CorpusSearch:
         self._reasons: dict[str, str] = {}
         self._description: dict[str, Any] = {"line": line}
         self.missing = ""
-        """Why nothing can be searched at all; empty where that is not known."""
+        """Why no corpus can be searched; empty if searching is possible."""
         try:
             retriever = self._make()
             self._description = {"line": retriever.name, **retriever.describe()}
-            score_run({}, ())  # needs libraries of the same extra
+            score_run({}, ())  # requires libraries of the same extra
         except MissingExtraError as error:
             self.missing = f"{error}"
             _LOGGER.warning("rewrites will not be searched: their retrieval scores will be unscored. %s", error)
 
     def describe(self) -> dict[str, Any]:
-        """Return retriever, parameters and versions, what it counted, and why anything could not be searched."""
+        """Return retriever, parameters, versions, statistics, and the reasons for unsearched corpora."""
         from retrieval_cache import statistics_of
 
         counted = {domain: dict(counts) for domain, item in self._retrievers.items() if (counts := statistics_of(item))}
@@ -58,13 +58,13 @@ class CorpusSearch:
         return {**self._description, **({"statistics": counted} if counted else {}), "unsearched": unsearched}
 
     def spending(self) -> Spending:
-        """Return what the replies took that retrievers asked for."""
+        """Return the usage of the replies that the retrievers requested."""
         from retrieval_cache import spending_of
 
         return joined_spending(map(spending_of, self._retrievers.values()))
 
     def prepare(self, domains: Iterable[str]) -> None:
-        """Index the corpora of some domains; a warning says which cannot be searched, and why."""
+        """Index the corpora of some domains; a warning reports corpora that cannot be searched, with the reason."""
         for domain in dict.fromkeys(domains):
             if not self.missing and domain not in self._retrievers and domain not in self._reasons:
                 self._open(domain)
@@ -85,7 +85,7 @@ class CorpusSearch:
             self._retrievers[domain] = found
 
     def __call__(self, domain: str, texts: Collection[str]) -> Searched:
-        """Return what is found for each text in the corpus of a domain, or why nothing can be searched."""
+        """Return the results of each text in the corpus of a domain, or why it cannot be searched."""
         return survive(
             f"search of {domain}", lambda: self._search(domain, texts), lambda reason: Searched(None, reason)
         )
@@ -97,5 +97,5 @@ class CorpusSearch:
         if domain not in self._retrievers:
             return Searched(None, self.missing or self._reasons[domain])
         with progress_bars() as progress:
-            # The depth of stored runs: reranking and fusion depend on it, and scores are to be the same.
+            # The depth of stored runs: reranking and fusion depend on it, and scores should be equal.
             return Searched(self._retrievers[domain].search({text: text for text in texts}, DEPTH, progress))

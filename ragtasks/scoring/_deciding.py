@@ -1,7 +1,7 @@
-"""Which of several saved systems is better, with no more judge calls than that takes.
+"""Comparison of saved systems with as few judge calls as the decision needs.
 
-Answers are scored wave by wave, as `ragtasks.statistics` asks for them. What judges said is in the reply cache, and
-what was scored so far lies in the output folder after each wave, in the layout of any results.
+Answers are scored in waves chosen by `ragtasks.statistics`. Verdicts are in the reply cache. After each wave, the
+scores so far are written to the output folder, in the layout of any results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ragtasks.statistics import ENOUGH_ALIKE, LEVEL, Race, Values
 from ragtasks.suites import suite_named
 
 DECISION_FILE = "decision.json"
-"""The file of the output folder that says what was asked, and how it ended."""
+"""File of the output folder with the question and its outcome."""
 
 _COVERAGE = "judge_coverage"
 _WITHOUT_REQUEST = frozenset({"not asked", "settled"})
@@ -36,31 +36,31 @@ _ANSWERED = frozenset({"given", "no statements"})
 _OF_A_WAVE = {"min_judge_coverage": 0.0, "repeats": 1, "anchors": None}
 
 Row = tuple[int, int, int]
-"""Where an answer stands: evaluation, harness task, row."""
+"""Position of an answer: evaluation, harness task, row."""
 Scored = tuple[ScoredAnswer, ResponseScorer]
 
 
 @dataclass(frozen=True, slots=True)
 class RaceOptions:
-    """What is to be decided."""
+    """Options of a decision."""
 
     metric: str | None = None
-    """Metric of judges that decides; None: the first that the benchmark has."""
+    """Deciding metric, which needs judges; None: the benchmark's first."""
     setting: str | None = None
-    """Setting whose answers are compared; None: the one that there is."""
+    """Setting of the compared answers; None: the only shared one."""
     margin: float | None = None
     """Systems that differ by less are equal; None: 5 % of the metric's range."""
     seed: int = 0
-    """Another one asks about the tasks in another order."""
+    """Seed of the order of tasks."""
     level: float = LEVEL
-    """Chance of an error, over all looks together."""
+    """Error probability over all interim tests together."""
     is_gate: bool = False
     """Test whether the second system lost more than the margin against the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """How a decision ended, and what it took."""
+    """Outcome of a decision, and its cost."""
 
     race: Race
     """The comparison after its last wave."""
@@ -69,17 +69,17 @@ class Decided:
     judges: tuple[str, ...]
     n_asked: Mapping[str, int]
     n_settled: int
-    """Further answers that count without a question to a judge, as a refusal or the kind of task decides."""
+    """Further answers that needed no judge call: a refusal or the type of task determines their score."""
     n_answers: int
     """Answers of each system to the tasks that all of them answered."""
     n_verdicts: int
-    """Verdicts that judges were asked for, on these answers."""
+    """Verdicts requested from judges on these answers."""
     left_out: tuple[str, ...]
-    """Rubrics that judges were not asked for at all, as the metric does not rest on them."""
+    """Rubrics without requests, since the metric does not depend on them."""
     means: Mapping[str, float | None]
     output: Path
     notes: tuple[str, ...]
-    """What makes answers implausible, a line each."""
+    """Reasons why answers are implausible, one per line."""
 
 
 def decide(
@@ -93,11 +93,16 @@ def decide(
     local_judge: LocalJudge | None = None,
     after_wave: Callable[[Race], None] = lambda _: None,
 ) -> Decided:
-    """Return which system is better, once judges have been asked about as many conversations as that takes.
+    """Decide which system is better, with judge calls on as many conversations as needed.
 
-    Each model in each of the saved results is a system. The output gets the scores of what was asked, and
-    `DECISION_FILE`; results of other options in it are replaced where `may_replace` lets that be. Where judges fail,
-    or give too few verdicts, what they gave is saved.
+    Each model in each of the saved results is a system. Scores of the judged answers and `DECISION_FILE` are written to
+    the output. Existing results with other options are replaced if `may_replace` returns True. If judges fail or give
+    too few verdicts, the verdicts so far are saved.
+
+    Raises:
+        ConfigurationError: the systems are not comparable, or too few conversations are shared.
+        JudgeError: a judge gave too few verdicts, equal verdicts only, or was served by several models.
+        RagtasksError: the judging failed.
     """
     take_failures()
     pool = _pool(paths, given, wanted, place)
@@ -123,14 +128,14 @@ def decide(
     return _decided(pool, race, done, output, notes)
 
 
-# The systems, and the answers to what all of them were asked.
+# The systems, and their answers to the shared tasks.
 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
     evaluations: list[SavedEvaluation]
     systems: dict[str, dict[str, Row]]
-    """System -> task id -> where its answer stands, for tasks that all systems answered."""
+    """System -> task id -> position of its answer, for tasks that all systems answered."""
     conversation_of: dict[str, str]
     metric: Metric
     setting: str
@@ -165,14 +170,14 @@ def _pool(paths: Sequence[Path], given: Mapping[str, Any], wanted: RaceOptions, 
 
 
 def _answers_of(evaluation: SavedEvaluation, index: int) -> Iterator[tuple[tuple[str, str], Row]]:
-    """Yield (setting, task id) with the place of each answer."""
+    """Yield ((setting, task id), position) of each answer."""
     for number, task in enumerate(evaluation.tasks):
         for place, answer in enumerate(task.answers):
             yield (answer.setting, answer.task.task_id), (index, number, place)
 
 
 def _named(found: Mapping[tuple[str, Path], dict[tuple[str, str], Row]]) -> dict[str, dict[tuple[str, str], Row]]:
-    """Return the systems by model, with the path where two have one model."""
+    """Return the systems by model; the path is added if two systems have the same model."""
     models = [model for model, _ in found]
     return {
         model if models.count(model) == 1 else f"{model} ({path})": answers for (model, path), answers in found.items()
@@ -185,7 +190,7 @@ def _response(evaluations: Sequence[SavedEvaluation], row: Row) -> Response:
 
 
 def _require_same_data(evaluations: Sequence[SavedEvaluation], paths: Sequence[Path]) -> None:
-    """Refuse answers to different data, whose scores do not compare."""
+    """Refuse answers to different data: their scores are not comparable."""
     tasks = [task for evaluation in evaluations for task in evaluation.tasks]
     origins = {
         f"{task.provenance['benchmark']} ({task.provenance.get('revision', '?')}, metrics: {task.provenance['suite']})"
@@ -196,7 +201,7 @@ def _require_same_data(evaluations: Sequence[SavedEvaluation], paths: Sequence[P
 
 
 def _setting(systems: Mapping[str, Mapping[tuple[str, str], Row]], wanted: RaceOptions, paths: Sequence[Path]) -> str:
-    """Return the setting that is compared: the one named, or the only one in which all answered the same tasks."""
+    """Return the compared setting: the one requested, or the only one with tasks that all systems answered."""
     shared = set.intersection(*(set(rows) for rows in systems.values()))
     settings = sorted({setting for setting, _ in shared})
     if not settings:
@@ -215,7 +220,7 @@ def _setting(systems: Mapping[str, Mapping[tuple[str, str], Row]], wanted: RaceO
 
 
 def _metric(task: SavedTask, wanted: RaceOptions) -> Metric:
-    """Return the metric that decides, which has to be one of the judges."""
+    """Return the deciding metric, which must need judges."""
     metrics = [metric for metric in suite_named(task.provenance["suite"]).metrics if metric.aggregate is None]
     official = task.config.prompts == "official"
     judged = {
@@ -274,13 +279,10 @@ def _race(pool: _Pool, wanted: RaceOptions) -> Race:
     return race
 
 
-# Waves.
-
-
 def _score(pool: _Pool, rows: Sequence[Row], place: Place, local_judge: LocalJudge | None) -> dict[Row, Scored]:
-    """Return the scores of some answers; how many verdicts there must be is asked of all waves together.
+    """Return the scores of some answers; coverage is checked over all waves together, not here.
 
-    Each answer is judged once: the noise of single verdicts is in the differences already.
+    Each answer is judged once: the noise of single verdicts is already part of the differences.
     """
     chosen: dict[tuple[int, int], list[int]] = {}
     for evaluation, task, row in rows:
@@ -306,7 +308,7 @@ def _values(metric: Metric, rows: Mapping[str, Mapping[str, Row]], done: Mapping
 
 
 def _save(pool: _Pool, race: Race, done: Mapping[Row, Scored], files: Sequence[Path]) -> list[str]:
-    """Write what was scored so far as results of these answers alone; return what makes answers implausible."""
+    """Write the scores so far as results of these answers alone; return the reasons why answers are implausible."""
     notes: list[str] = []
     for number, (evaluation, file) in enumerate(zip(pool.evaluations, files, strict=True)):
         tasks: list[ScoredTask] = []
@@ -326,7 +328,7 @@ def _save(pool: _Pool, race: Race, done: Mapping[Row, Scored], files: Sequence[P
 
 
 def _with_decision(task: SavedTask, pool: _Pool, race: Race, done: Mapping[Row, Scored]) -> SavedTask:
-    """Return a task whose results will say that judges were asked only until decided."""
+    """Return a task whose results record that judging stopped at the decision."""
     n_asked = max(sum(row in done for row in answers.values()) for answers in pool.systems.values())
     decision = {
         "metric": pool.metric.name,
@@ -339,7 +341,7 @@ def _with_decision(task: SavedTask, pool: _Pool, race: Race, done: Mapping[Row, 
 
 
 def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> None:
-    """Stop where judges failed, or gave too few verdicts for a decision; what they gave is saved."""
+    """Raise if judges failed or gave too few verdicts for a decision; the verdicts so far are saved."""
     problems = take_failures()
     if problems:
         raise RagtasksError(
@@ -363,7 +365,7 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
             )
         asked = [verdict for verdict in verdicts if verdict["outcome"] not in _WITHOUT_REQUEST]
         missing = [verdict for verdict in asked if verdict["outcome"] not in _ANSWERED]
-        if len(missing) > max(1, (1 - limit) * len(asked)):  # one of a few is chance
+        if len(missing) > max(1, (1 - limit) * len(asked)):  # a single missing verdict of a few is chance
             raise JudgeError(
                 "judge",
                 where=f"{judge}, {rubric}",
@@ -374,7 +376,7 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
 
 
 def _require_one_model(judge: str, verdicts: Sequence[Mapping[str, Any]], output: Path) -> None:
-    """Refuse verdicts of several models under one name: none of them has judged enough to decide."""
+    """Refuse verdicts of several models under one name: no single model has judged enough to decide."""
     served = Counter(one["served_model"] for one in verdicts if one["served_model"])
     if len(served) > 1:
         models = ", ".join(f"{model} ({n} verdicts)" for model, n in served.most_common())
@@ -409,7 +411,7 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
     )
 
 
-# The file that says what was asked: a call with the same options continues in its folder.
+# The file with the options of the decision: a call with the same options continues in its folder.
 
 
 def _recorded_options(pool: _Pool, race: Race, wanted: RaceOptions) -> dict[str, Any]:

@@ -30,10 +30,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Encoding:
-    """The encoder of one configuration; what it reads is counted."""
+    """The encoder of one configuration; counts the texts it encodes."""
 
     def __init__(self, suite: Suite, config: EvaluationConfig, *, is_sample: bool) -> None:
-        """Choose the encoder: the one named, else that of the sample or of the suite."""
+        """Choose the encoder: the configured one, else the default of the sample or the suite."""
         named = config.encoder or (SAMPLE_ENCODER if is_sample else suite.encoder)
         self.name = named if suite.uses_encoder else NO_ENCODER
         """Name of the encoder, `none` for a suite without BERTScore."""
@@ -51,8 +51,11 @@ class Encoding:
     def prepare(self) -> None:
         """Check that the encoder can be loaded.
 
-        An encoder that the configuration names and that cannot be loaded is an error. Without the default encoder, the
-        scores that depend on it are unscored: a warning is logged, and tables show the coverage.
+        If the configuration names the encoder, a failure is an error. Without the default encoder, the dependent scores
+        are unscored: a warning is logged, and tables show the coverage.
+
+        Raises:
+            RagtasksError: the configured encoder cannot be loaded.
         """
         if self.name == NO_ENCODER:
             return
@@ -68,9 +71,9 @@ class Encoding:
             _LOGGER.warning("%s will be unscored. %s", self._lost, error)
 
     def score(self, responses: Sequence[Response]) -> Semantics:
-        """Return the scores of each response, or the reason why there are none.
+        """Return the scores of each response, or the reason for having none.
 
-        The other scores are kept whatever the encoder fails of: memory, a device, a token without a vector.
+        Any failure of the encoder (memory, a device, a token without a vector) leaves all other scores unaffected.
         """
         if self._bert is None:
             return Semantics(None, self._missing)
@@ -80,7 +83,8 @@ class Encoding:
     def _scores(self, bert: BertScorer, responses: Sequence[Response]) -> Semantics:
         with step(f"loading the encoder {self.name}"):
             bert.loaded()
-        # Settings of one task share its target and passages: side by side they are encoded once and then let go.
+        # Settings of one task share its target and passages: in adjacent positions, each text is encoded once and then
+        # released.
         order = sorted(range(len(responses)), key=lambda index: responses[index].task.task_id)
         chosen = [responses[index] for index in order]
         with progress_bars() as show:
@@ -103,7 +107,7 @@ class Encoding:
         return Semantics([by_index[index] for index in range(len(responses))])
 
     def provenance(self) -> dict[str, Any]:
-        """Return the encoder and its engine, and how many texts were read and truncated."""
+        """Return the encoder and its engine, and the numbers of encoded and truncated texts."""
         bert = self._bert
         return {
             "encoder": NO_ENCODER if bert is None else self.name,

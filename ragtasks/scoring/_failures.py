@@ -1,6 +1,6 @@
-"""What goes wrong once the answers are in: everything is saved first, and the evaluation fails then.
+"""Failures after the answers exist: everything is saved first, then the evaluation fails.
 
-The harness saves nothing before all answers are scored, so an error on the way would cost every answer of the model.
+The harness saves nothing before all answers are scored, so an exception during scoring would lose every answer.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _CHECKED: list[tuple[CheckedAnswers, float]] = []
 
 
 def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -> _T:
-    """Return what a part of the scoring gives, or `otherwise` of the reason where it fails, in whatever way.
+    """Return the result of a part of the scoring, or `otherwise(reason)` if it raises any exception.
 
-    A failure is remembered as a problem; one that is no error of ours is logged with its traceback.
+    The failure is recorded as a problem. An exception of another library is logged with its traceback.
     """
     try:
         return work()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 (a panic in a library made in Rust is no `Exception`)
+    except BaseException as error:  # noqa: BLE001 (a panic in a library written in Rust is no `Exception`)
         told = str(error)
         if not isinstance(error, RagtasksError):
             _LOGGER.error(_without_keys("".join(traceback.format_exception(error)).rstrip()))
@@ -44,13 +44,13 @@ def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -
 
 
 def record_failure(message: str) -> None:
-    """Remember a failure that must end the evaluation, once everything is saved."""
+    """Record a failure that ends the evaluation once everything is saved."""
     _LOGGER.error(message)
     _FAILURES.append(message)
 
 
 def record_unanswered(reasons: Sequence[str], n_requests: int, *, is_kept: bool = True) -> None:
-    """Remember why requests got no answer, if any; `is_kept` where the next call finds the other answers."""
+    """Record why requests got no answer, if any; with `is_kept`, the next call reuses the other answers."""
     if reasons:
         counts = [f"{reason} ({n} times)" for reason, n in Counter(reasons).most_common()]
         again = ". Next step: run the same command again: only these are asked" if is_kept else ""
@@ -60,24 +60,24 @@ def record_unanswered(reasons: Sequence[str], n_requests: int, *, is_kept: bool 
 
 
 def take_failures() -> list[str]:
-    """Return what was remembered since the last call."""
+    """Return and clear the failures recorded since the last call."""
     taken, _FAILURES[:] = list(_FAILURES), []
     return taken
 
 
 def record_checked(checked: CheckedAnswers, limit: float) -> None:
-    """Remember what was found among the answers to a setting, and which share of them may be implausible."""
+    """Record the checks of the answers in a setting, and the permitted share of implausible answers."""
     _CHECKED.append((checked, limit))
 
 
 def take_checked() -> list[tuple[CheckedAnswers, float]]:
-    """Return what was remembered of answers since the last call."""
+    """Return and clear the checks recorded since the last call."""
     taken, _CHECKED[:] = list(_CHECKED), []
     return taken
 
 
 def _without_keys(text: str) -> str:
-    """Return a text with every key masked: the errors of libraries may show what they were given."""
+    """Return a text with every key masked: exceptions of libraries may contain their arguments."""
     for key in environment_secrets():
         text = text.replace(key, "***")
     return text

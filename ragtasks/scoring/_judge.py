@@ -1,7 +1,7 @@
-"""Scores saved answers again, with judges or without, and without the model that gave them.
+"""Scoring of saved answers, with or without judges, and without the model that wrote them.
 
-Answering and judging can so be days and machines apart. What is written has the layout of the harness, so that
-whatever reads an evaluation reads this too; nothing that was read is changed.
+Answering and judging can thus happen at different times and on different machines. The output has the layout of the
+harness, so every reader of an evaluation can read it. Input files are not changed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where things are found, as the outermost layer knows it."""
+    """Folders of data and runs, set by the outermost layer."""
 
     data_folder: Path
     run_store: Path
@@ -56,12 +56,17 @@ def rescore(
     local_judge: LocalJudge | None = None,
     before: Callable[[Sequence[SavedEvaluation]], bool] = lambda _: True,
 ) -> list[str]:
-    """Return one line a results file that was written below `output`.
+    """Score saved answers, and return one line per results file written below `output`.
 
-    `before` sees the evaluations before anything is scored, and says whether it shall be.
-    All answers of one benchmark and configuration are scored in one pass, so that judges work on all of them at once.
+    `before` receives the evaluations before scoring; if it returns False, nothing is scored. All answers of one
+    benchmark and configuration are scored in one pass, so that judges work on all of them at once.
+
+    Raises:
+        ConfigurationError: the output would replace results, or the input.
+        RagtasksError: a part of the scoring failed; everything else is saved.
+        ImplausibleError: too many answers are implausible; everything is saved.
     """
-    take_failures()  # what an earlier evaluation left in this process
+    take_failures()  # left by an earlier evaluation in this process
     evaluations = [found for path in paths for found in read_saved(path, given, place, benchmark, setting)]
     files = [results_file(output, evaluation) for evaluation in evaluations]
     refuse_replacing(paths, output, evaluations, files)
@@ -92,7 +97,7 @@ def rescore(
 def read_saved(
     path: Path, given: Mapping[str, Any], place: Place, benchmark: str | None, setting: str | None
 ) -> Iterator[SavedEvaluation]:
-    """Yield every evaluation at a path; its folder below the output is what tells it from the path's others."""
+    """Yield every evaluation at a path; each has a separate folder below the output."""
     base = path.resolve()
     results, predictions = evaluation_files(base)
     top = base if base.is_dir() else base.parent
@@ -113,7 +118,7 @@ def read_saved(
 
 
 def _show_unused(evaluations: Sequence[SavedEvaluation]) -> None:
-    """Say once what results name and what is not used, as the user did not name it."""
+    """Warn about settings in results that are not used, since the user did not name them; once per text."""
     sources: dict[str, list[Path]] = {}
     for evaluation in evaluations:
         if evaluation.unused:
@@ -129,14 +134,14 @@ def open_named(name: str, data: str | None, place: Place) -> Benchmark:
 
 
 def results_file(output: Path, evaluation: SavedEvaluation) -> Path:
-    """Return where an evaluation that was scored again is written."""
+    """Return the output path of a rescored evaluation."""
     return output.resolve() / evaluation.folder / f"results_{evaluation.time}.json"
 
 
 def refuse_replacing(
     paths: Sequence[Path], output: Path, evaluations: Sequence[SavedEvaluation], files: Sequence[Path]
 ) -> None:
-    """Refuse an output that holds what is read, or two evaluations under one name."""
+    """Refuse an output that contains the input, or two evaluations with one output path."""
     target = output.resolve()
     for path in paths:
         inside = path.is_dir() and (target == path.resolve() or path.resolve() in target.parents)
@@ -151,7 +156,7 @@ def refuse_replacing(
 
 
 def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Sequence[Path]], bool]) -> None:
-    """Refuse to replace results without leave, unless these are to be completed."""
+    """Refuse to replace results without permission, unless they are incomplete."""
     there = [file for file in dict.fromkeys(files) if file.exists() and not unfinished_file(file).exists()]
     if not there or may_replace(there):
         return
@@ -166,12 +171,12 @@ def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Se
 
 
 def unfinished_file(results: Path) -> Path:
-    """Return the file next to results that are not complete; it may contain the answers so far."""
+    """Return the file next to incomplete results; it may contain the answers so far."""
     return results.with_name(f"unfinished_{results.stem.removeprefix('results_')}.sqlite")
 
 
 def mark_unfinished(results: Path, is_unfinished: bool) -> None:
-    """Keep or remove that file: the same command may replace such results."""
+    """Create or remove that file: the same command may replace incomplete results."""
     if is_unfinished:
         unfinished_file(results).touch()
     else:
@@ -210,7 +215,7 @@ def _scorer_of(
 def _rows_scorer(
     config: EvaluationConfig, suite: str, local_judge: LocalJudge | None, deciding: Metric | None
 ) -> ResponseScorer:
-    """Return the one scorer of rows of one's own, which bring all that their scores need."""
+    """Return the shared scorer of the user's own rows, which contain all that their scores need."""
     return ResponseScorer(rows_benchmark(()), config, suite, local_judge, deciding)
 
 

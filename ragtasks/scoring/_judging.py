@@ -33,25 +33,25 @@ from ragtasks.scoring._failures import record_failure, survive
 from ragtasks.suites import Suite
 
 LocalJudge = Callable[[HarnessModel], Client]
-"""Loads a judge that is a model of this process: passed in by the harness."""
+"""Loads a judge that is a model of this process; passed in by the harness."""
 
 Labels = Callable[[Sequence[Response], Verdicts | None], Sequence[IdkLabel]]
-"""Responses and verdicts -> the label of each response: whether it refuses."""
+"""Responses and verdicts -> IDK label of each response."""
 
 
 class Judging:
-    """The judges of one configuration and their rubrics; answers that are judged again are counted."""
+    """The judges of one configuration and their rubrics; counts the answers that are judged repeatedly."""
 
     def __init__(self, benchmark: Benchmark, suite: Suite, config: EvaluationConfig, deciding: Metric | None) -> None:
-        """Choose the rubrics; if one metric decides, only those that it depends on are sent to judges."""
+        """Choose the rubrics; with a deciding metric, only those that it depends on are sent to judges."""
         self._config = config
         self._rubrics = list(suite.rubrics_in(config.prompts, benchmark)) if config.judges else []
         self._later = suite.settled if config.skip_settled else ()
         self.names = ", ".join(judge.model for judge in config.judges)
         self.idk_names = self.names if config.idk_by_judges and IDK in {one.name for one in self._rubrics} else ""
-        """The judges that decide which responses refuse; empty if none does."""
+        """The judges that decide which responses refuse; empty if they do not decide."""
         self.left_out: tuple[str, ...] = ()
-        """Rubrics that no judge is asked for, as the deciding metric does not depend on them."""
+        """Rubrics without requests, since the deciding metric does not depend on them."""
         self.unscored: Scores = {}
         """The metrics that depend on these rubrics, each with the reason."""
         self._clients: list[Client] = []
@@ -104,7 +104,7 @@ class Judging:
         return verdicts
 
     def again(self, responses: Sequence[Response], labels: Labels) -> Iterator[tuple[list[int], Verdicts]]:
-        """Yield the indexes of the responses that are judged again, and their verdicts, once a further judging."""
+        """Yield, for each repeat, the indexes of the responses that are judged again, and their verdicts."""
         config = self._config
         if config.repeats == 1:
             return
@@ -119,7 +119,7 @@ class Judging:
             yield indexes, verdicts
 
     def _verdicts(self, responses: Sequence[Response], labels: Labels, judging: str = "") -> Verdicts:
-        """Return the verdicts; if the configuration skips settled responses, without rubrics that cannot matter."""
+        """Return the verdicts; with `skip_settled`, without requests that cannot change a score."""
         first = [rubric for rubric in self._rubrics if rubric.name not in self._later]
         verdicts = self._judge(responses, judging=judging, rubrics=first)
         if not self._later:
@@ -158,11 +158,11 @@ class Judging:
             )
 
     def spending(self) -> Spending:
-        """Return the usage of the replies about anchors; that of a verdict is logged with its response."""
+        """Return the usage of replies about anchors; the usage of a verdict is logged with its response."""
         return self._anchors.spending() if self._anchors is not None else {}
 
     def provenance(self) -> dict[str, Any]:
-        """Return judges, prompts and rubrics, how many answers were judged again, and the newest card of each judge."""
+        """Return judges, prompts and rubrics, the number of repeatedly judged answers, and each judge's newest card."""
         config = self._config
         words = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
         cards = [latest_card(card_folder(), judge.model, words) for judge in config.judges]
@@ -185,13 +185,12 @@ class Judging:
 
 
 def _is_settled(response: Response, label: IdkLabel) -> bool:
-    """Return whether no verdict can change the scores of a response; a text that is no answer does not refuse."""
+    """Return whether no verdict can change the scores of a response; a text that is no answer is no refusal."""
     verdict = IdkVerdict.NO if is_no_answer(response.text) else label.verdict
     return is_settled(response.task.answerability, verdict)
 
 
 def _opened(judge: Judge, local_judge: LocalJudge | None) -> Client:
-    """Return the client of a judge."""
     if isinstance(judge, Endpoint):
         for name in ("openai", "aiohttp"):
             library(name, "judge", f"the judge {judge.model}").check()
@@ -202,13 +201,13 @@ def _opened(judge: Judge, local_judge: LocalJudge | None) -> Client:
 
 
 def given_metrics(metrics: Iterable[Metric], config: EvaluationConfig) -> list[str]:
-    """Return the names of the metrics that a configuration can give, in order."""
+    """Return the names of the metrics that a configuration can compute, in order."""
     judges, official_prompts = bool(config.judges), config.prompts == "official"
     return [metric.name for metric in metrics if metric.is_given(judges=judges, official_prompts=official_prompts)]
 
 
 def verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[LoggedVerdict]]:
-    """Return every verdict on each response in the form that is logged."""
+    """Return every verdict on each response in logged form."""
     if verdicts is None:
         return [[] for _ in range(n_responses)]
     return [
@@ -230,11 +229,11 @@ def verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[Logge
 
 
 def judged_again(conversations: Sequence[str], share: float) -> list[int]:
-    """Return the indexes of answers to judge again, in order: complete conversations, until they have the share.
+    """Return the indexes of answers to judge again, in order: complete conversations, until the share is reached.
 
-    The order of the conversations follows from their names alone. So two systems have the same ones judged again, and a
-    larger share adds to a smaller one. The noise of verdicts on one conversation is shared: single answers would show
-    too little of it.
+    The order of the conversations depends on their names only. So two systems have the same conversations judged again,
+    and a larger share extends a smaller one. Verdicts on one conversation share noise, so a sample of single answers
+    would underestimate it.
     """
     members: dict[str, list[int]] = {}
     for index, name in enumerate(conversations):

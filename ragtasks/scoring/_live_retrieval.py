@@ -1,7 +1,7 @@
-"""Passages for live conversations: each question is searched for when it is asked.
+"""Passages for live conversations: each question is searched when it is asked.
 
-Like the searching of rewrites this calls the precompute stage, here before a model is asked and not after. What is
-missing is an error then: a model that is shown no passages would be another system.
+Like the search of rewrites, this calls the precompute stage, here before the model is called. A missing component is an
+error: a model without passages would be a different system.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_retrieval(config: EvaluationConfig, store: Path, secrets: Secrets) -> 
 
 
 class LiveRetrieval:
-    """A retriever, and what of a conversation is sent to it."""
+    """A retriever, and the query form for conversations."""
 
     def __init__(self, benchmark: Benchmark, config: EvaluationConfig, store: Path, secrets: Secrets) -> None:
         """Choose retriever, query form and rewriter."""
@@ -56,21 +56,21 @@ class LiveRetrieval:
         self._fallbacks: Counter[str] = Counter()
 
     def options(self) -> dict[str, Any]:
-        """Return what decides the passages beside the conversation."""
+        """Return the options that determine the passages, apart from the conversation."""
         rewriter = {"rewriter": self._rewriter.model} if self._rewriter is not None else {}
         injects = {"injected": [INJECTED_VERSION, self._injected_share]} if self._injected_share else {}
         return {"retriever": self._line, "queries": self._form, **rewriter, **injects}
 
     def counts(self) -> dict[str, Any]:
-        """Return how many questions were to be rewritten, and reason -> those that are the last turn instead."""
+        """Return the number of questions to rewrite, and reason -> number replaced by the last turn."""
         return {"rewrites_asked": self._n_requests, "fallbacks": dict(self._fallbacks)} if self._n_requests else {}
 
     def spending(self) -> Spending:
-        """Return what the replies of rewriter and retriever took."""
+        """Return the usage of the replies to rewriter and retriever."""
         return joined_spending([self._rewriter_spending, *(search.spending() for search in self._searches.values())])
 
     def problem(self) -> str:
-        """Return that too few questions were rewritten, empty where enough were: last turns are no rewrites."""
+        """Return a problem if too few questions were rewritten, else an empty text; last turns are no rewrites."""
         from retrieval_cache import MIN_REWRITTEN
 
         n_rewritten = self._n_requests - self._fallbacks.total()
@@ -88,7 +88,7 @@ class LiveRetrieval:
                 self._searches[domain] = self._open(domain)
 
     def with_passages(self, docs: Sequence[Doc]) -> list[Doc]:
-        """Return the docs with the passages that their conversations find, and the queries."""
+        """Return the docs with their queries and the retrieved passages."""
         if not docs:
             return []
         queries = self._queries([response_of(doc, "").task for doc in docs])

@@ -1,8 +1,9 @@
-"""Checks of whether a system's answers to one setting can be answers at all, made with the scores.
+"""Plausibility checks of a system's answers to one setting, made during scoring.
 
-A program that failed still gets scores: an empty text never refuses, and most tasks have an answer. Each check is a row
-of `CHECKS` and reads all answers of a setting, since some damage shows only in comparison. The measured false alarms of
-a check decide from how many matches it reports; its recall, how many damaged answers they stand for.
+A broken program still gets scores: an empty text never refuses, and most tasks have an answer. Each check is a row of
+`CHECKS` and reads all answers of a setting, since some damage shows only in comparison. The measured false-alarm rate
+of a check determines the number of matches from which it reports. Its recall determines how many damaged answers the
+matches stand for.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Role,
 from ragtasks.results import ScoredAnswer
 
 EXEMPT = frozenset(BASELINES)
-"""Models that are baselines by declaration: that they all say the same is their purpose."""
+"""Declared baselines: identical answers are their purpose."""
 
 _LONGEST_EXCERPT = 80
 _WORD = re.compile(r"\w+")
@@ -47,31 +48,31 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Plausibility:
-    """What one check found among the answers of one system to one setting."""
+    """Matches of one check among the answers of one system to one setting."""
 
     name: str
     """Name of the check, a key of `CHECKS`."""
     count: int
     n: int
-    """Answers that there are; requests that failed are none."""
+    """Number of answers, without failed requests."""
     example: str
     excerpt: str
-    """What its answer shows, on one line and short; empty where there is nothing to show."""
+    """Short excerpt of the example on one line; empty if it has no text."""
 
     @property
     def share(self) -> float:
-        """Part of the answers, 0 to 1."""
+        """Share of the answers, 0 to 1."""
         return self.count / self.n if self.n else 0.0
 
     @property
     def estimated_share(self) -> float:
-        """Estimated share of damaged answers, 0 to 1: the matches without false alarms, divided by the recall."""
+        """Estimated share of damaged answers, 0 to 1: (share - false alarms) / (recall - false alarms)."""
         check = _check(self.name)
         return min(1.0, max(0.0, self.share - check.false_alarms) / (check.recall - check.false_alarms))
 
     @property
     def says(self) -> str:
-        """How many answers show what."""
+        """Number of matches and the check's description."""
         return f"{self.count} of {self.n} answers ({self.share:.0%}) {_check(self.name).says}"
 
     def __str__(self) -> str:
@@ -82,15 +83,15 @@ class Plausibility:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswers:
-    """What all checks found among the answers of one system to one setting."""
+    """Matches of all checks among the answers of one system to one setting."""
 
     where: str
     found: tuple[tuple[str, Mapping[str, str]], ...]
-    """Task id and what `find_implausible` gives, of every answer that came."""
+    """Task id and the result of `find_implausible`, for every existing answer."""
 
     @property
     def summary(self) -> list[Plausibility]:
-        """One record a check that found anything, in the order of `CHECKS`."""
+        """One record per check with matches, in the order of `CHECKS`."""
         examples: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for task_id, names in self.found:
             for name, text in names.items():
@@ -100,7 +101,7 @@ class CheckedAnswers:
 
     @property
     def n_implausible(self) -> int:
-        """Answers that any check found that counts."""
+        """Number of answers with a match of a check that counts."""
         return sum(any(_check(name).counts for name in names) for _, names in self.found)
 
     @property
@@ -112,11 +113,11 @@ class CheckedAnswers:
 
     @property
     def lines(self) -> list[str]:
-        """What to print beside the scores."""
+        """Lines to print with the scores."""
         return [f"implausible: {item}" for item in self.summary]
 
     def __str__(self) -> str:
-        """Return how many of the answers are implausible, and what they are most often."""
+        """Return the number of implausible answers, and the most frequent problem."""
         most = max(self.summary, key=lambda item: (_check(item.name).counts, item.count))
         share, estimated = (f"{value:.0%}" for value in (self.n_implausible / len(self.found), self.estimated_share))
         return (
@@ -142,28 +143,28 @@ def require_plausible(checked: Sequence[CheckedAnswers], limit: float, saved: st
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one system to one setting, with what several checks need of them."""
+    """The answers of one system to one setting, with data shared by several checks."""
 
     responses: Sequence[Response]
     replies: Sequence[str]
-    """What came back before a thought was cut off it, in the order of the responses."""
+    """Unprocessed replies, thinking included, in the order of the responses."""
     setting: Setting | None
     benchmark: Benchmark | None
-    """The source of the passages' ids; None: their origin is not checked."""
+    """Source of the published passage ids; None: their origin is not checked."""
 
     @cached_property
     def words(self) -> list[list[str]]:
-        """The words of each answer, in lower case."""
+        """Words of each answer, in lower case."""
         return [_words(response.text) for response in self.responses]
 
     @cached_property
     def targets(self) -> list[list[str]]:
-        """The words of each reference answer."""
+        """Words of each reference answer."""
         return [_words(response.task.target) for response in self.responses]
 
     @cached_property
     def in_other_languages(self) -> list[tuple[int, str]]:
-        """What `_other_language` finds."""
+        """Result of `_other_language`."""
         return list(_other_language(self))
 
     @cached_property
@@ -174,33 +175,33 @@ class Answers:
 
     @cached_property
     def vocabulary(self) -> list[str]:
-        """The words around, and those of the answers but for their last ones, sorted."""
+        """Words of conversations, targets, passages and answers (without each answer's last word), sorted."""
         return sorted(self.around.union(*(words[:-1] for words in self.words)))
 
 
 @lru_cache(maxsize=4)
 def _words_of(texts: frozenset[str]) -> frozenset[str]:
-    """Return every word of some texts; answers of several systems have the same ones around them."""
+    """Return every word of some texts; cached, since several systems have the same conversations and passages."""
     return frozenset(word for text in texts for word in _words(text))
 
 
 Found = Iterable[tuple[int, str]]
-"""(Place of an answer, what it shows)."""
+"""(Index of an answer, excerpt)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One kind of nonsense."""
+    """One type of implausible answer."""
 
     says: str
-    """What is said of the answers, behind their number."""
+    """Description of the matches, printed after their number."""
     find: Callable[[Answers], Found]
     false_alarms: float = 0.0
-    """Share of undamaged answers that it finds: the highest of any file of real answers, or a bound above zero."""
+    """Share of undamaged answers that match: the highest of any file of real answers, or a bound above zero."""
     counts: bool = True
-    """Whether what it finds is implausible; else it is only shown."""
+    """Whether matches are implausible; otherwise, they are only shown."""
     recall: float = 1.0
-    """Share of the damaged answers that it finds, as measured on MTRAG-UN (`perf/plausibility.py`)."""
+    """Share of damaged answers that match, as measured on MTRAG-UN (`perf/plausibility.py`)."""
 
 
 _CHANCE = 0.001
@@ -208,7 +209,7 @@ _CHANCE = 0.001
 
 
 def _check(name: str) -> Check:
-    """Return a check by its name; of a check that is unknown here, every match counts."""
+    """Return a check by its name; for an unknown check, every match counts."""
     return CHECKS.get(name) or Check(name, lambda _: ())
 
 
@@ -219,7 +220,7 @@ def find_implausible(
     setting: Setting | None = None,
     benchmark: Benchmark | None = None,
 ) -> list[dict[str, str]]:
-    """Return check -> evidence, for each response; {} for a plausible answer or a missing one."""
+    """Return check -> excerpt, for each response; {} for a plausible or missing answer."""
     from scipy.special import bdtrc
 
     places = [place for place, response in enumerate(responses) if not response.no_answer]
@@ -240,12 +241,12 @@ def check_answers(
     """Check the answers of one system in one setting.
 
     Args:
-        where: the benchmark's name with its version, and the setting, for messages.
-        answers: with scores, and with samples that have the replies.
-        benchmark: the source of the passages' ids; None: their origin is not checked.
+        where: name and version of the benchmark, and the setting, for messages.
+        answers: scored answers, with samples that contain the replies.
+        benchmark: source of the published passage ids; None: their origin is not checked.
 
     Returns:
-        What was found, and the answers with `implausible` and `turn_error`.
+        The matches, and the answers with `implausible` and `turn_error` set.
     """
     responses = [answer.response for answer in answers]
     replies = [_first_reply(answer.sample) for answer in answers]
@@ -269,7 +270,7 @@ def with_turn_error(answer: ScoredAnswer) -> ScoredAnswer:
 
 
 def plausibility_of(answers: Iterable[ScoredAnswer]) -> dict[str, Any]:
-    """Return what results say of some checked answers under a key of its own; {} where nothing was checked."""
+    """Return the entry of results on the plausibility of answers; {} if no answer was checked."""
     found = tuple((answer.task.task_id, answer.implausible) for answer in answers if answer.implausible is not None)
     if not found:
         return {}
@@ -279,7 +280,7 @@ def plausibility_of(answers: Iterable[ScoredAnswer]) -> dict[str, Any]:
 
 
 def _first_reply(sample: Mapping[str, Any]) -> str:
-    """Return the reply in a logged sample, the text of a thought included."""
+    """Return the reply in a logged sample, thinking included."""
     try:
         return str(sample["resps"][0][0] or "")
     except (LookupError, TypeError):
@@ -304,7 +305,7 @@ def _surroundings(response: Response) -> Iterator[str]:
 
 
 def _texts(is_one: Callable[[str], object]) -> Callable[[Answers], Found]:
-    """Return a search for the answers whose text alone meets a condition."""
+    """Return a search for answers whose text alone meets a condition."""
     return lambda answers: ((place, item.text) for place, item in enumerate(answers.responses) if is_one(item.text))
 
 
@@ -322,11 +323,11 @@ def _emptied(answers: Answers) -> Found:
 
 
 _LEAST_LOOP = 30  # words
-_LOOP = 4  # words that come again
+_LOOP = 4  # words that are repeated
 
 
 def _looping(answers: Answers) -> Found:
-    """Yield answers in which most runs of four words repeat an earlier one."""
+    """Yield answers in which most runs of four words repeat an earlier run."""
     for place, words in enumerate(answers.words):
         runs = len(words) - _LOOP + 1
         if len(words) >= _LEAST_LOOP and 2 * len({tuple(words[start : start + _LOOP]) for start in range(runs)}) < runs:
@@ -336,13 +337,13 @@ def _looping(answers: Answers) -> Found:
 _TEMPLATE_MARK = re.compile(
     r"<\|(?:im_start|im_end|eot_id|begin_of_text|end_of_text|endoftext|(?:start|end)_header_id|end|eom_id)\|>"
     r"|</s>|<unk>|\[/?INST\]|<(?:start|end)_of_turn>|<\uff5c[^<>]{1,30}\uff5c>|<\|(?:channel|message|return)\|>"
-    r"|\A\s*assistant[ \t]*\n|(?<=[.!?\s])assistantfinal(?=\w)"  # marks whose brackets the tokenizer left out
+    r"|\A\s*assistant[ \t]*\n|(?<=[.!?\s])assistantfinal(?=\w)"  # marks without brackets, which the tokenizer left out
 )
 _OWN_TURN = re.compile(r"\n\W{0,4}(?:user|human)\W{0,3}:.*\n\W{0,4}(?:assistant|ai|bot)\W{0,3}:", re.DOTALL | re.I)
 
 
 def _running_on(answers: Answers) -> Found:
-    """Yield answers behind which a model made up turns, or that hold marks of a chat template."""
+    """Yield answers followed by invented turns, or with marks of a chat template."""
     for place, response in enumerate(answers.responses):
         found = _TEMPLATE_MARK.search(response.text) or _OWN_TURN.search(response.text)
         if found:
@@ -353,7 +354,7 @@ _THOUGHT = re.compile(
     r"\W*(?:(?:okay|ok|alright|hmm+|wait|so|now|first)\W+(?:\w+\W+){0,2}?)?"
     r"(?:the user (?:is (?:asking|looking)|wants|asks|asked|has asked)"
     r"|let(?: me|'s) (?:think|see what|look at|\w+ out)"
-    r"|analysis(?:we|the|user|need|let|i)\b"  # the name of a channel, whose marks the tokenizer left out
+    r"|analysis(?:we|the|user|need|let|i)\b"  # name of a channel, without its marks
     r"|(?:we|i) (?:need|have) to (?:answer|\w+ out|find|check|determine|look|respond)"
     r"|i should (?:answer|check|respond))",
     re.I,
@@ -362,23 +363,23 @@ _THOUGHT = re.compile(
 
 _LATIN = re.compile(r"(?<!\w)[a-z\u00df-\u00ff]{3,}(?!\w)")
 _LEAST_LATIN = 6  # words
-_LEAST_VOCABULARY = 2000  # words: fewer texts do not tell what a word is
+_LEAST_VOCABULARY = 2000  # words: a smaller vocabulary is too incomplete
 _LONGEST_WORD = 60
 _LEAST_NUMBERS = 20
 _ARTICLES = frozenset({"the", "a", "an"})
 _NEVER_AFTER_AN_ARTICLE = "the a an of and or to is are was were be in on at by for with from that which it"
 _NEVER_BEHIND = frozenset(_NEVER_AFTER_AN_ARTICLE.split())
-_LEAST_MISPLACED = 2  # articles before a word that never follows one
+_LEAST_MISPLACED = 2  # articles before a word that never follows an article
 _MISPLACED_SHARE = 0.2
 _DECODED_WRONGLY = re.compile("\u00c3[\u0080-\u00bf\u2018-\u2122]|\u00e2\u20ac|\ufffd")
-_PIECE = re.compile("[\u2581\u0120]\\w")  # how tokenizers write the blank before a word
+_PIECE = re.compile("[\u2581\u0120]\\w")  # notation of tokenizers for the space before a word
 
 
 def _garbled(answers: Answers) -> Found:
-    """Yield answers whose words stand nowhere around or in no order, codes, numbers, and what was decoded wrongly.
+    """Yield answers of unknown or shuffled words, codes, numbers, or wrongly decoded characters.
 
-    Only words in small Latin letters are looked up (others may be names), of no answer that another language explains;
-    order is that of English.
+    Only lower-case Latin words are looked up (others may be names), and not in answers in another language. Word order
+    is checked for English.
     """
     others = {place for place, _ in answers.in_other_languages}
     for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
@@ -402,7 +403,7 @@ _YES_OR_NO = {"yes", "no"}
 
 
 def _bare(answers: Answers) -> Found:
-    """Yield answers of a word or two, but for yes and no, where the reference answer is a text."""
+    """Yield answers of one or two words, except yes and no, if the reference answer is a text."""
     for place, (words, target) in enumerate(zip(answers.words, answers.targets, strict=True)):
         if 0 < len(words) <= 2 and len(target) >= _FULL_ANSWER and not _YES_OR_NO & set(words):
             yield place, answers.responses[place].text
@@ -414,11 +415,11 @@ _NEARLY_ALL = 0.9
 
 
 def _identical(answers: Answers) -> Found:
-    """Yield answers that are word for word those to other tasks.
+    """Yield answers that are word for word equal to answers to other tasks.
 
-    A refusal, a word or two, or a passage may be the right answer to many tasks: they count only if nearly all answers
-    are that text. Of another text, tasks without an answer do not count if they are the most, nor tasks whose reference
-    answers are equal.
+    A refusal, one or two words, or a quoted passage may be right for many tasks: they match only if nearly all answers
+    are that text. For other texts, tasks without an answer are left out if they are the majority, and so are tasks with
+    equal reference answers.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for place, words in enumerate(answers.words):
@@ -438,17 +439,17 @@ def _identical(answers: Answers) -> Found:
         yield from ((place, answers.responses[place].text) for place in (places if is_all else answerable))
 
 
-_FRAME = 4  # words in a row
-_LEAST_FRAMED, _FRAMED_SHARE = 5, 0.05  # different answers that have such a run
+_FRAME = 4  # consecutive words
+_LEAST_FRAMED, _FRAMED_SHARE = 5, 0.05  # different answers with such a run
 _DENIALS = re.compile(r"\b(?:sorry|unable|unfortunately|unknown|lacks?|leider|désolé|lamentablemente)\b", re.I)
 
 
 def _templated(answers: Answers) -> Found:
-    """Yield answers half or more of whose words are a frame that others share around words of their own.
+    """Yield answers if at least half of their words belong to a frame shared with other answers.
 
-    A frame is of runs of four words that at least five different answers have, and one in twenty. Runs of the passages
-    or the conversation are no frame. Refusals that deny something may well be alike, and questions back where the task
-    is underspecified.
+    A frame consists of runs of four words that occur in at least five different answers and in 5 % of them. Runs of the
+    passages or the conversation do not count. Refusals with a negation may be similar, and so may clarifying questions
+    on underspecified tasks.
     """
     texts = {tuple(words) for words in answers.words}
     n_of = Counter(run for words in texts for run in set(_runs(words)))
@@ -489,13 +490,13 @@ _ENDS_OPEN = re.compile(r"[:,(\[{\u2013\u2014&-]$|\s[\"\u201c\u2018'(]$")
 _ENDED = re.compile(r"\W$")
 _LIST_MARK = re.compile(r"(?:\n|^)\s*(?:[-*\u2022]|\d{1,2}[.)])$")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S*$|\S+@\S+$|\S+\.\w+$|\S*[/\\_=$]\S*$")
-_SENTENCE = 4  # words from which a text is a sentence or a part of one
+_SENTENCE = 4  # minimum words of a sentence or a part of one
 
 
 def _cut_off(answers: Answers) -> Found:
-    """Yield answers that break off: within a word, behind a word that ends no sentence, or behind a comma or colon.
+    """Yield answers that break off: within a word, after a word that cannot end a sentence, or after a comma or colon.
 
-    About half of the answers that a token limit cut end so; the others cannot be told from those without a full stop.
+    About half of the answers cut by a token limit end like this; the others look like answers without a full stop.
     """
     for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
         text = response.text.rstrip()
@@ -515,7 +516,7 @@ def _breaks_off(text: str, last: str, answers: Answers) -> bool:
 
 
 def _is_fragment(word: str, vocabulary: Sequence[str]) -> bool:
-    """Return whether a word is none that is known, but the beginning of one that is."""
+    """Return whether a word is unknown but the beginning of a known word."""
     after = vocabulary[bisect_left(vocabulary, word) :][:1]
     return word.isalpha() and after != [word] and any(entry.startswith(word) for entry in after)
 
@@ -528,7 +529,7 @@ _TO_A_MODEL = re.compile(
 
 
 def _wrapped(answers: Answers) -> Found:
-    """Yield answers in a wrapping, and those that begin with instructions to a model, which most answers share."""
+    """Yield answers in a wrapping, and answers that begin with instructions to a model shared by most answers."""
     starts = [" ".join(words[:_SHARED]) for words in answers.words]
     shared = {start for start, n in Counter(starts).items() if n >= max(_LEAST_REPEATS, len(starts) / 2)}
     for place, response in enumerate(answers.responses):
@@ -538,11 +539,11 @@ def _wrapped(answers: Answers) -> Found:
 
 
 _SPEAKER = re.compile(r"\W*(?:user|human|question|assistant|system|q|<\|?\w+\|?>)\W+")
-_LEAST_ECHO = 5  # words of a message that is repeated
+_LEAST_ECHO = 5  # words of a repeated message
 
 
 def _echo(answers: Answers) -> Found:
-    """Yield answers that begin with the conversation, or hold one message of it after the other."""
+    """Yield answers that begin with the conversation, or contain consecutive messages of it."""
     for place, response in enumerate(answers.responses):
         messages = [_joined(message.text) for message in response.task.messages]
         text = _joined(response.text)
@@ -559,14 +560,14 @@ def _echo(answers: Answers) -> Found:
 
 
 def _quoted(text: str, response: Response) -> bool:
-    """Return whether its passages hold a text themselves, as pages of questions and answers do."""
+    """Return whether a passage of the response contains a text, as pages of questions and answers do."""
     return any(text in _joined(passage.text) for passage in response.passages)
 
 
 def _other_language(answers: Answers) -> Found:
     """Yield answers in another language than the user's messages, which are read together: one is often too short.
 
-    Where even these are, the language of most other conversations counts.
+    If all are too short, the language of most other conversations is expected.
     """
     questions = [
         language_of(" ".join(message.text for message in response.task.messages[::-2]))
@@ -588,7 +589,7 @@ _SAME_TEXT = 0.8
 
 
 class _Rarity:
-    """Weights of words by their rarity in some texts, so that the topic that many of them share decides nothing."""
+    """Weights of words by their rarity in a set of texts, so that words of a shared topic have little weight."""
 
     def __init__(self, texts: Sequence[Collection[str]]) -> None:
         self._spread = Counter(word for words in texts for word in words)
@@ -611,8 +612,8 @@ class _Rarity:
 def _misplaced(answers: Answers) -> Found:
     """Yield answers that fit another task's reference answer, or an earlier reply, clearly better than their own.
 
-    Near-twins do not count: tasks with similar questions or reference answers, and tasks whose own answer fits their
-    reference answer as well as this one does. Nor do parts of a passage, or refusals like an earlier one.
+    Near-twins are left out: tasks with similar questions or reference answers, and tasks whose own answer fits their
+    reference answer as well as this answer does. So are parts of a passage, and refusals similar to an earlier one.
     """
     given, targets = [set(words) for words in answers.words], [set(words) for words in answers.targets]
     questions = [set(_words(response.task.question)) for response in answers.responses]
@@ -645,7 +646,7 @@ def _misplaced(answers: Answers) -> Found:
 def _fits(
     answers: Answers, rarity: _Rarity, given: Sequence[Collection[str]], targets: Sequence[Collection[str]]
 ) -> Iterator[Mapping[int, float]]:
-    """Yield for each answer its fit to each reference answer, but for those of tasks without an answer, by place."""
+    """Yield for each answer index -> fit to that reference answer; targets of tasks without an answer are left out."""
     from scipy.sparse import csr_matrix
 
     rare = rarity.rare(set().union(*targets))
@@ -667,14 +668,14 @@ def _fits(
         yield dict(zip(others.tolist(), (2 * shared.data[row] / (own[place] + mass[others])).tolist(), strict=True))
 
 
-_LEAST_LEAKED = 12  # words in a row that nobody writes by chance as the reference answer has them
+_LEAST_LEAKED = 12  # consecutive words: too many to match the reference answer by chance
 _LEAST_PASTED = 40
 
 
 def _leaked(answers: Answers) -> Found:
-    """Yield answers that hold their reference answer word for word, where no passage does.
+    """Yield answers that contain their reference answer word for word, unless a passage contains it.
 
-    Refusals are left out: a benchmark's usual one is every system's to say.
+    Refusals are left out: any system may use a benchmark's usual refusal.
     """
     for place, (response, target) in enumerate(zip(answers.responses, answers.targets, strict=True)):
         is_long = len(target) >= _LEAST_LEAKED and response.task.answerability in _ANSWERED
@@ -684,7 +685,7 @@ def _leaked(answers: Answers) -> Found:
 
 
 def _pasted(answers: Answers) -> Found:
-    """Yield answers that hold a whole passage word for word."""
+    """Yield answers that contain a complete passage word for word."""
     for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
         passages = (_words(passage.text) for passage in response.passages) if len(words) >= _LEAST_PASTED else ()
         if any(len(found) >= _LEAST_PASTED and _holds(words, " ".join(found)) for found in passages):
@@ -705,7 +706,7 @@ _TO_A_JUDGE = re.compile(
 
 
 def _to_a_judge(answers: Answers) -> Found:
-    """Yield answers with words to whoever rates them, unless the texts around have such words too."""
+    """Yield answers that address their judge, unless the conversation, passages or target have such words too."""
     for place, response in enumerate(answers.responses):
         found = _TO_A_JUDGE.search(response.text)
         if found and not any(map(_TO_A_JUDGE.search, (*_surroundings(response), response.task.target))):
@@ -743,7 +744,7 @@ def _asking_back(answers: Answers) -> Found:
 def _unseen_citations(answers: Answers) -> Found:
     """Yield answers that cite a number above that of the last passage, or a file that no passage has.
 
-    Those in the texts around are no citations.
+    Citations that occur in the conversation or passages are ignored.
     """
     for place, response in enumerate(answers.responses):
         n, around = len(response.passages), "\n".join(_surroundings(response)).casefold()
@@ -764,7 +765,7 @@ _ENOUGH_ANSWERS = 5
 
 
 def _foreign(answers: Answers) -> Found:
-    """Yield answers most of whose passages the benchmark publishes in another of its corpora alone."""
+    """Yield answers most of whose passages the benchmark publishes only in other corpora."""
     for place, ids, domains in _origins(answers):
         domain = answers.responses[place].task.domain
         elsewhere = [name for name, corpora in zip(ids, domains, strict=True) if corpora and domain not in corpora]
@@ -773,9 +774,9 @@ def _foreign(answers: Answers) -> Found:
 
 
 def _unknown(answers: Answers) -> Found:
-    """Yield answers none of whose passages is published, by their ids, where that is so of nearly all answers.
+    """Yield answers without a published passage id, if nearly all answers are like this.
 
-    Ids that are not published may be of the rest of the corpus, but no retriever finds only such.
+    Unpublished ids may be from the rest of the corpus, but no retriever returns only those.
     """
     origins = list(_origins(answers))
     unknown = [(place, f"passage {ids[0]}") for place, ids, domains in origins if not any(domains)]
@@ -784,7 +785,7 @@ def _unknown(answers: Answers) -> Found:
 
 
 def _origins(answers: Answers) -> Iterator[tuple[int, list[str], list[set[str]]]]:
-    """Yield (place, ids of its named passages, corpora of each) of answers that name any, where corpora are known."""
+    """Yield (index, ids of its named passages, corpora of each) of answers that name any, if corpora are known."""
     corpus_of = _published_ids(answers.benchmark) if answers.benchmark else {}
     for place, response in enumerate(answers.responses):
         ids = [passage.passage_id for passage in response.passages if not passage.passage_id.startswith(UNNAMED)]
@@ -814,9 +815,9 @@ def _published(benchmark: Benchmark, setting: Setting) -> Mapping[str, tuple[Pas
 
 
 def _other_setting(answers: Answers) -> Found:
-    """Yield answers whose passages are those that another setting gives to the task, and not those of their own."""
+    """Yield answers with the passages of another setting of their task, instead of their own setting's."""
     if answers.benchmark is None or answers.setting is None or answers.setting is Setting.AGENTIC:
-        return  # who searches may find just those
+        return  # a search may return exactly those
     benchmark, published = answers.benchmark, _published(answers.benchmark, answers.setting)
     others = {setting: _published(benchmark, setting) for setting in Setting if setting is not answers.setting}
     for place, response in enumerate(answers.responses):
@@ -864,4 +865,4 @@ CHECKS: Mapping[str, Check] = {
     ),
     "other_setting": Check("rest on the passages of another setting", _other_setting, 0.05),
 }
-"""Name -> check, in the order in which they are shown."""
+"""Name -> check, in display order."""

@@ -1,6 +1,6 @@
-"""Which responses of a batch refuse: by the judges, and by the offline detector where no judge gives a verdict.
+"""IDK labels of a batch of responses: by judges, or by the offline detector for responses without a verdict.
 
-Scores that depend on it would otherwise be unscored wherever a weak judge gave no verdict.
+Otherwise, dependent scores would be unscored wherever a weak judge gave no verdict.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ragtasks.suites import Suite
 
 
 class Refusals:
-    """The detectors of one configuration; whose label counts is counted."""
+    """The IDK detectors of one configuration; counts the labels of each."""
 
     def __init__(self, suite: Suite, config: EvaluationConfig, judges: str) -> None:
-        """Choose the offline detector; `judges` names those that decide, empty if none does."""
+        """Choose the offline detector; `judges` names the deciding judges, empty if they do not decide."""
         self._config, self._judges = config, judges
         self._offline: EncoderIdk | NgramIdk = (
             EncoderIdk(suite.known_refusals, config.encoder_device)
@@ -46,7 +46,7 @@ class Refusals:
             requirement.check()
 
     def score(self, responses: Sequence[Response], verdicts: Verdicts | None) -> list[IdkLabel]:
-        """Return the label of each response, and count who gave it."""
+        """Return the label of each response, and count its source."""
         labels = self.labels(responses, verdicts)
         self._n_labels += len(labels)
         if verdicts is not None and self._judges:
@@ -56,7 +56,7 @@ class Refusals:
         return labels
 
     def labels(self, responses: Sequence[Response], verdicts: Verdicts | None) -> list[IdkLabel]:
-        """Return the label of each response, with the reason if the offline detector stands in for a judge."""
+        """Return the label of each response, with the reason if the offline detector replaces a judge."""
         if verdicts is None or not self._judges:
             return self._offline.detect(responses)
         labels = verdicts.idk_labels()
@@ -67,7 +67,7 @@ class Refusals:
         return labels
 
     def provenance(self) -> dict[str, Any]:
-        """Return the detector, and how many labels of judges another one stands in for."""
+        """Return the detector, and the number of labels for which it replaced judges."""
         no_judge_gave_any = self._n_labels > 0 == self._n_by_judges
         by_judges = self._judges and not no_judge_gave_any
         return {
@@ -77,5 +77,5 @@ class Refusals:
 
 
 def _unlabelled(verdicts: Verdicts) -> list[int]:
-    """Return the indexes of the responses without a verdict on whether they refuse."""
+    """Return the indexes of the responses without an IDK verdict."""
     return [index for index in range(len(verdicts.responses)) if verdicts.score(index, IDK).value is None]

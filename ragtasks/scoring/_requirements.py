@@ -25,7 +25,7 @@ from ragtasks.suites import suite_named
 Parts = Sequence[tuple[str, Setting]]
 """Benchmarks with their settings."""
 
-# Bytes of a logged answer and its part of the page, measured on the samples: each text is written to the doc, the
+# Bytes of a logged answer and its part of the page, measured on the samples. Each text is written to the doc, the
 # prompt, the log of unfinished answers and the page.
 _COPIES = 6
 _BYTES_OF_SCORES = 8_000
@@ -48,10 +48,10 @@ def evaluation_requirements(
         parts: benchmarks with their settings.
         config: the configuration.
         output: folder for the results, None if nothing is saved.
-        place: where fetched benchmarks and stored runs are.
-        opened: benchmarks that were made of the user's own rows.
-        suites: benchmark -> suite that scores it in place of its own.
-        needs_passages: whether the passages of the settings are read; a system may bring its own.
+        place: folders of fetched benchmarks and stored runs.
+        opened: benchmarks made from the user's own rows.
+        suites: benchmark -> suite used instead of its own.
+        needs_passages: whether the passages of the settings are read; a system may retrieve its own.
     """
     return [
         *data_requirements(parts, config, place, needs_passages=needs_passages),
@@ -67,7 +67,7 @@ def evaluation_requirements(
 def data_requirements(
     parts: Parts, config: EvaluationConfig, place: Place, *, needs_passages: bool
 ) -> list[Requirement]:
-    """Return the requirements of benchmarks: their files, and the runs that give their settings passages."""
+    """Return the requirements of benchmarks: their files, and the runs with the passages of their settings."""
 
     def check(name: str) -> str:
         benchmark = open_named(name, config.data, place)
@@ -88,7 +88,7 @@ def _output(
     opened: Sequence[Benchmark],
     needs_passages: bool,
 ) -> list[Requirement]:
-    """Return that a folder for results can be written to, and that the results fit on its disk."""
+    """Return the requirements that the output folder is writable, and that the results fit on its disk."""
 
     def n_bytes() -> float:
         answers: list[tuple[Task, Sequence[Passage]]] = [
@@ -139,7 +139,7 @@ def _encoders(
 
 
 def _opened_or_sample(name: str, config: EvaluationConfig, place: Place) -> tuple[Benchmark, bool] | None:
-    """Return a benchmark and whether its sample is evaluated; the sample, which has its suite, if data are missing."""
+    """Return a benchmark and whether it is a sample; if its data are missing, its sample, which has the same suite."""
     try:
         benchmark = open_named(name, config.data, place)
     except RagtasksError:
@@ -150,7 +150,7 @@ def _opened_or_sample(name: str, config: EvaluationConfig, place: Place) -> tupl
 
 
 def _late_options(config: EvaluationConfig, place: Place) -> list[Requirement]:
-    """Return the requirements of options that are read once the first answers exist: retriever, queries, rewriter."""
+    """Return the requirements of options that are used only after the first answers: retriever, queries, rewriter."""
 
     def check() -> str:
         check_retrieval(config, place.run_store, secret)

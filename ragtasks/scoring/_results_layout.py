@@ -1,6 +1,6 @@
-"""Scores in the harness's layout: a results file, and beside it a file of samples for each harness task.
+"""Scores in the harness's layout: a results file, and next to it a file of samples for each harness task.
 
-Whatever reads an evaluation of the harness reads this too.
+Every reader of the harness's evaluations can read these files.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ ScoredTask = tuple[SavedTask, ResponseScorer]
 
 
 def write_results(evaluation: SavedEvaluation, file: Path, done: Sequence[ScoredTask]) -> list[CheckedAnswers]:
-    """Write samples first, results last: where the results are, everything is.
+    """Write the samples first and the results last: a results file implies complete samples.
 
     Args:
-        evaluation: the answers before the scoring; its other fields are written again.
+        evaluation: the evaluation before scoring; its other fields are written unchanged.
         file: the results file.
         done: the tasks of the evaluation with new scores.
 
     Returns:
-        What the checks of plausibility found in each setting, which the files hold too; [] for a baseline.
+        The plausibility checks of each setting, which the files also contain; [] for a baseline.
     """
     checked, tasks = _checked(evaluation, done)
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -76,7 +76,7 @@ def write_results(evaluation: SavedEvaluation, file: Path, done: Sequence[Scored
 
 
 def _checked(evaluation: SavedEvaluation, done: Sequence[ScoredTask]) -> tuple[list[CheckedAnswers], list[SavedTask]]:
-    """Check the answers in each setting together, and return the tasks with what was found."""
+    """Check the answers of each setting together, and return the checks and the marked tasks."""
     if model_of(evaluation.results) in EXEMPT:
         return [], [replace(task, answers=tuple(map(with_turn_error, task.answers))) for task, _ in done]
     checked: list[CheckedAnswers] = []
@@ -93,23 +93,23 @@ def _checked(evaluation: SavedEvaluation, done: Sequence[ScoredTask]) -> tuple[l
 
 
 def _names_passages(task: SavedTask) -> bool:
-    """Return whether passages are published or named by the answers: a stored run's may be of any corpus."""
+    """Return whether passages are published or named by the answers; a stored run may have passages of any corpus."""
     run = task.recorded.get("run", task.config.run)
     return run in {OFFICIAL, CONTEXTS_OF_FILE}
 
 
 def _priced(answer: ScoredAnswer, price: Price | None) -> ScoredAnswer:
-    """Return an answer with its cost at a price, if its tokens are known and no cost is."""
+    """Return an answer with its cost at a price, if its tokens are known and its cost is not."""
     return answer if price is None or not answer.usage else replace(answer, usage=priced(answer.usage, price))
 
 
 def _results(
     saved: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]], provenance: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the content of a results file: what was saved of the model, and scores of our tasks only."""
+    """Return the content of a results file: the saved fields of the model, and scores of our tasks only."""
     subtasks = saved.get("group_subtasks", {})
     members = {name: names for name in subtasks if (names := _members(name, subtasks, rows))}
-    # A group of several settings has no scores of its own: the harness lists it without.
+    # A group of several settings has no scores of its own: the harness lists it without scores.
     groups = {name: members[name] for name in saved.get("groups", members) if name in members}
     tables = {name: _scores(name, names, saved, provenance[name]) for name, names in rows.items()}
     group_tables = {
@@ -131,7 +131,7 @@ def _results(
 
 
 def _members(group: str, subtasks: Mapping[str, Sequence[str]], rows: Mapping[str, Any]) -> list[str]:
-    """Return the tasks of ours in a group, those of groups inside it included."""
+    """Return our tasks in a group, including those of nested groups."""
     found = [
         name
         for member in subtasks.get(group, ())
@@ -152,9 +152,9 @@ def _directions(provenance: Mapping[str, Any]) -> dict[str, bool | None]:
 def _scores(
     name: str, rows: Sequence[Mapping[str, Any]], saved: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the means over the scored rows, and the scores of all rows together, in the harness's form.
+    """Return the means over the scored rows, and the corpus-level scores, in the harness's form.
 
-    Without standard errors: rows of one conversation are not independent, which would make them too small.
+    Standard errors are left out: rows of one conversation are not independent, so they would be too small.
     """
     filter_name = rows[0]["filter"]
     alias = saved.get("results", {}).get(name, {}).get("alias", name)

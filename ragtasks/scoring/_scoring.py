@@ -1,4 +1,4 @@
-"""Scoring a batch of responses: judges, refusals, encoder and search of one configuration, and the suite's metrics."""
+"""Scoring of a batch of responses: judges, refusals, encoder, search, and the suite's metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ragtasks.scoring._refusals import Refusals
 from ragtasks.suites import ScoringInputs, Suite, suite_named
 
 _Scored = tuple[Scores, IdkLabel, list[LoggedVerdict], list[LoggedJudging]]
-"""Scores of one response, whether it refuses, its verdicts, and its further judgings."""
+"""Scores of one response, its IDK label, its verdicts, and its repeated judgings."""
 
 _NO_JUDGE = "no judge could be reached"
 _COVERAGE = "coverage"
@@ -45,14 +45,14 @@ class ResponseScorer:
         local_judge: LocalJudge | None = None,
         deciding: Metric | None = None,
     ) -> None:
-        """Open judges, detector, retriever and encoder; what is missing is an error.
+        """Open judges, detector, retriever and encoder; a missing requirement is an error.
 
         Args:
             benchmark: the benchmark of the responses.
             config: the configuration.
-            suite: name of a suite in place of the benchmark's.
+            suite: name of a suite that replaces the benchmark's.
             local_judge: loads judges that are models of this process.
-            deciding: the metric that decides; judges are only asked what it depends on.
+            deciding: the deciding metric; judges receive only the rubrics that it depends on.
         """
         self.benchmark = benchmark
         self.suite = suite_named(suite or benchmark.suite)
@@ -123,7 +123,7 @@ class ResponseScorer:
     def _inputs(
         self, responses: Sequence[Response], labels: Sequence[IdkLabel], verdicts: Verdicts | None
     ) -> list[ScoringInputs]:
-        """Return the inputs of the suite, once for each label that a task may have: nearly always one."""
+        """Return the inputs of the suite, one per alternative label of a task: nearly always one."""
         variants = [item.task.variants for item in responses]
         asked = [
             [
@@ -141,7 +141,7 @@ class ResponseScorer:
         ]
 
     def _repeated(self, inputs: Sequence[ScoringInputs]) -> dict[int, list[LoggedJudging]]:
-        """Return index -> scores and verdicts of each further judging, of the answers that are judged again."""
+        """Return index -> scores and verdicts of each repeat, for the answers that are judged again."""
         again: dict[int, list[LoggedJudging]] = {}
         for indexes, verdicts in self.judging.again(inputs[0].responses, self._refusals.labels):
             labels = self._refusals.labels(verdicts.responses, verdicts)
@@ -173,7 +173,7 @@ class ResponseScorer:
     def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
         """Return the scores with those that need judges: left out without judges, unscored if no judge replied.
 
-        Refusals alone would decide some of them, and a mean over those only is no score of the model.
+        Refusals alone determine some of them, but a mean over only those answers is no score of the model.
         """
         if verdicts is not None:
             return {**scores, **self.judging.unscored}
@@ -186,7 +186,7 @@ class ResponseScorer:
         }
 
     def provenance(self) -> dict[str, Any]:
-        """Return encoder, detector, judges and retriever, with their counts and the usage of no single answer."""
+        """Return encoder, detector, judges and retriever, with their counts and the usage outside single answers."""
         search = self._search
         spending = joined_spending([self.judging.spending(), *([search.spending()] if search is not None else [])])
         return {
@@ -201,7 +201,7 @@ class ResponseScorer:
 
 
 def best_scores(suite: Suite, inputs: Sequence[ScoringInputs]) -> list[Scores]:
-    """Return the scores of each response; of a task with several labels, each score is the best over the labels."""
+    """Return the scores of each response; for a task with several labels, each score is the best over the labels."""
     scored = suite.score(inputs[0])
     for others in map(suite.score, inputs[1:]):
         scored = [_best(suite.metrics, *pair) for pair in zip(scored, others, strict=True)]
@@ -213,7 +213,7 @@ _ROUNDING = 1e-6
 
 
 def _within(score: Score, bounds: tuple[float, float] | None) -> Score:
-    """Return a score, without its value where that is no number or beyond what its metric can be: no mean holds it."""
+    """Return a score, without its value if it is not finite or outside the metric's bounds."""
     if score.value is None or bounds is None:
         return score
     low, high = bounds
@@ -223,7 +223,7 @@ def _within(score: Score, bounds: tuple[float, float] | None) -> Score:
 
 
 def _best(metrics: Iterable[Metric], first: Scores, second: Scores) -> Scores:
-    """Return the better of two scores by each metric's direction, the first where neither is or one is missing."""
+    """Return the better of two scores by each metric's direction, the first if neither is better or one is missing."""
     best = dict(first)
     for metric in metrics:
         one, two = first.get(metric.name), second.get(metric.name)
@@ -244,6 +244,6 @@ def shared_scorer(
     *,
     deciding: Metric | None = None,
 ) -> ResponseScorer:
-    """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite."""
+    """Return the shared scorer of all harness tasks with this benchmark, root, configuration and suite."""
     opened = open_benchmark(benchmark, root)
     return ResponseScorer(opened, config, suite, local_judge, deciding)

@@ -1,4 +1,4 @@
-"""Scores the answers of a user's system, in the same pass and layout as every evaluation."""
+"""Scoring of the answers of a user's system, in the same pass and layout as every evaluation."""
 
 from __future__ import annotations
 
@@ -38,66 +38,66 @@ from ragtasks.scoring._results_layout import write_results
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 
 Answering = Callable[[Benchmark, EvaluationConfig, Path], Mapping[str, GivenAnswer]]
-"""(benchmark, configuration, results file that will be written) -> task id -> answer."""
+"""(benchmark, configuration, future results file) -> task id -> answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredSystem:
-    """Whose answers are scored, and to what."""
+    """A system, and the benchmark and setting it answered."""
 
     name: str
     """Name for tables and files."""
     benchmark: str
     setting: Setting | None
-    """Whose passages it was given; None where it retrieved for itself, which is full RAG."""
+    """Setting whose passages it received; None if it retrieved its own, which is full RAG."""
     source: Path
-    """Where its answers come from: a file, or the folder of what an endpoint replied."""
+    """Source of its answers: a file, or the folder of an endpoint's replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemScores:
-    """What was scored and written."""
+    """Summary of the scored and written answers."""
 
     file: Path
     n_tasks: int
-    """Tasks that the setting has, conversational ones only where they count."""
+    """Tasks of the setting; conversational ones only if they count."""
     missing: Mapping[str, int]
-    """Domain -> its tasks without an answer; empty where there are none."""
+    """Domain -> number of its tasks without an answer."""
     n_own_contexts: int
-    """Answers that say what they rest on."""
+    """Answers that name their passages."""
     n_without: int
-    """Answers that rest on no passage at all, as far as is known."""
+    """Answers known to have no passages."""
     n_searched: int
-    """Answers that say what was searched for."""
+    """Answers that list their searches."""
     is_agentic: bool
-    """Whether that is scored: in the setting agentic, and of rows of one's own."""
+    """Whether searches are scored: in the setting `agentic`, and for the user's own rows."""
     n_answers: int
     n_failed: int
-    """Requests that brought none; they are in the results, unscored."""
+    """Failed requests; they are in the results, unscored."""
     problems: tuple[str, ...]
-    """What failed on the way; everything is saved."""
+    """Failures during scoring; everything is saved."""
     checked: tuple[CheckedAnswers, ...] = ()
-    """Which answers cannot be answers; one setting, none of a baseline."""
+    """Plausibility checks of the setting; empty for a baseline."""
     max_implausible: float = 1.0
-    """Share of them up to which the command ends well."""
+    """Maximum share of implausible answers for a successful exit."""
     is_own_rows: bool = False
-    """Whether the questions are the rows' own, and no benchmark's."""
+    """Whether the questions are from the user's own rows, not a benchmark."""
 
     def require_plausible(self) -> None:
-        """Refuse answers of which too many cannot be answers."""
+        """Raise ImplausibleError if too many answers are implausible."""
         require_plausible(self.checked, self.max_implausible, f"everything is saved in {self.file}")
 
 
 @dataclass(frozen=True, slots=True)
 class SystemAnswers:
-    """What was asked of a system and what it answered, ready to be scored."""
+    """The requests to a system and its answers, ready for scoring."""
 
     benchmark: Benchmark
     contexts: Contexts
     config: EvaluationConfig
     given: Mapping[str, GivenAnswer]
     evaluation: SavedEvaluation
-    """The answers, as if the harness had logged them."""
+    """The answers, as if logged by the harness."""
     file: Path
 
 
@@ -110,8 +110,8 @@ def system_to_score(
     *,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
 ) -> SystemAnswers:
-    """Return the answers to a benchmark, read or asked for, whose results will lie below `output`."""
-    take_failures()  # what an earlier evaluation left in this process
+    """Return the answers to a benchmark, read or requested; their results are written below `output` later."""
+    take_failures()  # left by an earlier evaluation in this process
     config = config_from_options(options)
     benchmark = open_named(system.benchmark, config.data, place)
     file = output / _slug(system.name) / f"results_{_file_name(system, benchmark)}.json"
@@ -131,7 +131,7 @@ def rows_to_score(
     source: Path,
     may_replace: Callable[[Sequence[Path]], bool],
 ) -> SystemAnswers:
-    """Return the answers of rows of one's own, whose results will lie below `output`."""
+    """Return the answers in the user's own rows; their results are written below `output` later."""
     take_failures()
     config = config_from_options(options)
     file = output / _slug(name) / f"results_{_slug(name)}-{ROWS}.json"
@@ -165,7 +165,7 @@ def score_answers(
     local_judge: LocalJudge | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> SystemScores:
-    """Return what was scored, and written as the harness writes its results, with further notes in them."""
+    """Score answers and write them in the harness's layout, with `notes` as further entries."""
     config, given, file = answers.config, answers.given, answers.file
     evaluation = replace(answers.evaluation, results={**answers.evaluation.results, **(notes or {})})
     checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
@@ -208,30 +208,30 @@ def _setting_of(given: Mapping[str, GivenAnswer]) -> Setting:
 
 
 def _file_name(system: ScoredSystem, benchmark: Benchmark) -> str:
-    """Return what tells the files of one setting of one benchmark from others of the same system."""
+    """Return a file name that is unique for system, benchmark and setting."""
     setting = system.setting or Setting.FULL_RAG
     parts = (system.name, system.benchmark, setting.value, *(["sample"] if benchmark.is_sample else []))
     return "-".join(_slug(part) for part in parts)
 
 
 def _slug(text: str) -> str:
-    """Return a text as part of a file's name; the name of a file of samples is taken apart at `_`."""
+    """Return a text as part of a file name; names of sample files are split at `_`."""
     return _NOT_IN_NAMES.sub("-", text).strip("-.") or "system"
 
 
-# Asks a RAG system behind HTTP every task of a setting; what came is kept until everything is saved.
+# Requests to a RAG system behind HTTP for every task of a setting; replies are kept until everything is saved.
 
 
 class System:
-    """One RAG system, and what it is sent in a setting."""
+    """One RAG system, and the requests for a setting."""
 
     def __init__(self, endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> None:
-        """Name the system."""
+        """Create the client."""
         self._client, self._protocol = SystemClient(endpoint, protocol, secrets), protocol
         self._price = endpoint.price
 
     def gives_passages(self, setting: Setting) -> bool:
-        """Return whether the system is sent passages: it retrieves for itself in full RAG, and where it searches."""
+        """Return whether the system is sent passages; in full RAG and agentic settings, it retrieves its own."""
         if setting in {Setting.FULL_RAG, Setting.AGENTIC}:
             return False
         if self._protocol is SystemProtocol.PLAIN:
@@ -251,7 +251,7 @@ class System:
         journal: Journal | None = None,
         cache: Path | None = None,
     ) -> list[GivenAnswer]:
-        """Return one answer a task, in order; one that did not come says why."""
+        """Return one answer per task, in order; a missing answer has a reason."""
         prompts = [_prompt(task) for task in tasks]
         try:
             with progress_bars() as progress:
@@ -264,7 +264,7 @@ class System:
         return [self.answer_in(reply, "contexts" in task) for reply, task in zip(replies, tasks, strict=True)]
 
     def answer_in(self, reply: Reply, had_passages: bool) -> GivenAnswer:
-        """Return what a reply says; a system that was sent no passages and names none answered from none."""
+        """Return the answer in a reply; without passages in request and reply, the answer has none."""
         calls = [call.json_values for call in calls_of(reply, self._price)]
         usage = {**({"calls": calls} if calls else {}), **self._client.usage(reply)}
         if reply.outcome is not Outcome.ANSWERED or reply.text is None:
@@ -281,7 +281,7 @@ def _prompt(task: Mapping[str, Any]) -> Prompt:
 
 
 def request_body(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
-    """Return what a system is asked of a doc, in the form of exported tasks."""
+    """Return the request for a doc, in the form of exported tasks."""
     question = {"role": "user", "content": doc["question"]}
     body = {"id": doc["task_id"], "messages": [*doc["history"], question]}
     if with_passages:
@@ -293,7 +293,7 @@ def request_body(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
 def ask_endpoint(
     system: System, setting: Setting, store: Path
 ) -> Callable[[Benchmark, EvaluationConfig, Path], Mapping[str, GivenAnswer]]:
-    """Return what asks a system every task of a setting, for `system_to_score`."""
+    """Return the function that requests an answer to every task of a setting, for `system_to_score`."""
     gives = system.gives_passages(setting)
 
     def answering(benchmark: Benchmark, config: EvaluationConfig, file: Path) -> Mapping[str, GivenAnswer]:

@@ -1,4 +1,4 @@
-"""Tokens of a prompt: counted by a tokeniser with its chat template, or estimated from its words."""
+"""Tokens of a prompt: counted by a tokenizer with its chat template, or estimated from its words."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ragtasks.files import NO_CODE, from_cache, loading
 Count = Callable[[list[dict[str, str]]], int]
 """Messages -> tokens of the prompt."""
 
-# Tokens of a word, a mark, a letter and a digit: fitted to three tokenisers (two of today's models, one of an encoder)
-# on MTRAG's passages, conversations and answers and on judge prompts, whose blocks it meets within 12 %. Words of other
-# languages than English are cut into smaller pieces, and other scripts into smaller still.
+# Tokens per word, mark, letter and digit, fitted to three tokenizers (two of current models, one of an encoder) on
+# MTRAG's passages, conversations and answers, and on judge prompts; the estimates for these are within 12 %. Words in
+# other languages than English are split into smaller tokens, and other scripts into still smaller ones.
 _A_WORD, _A_MARK, _A_LETTER, _A_DIGIT = 0.44, 0.64, 0.135, 1.22
 _MARKS_OF_JSON = ('":', '",', '{"', '"}')  # one token each
 _A_FOREIGN_LETTER, _AN_ACCENT, _AN_IDEOGRAPH, _OF_ANOTHER_SCRIPT = 0.24, 1.0, 0.7, 0.31
 _ENGLISH = re.compile(r" (?:the|of|and|to|in|is|a) ")
-_ENGLISH_SHARE = 0.08  # of words, from which on a text is English
-_FEW_WORDS = 20  # of which nobody can tell the language
+_ENGLISH_SHARE = 0.08  # of words: minimum share for an English text
+_FEW_WORDS = 20  # too few to detect the language
 _FRAME = 4  # tokens around a message
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
@@ -33,7 +33,7 @@ def tokens_of_text(count: Count, text: str) -> int:
 
 
 def estimated_tokens(messages: list[dict[str, str]]) -> int:
-    """Return an estimate of a prompt's tokens from its words, a few for each message's frame."""
+    """Return an estimate of a prompt's tokens from its words, plus a few for each message."""
     return round(sum(_estimated(message["content"]) + _FRAME for message in messages))
 
 
@@ -53,14 +53,14 @@ def _estimated(text: str) -> float:
 
 
 def _script(letter: str) -> str:
-    """Return which kind a letter beyond ASCII is: of a Latin word, of a script of whole syllables or words, another."""
+    """Return the type of a non-ASCII letter: of Latin words, of a syllabic or logographic script, or other."""
     if letter < "\u0250" or not letter.isalpha():
         return "accent" if letter.isalpha() else "mark"
     return "ideograph" if "\u3040" <= letter <= "\u9fff" or "\uac00" <= letter <= "\ud7af" else "other"
 
 
 def token_counter(tokenizer: str | None) -> Count:
-    """Return the function that counts tokens: by a tokeniser in a folder or on the hub, or the estimate."""
+    """Return the function that counts tokens: by a tokenizer in a folder or on the hub, or by an estimate."""
     if tokenizer is None:
         return estimated_tokens
     next_step = "name a folder or a model of the hub, or leave it out for an estimate"

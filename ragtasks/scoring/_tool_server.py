@@ -1,6 +1,6 @@
-"""Tools as an MCP server, so that any agent can be evaluated against a fixed corpus.
+"""The tools as an MCP server, so that any agent can be evaluated against a fixed corpus.
 
-One server for every agent and task. It counts no calls, since it does not know which calls belong together. An agent
+One server is used for every agent and task. It does not count calls, since it cannot assign them to tasks. An agent
 that lists its searches in its answer is scored by them (docs/score-your-system.md).
 """
 
@@ -30,13 +30,13 @@ def serve_tools(
     port: int | None = None,
     say: Callable[[str], object] = print,
 ) -> None:
-    """Serve until it is stopped: on standard input and output, or as HTTP where a port is given (0: a free one).
+    """Serve until stopped: on standard input and output, or over HTTP with a port (0 selects a free one).
 
-    With several domains each tool takes a further argument that names one.
+    With several domains, each tool has a further argument for the domain.
 
     Raises:
         MissingExtraError: `mcp` is not installed.
-        RagtasksError: a corpus or library is missing, or the port is taken.
+        RagtasksError: a corpus or library is missing, or the port is in use.
     """
     server = tool_server(toolbox, domains)
     toolbox.prepare(domains)
@@ -57,7 +57,7 @@ def tool_server(toolbox: Toolbox, domains: Sequence[str]) -> Server[Any]:
         types.Tool(name=one["name"], description=one["description"], input_schema=_with_domain(one, domains))
         for one in toolbox.schemas()
     ]
-    alone = anyio.CapacityLimiter(1)  # a retriever is asked by one thread
+    alone = anyio.CapacityLimiter(1)  # a retriever is used by one thread at a time
 
     async def listed(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tools)
@@ -69,7 +69,7 @@ def tool_server(toolbox: Toolbox, domains: Sequence[str]) -> Server[Any]:
             return types.CallToolResult(content=[_text(f"domain must be one of {', '.join(domains)}.")], is_error=True)
         try:
             result = await anyio.to_thread.run_sync(toolbox.session(domain).call, params.name, arguments, limiter=alone)
-        except RagtasksError as error:  # the retriever failed: the agent learns it, and the server goes on
+        except RagtasksError as error:  # the agent gets the error of the retriever, and the server continues
             return types.CallToolResult(content=[_text(masked_text(str(error)))], is_error=True)
         return types.CallToolResult(
             content=[_text(result.text)], structured_content=_structured(result), is_error=result.problem is not None
@@ -91,7 +91,7 @@ def _with_domain(tool: dict[str, Any], domains: Sequence[str]) -> dict[str, Any]
 
 
 def _structured(result: ToolResult) -> dict[str, Any]:
-    """Return the passages as an answers file has them, for an agent that names its searches in its answer."""
+    """Return the passages in the format of an answers file, for an agent that lists its searches in its answer."""
     return {"passages": [_of(passage) for passage in result.passages]}
 
 
@@ -118,7 +118,7 @@ def _serve_http(server: Server[Any], host: str, port: int, say: Callable[[str], 
 
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=host)
     try:
-        if not 0 <= port <= _MOST_PORT:  # the socket that refuses it would stay open
+        if not 0 <= port <= _MOST_PORT:  # a socket that refuses the port would stay open
             raise OSError(f"ports are 0 to {_MOST_PORT}")
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

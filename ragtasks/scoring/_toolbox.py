@@ -1,13 +1,12 @@
 """Tools of a model that searches while it answers: `search` and `read`, over the corpora of a benchmark.
 
-A `Toolbox` belongs to an evaluation or a server, a `ToolSession` to one task. Whatever a model writes, a call gives a
-`ToolResult`: what cannot be done is a sentence to the model and a `CallProblem` in the trajectory, never an exception.
-A retriever that fails is one (`RagtasksError`): that is no doing of the model.
+A `Toolbox` belongs to an evaluation or a server, a `ToolSession` to one task. A call always returns a `ToolResult`,
+whatever the model writes: an invalid call gives a sentence to the model and a `CallProblem` in the trajectory. Only a
+failing retriever raises an exception (`RagtasksError`), since the model did not cause it.
 
-    toolbox = Toolbox(benchmark, "bm25", store, secrets)
-    session = toolbox.session("govt")
-    session.call("search", {"query": "permit cost"}).text      # for the model
-    session.end(Ending.ANSWERED).steps                         # for the record
+    toolbox = Toolbox(benchmark, "bm25", store, secrets) session = toolbox.session("govt") session.call("search",
+    {"query": "permit cost"}).text      # for the model session.end(Ending.ANSWERED).steps                         # for
+    the record
 """
 
 from __future__ import annotations
@@ -27,46 +26,46 @@ if TYPE_CHECKING:
     from retrieval_cache import StoredSearches
 
 _LONGEST_RECORDED = 200  # characters of an argument that could not be used
-_LARGEST = 2**53  # numbers up to which every reader of JSON has them exactly
+_LARGEST = 2**53  # maximum integer that every JSON reader represents exactly
 
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """What a model may do before it answers."""
+    """Limits on a model's tool calls."""
 
     calls: int = 8
-    """Calls a task; a call that fails counts too."""
+    """Calls per task; a failed call counts too."""
     k: int = 5
-    """Passages that a search shows where the model does not say how many."""
+    """Passages per search if the model gives no number."""
     most_k: int = 20
-    """Passages that a search shows at most."""
+    """Maximum passages per search."""
     query_characters: int = 1000
     neighbours: int = 1
-    """Passages before and behind the one that is read."""
+    """Passages before and after the passage that is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call as a model wrote it."""
+    """A call as written by a model."""
 
     tool: str
     arguments: Any
-    """Its arguments: an object, or the text of one in JSON, as in an OpenAI tool call."""
+    """An object, or its JSON text, as in an OpenAI tool call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call gives."""
+    """Result of a call."""
 
     text: str
     passages: tuple[Passage, ...] = ()
     problem: CallProblem | None = None
-    """Why there are none; None also where a search found nothing."""
+    """Problem with the call; also None if a search has no results."""
     numbers: tuple[int, ...] = ()
-    """Number of each passage among all that the task was shown, from 1: answers may cite it."""
+    """Number of each passage among all passages of the task, from 1: answers may cite it."""
 
     def shortened(self, n_characters: int) -> str:
-        """Return the text with the first characters of each passage, or ids alone for 0."""
+        """Return the text with the first characters of each passage, or only the ids for 0."""
         if not self.passages:
             return self.text
         return "\n\n".join(
@@ -88,31 +87,31 @@ class Toolbox:
         *,
         injected_share: float = 0.0,
     ) -> None:
-        """Choose retriever and limits; nothing is indexed before `prepare` or the first call.
+        """Choose retriever and limits; indexing happens in `prepare` or at the first call.
 
         Args:
-            benchmark: whose corpora are searched.
+            benchmark: the benchmark of the corpora.
             line: the retriever, such as `bm25` or `hybrid(bm25,dense:minilm)`.
-            store: the run store: indexes are there, and every search is kept there.
+            store: the run store, with indexes and stored searches.
             secrets: variable -> key of a server.
-            limits: what a model may do.
-            injected_share: searches, 0 to 1, that show one more passage, which carries an instruction.
+            limits: limits on the model's calls.
+            injected_share: share of searches, 0 to 1, that show a further passage with an injected instruction.
 
         Raises:
-            ConfigurationError: a line that names no retriever.
+            ConfigurationError: the line is no valid retriever.
         """
         from retrieval_cache import RunStore, StoredSearches, parse
 
         self.line: str = parse(line, secrets, RunStore(store).replies).name
         """The retriever, in canonical form."""
         self.limits = limits
-        """What a model may do."""
+        """Limits on the model's calls."""
         self._injected_share = injected_share
         self._open = partial(StoredSearches, benchmark, line=self.line, store=store, secrets=secrets)
         self._corpora: dict[str, StoredSearches] = {}
 
     def prepare(self, domains: Iterable[str]) -> None:
-        """Index the corpora of some domains, so that what is missing shows before a model is asked."""
+        """Index the corpora of some domains, so that a missing component is reported before a model is called."""
         for domain in dict.fromkeys(domains):
             self._corpus(domain)
 
@@ -122,7 +121,7 @@ class Toolbox:
         return self._corpora[domain]
 
     def describe(self) -> dict[str, Any]:
-        """Return what results say of it: retriever, limits, and domain -> hash of what its stored searches are of."""
+        """Return the description for results: retriever, limits, and domain -> hash of its stored searches."""
         limits = {name: getattr(self.limits, name) for name in ToolLimits.__slots__}
         injects = {"injected": [INJECTED_VERSION, self._injected_share]} if self._injected_share else {}
         searches = {name: one.key for name, one in self._corpora.items()}
@@ -130,11 +129,11 @@ class Toolbox:
 
     @property
     def n_searched(self) -> int:
-        """Queries that were searched for in this process; the others were found in the store."""
+        """Queries searched in this process; other results came from the store."""
         return sum(corpus.n_searched for corpus in self._corpora.values())
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return name, description and JSON schema of the arguments of each tool, as OpenAI's and MCP's fields."""
+        """Return name, description and JSON schema of the arguments of each tool, in the fields of OpenAI and MCP."""
         limits = self.limits
         query = {"type": "string", "maxLength": limits.query_characters, "description": "what to search for"}
         k = {"type": "integer", "minimum": 1, "maximum": limits.most_k, "default": limits.k}
@@ -146,15 +145,15 @@ class Toolbox:
         ]
 
     def passage(self, domain: str, passage_id: str) -> Passage | None:
-        """Return a passage of a domain's corpus, None where there is none of this id."""
+        """Return a passage of a domain's corpus, or None for an unknown id."""
         return self._corpus(domain).passages.get(passage_id)
 
     def session(self, domain: str, seen: Iterable[Passage] = ()) -> ToolSession:
-        """Return the calls of one task, over the corpus of its domain; `seen`: passages that its model knows before."""
+        """Return the session of one task over its domain's corpus; `seen` are passages already shown to its model."""
         return ToolSession(self, domain, seen)
 
     def call_all(self, calls: Sequence[tuple[ToolSession, ToolCall]]) -> list[ToolResult]:
-        """Return the results of calls of many tasks, in order: a retriever gets all queries of a corpus at once."""
+        """Return the results of calls of many tasks, in order; the retriever gets all queries of a corpus at once."""
         begun = [session.begin(call) for session, call in calls]
         for domain in dict.fromkeys(session.domain for session, _ in calls):
             wanted = [item for item in begun if item.domain == domain and item.query is not None]
@@ -164,7 +163,7 @@ class Toolbox:
                 ranked = found[item.query or ""][: item.k]
                 shown = [corpus.passages[one.passage_id] for one in ranked]
                 item.passages = list(injected(shown, self._injected_share, f"{domain}\n{item.query}"))
-                # No retriever ranked an injected one.
+                # An injected passage has no rank.
                 item.scores = [one.score for one in ranked] if len(item.passages) == len(shown) else []
             for item in begun:
                 if item.domain == domain and item.passage_id is not None:
@@ -179,7 +178,7 @@ def _schema(name: str, description: str, properties: Mapping[str, Any], required
 
 @dataclass(slots=True)
 class _Begun:
-    """A call that was looked at and is to be done."""
+    """A parsed call, and its result once it was executed."""
 
     domain: str
     tool: str
@@ -198,11 +197,11 @@ class ToolSession:
     """The calls of one task."""
 
     def __init__(self, toolbox: Toolbox, domain: str, seen: Iterable[Passage] = ()) -> None:
-        """Begin; made by `Toolbox.session`."""
+        """Start a session; use `Toolbox.session`."""
         self.domain = domain
-        """Whose corpus is searched."""
+        """Domain of the searched corpus."""
         self.round = 1
-        """Which of the model's replies calls stand in, from 1: whoever asks the model counts it up."""
+        """Number of the model's reply, from 1; the caller increments it."""
         self._toolbox, self._limits = toolbox, toolbox.limits
         self._steps: list[ToolStep] = []
         self._n_begun = 0
@@ -216,7 +215,7 @@ class ToolSession:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """All passages that the model was shown, each once, in order."""
+        """All passages shown to the model, without duplicates, in order."""
         return tuple(self._passages.values())
 
     def call(self, tool: str, arguments: Any) -> ToolResult:
@@ -224,11 +223,11 @@ class ToolSession:
         return self._toolbox.call_all([(self, ToolCall(tool, arguments))])[0]
 
     def end(self, ending: Ending, *, n_shortened: int = 0) -> Trajectory:
-        """Return what the model did."""
+        """Return the trajectory of the task."""
         return Trajectory(tuple(self._steps), ending, self.round, n_shortened)
 
     def begin(self, call: ToolCall) -> _Begun:
-        """Look at a call and count it; for `Toolbox.call_all`."""
+        """Parse and count a call; for `Toolbox.call_all`."""
         self._n_begun += 1
         arguments = _read(call.arguments)
         tool = _line(str(call.tool))[:_LONGEST_RECORDED]
@@ -266,7 +265,7 @@ class ToolSession:
             begun.arguments["query"] = query
 
     def finish(self, begun: _Begun) -> ToolResult:
-        """Note a call that was done and put its result into words; for `Toolbox.call_all`."""
+        """Record an executed call and format its result; for `Toolbox.call_all`."""
         if not begun.passages and (shown := self._passages.get(begun.passage_id or "")):  # injected: in no corpus
             begun.passages = [shown]
         if begun.passage_id is not None and not begun.passages:
@@ -297,7 +296,7 @@ class ToolSession:
 
 
 def passage_block(number: int, passage: Passage, n_characters: int | None = None) -> str:
-    """Return a passage as results show it: number, id, title where the text lacks it, and the text, maybe cut."""
+    """Return a passage as shown in results: number, id, title unless the text begins with it, and maybe cut text."""
     head = f"[{number}] id: {passage.passage_id}"
     title = passage.title if not passage.text.lstrip().startswith(passage.title) else ""
     text = "\n".join(filter(None, (title, passage.text.strip())))
@@ -322,7 +321,7 @@ def _refuse(begun: _Begun, reason: str) -> None:
 
 
 def _read(arguments: Any) -> Mapping[str, Any] | None:
-    """Return arguments as an object; None where they are none."""
+    """Return arguments as an object, or None if they are not an object."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -332,7 +331,7 @@ def _read(arguments: Any) -> Mapping[str, Any] | None:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a whole number, also of a text that holds nothing else."""
+    """Return an integer, also from its text, or None."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(2**63)):
         return int(value)
     if isinstance(value, float) and value.is_integer():
@@ -341,12 +340,12 @@ def _whole(value: Any) -> int | None:
 
 
 def _line(text: str) -> str:
-    """Return a text in one line, without what no file can hold."""
+    """Return a text on one line, without characters that a file cannot contain."""
     return " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
 
 
 def _recorded(value: Any) -> Any:
-    """Return an argument as a record holds it: numbers and short texts as they are, of others the kind."""
+    """Return an argument as recorded: numbers and short texts unchanged, otherwise the type."""
     if isinstance(value, str):
         return _line(value)[:_LONGEST_RECORDED]
     if value is None or (isinstance(value, (int, float)) and abs(value) < _LARGEST):
@@ -355,6 +354,6 @@ def _recorded(value: Any) -> Any:
 
 
 def _folded(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments without what makes no other search: case and blanks."""
+    """Return arguments without differences that do not change a search: case and whitespace."""
     return {name: " ".join(value.casefold().split()) if isinstance(value, str) else value
             for name, value in arguments.items()}  # fmt: skip

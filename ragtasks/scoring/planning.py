@@ -1,4 +1,4 @@
-"""The requests to judges before any is sent: prompts, their tokens, and replies of the form that is asked for."""
+"""Requests to judges before any is sent: prompts, their tokens, and replies in the requested format."""
 
 from __future__ import annotations
 
@@ -34,45 +34,45 @@ class SettingPlan:
     tokens: tuple[int, ...]
     """Tokens of each prompt, ascending."""
     reply_tokens: int
-    """The longest reply that is allowed, in tokens."""
+    """Maximum tokens of a reply."""
     answer_tokens: int = 0
     """Tokens of all answers, if they are as long as the reference answers."""
 
     @property
     def context(self) -> int:
-        """The context that holds the longest prompt with the longest reply."""
+        """Context length for the longest prompt with the longest reply."""
         return (self.tokens[-1] if self.tokens else 0) + self.reply_tokens
 
     def quantile(self, share: float) -> int:
-        """Return the tokens that this share of the prompts does not exceed; 0 without prompts."""
+        """Return the token count that this share of the prompts does not exceed; 0 without prompts."""
         return self.tokens[min(len(self.tokens) - 1, int(share * len(self.tokens)))] if self.tokens else 0
 
     def share_within(self, context: int) -> float:
-        """Return the share of prompts, 0 to 1, that a context holds together with the longest reply."""
+        """Return the share of prompts, 0 to 1, that fit into a context together with the longest reply."""
         fitting = sum(count + self.reply_tokens <= context for count in self.tokens)
         return fitting / len(self.tokens) if self.tokens else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingPlan:
-    """The requests to each judge."""
+    """Number and size of the requests to each judge."""
 
     n_calls: int
-    """Prompts, a second step of a rubric included."""
+    """Prompts, including second steps of rubrics."""
     tokens: int
     reply_tokens: int = 0
-    """Tokens of all replies, in the form that is asked for."""
+    """Tokens of all replies in the requested format."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswers:
-    """Responses that judges receive the same rubrics of."""
+    """Responses with the same rubrics."""
 
     suite: Suite
     benchmark: Benchmark
     config: EvaluationConfig
     answers: Sequence[tuple[Response, IdkVerdict | None]]
-    """Each with whether it refuses; a refusal has no statements."""
+    """Each with its IDK verdict; a refusal has no statements."""
 
 
 def judging_of(tasks: Sequence[SavedTask], count: Count, place: Place, progress: Progress = no_progress) -> JudgingPlan:
@@ -108,7 +108,7 @@ def judging_plan(groups: Sequence[JudgedAnswers], count: Count, progress: Progre
                     counts = [before + more for before, more in zip(counts, found, strict=True)]
         judgings = 1 + (config.repeats - 1) * config.repeat_share
         totals = [total + judgings * n for total, n in zip(totals, counts, strict=True)]
-    # Anchors are other answers; each is taken to need as many requests as a task.
+    # Anchors are other answers; each is assumed to need as many requests as a task.
     anchors = groups[0].config.anchors if groups else None
     n_anchors = len(read_anchors(Path(anchors).expanduser()).responses) if isinstance(anchors, str) else anchors or 0
     share = n_anchors / n_answers if n_answers else 0.0
@@ -116,19 +116,19 @@ def judging_plan(groups: Sequence[JudgedAnswers], count: Count, progress: Progre
 
 
 def _questions(first: Question | Finding, statements: Sequence[str]) -> Iterator[tuple[Question, str]]:
-    """Yield what a judge is asked with what it replies, if it takes each sentence for a statement."""
+    """Yield the questions to a judge with simulated replies, assuming that each sentence is a statement."""
     question = first
     while isinstance(question, Question):
         reply = _reply_to(question, statements)
         yield question, reply
         try:
             question = question.read(reply)
-        except UnparsableReplyError:  # a form of official words, or of another package: one step, as far as is known
+        except UnparsableReplyError:  # an official prompt or one of another package: only one step is known
             return
 
 
 def _reply_to(question: Question, statements: Sequence[str]) -> str:
-    """Return a reply in the form that a question asks for; a rating has an explanation before it."""
+    """Return a simulated reply in a question's format; a rating has an explanation before it."""
     fields = (question.schema or {}).get("properties") or {}
     if "id" not in fields:
         is_label = question.form.endswith("LABEL")
@@ -142,7 +142,7 @@ def _reply_to(question: Question, statements: Sequence[str]) -> str:
 
 
 def scores_note(tasks: Iterable[SavedTask]) -> dict[str, str]:
-    """Return which scores answers will have, and which not, as nobody is named who judges."""
+    """Return the scores that the answers will have, and the scores missing without judges."""
     suites = {(task.provenance.get("suite"), task.config) for task in tasks}
     metrics = {metric.name: metric for name, _ in suites if name for metric in suite_named(name).metrics}
     given = {name for _, config in suites for name in given_metrics(metrics.values(), config)}
