@@ -1,4 +1,4 @@
-"""What an evaluation is told: its options, `evaluation.yaml`, and the environment beside them."""
+"""Configuration of an evaluation: its options, `evaluation.yaml` and the environment."""
 
 from ragtasks.config._evaluation_file import (
     BASELINES,

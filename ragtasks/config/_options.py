@@ -1,7 +1,7 @@
-"""The configuration of one evaluation, resolved once and then passed down as an argument.
+"""The configuration of one evaluation, resolved once and passed down as an argument.
 
-It arrives as the harness's `--metadata` (or the same keys on our command line). The harness merges `--model_args` into
-that dictionary, so keys of others are expected there: they are left alone, unless one looks like an error for ours.
+It comes from the harness's `--metadata`, or from the same keys of the `ragtasks` commands. The harness merges
+`--model_args` into the metadata, so foreign keys are ignored unless a key looks like a misspelt one of ragtasks.
 """
 
 from __future__ import annotations
@@ -36,21 +36,23 @@ if TYPE_CHECKING:
 ONE_OR_SEVERAL = BeforeValidator(
     lambda value: (value,) if isinstance(value, str) else value, json_schema_input_type=str | tuple[str, ...]
 )
-"""Of a tuple of texts: a text alone is a tuple of it."""
+"""Accepts a single text for a tuple of texts."""
 
-# Judges as a configuration names them: a model behind a server, or one that the harness loads.
+# Judges in a configuration: a model behind a server, or a model that the harness loads.
 
 JUDGES_EXAMPLE = '["openai/gpt-4o-mini"]'
 
 
 class HarnessModel(BaseModel):
-    """A model that the harness loads in this process, as a judge."""
+    """A judge that the harness loads in this process."""
 
-    # The other namespace is what keeps pydantic from warning of our `model_args`, the harness's word.
+    # Without this setting, pydantic warns about the field `model_args`, which has the harness's name.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
 
-    lm_eval: str = Field(min_length=1, description="the harness's name of the kind of model, such as `hf` or `vllm`")
-    model_args: str = Field(default="{}", description="its arguments, as after `--model_args`; kept as canonical JSON")
+    lm_eval: str = Field(min_length=1, description="lm_eval's model type, such as `hf` or `vllm`")
+    model_args: str = Field(
+        default="{}", description="model arguments, as for `--model_args`; stored as canonical JSON"
+    )
 
     @field_validator("model_args", mode="before", json_schema_input_type=dict[str, Any])
     @classmethod
@@ -59,11 +61,11 @@ class HarnessModel(BaseModel):
             raise ValueError('must be an object, such as {"pretrained": "Qwen/Qwen2.5-7B-Instruct"}')
         secrets = sorted(str(key) for key in value if is_secret_name(key))
         if secrets:
-            raise ValueError(f"must hold no {', '.join(secrets)}: keys come from the environment")
+            raise ValueError(f"must not contain {', '.join(secrets)}: keys come from the environment")
         try:
             return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
         except TypeError as error:
-            raise ValueError("must hold plain JSON values") from error
+            raise ValueError("must contain plain JSON values") from error
 
     @field_serializer("model_args")
     def _as_object(self, value: str) -> Any:
@@ -71,24 +73,28 @@ class HarnessModel(BaseModel):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments as the harness takes them."""
+        """The arguments, in the harness's form."""
         found: dict[str, Any] = json.loads(self.model_args)
         return found
 
     @property
     def model(self) -> str:
-        """Name for tables: kind and weights."""
+        """Name for tables: model type and weights."""
         return f"{self.lm_eval}/{self.arguments.get('pretrained') or self.arguments.get('model') or 'model'}"
 
 
 Judge = Endpoint | HarnessModel
-"""A judge as the configuration names it."""
+"""A judge in a configuration."""
 NAMED_JUDGES = str | Judge | tuple[str | Judge, ...]
-"""The same as a file names one or several."""
+"""One or several judges in a file."""
 
 
 def judge_of(named: Any) -> Judge:
-    """Return what names a judge as a record."""
+    """Return a judge as a record.
+
+    Raises:
+        ConfigurationError: if the name or the object is invalid.
+    """
     if isinstance(named, (Endpoint, HarnessModel)):
         return named
     if not isinstance(named, (str, Mapping)):
@@ -100,7 +106,7 @@ def judge_of(named: Any) -> Judge:
         return HarnessModel.model_validate(dict(named))
     except ValidationError as error:
         problems = misfits(error)
-    # Outside the handler, and without the values: the chained error would show what may be a key.
+    # Raised outside the handler and without the values, because a chained error would print a possible key.
     raise ConfigurationError("judges: " + "; ".join(problems))
 
 
@@ -108,7 +114,7 @@ _PROMPTS = re.compile(r",\s*prompts=(\w+)")
 
 
 def _without_prompts(named: Any) -> tuple[Any, Any]:
-    """Return what names a judge, and the prompts in it, None without any."""
+    """Return a judge without its `prompts`, and the value of `prompts` or None."""
     if isinstance(named, str) and (found := _PROMPTS.search(named)):
         return named.replace(found[0], ""), found[1]
     if isinstance(named, Mapping) and "prompts" in named:
@@ -117,34 +123,34 @@ def _without_prompts(named: Any) -> tuple[Any, Any]:
 
 
 def refuse_namesakes(names: Sequence[str]) -> None:
-    """Refuse judges of one name: a judge is identified by its model's name."""
+    """Reject judges with the same name. A judge is identified by the name of its model."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigurationError(
-            f"judges: named twice: {', '.join(twice)}. Next step: leave one out: a judge is identified by its model, "
-            "and the same model gives the same verdicts"
+            f"judges: named twice: {', '.join(twice)}. Next step: leave one out; a judge is identified by its "
+            "model, and the same model gives the same verdicts"
         )
 
 
-# The keys of a configuration, and where they are read from.
+# The keys of a configuration and their sources.
 
 DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
-"""Encoder of BERTScore where none is named: that of the paper."""
+"""Default BERTScore encoder: the encoder of the MTRAG paper."""
 SAMPLE_ENCODER = "minilm"
-"""The same on a sample: it comes with a package."""
+"""Default BERTScore encoder for samples, which a package contains."""
 FEWEST_ANCHORS = 20
-"""Anchors with fewer of which hardly any drift is found."""
+"""Minimum number of anchors; fewer barely detect drift."""
 NO_ENCODER = "none"
-"""Value of `encoder` that leaves the semantic metrics unscored on purpose."""
+"""Value of `encoder` that leaves the semantic metrics unscored."""
 
-_NEAR_MISS = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
+_NEAR_MISS = 0.84  # minimum similarity of a foreign key that is taken for a typo
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
-# What stands in results, or lies near, for what is given as one of our keys.
+# Names in results, or similar names, of the keys below.
 _OTHER_NAMES = {"idk_detector": "idk", "judge_prompts": "prompts", "retrieval_run": "run"}
 
 
 class EvaluationConfig(BaseModel):
-    """What an evaluation depends on, beside the model; every field shows in the results."""
+    """Settings of an evaluation apart from the model. Results contain every field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -155,7 +161,7 @@ class EvaluationConfig(BaseModel):
     )
     run: str = Field(
         default="official",
-        description="stored run with the passages, or `closed_book` for none",
+        description="stored retrieval run with the passages, or `closed_book` for no passages",
     )
     encoder: str | None = Field(
         default=None, min_length=1, description="encoder of BERTScore: a name, a path, or `none`"
@@ -163,46 +169,43 @@ class EvaluationConfig(BaseModel):
     encoder_device: str | None = Field(
         default=None,
         min_length=1,
-        description="torch device of the encoder; default: the GPU if there is one, else `minilm` runs without torch",
+        description="torch device of the encoder; default: the GPU if available, else `minilm` runs without torch",
     )
     retriever: str = Field(
         default="bm25",
         min_length=1,
-        description="retriever that searches for rewritten questions, in live conversations and for models that search "
-        "themselves (docs/retrieval.md)",
+        description="retriever for rewritten questions, live conversations and searching models (docs/retrieval.md)",
     )
     queries: str = Field(
         default="last_turn",
         min_length=1,
-        description="query form that live full RAG searches with: last_turn, last_3_turns, llm_rewrite",
+        description="query form of live full RAG: last_turn, last_3_turns, llm_rewrite",
     )
     rewriter: Endpoint | None = Field(
-        default=None, description="model that rewrites questions of live full RAG where `queries` is `llm_rewrite`"
+        default=None, description="model that rewrites questions of live full RAG if `queries` is `llm_rewrite`"
     )
     search_calls: int = Field(
-        default=8, ge=1, le=50, description="calls of tools, to search and read, that an agentic task may make"
+        default=8, ge=1, le=50, description="maximum number of tool calls, search and read, in an agentic task"
     )
     search_k: int = Field(
-        default=5, ge=1, le=20, description="passages that a search shows an agentic task that does not say how many"
+        default=5, ge=1, le=20, description="passages per search of an agentic task, if the call gives no number"
     )
     search_protocol: Literal["text", "tool_calls"] = Field(
         default="text",
-        description="how an agentic task's model calls tools: by tags in text, or by OpenAI's tool calls",
+        description="form of tool calls in agentic tasks: tags in the text, or OpenAI's tool calls",
     )
     keep_searches: bool = Field(
         default=False,
-        description="show later turns of live agentic tasks what the model searched for and found at earlier ones",
+        description="keep the searches and results of earlier turns in the prompts of live agentic tasks",
     )
     injected: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="share of prompts, and of searches, that show one more passage, which carries an instruction "
+        description="share of prompts, and of searches, with an added passage that contains an instruction "
         "(docs/agentic.md)",
     )
-    conversational: bool = Field(
-        default=False, description="count conversational tasks too (the paper leaves them out)"
-    )
+    conversational: bool = Field(default=False, description="score conversational tasks too (the paper excludes them)")
     system_prompt: str | None = Field(
         default=None, min_length=1, description="path of a Jinja template for the system message"
     )
@@ -211,16 +214,18 @@ class EvaluationConfig(BaseModel):
     )
     system_role: Literal["system", "user"] = Field(
         default="system",
-        description="message that holds the passages: `user` for servers that drop system messages",
+        description="role of the message with the passages: `user` for servers that drop system messages",
     )
     too_long: Literal["refuse", "drop_passages"] = Field(
-        default="refuse", description="what to do with prompts that are longer than the model's context"
+        default="refuse", description="handling of prompts longer than the model's context"
     )
     context_tokens: int | None = Field(
-        default=None, ge=1, description="tokens of the model's context; default: what the model or its server says"
+        default=None,
+        ge=1,
+        description="context length of the model in tokens; default: as reported by the model or its server",
     )
     max_words: int | None = Field(
-        default=None, ge=1, description="answer length that the prompt asks for, in words; default: the task's own"
+        default=None, ge=1, description="answer length that the prompt requests, in words; default: that of the task"
     )
     end_of_thinking: str = Field(default="</think>", min_length=1, description="text after which the answer begins")
     judges: tuple[Judge, ...] = Field(
@@ -229,60 +234,59 @@ class EvaluationConfig(BaseModel):
     )
     idk: Literal["ngrams", "encoder", "judges"] | None = Field(
         default=None,
-        description='detector of refusals ("I do not know"); default: judges if there are any, '
-        "else ngrams (docs/metrics.md)",
+        description='detector of refusals ("I do not know"); default: the judges, or ngrams without judges '
+        "(docs/metrics.md)",
     )
     prompts: Literal["ours", "official"] = Field(
         default="ours",
         description="judge prompts: shipped, or those of the official checkout in the data folder; also in a judge's "
-        "line: `openai/NAME,prompts=official`",
+        "name: `openai/NAME,prompts=official`",
     )
     skip_settled: bool = Field(
         default=False,
-        description="leave judges unasked for rb_llm and rl_f where a refusal, or the kind of task, decides the score; "
-        "their `_raw` scores are then unscored there",
+        description="skip rb_llm and rl_f judgements if a refusal, or the task's answerability, decides the score; the "
+        "`_raw` scores of these answers are then missing",
     )
     metrics: Annotated[tuple[str, ...], ONE_OR_SEVERAL] = Field(
-        default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"
+        default=(), description="further metrics, built-in or of other packages (docs/extending.md)"
     )
     price: Amounts | None = Field(
         default=None,
-        description="dollars per million tokens of the model's prompts, of its answers, and maybe of prompt tokens "
-        "that its server had cached: what answers cost is a score then",
+        description="dollars per million tokens of prompts, of answers, and optionally of cached prompt tokens; adds "
+        "the cost of answers as a score",
     )
     min_judge_coverage: float = Field(
-        default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"
+        default=0.95, ge=0, le=1, description="minimum share of verdicts; an evaluation with fewer fails"
     )
 
     repeats: int = Field(
         default=1,
         ge=1,
         le=20,
-        description="times that judges are asked about some of the answers: above 1, a report says how far scores move "
-        "where the same judges are asked again",
+        description="judgements of some answers by the same judges; above 1, a report shows how far scores vary",
     )
     repeat_share: float = Field(
         default=0.25,
         gt=0,
         le=1,
-        description="share of the answers that `repeats` asks about again, as whole conversations",
+        description="share of the answers that `repeats` judges again, in complete conversations",
     )
     anchors: int | str | None = Field(
         default=None,
-        description="answers that judges are asked again in each evaluation, to find a judge that changed: how many of "
-        "the built-in ones, such as 40, or a file of `ragtasks judges anchors`; default: none",
+        description="answers that judges rate again in each evaluation, to detect a changed judge: the number of "
+        "built-in anchors, such as 40, or a file of `ragtasks judges anchors`; default: none",
     )
     max_implausible: float = Field(
         default=0.2,
         ge=0,
         le=1,
-        description="estimated share of answers that cannot be answers above which a command ends with status 3",
+        description="estimated share of implausible answers above which a command exits with status 3",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _take_prompts_of_judges(cls, given: Any) -> Any:
-        """Move `prompts` of judges (`openai/NAME,prompts=official`) to the evaluation: all judges have the same."""
+        """Move `prompts` of judges (`openai/NAME,prompts=official`) to the evaluation: all judges share them."""
         judges = given.get("judges") if isinstance(given, Mapping) else None
         found = [_without_prompts(one) for one in (judges if isinstance(judges, (list, tuple)) else [judges])]
         named = {str(prompts) for _, prompts in found if prompts is not None}
@@ -290,7 +294,7 @@ class EvaluationConfig(BaseModel):
             return given
         named |= {str(given["prompts"])} if "prompts" in given else set()
         if len(named) > 1:
-            raise ValueError(f"prompts: all judges have the same, found {' and '.join(sorted(named))}")
+            raise ValueError(f"prompts: expected the same for all judges, found {' and '.join(sorted(named))}")
         return {**given, "judges": [judge for judge, _ in found], "prompts": named.pop()}
 
     @field_validator("run")
@@ -327,21 +331,21 @@ class EvaluationConfig(BaseModel):
         if self.idk == "judges" and not self.judges:
             raise ValueError('idk "judges" needs judges')
         if self.anchors is not None and not self.judges:
-            raise ValueError("anchors needs judges, who are asked them")
+            raise ValueError("anchors needs judges")
         return self
 
     @model_validator(mode="after")
     def _settled_as_ours(self) -> EvaluationConfig:
         if self.skip_settled and self.prompts == "official":
             raise ValueError(
-                "skip_settled goes with the shipped prompts: the official scripts condition otherwise, and their "
-                "scores need every verdict; leave one of the two out"
+                "skip_settled requires the shipped prompts, because official scores need every verdict; leave one of "
+                "the two out"
             )
         return self
 
     @property
     def idk_by_judges(self) -> bool:
-        """Whether judges decide whether a response says that it does not know."""
+        """Judges label refusals, instead of an offline detector."""
         return bool(self.judges) and self.idk in (None, "judges")
 
 
@@ -351,11 +355,15 @@ MODEL_KEYS = (
     *("queries", "rewriter", "search_calls", "search_k", "search_protocol", "keep_searches"),
     "injected",
 )
-"""Keys that say how a model is asked: answers that are there already are scored without them."""
+"""Keys that affect the prompts of a model. They do not apply to existing answers."""
 
 
 def parsed_metadata(text: str) -> dict[str, Any]:
-    """Return the keys and values of one `--metadata`: KEY=VALUE, or a JSON object."""
+    """Return the keys and values of one `--metadata` option: KEY=VALUE, or a JSON object.
+
+    Raises:
+        ConfigurationError: if the text is neither.
+    """
     key, sign, value = text.partition("=")
     if sign and key.isidentifier():
         return {key: json_or_text(value)}
@@ -371,7 +379,7 @@ def parsed_metadata(text: str) -> dict[str, Any]:
 
 
 def json_or_text(text: str) -> Any:
-    """Return the value of a text that is JSON, else the text."""
+    """Return the parsed value of a JSON text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -381,10 +389,10 @@ def json_or_text(text: str) -> Any:
 
 
 def validated(kind: Any, given: Mapping[str, Any]) -> Any:
-    """Return the dataclass of settings that `--metadata` names by their keys.
+    """Return the settings dataclass `kind` with the values from `--metadata`.
 
     Raises:
-        ConfigurationError: an unknown key, or a value of another type.
+        ConfigurationError: if a key is unknown or a value has the wrong type.
     """
     known = [one.name for one in fields(kind)]
     if unknown := next((key for key in given if key not in known), None):
@@ -396,7 +404,11 @@ def validated(kind: Any, given: Mapping[str, Any]) -> Any:
 
 
 def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
-    """Return the configuration in the harness's metadata; keys of the harness and of its models are left alone."""
+    """Return the configuration from the harness's metadata. Keys of the harness and its models are ignored.
+
+    Raises:
+        ConfigurationError: if a key looks like a misspelt one of ragtasks, or a value is invalid.
+    """
     problems = [f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))]
     if problems:
         raise ConfigurationError(f"unknown metadata key: {', '.join(problems)}")
@@ -404,18 +416,22 @@ def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
 
 
 def foreign_keys(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the keys of the metadata that are neither ours nor the harness's own, sorted."""
+    """Return the metadata keys of neither ragtasks nor the harness, sorted."""
     return sorted(str(key) for key in metadata.keys() - KEYS - _HARNESS_KEYS)
 
 
 def _key_meant_by(key: str) -> str | None:
-    """Return the key of ours that a foreign one looks like an error for, or None."""
+    """Return the ragtasks key that a foreign key probably stands for, or None."""
     near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=_NEAR_MISS)
     return near[0] if near else _OTHER_NAMES.get(key.lower())
 
 
 def config_from_options(options: Mapping[str, Any]) -> EvaluationConfig:
-    """Return the configuration in options of our own, where every key must be known."""
+    """Return the configuration from options. Unlike in metadata, every key must be valid.
+
+    Raises:
+        ConfigurationError: if a key is unknown or a value is invalid.
+    """
     unknown = sorted(str(key) for key in options.keys() - KEYS)
     if unknown:
         hints = "; ".join(f"{key!r}, {close_matches(key, KEYS)}" for key in unknown)
@@ -424,18 +440,18 @@ def config_from_options(options: Mapping[str, Any]) -> EvaluationConfig:
 
 
 def problems_of_options(options: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the values of options, each behind its key; [] where nothing is."""
+    """Return the validation problems of options, each with its key; empty without problems."""
     try:
         EvaluationConfig.model_validate(dict(options))
     except ValidationError as error:
         return list(dict.fromkeys(map(_with_value, error.errors())))
-    except RagtasksError as error:  # of a name: a judge's, a run's
+    except RagtasksError as error:  # invalid judge or run name
         return [str(error)]
     return []
 
 
 def _with_value(item: ErrorDetails) -> str:
-    """Return an error of a value with the value, which is no key of a server here."""
+    """Return a validation error with the invalid value. Option values are not secret."""
     if not item["loc"]:
         return misfit(item)
     text = f"{item['loc'][0]}: {misfit(item).partition(', found ')[0]}"
@@ -452,39 +468,43 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
         ) from error
 
 
-# What `ragtasks gate` tests: the section `gate` of a file.
+# The section `gate` of a file, for `ragtasks gate`.
 
 
 class GateConfig(BaseModel):
-    """What a system must not lose against its baseline, and when that counts."""
+    """Allowed losses of a system against its baseline, and the conditions of the test."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     baseline: str | None = Field(
-        default=None, description="name of a saved baseline, or a path: results, or a baseline file (.json)"
+        default=None, description="name of a saved baseline, or a path to results or a baseline file (.json)"
     )
-    benchmark: str | None = Field(default=None, description="the one to test, where results are of several")
+    benchmark: str | None = Field(default=None, description="benchmark to test, if the results have several")
     margins: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
-        default={}, description="metric -> largest drop of its mean that is allowed, such as 0.03; these are tested"
+        default={},
+        description="metric -> largest allowed drop of its mean, such as 0.03; only these metrics are tested",
     )
     slice_margins: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
-        default={}, description="the same in slices, where there are fewer answers; default: as in `margins`"
+        default={}, description="the same for slices, which have fewer answers; default: `margins`"
     )
     slices: tuple[str, ...] = Field(
-        default=(), description="dimensions to test by too: domain, answerability, turn; one slice as `domain=fiqa`"
+        default=(),
+        description="dimensions to test as well: domain, answerability, turn; or one slice, as `domain=fiqa`",
     )
     alpha: float = Field(
-        default=0.05, gt=0, lt=0.5, description="1 - level of the intervals; each kind of error has half of it"
+        default=0.05,
+        gt=0,
+        lt=0.5,
+        description="1 - confidence level of the intervals; half of it for each type of error",
     )
     anchored_judges: tuple[str, ...] = Field(
-        default=(), description="judges that are held against people: what they score is tested, else it is only shown"
+        default=(),
+        description="judges that are validated against people; scores of other judges are shown and not tested",
     )
-    may_differ: tuple[str, ...] = Field(
-        default=(), description="what the change is meant to change: `prompts`, `retriever`"
-    )
+    may_differ: tuple[str, ...] = Field(default=(), description="intended changes: `prompts`, `retriever`")
     recalibrate: bool = Field(
-        default=False, description="put the scores of a judge that changed on the baseline's scale, by its anchors"
+        default=False, description="convert the scores of a changed judge to the baseline's scale, by its anchors"
     )
     most_unscored: float = Field(
-        default=0.02, ge=0, le=1, description="largest share of answers that only one side may have a score of"
+        default=0.02, ge=0, le=1, description="largest share of answers that only one side has scored"
     )

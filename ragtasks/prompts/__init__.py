@@ -1,4 +1,4 @@
-"""Jinja templates: the prompts of models, as data, and how they are filled in."""
+"""Jinja templates of prompts, and their rendering."""
 
 from ragtasks.prompts._templates import PromptTemplate, load_template, shipped_template
 

@@ -1,4 +1,4 @@
-"""Prompt templates: shipped ones are filled in here, a user's own in a process of its own with limits."""
+"""Prompt templates. Shipped templates are rendered in this process, a user's own in a separate process with limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import BoundedProcess, OutOfBoundsError
 
-# Prompt templates: the text, where it came from, and how it is filled in.
+# The template record: text, source and rendering.
 
 _MOST_BYTES = 1_000_000
 _NEXT_STEP = "fix the template, or leave the option out to use the shipped one"
@@ -25,21 +25,25 @@ _NEXT_STEP = "fix the template, or leave the option out to use the shipped one"
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """One prompt template and where it came from."""
+    """One prompt template."""
 
     name: str
     """Name of a shipped template, or the path of a user's own."""
     source: str
     is_own: bool = False
-    """Whether it is a user's own: untrusted input, whose memory and time are limited by a process of its own."""
+    """A user's own template: untrusted input, rendered in a separate process with limited memory and time."""
 
     @property
     def sha256(self) -> str:
-        """Hash of the text: a changed prompt is another prompt."""
+        """Hash of the text, which identifies the prompt."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
     def render(self, **fields: Any) -> str:
-        """Return the filled-in prompt."""
+        """Return the rendered prompt.
+
+        Raises:
+            ConfigurationError: if rendering fails, with the line if it is known.
+        """
         try:
             return _users().fill_in(self.source, fields) if self.is_own else fill_in(self.source, fields)
         except TemplateProcessError as error:
@@ -64,12 +68,16 @@ def shipped_template(name: str, package: str = "ragtasks.prompts") -> PromptTemp
 
 
 def load_template(path: str | None, default: str) -> PromptTemplate:
-    """Return the user's template at `path`, or the shipped one named `default` where `path` is None."""
+    """Return the user's template at `path`, or the shipped template `default` if `path` is None.
+
+    Raises:
+        ConfigurationError: if the file is missing, too large or not UTF-8.
+    """
     if path is None:
         return shipped_template(default)
     try:
         return PromptTemplate(path, _text(Path(path).expanduser()), is_own=True)
-    except (OSError, ValueError, RuntimeError) as error:  # not UTF-8; a home folder that nobody has
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the home folder of `~` is unknown
         raise ConfigurationError(
             "prompt template", where=path, expected="a text file", found=str(error), next_step="check the path"
         ) from error
@@ -83,16 +91,16 @@ def _text(path: Path) -> str:
     return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 
-# A user's own templates, filled in by another process that cannot take all memory or run for ever.
+# Rendering of a user's own templates, in a separate process with limited memory and time.
 
 MOST_BYTES = 1 << 30
-"""Address space of the process."""
+"""Maximum address space of the process in bytes."""
 SECONDS = 10.0
-"""Time for one template, which takes milliseconds."""
+"""Maximum time for one template; usual templates take milliseconds."""
 
 
 class TemplateProcessError(Exception):
-    """A template that was not filled in; `line` is known for syntax errors."""
+    """Rendering failed. `line` is set for syntax errors."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -100,13 +108,17 @@ class TemplateProcessError(Exception):
 
 
 class TemplateProcess:
-    """The process, started by the first template and again after each that ended it."""
+    """The rendering process. It starts with the first template, and again after a template has ended it."""
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._process = BoundedProcess("ragtasks.prompts._templates:reply", seconds=seconds, most_bytes=MOST_BYTES)
 
     def fill_in(self, source: str, fields: Mapping[str, Any]) -> str:
-        """Return the filled-in template."""
+        """Return the rendered template.
+
+        Raises:
+            TemplateProcessError: if rendering fails or exceeds a limit.
+        """
         try:
             reply = self._process.ask({"source": source, "fields": dict(fields)})
         except OutOfBoundsError as error:
@@ -116,32 +128,32 @@ class TemplateProcess:
         return str(reply["text"])
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process, if it is running."""
         self._process.close()
 
 
 @functools.cache
 def _users() -> TemplateProcess:
-    """Return the one for all templates of a user in this process."""
+    """Return the process that renders all templates of the user."""
     return TemplateProcess()
 
 
-# What the process does that fills in a user's own templates: it may use so much memory and time, and then it ends.
-# The sandbox keeps a template from code and files, and no rule inside one process bounds what is left: `'a' *
-# 10**10`, `x ~ x` forty times, nested loops, lists that hold themselves twice.
+# The worker side of the process. The process limits its own memory and time. The sandbox keeps a template from code and
+# files, but no rule inside a process bounds expressions such as `'a' * 10**10`, forty times `x ~ x`, nested loops, or
+# lists that contain themselves twice.
 
 MOST_CHARACTERS = 4_000_000
-"""Length of a filled-in template: more than any model reads."""
+"""Maximum length of a rendered template: more than any model reads."""
 
 
 def reply(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the `text` of a template (`source`, `fields`), or `error` and `line`."""
+    """Return `text` for a template (`source`, `fields`), or `error` and `line`."""
     try:
         text = fill_in(asked["source"], asked["fields"])
         _refuse_half_characters(text, asked["fields"])
     except MemoryError:
         return {"error": "more memory than a template may take", "line": None}
-    except Exception as error:  # noqa: BLE001 (whatever a template ends in is for its user to know)
+    except Exception as error:  # noqa: BLE001 (every error of a template is reported to its user)
         message, number = described(error)
         return {"error": message, "line": number}
     if len(text) > MOST_CHARACTERS:
@@ -150,7 +162,7 @@ def reply(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_half_characters(text: str, fields: Any) -> None:
-    """Refuse a half of a surrogate pair that the template itself made: what was handed over may hold one."""
+    """Reject half of a surrogate pair that the template created. The fields may contain such a half already."""
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -158,14 +170,14 @@ def _refuse_half_characters(text: str, fields: Any) -> None:
     text.encode()
 
 
-# How a template is filled in: Jinja in a sandbox, where an unknown field is an error, never an empty string.
-# A prompt without its passages would score as if the model had seen them.
+# Rendering: Jinja in a sandbox. An unknown field is an error, never an empty string, because a prompt without its
+# passages would still be scored as if the model had seen them.
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 _MAX_CHARACTERS = 300
 
-# What an expression of a template can end in, beside Jinja's own errors: `1 / 0`, `range(10 ** 9)`, `truncate(-5)`,
-# thirty loops in each other, a half of a surrogate pair, ...
+# Errors of expressions in a template, in addition to Jinja's own: `1 / 0`, `range(10 ** 9)`, `truncate(-5)`, thirty
+# nested loops, half of a surrogate pair, ...
 _EXPRESSION_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -176,16 +188,16 @@ _EXPRESSION_ERRORS = (
     ValueError,
 )
 RENDER_ERRORS = (TemplateError, SyntaxError, *_EXPRESSION_ERRORS)
-"""All that `fill_in` raises for what stands in a template, where memory and time are without limits."""
+"""All errors that `fill_in` raises for a template, without limits on memory and time."""
 
 
 def fill_in(source: str, fields: Mapping[str, Any]) -> str:
-    """Return the filled-in prompt; half a character in the fields stays in it, and is its sender's business."""
+    """Return the rendered prompt. Half of a surrogate pair in the fields is kept."""
     return _compiled(source).render(**fields)
 
 
 def described(error: Exception) -> tuple[str, int | None]:
-    """Return what an error of `fill_in` says, in one line, and the line of the template where one is known."""
+    """Return an error of `fill_in` on one line, and the line of the template or None."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     line = error.lineno if isinstance(error, TemplateError) and hasattr(error, "lineno") else None
     return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}...", line
@@ -193,5 +205,5 @@ def described(error: Exception) -> tuple[str, int | None]:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(source: str) -> Template:
-    """Return the compiled template: one is filled in for every response, and compiling takes far longer."""
+    """Return the compiled template. It is cached, because compiling takes far longer than rendering."""
     return _ENVIRONMENT.from_string(source)

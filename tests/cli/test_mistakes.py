@@ -145,7 +145,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("results show nothere", ["no file or folder 'nothere'"]),
         ("eval evaluation.yml", ["no such file", "did you mean evaluation.yaml"]),
         ("eval rows.jsonl", ["expected an evaluation in YAML", "ragtasks score rows.jsonl"]),
-        ("eval keys.yaml", ["line 3: encoder: no such key; it is an option and stands under `options`"]),
+        ("eval keys.yaml", ["line 3: encoder: no such key; it is an option and belongs under `options`"]),
         ("eval evaluation.yaml --set model.generation={max_gen_toks:80}", ["write max_gen_toks: 80, with a space"]),
         ("eval evaluation.yaml --set settings=[reference_rga]", ["settings.0: expected", "'reference_rag'"]),
         ("eval evaluation.yaml --set benchmark=[mtrag,inscit]", ["benchmark: expected a text, found a list"]),
@@ -157,8 +157,8 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ("eval evaluation.yaml --set output=rows.jsonl", ["1 problem", "rows.jsonl is a file"]),
         ("eval evaluation.yaml --set report.html=empty", ["report.html: empty is a folder"]),
-        ("eval twice.yaml", ["line 3: data stands in line 2 already"]),
-        ("eval encoded.txt", ["encoded.txt: not text in UTF-8"]),
+        ("eval twice.yaml", ["line 3: data is already in line 2"]),
+        ("eval encoded.txt", ["encoded.txt: not UTF-8 text"]),
         ("eval empty", ["empty: cannot be read (Is a directory)"]),
         ("eval answers.yaml", ["answers empty: a folder"]),
         ("eval evaluation.yaml --dry-run --set benchmark=mtrg", ["unknown benchmark 'mtrg': did you mean 'mtrag'"]),
@@ -187,7 +187,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ("eval retriever.yaml --dry-run", ["query form 'rewirte': did you mean 'rewrite'"]),
         ("eval retriever.yaml --dry-run --set retriever.queries=[llm_rewrite]", ["needs a model: --rewriter"]),
-        ("eval retriever.yaml --dry-run --set retriever.queries=[last_turn,last_turn]", ["last_turn stands twice"]),
+        ("eval retriever.yaml --dry-run --set retriever.queries=[last_turn,last_turn]", ["last_turn is listed twice"]),
         (
             "eval retriever.yaml --dry-run --set retriever.queries=[rewrite] --set retriever.corpora.clapnk=x",
             ["no domain 'clapnk'; did you mean 'clapnq'?"],
@@ -202,7 +202,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             "eval evaluation.yaml --set model.name=m --set model.arguments.base_url=http://localhost:1",
-            ["model: arguments.base_url: a server's address stands under `server`"],
+            ["model: arguments.base_url: use `server` for the address"],
         ),
     ],
 )

@@ -63,16 +63,16 @@ def test_every_problem_is_named_at_once_with_its_line_and_the_nearest_key() -> N
         ("benchmark: mtrag\nmodel: [", "line 2: not YAML"),
         ("- a", "expected keys with values"),
         ("model: m\nanswers: a.jsonl\n", "names model and answers: one file evaluates one of"),
-        ("answers: a.jsonl\ntasks: [mtrag]\n", "harness tasks are for a model"),
-        ("model: m\ntasks: [mtrag]\nsettings: [reference]\n", "name either"),
+        ("answers: a.jsonl\ntasks: [mtrag]\n", "only a model has harness tasks"),
+        ("model: m\ntasks: [mtrag]\nsettings: [reference]\n", "leave one out, as a harness task"),
         ("model: m\noptions: {max_words: many}\n", "line 2: options.max_words: expected a whole number, found 'many'"),
-        ("model: m\ndata: sample\noptions: {data: sample}\n", "stands at the top and in options"),
+        ("model: m\ndata: sample\noptions: {data: sample}\n", "is set at the top and in options"),
         ("endpoint: {base_url: 'http://x', slotz: 3}\n", "did you mean 'slots'?"),
         ("endpoint: {base_url: 'http://x', protocol: soap}\n", "unknown protocol 'soap'"),
         ("retriever: {line: bm25, dept: 3}\n", "did you mean 'depth'?"),
         ("model: m\njudges: [gpt-4o-mini]\n", "needs base_url"),
-        ("model: m\nuntil_decided: results/a\n", "judges compare answers: name judges"),
-        ("model: m\njudges: openai/x\nuntil_decided: a\n", "one setting is decided at a time"),
+        ("model: m\nuntil_decided: results/a\n", "requires judges, and model"),
+        ("model: m\njudges: openai/x\nuntil_decided: a\n", "requires one setting"),
         (
             "model: m\njudges: openai/x\nuntil_decided: a\nsettings: full_rag\noptions: {repeats: 2}\n",
             "each answer is judged once",
@@ -108,7 +108,7 @@ def test_a_file_that_is_larger_than_it_looks_is_one_error(text: str, message: st
 
 def test_a_value_of_set_is_held_to_the_same_limits() -> None:
     for value in ("&a [*a]", "[" * 60 + "]" * 60, "[" * 500):
-        assert problems("model: m\n", f"model.limit={value}")[0].startswith("--set model.limit: the value is no JSON")
+        assert problems("model: m\n", f"model.limit={value}")[0].startswith("--set model.limit: the value is not JSON")
 
 
 def test_an_alias_of_ordinary_size_is_read() -> None:
@@ -347,7 +347,7 @@ def test_set_without_a_key_is_refused(override: str) -> None:
 
 def test_set_with_a_broken_value_says_how_to_quote_it() -> None:
     (line,) = problems("model: m", "judges=[a")
-    assert line == "--set judges: the value is no JSON; quote it, as in --set 'judges=[\"a\"]'"
+    assert line == "--set judges: the value is not JSON; quote it, as in --set 'judges=[\"a\"]'"
 
 
 def test_a_key_of_a_server_is_named_once_wherever_it_stands() -> None:
@@ -361,9 +361,9 @@ def test_a_key_of_a_server_is_named_once_wherever_it_stands() -> None:
         read_evaluation_file(Path("evaluation.yaml"))
     said = [line.strip() for line in str(caught.value).splitlines()[1:]]
     assert secret not in "".join(said)
-    assert "line 2: judges.api_key: holds a key; name the environment variable that holds it, `api_key_env`" in said
-    assert "line 2: judges: holds a key or a password; these come from the environment" in said
-    assert any(line.startswith("line 7: endpoint.extra_body.token: holds a key") for line in said)
+    assert "line 2: judges.api_key: contains a key; name its environment variable instead, as `api_key_env`" in said
+    assert "line 2: judges: contains a key or a password; these come from the environment" in said
+    assert any(line.startswith("line 7: endpoint.extra_body.token: contains a key") for line in said)
     assert read("endpoint: {base_url: 'http://x', api_key_env: MY_KEY}").endpoint is not None
 
 

@@ -272,7 +272,7 @@ def test_what_is_evaluated_must_be_named(command: Command) -> None:
     Path("evaluation.yaml").write_text("benchmark: mtrag\n", encoding="utf-8")
     done = command("eval", "evaluation.yaml")
     assert done.status == 1
-    assert "names nothing to evaluate" in done.err
+    assert "names no system to evaluate" in done.err
     done = command("eval", "nowhere.yaml")
     assert "`ragtasks init` writes one" in done.err
 
