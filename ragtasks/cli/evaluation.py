@@ -35,11 +35,11 @@ from ragtasks.config import (
     EvaluationFile,
     ReadEvaluation,
     UntilDecidedSection,
+    as_yaml,
     config_from_options,
     named_system,
     read_evaluation_file,
     slug,
-    written,
 )
 from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError, ImplausibleError, RagtasksError, close_matches
@@ -169,7 +169,7 @@ class _Session:
         self.folder.mkdir(parents=True, exist_ok=True)
         target = self.folder / FILE_NAME
         if not target.exists() or target.read_text("utf-8").startswith(_COPY_HEAD):
-            write_atomically(target, (_COPY_HEAD + written(self.found.content)).encode())
+            write_atomically(target, (_COPY_HEAD + as_yaml(self.found.content)).encode())
 
     def end(self, files: Sequence[Path], notes: Sequence[str] = (), *, failed: bool = False) -> None:
         """Print the conclusion, how the work went, one answer that went wrong, the page, and one next step.

@@ -8,12 +8,12 @@ from ragtasks.config._evaluation_file import (
     EvaluationFile,
     ReadEvaluation,
     UntilDecidedSection,
+    as_yaml,
     checked_text,
     json_schema,
     named_system,
     read_evaluation_file,
     slug,
-    written,
 )
 from ragtasks.config._options import (
     DEFAULT_ENCODER,
@@ -50,6 +50,7 @@ __all__ = [
     "Judge",
     "ReadEvaluation",
     "UntilDecidedSection",
+    "as_yaml",
     "checked_text",
     "config_from_metadata",
     "config_from_options",
@@ -61,5 +62,4 @@ __all__ = [
     "read_evaluation_file",
     "slug",
     "validated",
-    "written",
 ]

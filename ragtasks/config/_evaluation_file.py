@@ -54,23 +54,23 @@ SUBJECTS = ("model", "answers", "traces", "endpoint", "retriever")
 """Sections of systems that can be evaluated. A file has one of them."""
 
 _OPENAI = "openai/"
-_CONCURRENT = 32
+_MAX_CONCURRENT = 32
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
 _BATCH_SIZE = re.compile(r"[1-9][0-9]*|auto(:[1-9][0-9]*)?")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 
 
-def _or_name(schema: dict[str, Any]) -> None:
+def _accept_name(schema: dict[str, Any]) -> None:
     """Accept the name alone for a section in the schema."""
     schema["anyOf"].insert(0, {"type": "string"})
 
 
-def _several(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """Convert one value to a list, and comma-separated tasks to several, as lm_eval does."""
     return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
 
 
-def _filled(value: Any) -> Any:
+def _nonempty(value: Any) -> Any:
     """Reject an empty path, which would be the working directory."""
     if value == "":
         raise ValueError("expected a path")
@@ -101,7 +101,7 @@ class ModelSection(BaseModel):
         description="environment variable with the server's key; default: OPENAI_API_KEY if it is set",
     )
     chat: bool = Field(True, description="send chat messages; `false` sends plain text")
-    concurrent: int = Field(_CONCURRENT, ge=1, description="maximum number of concurrent requests")
+    concurrent: int = Field(_MAX_CONCURRENT, ge=1, description="maximum number of concurrent requests")
     batch_size: int | str | None = Field(None, description="prompts per batch of local weights, or `auto`")
     limit: int | None = Field(None, ge=1, description="number of prompts of each harness task, for a trial run")
     arguments: dict[str, Any] = Field(
@@ -113,14 +113,14 @@ class ModelSection(BaseModel):
 
     @field_validator("name")
     @classmethod
-    def _is_known(cls, value: str) -> str:
+    def _check_name(cls, value: str) -> str:
         if value.startswith("ragtasks-") and value not in BASELINES:
             raise ValueError(f"no such baseline; {close_matches(value, BASELINES)}")
         return value
 
     @field_validator("server")
     @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
+    def _check_server(cls, value: str | None) -> str | None:
         try:
             if value is not None:
                 endpoint_of({"model": "model", "base_url": value})
@@ -130,7 +130,7 @@ class ModelSection(BaseModel):
 
     @field_validator("batch_size", mode="before")
     @classmethod
-    def _is_a_size(cls, value: Any) -> Any:
+    def _check_batch_size(cls, value: Any) -> Any:
         is_size = isinstance(value, int) and not isinstance(value, bool) and value > 0
         if value is None or is_size or (isinstance(value, str) and _BATCH_SIZE.fullmatch(value)):
             return value
@@ -138,13 +138,15 @@ class ModelSection(BaseModel):
 
     @field_validator("arguments", "generation")
     @classmethod
-    def _has_values(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if glued := next((key for key, item in value.items() if item is None and ":" in str(key)), None):
-            raise ValueError(f"{glued} is one word in YAML; write {glued.replace(':', ': ')}, with a space")
+    def _check_values(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if key_and_value := next((key for key, inner in value.items() if inner is None and ":" in str(key)), None):
+            raise ValueError(
+                f"{key_and_value} is one word in YAML; write {key_and_value.replace(':', ': ')}, with a space"
+            )
         return value
 
     @model_validator(mode="after")
-    def _has_its_server(self) -> ModelSection:
+    def _check_server_key(self) -> ModelSection:
         if "base_url" in self.arguments and (self.server is not None or self.kind is None):
             raise ValueError("arguments.base_url: use `server` for the address")
         return self
@@ -218,9 +220,9 @@ class RetrieverSection(BaseModel):
 
     @field_validator("queries")
     @classmethod
-    def _are_different(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if twice := sorted({name for name in value if value.count(name) > 1}):
-            raise ValueError(f"{', '.join(twice)} is listed twice; leave one out")
+    def _check_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if duplicates := sorted({name for name in value if value.count(name) > 1}):
+            raise ValueError(f"{', '.join(duplicates)} is listed twice; leave one out")
         return value
 
 
@@ -229,7 +231,7 @@ class ReportSection(BaseModel):
 
     model_config = _STRICT
 
-    html: Annotated[Path, BeforeValidator(_filled)] | None = Field(
+    html: Annotated[Path, BeforeValidator(_nonempty)] | None = Field(
         None, description="file of the page, null for no page; default: page.html next to the results"
     )
 
@@ -287,35 +289,37 @@ class EvaluationFile(BaseModel):
         "default for a file of answers with questions",
     )
     settings: Annotated[
-        tuple[Setting, ...], BeforeValidator(_several, json_schema_input_type=Setting | tuple[Setting, ...])
+        tuple[Setting, ...], BeforeValidator(_as_list, json_schema_input_type=Setting | tuple[Setting, ...])
     ] = Field((), description="sources of passages; default: all of the benchmark, full_rag for your own system")
-    tasks: Annotated[tuple[str, ...], BeforeValidator(_several, json_schema_input_type=str | tuple[str, ...])] = Field(
+    tasks: Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | tuple[str, ...])] = Field(
         (), description="harness tasks of a model, instead of benchmark and settings"
     )
     data: str | None = Field(None, description=EvaluationConfig.model_fields["data"].description)
-    model: ModelSection | None = Field(None, description="a model: its name, or these keys", json_schema_extra=_or_name)
+    model: ModelSection | None = Field(
+        None, description="a model: its name, or these keys", json_schema_extra=_accept_name
+    )
     answers: AnswersSection | None = Field(
-        None, description="answers of your own system: the file, or these keys", json_schema_extra=_or_name
+        None, description="answers of your own system: the file, or these keys", json_schema_extra=_accept_name
     )
     traces: FileSection | None = Field(
         None,
         description="traces of your own system, without a benchmark: the file, or these keys",
-        json_schema_extra=_or_name,
+        json_schema_extra=_accept_name,
     )
     endpoint: Annotated[
         dict[str, Any] | None,
         BeforeValidator(lambda given: given, json_schema_input_type=str | SystemSection | None),
     ] = Field(None, description="your own system behind HTTP: its address, or the keys of an endpoint")
     retriever: RetrieverSection | None = Field(
-        None, description="a retriever: its line, or these keys", json_schema_extra=_or_name
+        None, description="a retriever: its line, or these keys", json_schema_extra=_accept_name
     )
-    judges: Annotated[tuple[Any, ...], BeforeValidator(_several, json_schema_input_type=NAMED_JUDGES)] = Field(
+    judges: Annotated[tuple[Any, ...], BeforeValidator(_as_list, json_schema_input_type=NAMED_JUDGES)] = Field(
         (), description=EvaluationConfig.model_fields["judges"].description
     )
     options: Annotated[
         dict[str, Any], BeforeValidator(lambda given: given, json_schema_input_type=EvaluationConfig)
     ] = Field(default_factory=dict, description="further options of the evaluation")
-    output: Annotated[Path, BeforeValidator(_filled)] | None = Field(
+    output: Annotated[Path, BeforeValidator(_nonempty)] | None = Field(
         None, description="folder for the results; default: a folder in results/ named by model, benchmark and time"
     )
     report: ReportSection | None = Field(None, description="settings of the page")
@@ -324,12 +328,12 @@ class EvaluationFile(BaseModel):
     until_decided: UntilDecidedSection | None = Field(
         None,
         description="saved results to compare with until the better system is decided: their path, or these keys",
-        json_schema_extra=_or_name,
+        json_schema_extra=_accept_name,
     )
 
     @field_validator("endpoint")
     @classmethod
-    def _can_be_named(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _check_endpoint(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
         if value is not None:
             try:
                 named_system(value)
@@ -338,7 +342,7 @@ class EvaluationFile(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _names_one_subject(self) -> EvaluationFile:
+    def _check_subject(self) -> EvaluationFile:
         named = [key for key in SUBJECTS if getattr(self, key) is not None]
         if len(named) > 1:
             raise ValueError(f"names {' and '.join(named)}: one file evaluates one of {', '.join(SUBJECTS)}")
@@ -351,7 +355,7 @@ class EvaluationFile(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _can_be_decided(self) -> EvaluationFile:
+    def _check_until_decided(self) -> EvaluationFile:
         if self.until_decided is None:
             return self
         if not self.judges or self.retriever is not None:
@@ -402,8 +406,8 @@ class EvaluationFile(BaseModel):
 
         Judges of `until_decided` are left out: they do not score.
         """
-        outside = {"data": self.data, "judges": None if self.until_decided else list(self.judges) or None}
-        return {**self.options, **{key: value for key, value in outside.items() if value is not None}}
+        top_level = {"data": self.data, "judges": None if self.until_decided else list(self.judges) or None}
+        return {**self.options, **{key: value for key, value in top_level.items() if value is not None}}
 
     @property
     def config(self) -> EvaluationConfig:
@@ -493,26 +497,26 @@ def checked_text(text: str, name: str) -> None:
 
 def _read(text: str, name: str, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], EvaluationFile]:
     """Return the content of the file, untyped and typed."""
-    content, lines = _loaded(text, name)
-    _add_names(content)
+    content, lines = _parsed(text, name)
+    _expand_names(content)
     for override in overrides:
-        _put(content, override)
-        _add_names(content)  # a later override may set a key of this section
+        _set_value(content, override)
+        _expand_names(content)  # a later override may set a key of this section
     secrets = list(_secrets(content))
-    problems = [*secrets, *_of_options(content)]
+    problems = [*secrets, *_option_problems(content)]
     evaluation = EvaluationFile.model_validate({})
     try:
         evaluation = EvaluationFile.model_validate(content)
     except ValidationError as error:
-        found = [_reported(item["loc"], item["type"], misfit(item)) for item in error.errors()]
+        reports = [_problem_line(details["loc"], details["type"], misfit(details)) for details in error.errors()]
         named = {line.partition(":")[0] for line in secrets}
-        problems += [line for line in found if line.partition(":")[0] not in named]
+        problems += [line for line in reports if line.partition(":")[0] not in named]
     if problems:  # outside the handler, because a chained error would print values
-        raise ConfigurationError(_listed(name, problems, lines))
+        raise ConfigurationError(_message(name, problems, lines))
     return content, evaluation
 
 
-def _loaded(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
+def _parsed(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
     """Return a file's mapping, and dotted key -> line."""
     import yaml
 
@@ -520,12 +524,12 @@ def _loaded(text: str, path: str) -> tuple[dict[str, Any], dict[str, int]]:
         node, content = read_yaml(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        why = str(error) if isinstance(error, ValueError) else getattr(error, "problem", None) or "nested too deeply"
-        if "'\\t'" in why:
-            why = "a tab begins the line; indent with spaces"
+        position = f"line {mark.line + 1}: " if mark else ""
+        reason = str(error) if isinstance(error, ValueError) else getattr(error, "problem", None) or "nested too deeply"
+        if "'\\t'" in reason:
+            reason = "a tab begins the line; indent with spaces"
         step = "correct it; `ragtasks init --output new.yaml` writes another"
-        raise ConfigurationError(f"{path}: {where}not YAML: {why}. Next step: {step}") from None
+        raise ConfigurationError(f"{path}: {position}not YAML: {reason}. Next step: {step}") from None
     if content is None:
         content = {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
@@ -545,14 +549,14 @@ def _lines(node: Any, above: str) -> Iterator[tuple[str, int]]:
         yield from _lines(value, f"{name}.")
 
 
-def _add_names(content: dict[str, Any]) -> None:
+def _expand_names(content: dict[str, Any]) -> None:
     """Convert sections that are given by name alone to mappings."""
     for key, name in _BY_NAME_ALONE.items():
         if isinstance(content.get(key), str):
             content[key] = {name: content[key]}
 
 
-def _put(content: dict[str, Any], override: str) -> None:
+def _set_value(content: dict[str, Any], override: str) -> None:
     """Set the value of a dotted key and create missing sections."""
     import yaml
 
@@ -564,12 +568,12 @@ def _put(content: dict[str, Any], override: str) -> None:
     except (yaml.YAMLError, RecursionError, ValueError):
         raise ConfigurationError(f"--set {key}: the value is not JSON; quote it, as in --set '{key}=[\"a\"]'") from None
     *above, last = key.split(".")
-    place: Any = content
+    section: Any = content
     for part in above:
-        inner = place.get(part)
-        place[part] = inner if isinstance(inner, dict) else {}
-        place = place[part]
-    place[last] = value
+        inner = section.get(part)
+        section[part] = inner if isinstance(inner, dict) else {}
+        section = section[part]
+    section[last] = value
 
 
 def _secrets(value: Any, above: str = "") -> Iterator[str]:
@@ -588,38 +592,40 @@ def _secrets(value: Any, above: str = "") -> Iterator[str]:
         yield f"{above.rstrip('.')}: contains a key or a password; these come from the environment"
 
 
-def _of_options(content: Mapping[str, Any]) -> Iterator[str]:
+def _option_problems(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the problems of `options`, `data` and `judges`, as the configuration reports them."""
     options = content.get("options") or {}
     if not isinstance(options, Mapping):
         return  # the typed model reports its type
-    twice = [key for key in ("data", "judges") if content.get(key) and options.get(key)]
-    if twice:
-        yield f"{twice[0]}: is set at the top and in options; leave one out"
+    duplicates = [key for key in ("data", "judges") if content.get(key) and options.get(key)]
+    if duplicates:
+        yield f"{duplicates[0]}: is set at the top and in options; leave one out"
     # The typed model reports a wrong type of these keys.
-    kinds: dict[str, Any] = {"data": str, "judges": (str, list, Mapping)}
-    outside = {key: content[key] for key, kind in kinds.items() if isinstance(content.get(key), kind)}
+    types: dict[str, Any] = {"data": str, "judges": (str, list, Mapping)}
+    top_level = {
+        key: content[key] for key, expected_type in types.items() if isinstance(content.get(key), expected_type)
+    }
     unknown = [key for key in options if key not in EvaluationConfig.model_fields]
     for key in unknown:
         yield f"options.{key}: no such option; {close_matches(str(key), EvaluationConfig.model_fields)}"
-    for problem in problems_of_options({**{key: options[key] for key in options if key not in unknown}, **outside}):
-        yield problem if re.split(r"\W", problem)[0] in outside else f"options.{problem}"
+    for problem in problems_of_options({**{key: options[key] for key in options if key not in unknown}, **top_level}):
+        yield problem if re.split(r"\W", problem)[0] in top_level else f"options.{problem}"
 
 
-def _reported(loc: tuple[str | int, ...], kind: str, message: str) -> str:
+def _problem_line(loc: tuple[str | int, ...], error_type: str, message: str) -> str:
     """Return a pydantic error on one line."""
     name = ".".join(map(str, loc))
-    if kind != "extra_forbidden":
+    if error_type != "extra_forbidden":
         return f"{name}: {message}" if name else message
     if len(loc) == 1 and loc[0] in EvaluationConfig.model_fields:
         return f"{name}: no such key; it is an option and belongs under `options`"
-    known: Iterable[str] = FILE_KEYS
+    names: Iterable[str] = FILE_KEYS
     if len(loc) > 1:  # the section's model, without None
-        known = get_args(EvaluationFile.model_fields[str(loc[0])].annotation)[0].model_fields
-    return f"{name}: no such key; {close_matches(str(loc[-1]), known)}"
+        names = get_args(EvaluationFile.model_fields[str(loc[0])].annotation)[0].model_fields
+    return f"{name}: no such key; {close_matches(str(loc[-1]), names)}"
 
 
-def _listed(path: str, problems: Iterable[str], lines: Mapping[str, int]) -> str:
+def _message(path: str, problems: Iterable[str], lines: Mapping[str, int]) -> str:
     """Return one message with all problems, sorted by line."""
     placed = sorted((_line_of(problem.partition(":")[0], lines), problem) for problem in problems)
     rows = [f"line {line}: {problem}" if line else problem for line, problem in placed]
@@ -633,7 +639,7 @@ def _line_of(key: str, lines: Mapping[str, int]) -> int:
     return lines.get(key, 0)
 
 
-def written(content: Mapping[str, Any]) -> str:
+def as_yaml(content: Mapping[str, Any]) -> str:
     """Return the content of a file as YAML, in the order of its keys."""
     import yaml
 

@@ -74,8 +74,8 @@ class HarnessModel(BaseModel):
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments, in the harness's form."""
-        found: dict[str, Any] = json.loads(self.model_args)
-        return found
+        arguments: dict[str, Any] = json.loads(self.model_args)
+        return arguments
 
     @property
     def model(self) -> str:
@@ -115,19 +115,19 @@ _PROMPTS = re.compile(r",\s*prompts=(\w+)")
 
 def _without_prompts(named: Any) -> tuple[Any, Any]:
     """Return a judge without its `prompts`, and the value of `prompts` or None."""
-    if isinstance(named, str) and (found := _PROMPTS.search(named)):
-        return named.replace(found[0], ""), found[1]
+    if isinstance(named, str) and (match := _PROMPTS.search(named)):
+        return named.replace(match[0], ""), match[1]
     if isinstance(named, Mapping) and "prompts" in named:
         return {key: value for key, value in named.items() if key != "prompts"}, named["prompts"]
     return named, None
 
 
-def refuse_namesakes(names: Sequence[str]) -> None:
+def reject_duplicates(names: Sequence[str]) -> None:
     """Reject judges with the same name. A judge is identified by the name of its model."""
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
         raise ConfigurationError(
-            f"judges: named twice: {', '.join(twice)}. Next step: leave one out; a judge is identified by its "
+            f"judges: named twice: {', '.join(duplicates)}. Next step: leave one out; a judge is identified by its "
             "model, and the same model gives the same verdicts"
         )
 
@@ -285,26 +285,28 @@ class EvaluationConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _take_prompts_of_judges(cls, given: Any) -> Any:
+    def _move_judge_prompts(cls, values: Any) -> Any:
         """Move `prompts` of judges (`openai/NAME,prompts=official`) to the evaluation: all judges share them."""
-        judges = given.get("judges") if isinstance(given, Mapping) else None
-        found = [_without_prompts(one) for one in (judges if isinstance(judges, (list, tuple)) else [judges])]
-        named = {str(prompts) for _, prompts in found if prompts is not None}
+        judges = values.get("judges") if isinstance(values, Mapping) else None
+        judges_and_prompts = [
+            _without_prompts(judge) for judge in (judges if isinstance(judges, (list, tuple)) else [judges])
+        ]
+        named = {str(prompts) for _, prompts in judges_and_prompts if prompts is not None}
         if not named:
-            return given
-        named |= {str(given["prompts"])} if "prompts" in given else set()
+            return values
+        named |= {str(values["prompts"])} if "prompts" in values else set()
         if len(named) > 1:
             raise ValueError(f"prompts: expected the same for all judges, found {' and '.join(sorted(named))}")
-        return {**given, "judges": [judge for judge, _ in found], "prompts": named.pop()}
+        return {**values, "judges": [judge for judge, _ in judges_and_prompts], "prompts": named.pop()}
 
     @field_validator("run")
     @classmethod
-    def _run_is_a_name(cls, value: str) -> str:
+    def _check_run_name(cls, value: str) -> str:
         return checked_run_name(value)
 
     @field_validator("anchors", mode="before")
     @classmethod
-    def _anchors_are_some(cls, value: Any) -> Any:
+    def _check_anchors(cls, value: Any) -> Any:
         value = int(value) if isinstance(value, str) and value.isdigit() else value
         is_number = isinstance(value, int) and not isinstance(value, bool)
         if value is None or (is_number and value >= FEWEST_ANCHORS) or (isinstance(value, str) and value):
@@ -313,21 +315,21 @@ class EvaluationConfig(BaseModel):
 
     @field_validator("judges", mode="before", json_schema_input_type=NAMED_JUDGES)
     @classmethod
-    def _name_judges(cls, value: Any) -> tuple[Judge, ...]:
-        given = [value] if isinstance(value, (str, Mapping)) else [] if value is None else value
-        if not isinstance(given, (list, tuple)):
+    def _parse_judges(cls, value: Any) -> tuple[Judge, ...]:
+        values = [value] if isinstance(value, (str, Mapping)) else [] if value is None else value
+        if not isinstance(values, (list, tuple)):
             raise ValueError(f"must be a list of judges, such as {JUDGES_EXAMPLE}")
-        judges = tuple(judge_of(item) for item in given)
-        refuse_namesakes([judge.model for judge in judges])
+        judges = tuple(judge_of(judge) for judge in values)
+        reject_duplicates([judge.model for judge in judges])
         return judges
 
     @field_validator("rewriter", mode="before", json_schema_input_type=str | Judge | None)
     @classmethod
-    def _name_rewriter(cls, value: Any) -> Endpoint | None:
+    def _parse_rewriter(cls, value: Any) -> Endpoint | None:
         return None if value is None else endpoint_of(value, "rewriter")
 
     @model_validator(mode="after")
-    def _judges_where_needed(self) -> EvaluationConfig:
+    def _check_judges(self) -> EvaluationConfig:
         if self.idk == "judges" and not self.judges:
             raise ValueError('idk "judges" needs judges')
         if self.anchors is not None and not self.judges:
@@ -335,7 +337,7 @@ class EvaluationConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _settled_as_ours(self) -> EvaluationConfig:
+    def _check_skip_settled(self) -> EvaluationConfig:
         if self.skip_settled and self.prompts == "official":
             raise ValueError(
                 "skip_settled requires the shipped prompts, because official scores need every verdict; leave one of "
@@ -368,14 +370,14 @@ def parsed_metadata(text: str) -> dict[str, Any]:
     if sign and key.isidentifier():
         return {key: json_or_text(value)}
     try:
-        given = parse_json(text.encode())
+        metadata = parse_json(text.encode())
     except ValueError as error:
         if "{" not in text:
             raise ConfigurationError(f"--metadata {key[:80]!r}: expected KEY=VALUE, such as idk=ngrams") from error
         raise ConfigurationError(f"--metadata is neither KEY=VALUE nor JSON: {error}") from error
-    if not isinstance(given, dict):
+    if not isinstance(metadata, dict):
         raise ConfigurationError('--metadata must be KEY=VALUE or a JSON object, such as {"idk": "ngrams"}')
-    return given
+    return metadata
 
 
 def json_or_text(text: str) -> Any:
@@ -388,17 +390,17 @@ def json_or_text(text: str) -> Any:
         raise ConfigurationError("an option is not JSON: lists and objects that are nested too deeply") from None
 
 
-def validated(kind: Any, given: Mapping[str, Any]) -> Any:
+def validated(settings_type: Any, values: Mapping[str, Any]) -> Any:
     """Return the settings dataclass `kind` with the values from `--metadata`.
 
     Raises:
         ConfigurationError: if a key is unknown or a value has the wrong type.
     """
-    known = [one.name for one in fields(kind)]
-    if unknown := next((key for key in given if key not in known), None):
-        raise ConfigurationError(f"--metadata {unknown}: no such key; {close_matches(unknown, known)}")
+    names = [field.name for field in fields(settings_type)]
+    if unknown := next((key for key in values if key not in names), None):
+        raise ConfigurationError(f"--metadata {unknown}: no such key; {close_matches(unknown, names)}")
     try:
-        return TypeAdapter(kind).validate_python(given)
+        return TypeAdapter(settings_type).validate_python(values)
     except ValidationError as error:
         raise ConfigurationError(f"--metadata {'; '.join(misfits(error))}") from None
 
@@ -409,7 +411,7 @@ def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
     Raises:
         ConfigurationError: if a key looks like a misspelt one of ragtasks, or a value is invalid.
     """
-    problems = [f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))]
+    problems = [f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _similar_key(key))]
     if problems:
         raise ConfigurationError(f"unknown metadata key: {', '.join(problems)}")
     return _validated({key: metadata[key] for key in KEYS & metadata.keys()})
@@ -420,7 +422,7 @@ def foreign_keys(metadata: Mapping[str, Any]) -> list[str]:
     return sorted(str(key) for key in metadata.keys() - KEYS - _HARNESS_KEYS)
 
 
-def _key_meant_by(key: str) -> str | None:
+def _similar_key(key: str) -> str | None:
     """Return the ragtasks key that a foreign key probably stands for, or None."""
     near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=_NEAR_MISS)
     return near[0] if near else _OTHER_NAMES.get(key.lower())
@@ -450,12 +452,12 @@ def problems_of_options(options: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _with_value(item: ErrorDetails) -> str:
+def _with_value(details: ErrorDetails) -> str:
     """Return a validation error with the invalid value. Option values are not secret."""
-    if not item["loc"]:
-        return misfit(item)
-    text = f"{item['loc'][0]}: {misfit(item).partition(', found ')[0]}"
-    return text if text.endswith("?") else f"{text}, found {reprlib.repr(item['input'])}"
+    if not details["loc"]:
+        return misfit(details)
+    text = f"{details['loc'][0]}: {misfit(details).partition(', found ')[0]}"
+    return text if text.endswith("?") else f"{text}, found {reprlib.repr(details['input'])}"
 
 
 def _validated(options: Mapping[str, Any]) -> EvaluationConfig:

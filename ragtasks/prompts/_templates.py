@@ -45,11 +45,11 @@ class PromptTemplate:
             ConfigurationError: if rendering fails, with the line if it is known.
         """
         try:
-            return _users().fill_in(self.source, fields) if self.is_own else fill_in(self.source, fields)
+            return _user_process().fill_in(self.source, fields) if self.is_own else fill_in(self.source, fields)
         except TemplateProcessError as error:
             raise self._error(fields, str(error), error.line) from error
         except RENDER_ERRORS as error:
-            raise self._error(fields, *described(error)) from error
+            raise self._error(fields, *describe_error(error)) from error
 
     def _error(self, fields: dict[str, Any], found: str, line: int | None) -> ConfigurationError:
         return ConfigurationError(
@@ -76,14 +76,14 @@ def load_template(path: str | None, default: str) -> PromptTemplate:
     if path is None:
         return shipped_template(default)
     try:
-        return PromptTemplate(path, _text(Path(path).expanduser()), is_own=True)
+        return PromptTemplate(path, _read_template(Path(path).expanduser()), is_own=True)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the home folder of `~` is unknown
         raise ConfigurationError(
             "prompt template", where=path, expected="a text file", found=str(error), next_step="check the path"
         ) from error
 
 
-def _text(path: Path) -> str:
+def _read_template(path: Path) -> str:
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
@@ -133,8 +133,8 @@ class TemplateProcess:
 
 
 @functools.cache
-def _users() -> TemplateProcess:
-    """Return the process that renders all templates of the user."""
+def _user_process() -> TemplateProcess:
+    """Return the process for all templates of the user."""
     return TemplateProcess()
 
 
@@ -146,15 +146,15 @@ MOST_CHARACTERS = 4_000_000
 """Maximum length of a rendered template: more than any model reads."""
 
 
-def reply(asked: dict[str, Any]) -> dict[str, Any]:
+def reply(request: dict[str, Any]) -> dict[str, Any]:
     """Return `text` for a template (`source`, `fields`), or `error` and `line`."""
     try:
-        text = fill_in(asked["source"], asked["fields"])
-        _refuse_half_characters(text, asked["fields"])
+        text = fill_in(request["source"], request["fields"])
+        _refuse_half_characters(text, request["fields"])
     except MemoryError:
         return {"error": "more memory than a template may take", "line": None}
     except Exception as error:  # noqa: BLE001 (every error of a template is reported to its user)
-        message, number = described(error)
+        message, number = describe_error(error)
         return {"error": message, "line": number}
     if len(text) > MOST_CHARACTERS:
         return {"error": f"a text of {len(text):,} characters; a prompt has {MOST_CHARACTERS:,} at most", "line": None}
@@ -196,7 +196,7 @@ def fill_in(source: str, fields: Mapping[str, Any]) -> str:
     return _compiled(source).render(**fields)
 
 
-def described(error: Exception) -> tuple[str, int | None]:
+def describe_error(error: Exception) -> tuple[str, int | None]:
     """Return an error of `fill_in` on one line, and the line of the template or None."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     line = error.lineno if isinstance(error, TemplateError) and hasattr(error, "lineno") else None

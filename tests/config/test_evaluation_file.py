@@ -17,10 +17,10 @@ from ragtasks.config import (
     EvaluationConfig,
     EvaluationFile,
     UntilDecidedSection,
+    as_yaml,
     checked_text,
     json_schema,
     read_evaluation_file,
-    written,
 )
 from ragtasks.config._evaluation_file import FileSection, ModelSection, RetrieverSection
 from ragtasks.errors import ConfigurationError
@@ -381,7 +381,7 @@ def test_options_of_a_wrong_kind_are_one_problem() -> None:
 
 def test_what_is_written_is_read_again_in_its_order() -> None:
     content = {"model": {"name": "Käse"}, "benchmark": "mtrag", "settings": ["reference"]}
-    text = written(content)
+    text = as_yaml(content)
     assert list(yaml.safe_load(text)) == list(content)
     assert "Käse" in text
     assert read(text).name == "K-se"
