@@ -1,4 +1,4 @@
-"""Pure functions from responses and verdicts to scores, one family a file."""
+"""Metrics: pure functions from responses and verdicts to scores, one module per family."""
 
 from ragtasks.metrics._agreement import (
     Level,

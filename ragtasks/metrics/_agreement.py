@@ -1,8 +1,8 @@
-"""How far several raters, or two columns of scores, agree.
+"""Agreement between raters, or between two columns of scores.
 
-Krippendorff's alpha compares any number of raters who may each have left items out; Spearman's rho compares two columns
-by order alone, so that judges on other scales compare. Both say None, with a reason, where nothing varies: agreement
-that could not have failed is no agreement of 1. Plain Python throughout; thousands of items take well under a second.
+Krippendorff's alpha accepts any number of raters, and missing ratings. Spearman's rho compares two columns by rank, so
+judges may use different scales. Without variation the result is None with a reason: agreement that could not have
+failed is not an agreement of 1. Plain Python, well under a second for thousands of items.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from ragtasks.records import Score
 
 TOO_FEW = "fewer than two items that two raters have rated"
 NOTHING_VARIES = "the ratings do not vary, so agreement is not defined"
-"""The reason of an agreement where chance alone could not have disagreed."""
+"""Reason of an unscored agreement: chance agreement is perfect."""
 
 
 class Level(str, Enum):
-    """What the differences between ratings mean."""
+    """Level of measurement of the ratings."""
 
     NOMINAL = "nominal"
-    """Labels: equal or not."""
+    """Labels: equal or different."""
     ORDINAL = "ordinal"
-    """Ranks: how many ratings lie between."""
+    """Ranks: distance is the number of ratings in between."""
     INTERVAL = "interval"
-    """Numbers: how far apart."""
+    """Numbers: distance is the difference."""
 
 
 def krippendorff_alpha(ratings: Iterable[Sequence[float | None]], level: Level) -> Score:
-    """Return Krippendorff's alpha: 1 for agreement everywhere, 0 for as much as by chance, below 0 for less.
+    """Return Krippendorff's alpha: 1 for full agreement, 0 for chance agreement, below 0 for less than chance.
 
     alpha = 1 - observed disagreement / expected disagreement. Both are means of a squared distance: over the pairs of
-    ratings within an item, and over all pairs of ratings. An item with m ratings weighs m in the first; one with fewer
-    than two says nothing and is left out of both.
+    ratings within an item, and over all pairs of ratings. An item with m ratings has weight m in the first mean. An
+    item with fewer than two ratings is left out of both.
 
-    No ratings, or ratings that are all equal: a Score without a value.
+    Unscored if there are no ratings, or if all ratings are equal.
 
     Source: K. Krippendorff, Content Analysis (4th ed., 2018), chapter 12; the distances of its three levels.
 
     Args:
-        ratings: one row an item, one place a rater in it, None where that rater has none. Their order is irrelevant.
-        level: what differences between ratings mean.
+        ratings: one row per item, one column per rater, None for a missing rating. Order does not matter.
+        level: level of measurement, which sets the distance.
 
     Raises:
         ValueError: a rating is NaN or infinite.
@@ -68,26 +68,26 @@ def krippendorff_alpha(ratings: Iterable[Sequence[float | None]], level: Level) 
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """Shares of the rated items on which raters agree, each 0 to 1 and each part of the next."""
+    """Shares of the rated items on which raters agree, 0 to 1. Each share includes the one before."""
 
     absolute: float
-    """All gave one score."""
+    """All raters gave the same score."""
     high: float
-    """At least two gave one score, and every other is at most a step from it."""
+    """At least two raters gave the same score, and every other score is at most one step away."""
     majority: float
-    """At least two gave one score, wherever the others are."""
+    """At least two raters gave the same score."""
     n: int
-    """Items that at least two raters rated."""
+    """Items with at least two ratings."""
 
 
 def rater_agreement(ratings: Iterable[Sequence[float]], step: float = 1.0) -> RaterAgreement | None:
-    """Return how often raters agree, chance not taken out; None where no item has two ratings.
+    """Return how often raters agree, not corrected for chance; None if no item has two ratings.
 
     Source: MTRAG paper, appendix E (absolute, high). Its published shares are those of `majority`.
 
     Args:
-        ratings: one row an item; their order is irrelevant. An item with fewer than two ratings is left out.
-        step: a single point of the scale.
+        ratings: one row per item, in any order. Items with fewer than two ratings are left out.
+        step: one point of the scale.
     """
     items = [row for row in ratings if len(row) > 1]
     if not items:
@@ -105,15 +105,15 @@ def _is_high(row: Sequence[float], score: float, step: float) -> bool:
 
 
 def cohen_kappa(first: Sequence[float], second: Sequence[float]) -> Score:
-    """Return Cohen's kappa of two raters' labels: 1 for agreement everywhere, 0 for as much as by chance.
+    """Return Cohen's kappa of two raters' labels: 1 for full agreement, 0 for chance agreement.
 
-    No items, or one label for everything: a Score without a value.
+    Unscored with fewer than two items, or if both raters use one and the same label only.
 
     Source: J. Cohen, A coefficient of agreement for nominal scales (1960).
 
     Args:
-        first: one label an item.
-        second: the other rater's, for the same items.
+        first: one label per item.
+        second: the other rater's labels of the same items.
 
     Raises:
         ValueError: lengths differ.
@@ -132,20 +132,20 @@ def cohen_kappa(first: Sequence[float], second: Sequence[float]) -> Score:
 
 
 def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Score:
-    """Return Spearman's rank correlation, -1 to 1: Pearson's correlation of the ranks, equal values sharing the mean.
+    """Return Spearman's rank correlation, -1 to 1: Pearson's correlation of the ranks, with mean ranks for ties.
 
-    With weights, means and products of the correlation are weighted and the ranks stay as they are.
-    `spearman_repeated` weighs the ranks too; the two differ where the weights follow the values.
+    Weights apply to the means and products of the correlation, not to the ranks. `spearman_repeated` weights the ranks
+    too. The two differ if the weights depend on the values.
 
-    Fewer than two pairs of positive weight, or a column that does not vary: a Score without a value.
+    Unscored with fewer than two pairs of positive weight, or if a column does not vary.
 
     Source: C. Spearman, The proof and measurement of association between two things (1904); the weighted form is the
     usual weighted Pearson correlation of the ranks.
 
     Args:
         first: one column.
-        second: the other, of the same length.
-        weights: one weight a pair, zero or more; only their ratios matter. None: all equal.
+        second: the other column, of the same length.
+        weights: one weight per pair, zero or more; only their ratios matter. None: equal weights.
 
     Raises:
         ValueError: lengths differ, a value or weight is not finite, or a weight is negative.
@@ -157,29 +157,29 @@ def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[
 def spearman_repeated(first: Sequence[float], second: Sequence[float], weights: Sequence[float]) -> Score:
     """Return the rank correlation in which a pair of weight w counts as w equal pairs, in the ranks too.
 
-    A value's rank is the weight below it plus half the weight at it. With whole weights this is `spearman` of the
-    columns with every pair written out that often. Range, reasons, arguments and errors as in `spearman`.
+    The rank of a value is the weight below it plus half the weight at it. With integer weights the result is `spearman`
+    of the columns with every pair repeated that often. Range, reasons, arguments and errors as in `spearman`.
     """
     weighed = _checked(first, second, weights)
     return _pearson(_ranks(first, weighed), _ranks(second, weighed), weighed)
 
 
 def inverse_frequency(values: Sequence[float]) -> list[float]:
-    """Return a weight for each value, 1 over how often it occurs: all distinct values weigh the same; [] for none.
+    """Return a weight for each value, 1 / its frequency, so that all distinct values have the same total weight.
 
-    Source: MTRAG paper, section 8, which corrects for imbalance by a weighting that it does not spell out.
+    Source: MTRAG paper, section 8, which corrects for imbalance by a weighting that it does not specify.
     """
     counts = Counter(values)
     return [1 / counts[value] for value in values]
 
 
 def pairwise_spearman(columns: Mapping[str, Sequence[float | None]]) -> dict[tuple[str, str], Score]:
-    """Return each pair of raters -> `spearman` over the items that both have rated; {} for fewer than two raters.
+    """Return each pair of raters -> `spearman` over the items that both rated; {} for fewer than two raters.
 
     Pairs are in the order of `columns`, each once.
 
     Args:
-        columns: rater -> one rating an item, None where there is none; all of the same length.
+        columns: rater -> one rating per item, None for a missing rating; all of the same length.
 
     Raises:
         ValueError: lengths differ, or a rating is not finite.
@@ -195,7 +195,7 @@ def _over_common(first: Sequence[float | None], second: Sequence[float | None]) 
 
 
 def _checked(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None) -> list[float]:
-    """Return the weights of two columns that fit together."""
+    """Return the weights, 1.0 by default, after checking lengths and values."""
     weighed = [1.0] * len(first) if weights is None else list(weights)
     if not len(first) == len(second) == len(weighed):
         raise ValueError(f"columns differ in length: {len(first)}, {len(second)}, weights {len(weighed)}")
@@ -207,7 +207,7 @@ def _checked(first: Sequence[float], second: Sequence[float], weights: Sequence[
 
 
 def _ranks(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return each value's rank: the weight of smaller values, plus half the weight of equal ones."""
+    """Return each value's rank: the weight of smaller values plus half the weight of equal values."""
     at: dict[float, float] = {}
     for value, weight in zip(values, weights, strict=True):
         at[value] = at.get(value, 0.0) + weight
@@ -223,7 +223,7 @@ def _pearson(first: Sequence[float], second: Sequence[float], weights: Sequence[
         return Score(None, TOO_FEW)
     total = math.fsum(weights)
     one, other = (_centred(column, weights, total) for column in (first, second))
-    # Ranks of one value only may miss their own mean by a rounding, so what varies is told by comparing, not by 0.
+    # Rounding can move equal ranks off their own mean, so equality is tested on the values, not by a spread of 0.
     varied = [{value for value, w in zip(column, weights, strict=True) if w > 0} for column in (first, second)]
     spreads = [math.fsum(w * x * x for w, x in zip(weights, column, strict=True)) for column in (one, other)]
     if any(len(values) < 2 for values in varied) or 0 in spreads:
@@ -241,23 +241,23 @@ _Disagreement = Callable[[Sequence[float]], float]
 
 
 def _nominal(_: Counter[float]) -> _Disagreement:
-    """Return a function: ratings -> how many ordered pairs of them differ."""
+    """Return a function: ratings -> number of ordered pairs that differ."""
     return lambda ratings: float(len(ratings) ** 2 - sum(n * n for n in Counter(ratings).values()))
 
 
 def _interval(totals: Counter[float]) -> _Disagreement:
-    """Return a function: ratings -> sum of the squared differences over all ordered pairs of them."""
+    """Return a function: ratings -> sum of squared differences over all ordered pairs."""
     return _squared_differences({value: value for value in totals})
 
 
 def _ordinal(totals: Counter[float]) -> _Disagreement:
-    """Return the same, between two ratings the number of ratings from one to the other, half of those at either end."""
+    """Return the same with the distance in ranks: ratings between the two, plus half of those at either end."""
     values = sorted(totals)
     return _squared_differences(dict(zip(values, _ranks(values, [float(totals[v]) for v in values]), strict=True)))
 
 
 def _squared_differences(place_of: Mapping[float, float]) -> _Disagreement:
-    """Return the sum over ordered pairs without forming pairs: twice n times the squared distances from the mean."""
+    """Return the sum over ordered pairs without forming pairs: 2n times the sum of squared deviations from the mean."""
 
     def disagreement(ratings: Sequence[float]) -> float:
         if len(set(ratings)) < 2:

@@ -1,6 +1,7 @@
-"""What is scored of a reply: the answer without thought, chat template, HTML or escapes around it.
+"""Extraction of the answer from a reply: thoughts, chat templates, HTML and escapes are removed.
 
-Only certain cases are changed. Any other text stays byte for byte, and the checks of plausibility report it.
+Only replies that clearly match one of these forms are changed. Any other text stays byte for byte, and the plausibility
+checks report it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 
 from ragtasks.thoughts import MENTION, split_thought
 
-_BAR = "\uff5c"  # the wide bar of DeepSeek's marks
+_BAR = "\uff5c"  # DeepSeek's markers use the fullwidth vertical bar
 _PROMPT = re.compile(
     r"\s*(?:(?:<s>|<bos>|<\|begin_of_text\|>|<BOS_TOKEN>)\s*)*(?:\[INST\]|<\|(?:system|user|START_OF_TURN_TOKEN)\|>"
     r"|<(?:\|(?:im_start|start_header_id|start|turn)\|?|start_of_turn)>(?:system|developer|user)\b|(?:system|user)\n"
@@ -47,25 +48,25 @@ _KEEPS_ESCAPES = re.compile(  # JSON, printed values, code, paths, and texts abo
 def answer_text(text: str, end_of_thinking: str) -> str:
     """Return the answer in a model's reply.
 
-    A reply that needs no change is returned as it came, blanks at its ends included. A reply that opens a thought and
-    never ends it (cut off by the token limit) has no answer: the result is "", which is counted as an empty response.
+    A reply that needs no change is returned unchanged, leading and trailing whitespace included. A reply whose thought
+    never ends (cut off by the token limit) has no answer: the result is "", which counts as an empty response.
 
     Args:
         text: the model's reply.
-        end_of_thinking: the mark that ends a thought. With the default, `</think>`, other known marks are read as well.
+        end_of_thinking: the marker that ends a thought. The default, `</think>`, also accepts the other common markers.
     """
     text = _without_prompt(_without_html(_without_escapes(text)))
     return _without_html(split_thought(text, end_of_thinking)[1])
 
 
 def _without_prompt(text: str) -> str:
-    """Return the last reply in a conversation that was written down with the marks of a chat template."""
+    """Return the last reply of a conversation that contains the markers of a chat template, or the text unchanged."""
     replies = list(_REPLY.finditer(text)) if _PROMPT.match(text) else []
     return _END_OF_TURN.sub("", text[replies[-1].end() :]).strip() if replies else text
 
 
 def _without_html(text: str) -> str:
-    """Return the text of a reply that is HTML from its beginning to its end, or in which every `&` is an entity."""
+    """Return the text of a reply that is HTML from start to end, or whose every `&` begins an entity."""
     if not ("&" in text or text.lstrip().startswith("<")) or _ABOUT_HTML.search(text):
         return text
     plain = _without_tags(text.strip())
@@ -75,7 +76,7 @@ def _without_html(text: str) -> str:
 
 
 def _without_tags(text: str) -> str | None:
-    """Return the text between tags, with a line for each block; None if the text is not HTML as a whole."""
+    """Return the text between tags, one line for each block; None unless the complete text is HTML."""
     parts, end, depth = [], 0, 0
     for tag in _TAG.finditer(text):
         before = text[end : tag.start()]
@@ -87,7 +88,7 @@ def _without_tags(text: str) -> str | None:
 
 
 def _without_escapes(text: str) -> str:
-    r"""Return a text of one line with its `\n`, `\t` and `\"` decoded, if it is an escaped text and no code or path."""
+    r"""Decode `\n`, `\t` and `\"` in a one-line text that is clearly escaped, and is neither code nor a path."""
     is_sure = "\n" not in text.strip() and _SURE_ESCAPE.search(text) and not _KEEPS_ESCAPES.search(text)
     if not is_sure or "\\" in _ESCAPE.sub("", text):
         return text

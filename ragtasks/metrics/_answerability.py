@@ -1,8 +1,8 @@
-"""Whether a refusal is right for its question, and scores conditioned on it.
+"""Answerability: whether a refusal is correct, and scores conditioned on it.
 
-A refusal is right on an unanswerable task and wrong on any other. Raw metrics compare a response with texts, and a
-refusal resembles none of them. So answerability decides first, and the raw score counts only if the task has an answer
-and the response tries to give it. There are two tables: the paper's, and the official script's, which also covers the
+A refusal is correct on an unanswerable task and wrong on any other. Raw metrics compare a response with texts, and a
+refusal resembles none of them. Answerability is therefore checked first: the raw score counts only if the task has an
+answer and the response attempts it. There are two rules: the paper's, and the official script's, which also covers the
 tasks that the paper leaves out.
 """
 
@@ -14,16 +14,17 @@ from ragtasks.metrics._metric import Metric
 from ragtasks.records import Answerability, IdkVerdict, Score
 
 NO_VERDICT = "no IDK verdict"
-"""The reason of every score that needs an IDK verdict and has none."""
+"""Reason of every score that requires an IDK verdict and has none."""
 UNDEFINED_ON = frozenset({Answerability.CONVERSATIONAL, Answerability.UNDERSPECIFIED})
-"""Tasks without a right answer to whether to refuse: the paper leaves out the one, the other asks for a question."""
+"""Labels without a correct choice: the paper leaves CONVERSATIONAL out, UNDERSPECIFIED requires a question back."""
 
 
 def answerability_correct(answerability: Answerability, verdict: IdkVerdict | None) -> bool | None:
-    """Return whether a response refuses exactly where it should, or None where that is not defined.
+    """Return whether a response refuses exactly when it should; None if that is undefined.
 
-    Right are `no` and `partial` on ANSWERABLE and PARTIAL, and `yes` on UNANSWERABLE. Not defined: CONVERSATIONAL
-    (the paper leaves those tasks out), UNDERSPECIFIED (the right reply is a question back), and no verdict.
+    `no` and `partial` are correct on ANSWERABLE and PARTIAL tasks, `yes` on UNANSWERABLE tasks. Undefined without a
+    verdict, on CONVERSATIONAL tasks (left out by the paper) and on UNDERSPECIFIED tasks (the correct reply is a
+    question).
 
     Source: MTRAG paper, section 6.3.3 (Ans. Acc. of Table 5 is the mean).
     """
@@ -35,10 +36,10 @@ def answerability_correct(answerability: Answerability, verdict: IdkVerdict | No
 def answerability_accuracy(
     answerability: Answerability, verdict: IdkVerdict | None, *, is_answer: bool = True
 ) -> Score:
-    """Return 1.0 where `answerability_correct` holds, 0.0 where it does not, else a Score without a value.
+    """Return `answerability_correct` as a score: 1.0 or 0.0, unscored if undefined.
 
-    The metric is the mean over scored responses; higher is better. A response that is no answer at all, such as empty
-    text (`is_no_answer`), neither answers nor refuses: it is wrong on every task that has a right reply.
+    The metric is the mean over scored responses; higher is better. A response that is no answer, such as empty text
+    (`is_no_answer`), neither answers nor refuses. It scores 0.0 on every task that has a correct reply.
     """
     if not is_answer and answerability not in UNDEFINED_ON:
         return Score(0.0)
@@ -54,9 +55,9 @@ ANS_ACC = Metric("ans_acc", "answerability accuracy: refuses exactly where it sh
 
 
 LEFT_OUT = "conversational tasks are left out (paper, section 6.3.3)"
-"""The reason of a conversational task's score in the paper's profile."""
+"""Reason of a conversational task's score in the paper profile."""
 NO_CLARIFICATION = "no verdict on whether the response asks for clarification"
-"""The reason of an underspecified task's score in the paper's profile, until such a verdict exists."""
+"""Reason of an underspecified task's score in the paper profile while it has no such verdict."""
 _NO_RAW = "the raw metric has no value"
 _OFFICIAL_KEY = "answerability"
 
@@ -64,25 +65,25 @@ _OFFICIAL_KEY = "answerability"
 def condition_paper(
     score: Score, answerability: Answerability, verdict: IdkVerdict | None, *, clarification: bool | None = None
 ) -> Score:
-    """Return a raw score conditioned as the paper defines it.
+    """Return a raw score conditioned as in the paper.
 
     | task                | verdict no, partial | verdict yes |
     | ------------------- | ------------------- | ----------- |
     | ANSWERABLE, PARTIAL | the raw score       | 0           |
     | UNANSWERABLE        | 0                   | 1           |
 
-    The raw score is passed through as it is, reason and range included, so an unscored one stays unscored; in the
-    other three cells it is not looked at. CONVERSATIONAL is unscored. UNDERSPECIFIED, which came with MTRAG-UN, is 1
-    where the response asks for clarification, 0 where it does not, unscored while that is unknown. Elsewhere no
-    verdict means unscored.
+    The raw score is returned unchanged, range and reason included, so an unscored response stays unscored. The other
+    three cells ignore it. Without a verdict the result is unscored. CONVERSATIONAL tasks are always unscored.
+    UNDERSPECIFIED tasks (MTRAG-UN) ignore the verdict: they score 1 if the response asks for clarification, 0 if not,
+    and are unscored if `clarification` is None.
 
     Source: MTRAG paper, section 6.3.3; its phi is one of RB_alg, RB_llm, RL_F.
 
     Args:
         score: the raw metric of the response.
         answerability: the task's label.
-        verdict: whether the response says that it does not know; None where no detector could tell.
-        clarification: whether the response asks what is meant; used on UNDERSPECIFIED tasks only.
+        verdict: whether the response states that it does not know; None if the detector gave no verdict.
+        clarification: whether the response asks for clarification; used on UNDERSPECIFIED tasks only.
     """
     if answerability is Answerability.CONVERSATIONAL:
         return Score(None, LEFT_OUT)
@@ -97,7 +98,7 @@ def condition_paper(
 
 
 def is_settled(answerability: Answerability, verdict: IdkVerdict | None) -> bool:
-    """Return whether `condition_paper` does not look at the raw score, whatever that is."""
+    """Return whether `condition_paper` ignores the raw score."""
     if answerability in UNDEFINED_ON or verdict is IdkVerdict.YES:
         return True
     return answerability is Answerability.UNANSWERABLE and verdict is not None
@@ -110,18 +111,22 @@ def condition_ibm(
     *,
     clarification: bool | None = None,
 ) -> Score:
-    """Return a raw score conditioned as the official script does it, quirks included.
+    """Return a raw score conditioned as in the official script, quirks included.
 
-    In this order: UNDERSPECIFIED gives 1 with `clarification` True, else 0, even where nobody asked; UNANSWERABLE and
-    CONVERSATIONAL give 1 with `yes`, 0 with `no` or `partial`; any other `yes` gives 0; the rest is the raw score.
+    The first rule that applies decides:
 
-    Known differences from `condition_paper`: conversational tasks count as unanswerable; without a verdict the raw
-    score stands, so a judge that answers off-format lets a hallucination on an UNANSWERABLE task keep its score; an
-    underspecified task without a clarification verdict is 0; where answerability is not visible to the script (see
-    `ibm_visible_answerability`) a right refusal is 0 and a hallucination keeps its score.
+    1. UNDERSPECIFIED: 1 if `clarification` is True, else 0 (also without a verdict).
+    2. UNANSWERABLE and CONVERSATIONAL with a verdict: 1 for `yes`, 0 for `no` or `partial`.
+    3. Any other `yes`: 0.
+    4. Otherwise the raw score.
 
-    Source: IBM/mt-rag-benchmark, judges of scripts/evaluation, commit cc5b1d4. Its numbers 1, 0.5 and 0 are
-    `yes`, `partial` and `no` here, its text "unknown" is None.
+    Differences from `condition_paper`: conversational tasks count as unanswerable. Without a verdict the raw score is
+    kept, so after an off-format judge reply a hallucination on an UNANSWERABLE task keeps its score. An underspecified
+    task without a clarification verdict scores 0. If the script does not see the answerability
+    (`ibm_visible_answerability`), a correct refusal scores 0 and a hallucination keeps its score.
+
+    Source: IBM/mt-rag-benchmark, judges of scripts/evaluation, commit cc5b1d4. Its numbers 1, 0.5 and 0 are `yes`,
+    `partial` and `no` here, its text "unknown" is None.
     """
     if answerability is Answerability.UNDERSPECIFIED:
         return Score(1.0 if clarification else 0.0)
@@ -134,10 +139,10 @@ def condition_ibm(
 
 
 def ibm_visible_answerability(answerability: Answerability, file_key: str) -> Answerability | None:
-    """Return the label that the official script sees in a file that writes it under `file_key`, None for none.
+    """Return the label that the official script reads from a file with the key `file_key`; None if it reads none.
 
-    The script reads the key `answerability` in lower case only. MTRAG's task files write `Answerability`, so there it
-    conditions as if every task had an answer; MTRAG-UN's write it in lower case.
+    The script reads the lower-case key `answerability` only. MTRAG's task files use `Answerability`, so the script
+    conditions their tasks as if every one had an answer. MTRAG-UN's files use the lower-case key.
 
     Source: IBM/mt-rag-benchmark, judges of scripts/evaluation, commit cc5b1d4.
     """

@@ -1,7 +1,6 @@
-"""MTRAG's answer metrics: what they are, and the one pass that computes them.
+"""MTRAG's answer metrics: their declarations, and the single pass that computes them.
 
-Definitions stand apart from computation. The pass takes verdicts and semantic scores as arguments, so that scoring
-again needs no judge and no encoder.
+The pass receives verdicts and semantic scores as arguments, so rescoring needs neither judge nor encoder.
 """
 
 from __future__ import annotations
@@ -88,46 +87,46 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Semantics:
-    """The semantic scores of a list of responses, or the reason why there are none."""
+    """Semantic scores of a list of responses, or the reason why they are missing."""
 
     scores: Sequence[SemanticScore] | None
-    """One a response, or None."""
+    """One per response; None if they are missing."""
     reason: str = ""
-    """Why there are none."""
+    """Why the scores are missing."""
 
     def of(self, indexes: Sequence[int]) -> Semantics:
-        """Return those of some of the responses."""
+        """Return the semantic scores of selected responses."""
         return self if self.scores is None else Semantics([self.scores[index] for index in indexes], self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class IbmJudged:
-    """What LLM judges gave to one response, asked in the official words and read as the official scripts do."""
+    """Judge scores of one response with the official prompts, parsed as the official scripts do."""
 
     rb_llm: Score
     rl_f: Score
     idk: IdkVerdict | None
-    """Whether it says that it does not know; None where the scripts say "unknown"."""
+    """Whether the response states that it does not know; None for the scripts' "unknown"."""
     clarification: bool
-    """Whether it asks what is meant; False where that was not asked."""
+    """Whether the response asks for clarification; False if not judged."""
     missing: str = ""
-    """Why there is no reply for one of the verdicts that condition; empty where there are all."""
+    """Why a verdict that conditions the scores is missing; empty if both are present."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What LLM judges gave, one item a response in every field."""
+    """Judge scores of all responses; every field has one value per response."""
 
     rb_llm: Sequence[Score]
     rl_f: Sequence[Score]
     clarifications: Sequence[bool | None]
-    """Whether the response asks what is meant; None where that was not asked or has no verdict."""
+    """Whether the response asks for clarification; None if not judged or without a verdict."""
     coverage: Sequence[float]
-    """Share of the verdicts asked about the response that were given."""
+    """Share of the requested verdicts that the judges gave."""
     ibm: Sequence[IbmJudged] | None = None
-    """The same in the ibm profile; None where judges were not asked in the official words."""
+    """The same in the ibm profile; None unless the judges used the official prompts."""
     is_rl_f_asked: bool = True
-    """Whether judges were asked for `rl_f` at all: if not, it is unscored also where a refusal alone would decide."""
+    """Whether `rl_f` was judged. If not, it is unscored on every task, also where a refusal alone would decide."""
 
 
 def score_responses(
@@ -138,14 +137,15 @@ def score_responses(
     ibm_answerability: Sequence[Answerability | None],
     judged: Judged | None = None,
 ) -> list[Scores]:
-    """Return metric name -> score for each response, in their order; [] for none.
+    """Return metric name -> score for each response, in order.
 
     Args:
-        responses: what models answered.
-        labels: one IDK label a response.
-        semantics: BERTScore scores, or why they are missing: then what rests on them is unscored.
-        ibm_answerability: the answerability that the official scripts see, None where they miss the label.
-        judged: what LLM judges gave; without it the metrics that need them are not among the scores.
+        responses: the models' answers.
+        labels: one IDK label per response.
+        semantics: BERTScore scores, or the reason why they are missing. Without them the scores based on them are
+            unscored.
+        ibm_answerability: the answerability that the official scripts see; None if they miss the label.
+        judged: judge scores; without them the result has no judged metrics.
     """
     tasks = [response.task for response in responses]
     overlaps = rouge_l_batch(
@@ -166,7 +166,7 @@ def score_responses(
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What is known of one response before its metrics are computed."""
+    """Inputs of one response's metrics."""
 
     response: Response
     label: IdkLabel
@@ -178,7 +178,7 @@ class _Evidence:
 
     @property
     def is_answer(self) -> bool:
-        """Whether the response is an answer or a refusal, and not the trace of a failure."""
+        """False for the trace of a failure, such as an error text or a tool call."""
         return not is_no_answer(self.response.text)
 
 
@@ -202,8 +202,8 @@ def _score(evidence: _Evidence, reason: str) -> Scores:
 def _rb_alg(evidence: _Evidence, reason: str) -> Scores:
     """Return RB_alg raw and conditioned, in both profiles.
 
-    Without an encoder all three are unscored, also where a refusal alone would decide: a mean over refusals only is no
-    score of the model.
+    Without an encoder all three are unscored, also where a refusal alone would decide: a mean over refusals only does
+    not describe the model.
     """
     if evidence.semantic is None:
         return {name: Score(None, reason) for name in ("rb_alg", "rb_alg_raw", "rb_alg_ibm")}
@@ -216,7 +216,7 @@ def _rb_alg(evidence: _Evidence, reason: str) -> Scores:
 
 
 def _judged_scores(evidence: _Evidence, rb_llm: Score, rl_f: Score, coverage: float) -> Scores:
-    """Return the metrics of one response that rest on LLM judges."""
+    """Return the metrics of one response that depend on LLM judges."""
     return {
         "rb_llm": _conditioned(evidence, rb_llm),
         "rb_llm_raw": rb_llm,
@@ -228,7 +228,7 @@ def _judged_scores(evidence: _Evidence, rb_llm: Score, rl_f: Score, coverage: fl
 
 
 def _unjudged_rl_f(scores: Scores) -> Scores:
-    """Return RL_F without a value: a mean over refusals only is no score of the model."""
+    """Return RL_F as unscored: a mean over refusals only does not describe the model."""
     reason = scores["rl_f_raw"].reason
     return {name: Score(None, reason) for name in ("rl_f", "rl_f_raw", "rl_f_ibm") if name in scores}
 
@@ -243,7 +243,7 @@ def _ibm_scores(evidence: _Evidence) -> Scores:
 
 
 def _conditioned_ibm(evidence: _Evidence, score: Score) -> Score:
-    """Return a score as the official scripts condition it: by the official judge's verdicts where it was asked."""
+    """Condition a score as the official scripts do, with the official judge's verdicts if there are any."""
     verdict, clarification = evidence.label.verdict, evidence.clarification
     if evidence.ibm is not None:
         if evidence.ibm.missing:
@@ -259,7 +259,7 @@ def _conditioned(evidence: _Evidence, score: Score) -> Score:
 
 
 def bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
-    """Return BERTScore F1, precision and recall against the reference answer and best precision against a passage."""
+    """Return BERTScore F1, precision and recall against the target, and the best precision against a passage."""
     if semantic is None:
         return dict.fromkeys(("bert_f1", "bert_precision", "bert_recall", "bert_k_precision"), Score(None, reason))
     precision, recall, best = semantic.bert_precision, semantic.bert_recall, semantic.bert_k_precision
@@ -273,29 +273,29 @@ def bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
 
 
 def idk_and_empty(response: Response, label: IdkLabel) -> Scores:
-    """Return whether a response says that it does not know, and whether it has no text."""
+    """Return whether a response states that it does not know, and whether it is empty."""
     return {"idk_yes": has_verdict(label, IdkVerdict.YES), "empty": Score(float(not response.text.strip()))}
 
 
 def has_verdict(label: IdkLabel, verdict: IdkVerdict) -> Score:
-    """Return 1 for a label of this verdict, 0 for another, unscored without one."""
+    """Return 1 if the label has this verdict, 0 if it has another, unscored without a verdict."""
     if label.verdict is None:
         return Score(None, f"{NO_VERDICT}: {label.reason}")
     return Score(float(label.verdict is verdict))
 
 
-# RB_alg: one score from three algorithmic ones, as the paper defines it and as the official script computes it.
+# RB_alg: one score from three algorithmic scores, as defined in the paper and as computed by the official script.
 
 
 def rb_alg_raw(bert_recall: float, rouge_l: float, bert_k_precision: float | None) -> float:
     """Return the harmonic mean of (Bert-Recall + 1) / 2, ROUGE-L and (Bert-K-Precision + 1) / 2.
 
-    Bert-Recall means completeness, Bert-K-Precision (maximum over the passages) for faithfulness, ROUGE-L for
-    appropriateness; BERTScore's scale from -1 to 1 is moved to 0 to 1. In [0, 1], higher is better.
+    Bert-Recall measures completeness, Bert-K-Precision (the maximum over the passages) faithfulness, ROUGE-L
+    appropriateness. BERTScore's range of -1 to 1 is mapped to 0 to 1. The result is in [0, 1]; higher is better.
 
-    A factor at or below 0 (a rescaled BERTScore can be below -1) gives 0, since a harmonic mean is defined for
-    positive numbers and tends to 0 with its smallest. No passages (`bert_k_precision` None) gives 0, as in the
-    official script: nothing that the answer could rest on was given. Unanswerable tasks do not use this score.
+    A factor of 0 or less gives 0 (a rescaled BERTScore can be below -1): a harmonic mean is defined for positive
+    numbers and tends to 0 with the smallest. No passages (`bert_k_precision` None) give 0, as in the official script,
+    since nothing can support the answer. Unanswerable tasks do not use this score.
 
     Source: MTRAG paper, section 6.3.1; `run_algorithmic.py`, RB_agg, at commit cc5b1d4.
     """
@@ -304,9 +304,9 @@ def rb_alg_raw(bert_recall: float, rouge_l: float, bert_k_precision: float | Non
 
 
 def rb_agg_ibm(bert_recall: float, rouge_l: float, bert_k_precision: float | None) -> float:
-    """Return RB_agg as the official script has it; differs from `rb_alg_raw` below a factor of 0 only.
+    """Return RB_agg as the official script computes it; differs from `rb_alg_raw` only if a factor is negative.
 
-    The script tests for exactly 0, so a slightly negative factor passes and gives a negative or a huge score.
+    The script tests for exactly 0, so a slightly negative factor passes and gives a negative or a very large score.
 
     Source: `run_algorithmic.py` at commit cc5b1d4.
     """
@@ -324,19 +324,18 @@ def _harmonic_mean(factors: tuple[float, ...]) -> float:
     return len(factors) / reciprocals if reciprocals else 0.0
 
 
-# Is a short answer right? MultiHop-RAG's accuracy, as its script counts it and as it should be counted.
-# The official script calls an answer right if it shares any word with the reference answer. `accuracy` asks for the
-# same answer instead: the answer is taken out of the reply, and both are compared without case, punctuation and
-# articles.
+# Accuracy of short answers (MultiHop-RAG), in two versions. The official script accepts an answer that shares any word
+# with the reference answer. `accuracy` requires the same answer: it extracts the answer from the reply, and compares
+# without case, punctuation and articles.
 
 INSUFFICIENT = "insufficient information"
-"""What the reference answer of a null query says, normalised; the prompt asks for it."""
+"""Normalized reference answer of a null query; the prompt requests this phrase."""
 
 _OFFICIAL = re.compile(r'The answer to the question is "(.*?)"')
 _ANNOUNCED = re.compile(
     r"\banswer(?:\s+to\s+(?:the|this|your)\s+(?:question|query))?\s*(?:\bis\b\s*:?|:)\s*(?=\S)", re.IGNORECASE
 )
-# Marks that models put around a word (bold, quotes) may stand between it and what ends the clause.
+# Bold marks and quotes may follow the word before the end of the clause.
 _ONE_WORD = re.compile(
     r"\W*(yes|no|before|after)\b(?=[*_\"'\u2019\u201d]*\s*(?:$|[.,;:!)\u2013\u2014]|-\s))", re.IGNORECASE
 )
@@ -346,14 +345,14 @@ _INSIDE_WORDS = str.maketrans("", "", "'\u2019.")
 
 
 def accuracy_official(reply: str, target: str) -> float:
-    """Return 1 if the reply shares a word with the reference answer, else 0, as the official script has it.
+    """Return 1 if the reply shares a word with the reference answer, else 0, as the official script does.
 
-    Words are what white space separates, in lower case, punctuation included. Where the reply holds the fixed phrase
-    of the script, only the text in quotes behind it counts. Quirks that follow, each with a test: "the Guardian" is
-    right for "The Verge", "Yes." is wrong for "Yes", and a refusal in other words is wrong on a null query.
+    Words are separated by whitespace, in lower case, punctuation included. If the reply contains the script's fixed
+    phrase, only the quoted text after it counts. Resulting quirks, each with a test: "the Guardian" is right for "The
+    Verge", "Yes." is wrong for "Yes", and a refusal in other words is wrong on a null query.
 
-    Source: yixuantt/MultiHop-RAG, qa_evaluate.py, commit 3dd4d4e; its printed precision, recall and F1 are all the
-    mean of this, the accuracy of the paper's Table 6. The accuracy that it prints itself is an error.
+    Source: yixuantt/MultiHop-RAG, qa_evaluate.py, commit 3dd4d4e. The precision, recall and F1 that it prints are all
+    the mean of this value, the accuracy of the paper's Table 6. The value that it prints as accuracy is wrong.
     """
     match = _OFFICIAL.search(reply)
     words = (match[1] if match else reply).lower().split()
@@ -361,18 +360,18 @@ def accuracy_official(reply: str, target: str) -> float:
 
 
 def accuracy(reply: str, target: str) -> float:
-    """Return 1 if the answer in the reply (`answer_in`) equals the reference answer, both normalised, else 0.
+    """Return 1 if the answer in the reply (`answer_in`) equals the reference answer, both normalized, else 0.
 
-    A reference answer without any letter or digit is matched by nothing.
+    A reference answer without a letter or digit never matches.
     """
     wanted = normalised(target)
     return float(bool(wanted) and normalised(answer_in(reply)) == wanted)
 
 
 def null_accuracy(reply: str, label: IdkLabel) -> Score:
-    """Return 1 if a reply to a query without an answer says so, else 0; unscored where no detector could tell.
+    """Return 1 if a reply to a query without an answer states that, else 0; unscored if the detector gave no verdict.
 
-    One that begins with `INSUFFICIENT` is right whatever the detector says; a refusal of a part is none.
+    A reply that begins with `INSUFFICIENT` scores 1 whatever the detector's verdict. A partial refusal scores 0.
     """
     if normalised(answer_in(reply)).startswith(INSUFFICIENT):
         return Score(1.0)
@@ -380,10 +379,10 @@ def null_accuracy(reply: str, label: IdkLabel) -> Score:
 
 
 def answer_in(reply: str) -> str:
-    """Return the answer that a reply gives, without looking at the reference answer.
+    """Return the answer in a reply, without looking at the reference answer.
 
-    That is what follows the last announcement ("The answer is ..."), to the end of its line; else the first line. Where
-    that begins with yes, no, before or after as a clause of its own, that word alone is the answer.
+    The answer is the rest of the line after the last announcement ("The answer is ..."), or else the first line. If it
+    begins with yes, no, before or after as a clause of its own, only that word is returned.
     """
     announced = list(_ANNOUNCED.finditer(reply))
     text = reply[announced[-1].end() :] if announced else reply.strip()
@@ -393,6 +392,6 @@ def answer_in(reply: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """Return a text in lower case, without punctuation and articles, with single blanks."""
+    """Return a text in lower case, without punctuation and articles, with single spaces."""
     plain = text.lower().translate(_INSIDE_WORDS).translate(_TO_BLANK)
     return " ".join(_ARTICLES.sub(" ", plain).split())

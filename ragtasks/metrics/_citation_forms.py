@@ -1,7 +1,7 @@
-"""The citations in an answer, in the forms that systems write: brackets, tags, footnotes, file names, annotations.
+"""Citations in an answer, in the forms that systems write: brackets, tags, footnotes, file names, annotations.
 
-A citation is the place of a passage, from 1, or a name of a passage: its id, address, title or file. No other module
-knows these forms.
+A citation is the number of a passage, from 1, or a name of a passage: its id, address, title or file. Only this module
+reads these forms.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.metrics.cited import CitedSentence, cited_sentence, sentence_ends
 
 Cited = tuple[int, ...]
-"""The passages that one citation may mean, from 1: several if they share a file or a title; (0,) if none was shown."""
+"""Passages that a citation may mean, from 1: several if they share a file or a title, (0,) if it matches no passage."""
 _UNKNOWN: Cited = (0,)
 _MOST_TEXTS = 8192
-"""Texts whose citations are kept, and names: several metrics read the same answer."""
+"""Number of cached texts and names; several metrics read the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The characters of a citation, which are no words of the answer."""
+    """The characters of a citation; they do not count as words of the answer."""
 
     start: int
-    """The first one."""
+    """First character."""
     end: int
-    """The one after the last."""
+    """Character after the last one."""
     cited: tuple[Cited, ...] = ()
     """Its citations; () for a tag that only opens a span, and for a line in a list of sources."""
     since: int | None = None
-    """Where the span begins that it is for; None where it is for the sentence that it is in or behind."""
+    """Start of the cited span; None if the mark cites the sentence that contains or precedes it."""
 
 
 # Names of passages
@@ -49,13 +49,13 @@ _SHORTEST_STEM = 3
 
 
 class _Names:
-    """What an answer may call its passages."""
+    """Names under which an answer may cite its passages."""
 
     def __init__(self, ids: Sequence[Sequence[str]]) -> None:
         self.n_passages = len(ids)
         self.exact: dict[str, list[int]] = {}
         self.files: dict[str, list[tuple[int, str]]] = {}
-        """File with its path, without it, and without the extension -> its passages, each with its page."""
+        """File name (with its path, without it, without the extension) -> its passages, each with a page."""
         self.shapes: set[str] = set()
         for number, own in enumerate(ids, start=1):
             for name in filter(None, map(_key, own)):
@@ -66,7 +66,7 @@ class _Names:
                     self.files.setdefault(form, []).append((number, page))
 
     def find(self, text: str) -> Cited:
-        """Return the passages of a name, else those of a file; () for other texts, and for another page of it."""
+        """Return the passages with a name, else those of a file; () for other text and other pages of the file."""
         name = _key(text)
         base, page = _base_and_page(name)
         if same := self.exact.get(name) or self.exact.get(base):
@@ -75,7 +75,7 @@ class _Names:
         return tuple(dict.fromkeys(number for number, own in known if not page or own in ("", page)))
 
     def is_alike(self, text: str) -> bool:
-        """Return whether a text looks like the name of a passage: a file, or an id with other digits."""
+        """Return whether a text resembles the name of a passage: a file, or an id with other digits."""
         name = _key(text)
         return bool(_FILE.fullmatch(_base_and_page(name)[0])) or ("0" in _shape(name) and _shape(name) in self.shapes)
 
@@ -90,7 +90,7 @@ def _key(name: str) -> str:
 
 
 def _shape(name: str) -> str:
-    """Return a name with one digit for each number and each hexadecimal part; a number alone as it is."""
+    """Return a name with every number and hexadecimal part replaced by 0; a bare number unchanged."""
     return name if name.isdigit() else re.sub(r"\b(?=[a-f]*\d)[\da-f]{4,}\b|\d+", "0", name)
 
 
@@ -136,10 +136,10 @@ _BRACKETS = re.compile(
     r"|<sup>(?P<raised>\d{1,3}(?:[,;\s]{1,3}\d{1,3}){0,9})</sup>"
 )
 _BEFORE_RAISED = re.compile(r"[^\W\d_]{3}$|[.,;:!?)\"'>\u201d\u2019]$")
-"""What a raised number follows that is no exponent of a unit."""
+"""Text before a raised number that is a citation and not an exponent."""
 _DAGGER = re.compile("(?:(\\d+):)?(\\d+)\u2020(.*)")
 _TAG = re.compile(rf"<(?P<closes>/?)(?:(?P<co>co)(?=[:>])|{_TAGS})(?P<attributes>[:\s][^<>\n]*)?>|\[cite_?start\]")
-"""Tags around a span. Those of Command-R, `<co: 0>` and `</co: 0>`, count from 0."""
+"""Tags around a span. Command-R's `<co: 0>` and `</co: 0>` count from 0."""
 _NAMED_IN_TAG = re.compile(r"\b(?:doc(?:ument)?|id|index|name|ref|source|src)=(?:\"([^\"]*)\"|'([^']*)'|([^\s/>]+))")
 _TURNS = re.compile("\ue200\\w*cite[^\ue200\ue201]*\ue201")
 _FOOTNOTE = re.compile(r"\[\^([^\]\n^]{1,100})\^?\](?!:)")
@@ -158,14 +158,14 @@ _TO_DIGITS = str.maketrans(_SUPERSCRIPTS, "0123456789")
 def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> tuple[Mark, ...]:
     """Return the citations in a text, in order.
 
-    Numbers: `[1]`, `[1, 3]`, `[1-3]`, `[doc 2]`, `(source 1)`, `[[citation:1]]`, `[^1]` and `[^1^]` with their texts, a
+    Numbers: `[1]`, `[1, 3]`, `[1-3]`, `[doc 2]`, `(source 1)`, `[[citation:1]]`, `[^1]` and `[^1^]` with their notes, a
     superscript after punctuation, the marks of OpenAI and Command-R, `<cite>1</cite>`. Names: `[rules.pdf#page=4]`,
     `[reg-2024]`, `(source: intro.md)`. Other brackets are text.
 
     Args:
         text: an answer.
-        ids: the names of each passage: id, address, title. Where these are numbers, and an answer cites one that is no
-            place of a passage, its citations are ids.
+        ids: the names of each passage: id, address, title. If all cited numbers are ids and one exceeds the number of
+            passages, they are read as ids.
     """
     names = _names_of(ids)
     found = tuple(_apart(sorted(_all_marks(text, names), key=lambda mark: (mark.start, -mark.end))))
@@ -178,7 +178,7 @@ def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> tuple[Mark, ..
 
 
 def unseen_files(text: str, ids: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Return the files that a text cites and that no passage is of; () where passages are not named by files."""
+    """Return the cited files that belong to no passage; () unless passages are named by files."""
     names = _names_of(ids)
     marks = (text[mark.start : mark.end] for mark in marks_of(text, ids) if names.files and _UNKNOWN in mark.cited)
     return tuple(name for mark in marks for name in _FILE_NAME.findall(mark) if not names.find(name))
@@ -206,7 +206,7 @@ def _all_marks(text: str, names: _Names) -> Iterator[Mark]:
 
 
 def _cited(match: re.Match[str], names: _Names) -> tuple[Cited, ...]:
-    """Return what brackets cite; () if any part of their content is neither a name nor a number of a passage."""
+    """Return the citations in brackets; () if any part of their content is neither a name nor a number of a passage."""
     kind = str(match.lastgroup)
     content = match[kind].strip()
     if dagger := _DAGGER.fullmatch(content):
@@ -224,9 +224,9 @@ def _names_in(content: str, names: _Names, *, is_strict: bool = False) -> tuple[
     """Return the citations in a list of names and numbers; () if a part is neither.
 
     Args:
-        content: the list, perhaps after `source:` or `see`.
+        content: the list, optionally after `source:` or `see`.
         names: the names of the passages.
-        is_strict: whether words alone are text, though they may be the title of a passage.
+        is_strict: whether plain words are text even if they are the title of a passage.
     """
     lead = None if names.find(content) else _LEAD.match(content)
     rest = content[lead.end() :] if lead else content
@@ -253,7 +253,7 @@ def _names_in(content: str, names: _Names, *, is_strict: bool = False) -> tuple[
 
 
 def _tags(text: str, names: _Names) -> Iterator[Mark]:
-    """Yield the tags around what an answer cites; the closing one has the citations, for the whole span."""
+    """Yield the tags around cited spans; the closing tag has the citations, for the complete span."""
     counts_from = 0 if re.search("<cite[^<>]*=[\"']?0", text) else 1
     opened: tuple[Cited, ...] = ()
     since = None
@@ -272,9 +272,10 @@ def _tags(text: str, names: _Names) -> Iterator[Mark]:
 
 
 def _lines_of_sources(text: str, names: _Names, sources: dict[str, Cited]) -> Iterator[Mark]:
-    """Yield the lines that say where an answer comes from, and store in `sources` what `[1] rules.pdf` means by 1.
+    """Yield the lines that name sources, and fill `sources` with label -> passage, such as 1 for `[1] rules.pdf`.
 
-    `Source: rules.pdf` cites. A list under a heading repeats what the answer has cited, or nobody knows for what.
+    `Source: rules.pdf` is a citation. A list under a heading is not: it repeats the answer's citations, or it does not
+    state which sentence it supports.
     """
     end, heading = 0, None
     for line in text.splitlines(keepends=True):
@@ -299,7 +300,7 @@ def _lines_of_sources(text: str, names: _Names, sources: dict[str, Cited]) -> It
 
 
 def _apart(marks: Sequence[Mark]) -> Iterator[Mark]:
-    """Yield the marks that are in no other one; of two with the same characters the first."""
+    """Yield the marks outside of other marks, the first of two with the same characters."""
     end = 0
     for mark in marks:
         if mark.start >= end:
@@ -308,7 +309,7 @@ def _apart(marks: Sequence[Mark]) -> Iterator[Mark]:
 
 
 def _in_ranges(group: str) -> Iterator[int]:
-    """Yield the numbers of a group of brackets; a range that is upside down or endless gives its ends only."""
+    """Yield the numbers of a group of brackets; only the two ends of a reversed or very long range."""
     for first, last in _ONE_RANGE.findall(_BRACKET_RANGE.sub(r"\1", group)):
         low, high = _number(first), _number(last or first)
         yield from range(low, high + 1) if 0 <= high - low < _LONGEST_RANGE else (low, high)
@@ -319,10 +320,10 @@ def _numbers(text: str, *, counts_from: int = 1) -> tuple[Cited, ...]:
 
 
 def _number(digits: str) -> int:
-    return int(digits[:9])  # `int` refuses thousands of digits
+    return int(digits[:9])  # `int` rejects thousands of digits
 
 
-# Sentences with their citations: lines first, then sentences within a line
+# Sentences with their citations: split into lines, then into sentences
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _CUT_WORD = re.compile(r"[^\W\d_][-\u00ad\u2010][ \t]*[\r\n]+\Z")
@@ -331,15 +332,15 @@ _IDEOGRAPHIC_END = re.compile("[\u3002\uff01\uff1f]+[\u300d\u300f\u201d\uff09]*"
 
 
 def parse_cited(text: str, n_references: int, ids: tuple[tuple[str, ...], ...] = ()) -> tuple[CitedSentence, ...]:
-    """Return the sentences of an answer with what each cites; () for a text without a letter or digit.
+    """Return the sentences of an answer with their citations; () for a text without a letter or digit.
 
-    Citations in every form of `marks_of` are read, before or after the full stop. One that opens a line belongs to the
-    sentence after it, one on a line of its own to the sentence before it, one for a span to each sentence that has a
-    part of the span. Of passages that share a name the first counts.
+    Reads every form of `marks_of`, before or after the full stop. A citation at the start of a line belongs to the next
+    sentence, a citation on its own line to the previous sentence, and a citation of a span to each sentence that
+    overlaps the span. Of passages that share a name the first is taken.
 
     Args:
         text: the answer.
-        n_references: number of the passages that the model was shown.
+        n_references: number of passages that the model received.
         ids: the names of each passage.
     """
     marks = marks_of(text, ids)
@@ -355,7 +356,7 @@ def _tidy(text: str) -> str:
 
 
 def without(text: str, places: Iterable[tuple[int, int]]) -> str:
-    """Return a text with blanks in some places, in their order."""
+    """Return a text with the given spans, in ascending order, replaced by spaces."""
     parts, done = [], 0
     for start, end in places:
         parts += [text[done:start], " " * (end - start)]
@@ -367,7 +368,7 @@ def sentences_of(text: str, marks: Sequence[Mark]) -> Iterator[tuple[int, int, t
     """Yield the start, end and citations of each sentence with a letter or digit; each citation once.
 
     Args:
-        text: an answer with blanks in the place of its citations.
+        text: an answer in which spaces replace the citations.
         marks: the citations.
     """
     places = list(_places_of_sentences(text))
@@ -405,23 +406,23 @@ def _places_of_sentences(text: str) -> Iterator[tuple[int, int]]:
                 yield first, first + len(piece.strip())
 
 
-# Citations that an interface returns beside the text: where in it, and what.
+# Citations that an API returns next to the text.
 
 _STARTS, _ENDS = ("start_index", "start"), ("end_index", "end")
 _NAMES = ("index", "document_ids", "sources", "url", "file_id", "id", "title")
 
 
 def listed_marks(citations: Sequence[Mapping[str, object]], ids: Sequence[Sequence[str]]) -> list[Mark]:
-    """Return citations that OpenAI's or Cohere's interface lists beside an answer, as marks behind what they cite.
+    """Return citations from the API of OpenAI or Cohere as marks after the cited text.
 
     Args:
         citations: annotations with `start_index`, `end_index` and `url` or `file_id`, or citations with `start`, `end`
             and `document_ids` or `sources`.
-        ids: what each passage may be called: its id, its address, its title. `doc_0` is the first in any case; what is
-            none of them has the number 0.
+        ids: the names of each passage: id, address, title. `doc_0` always means the first passage. An unknown name
+            becomes the number 0.
 
     Raises:
-        ConfigurationError: a citation that says no place, or not what it cites.
+        ConfigurationError: a citation without a position or without a source.
     """
     return [_listed(item, place, ids) for place, item in enumerate(citations)]
 
@@ -447,7 +448,7 @@ def _listed(item: Mapping[str, object], place: int, ids: Sequence[Sequence[str]]
 
 
 def _place_of(name: object, ids: Sequence[Sequence[str]]) -> int:
-    """Return the number of a passage, from 1; 0 for what is none."""
+    """Return the number of a passage, from 1; 0 if the name is unknown."""
     if isinstance(name, int):
         return name + 1 if name < len(ids) else 0
     known = next((number for number, own in enumerate(ids, start=1) if name and name in own), 0)

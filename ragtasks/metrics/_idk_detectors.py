@@ -1,7 +1,7 @@
-"""Detectors of responses that say that they do not know: n-grams, or n-grams with an encoder.
+"""Detectors of responses that state that they do not know: n-grams, or n-grams with an encoder.
 
-`yes`: the response says that the question cannot be answered, for example for lack of information; `partial`: it says
-so of a part and tries to answer another; `no`: anything else (MTRAG paper, appendix F.3).
+Verdicts: `yes`, the response states that the question cannot be answered, for example for lack of information;
+`partial`, it states so of a part and tries to answer another; `no`, anything else (MTRAG paper, appendix F.3).
 """
 
 from __future__ import annotations
@@ -16,53 +16,53 @@ from ragtasks.records import IdkVerdict, Response
 
 @dataclass(frozen=True, slots=True)
 class IdkLabel:
-    """What a detector found in one response."""
+    """Verdict of a detector on one response."""
 
     verdict: IdkVerdict | None
-    """The label of appendix F.3 of the MTRAG paper, or None where the detector could not tell: unscored."""
+    """Label of appendix F.3 of the MTRAG paper; None if the detector cannot read the response (unscored)."""
     reason: str
-    """What the verdict rests on, or why there is none."""
+    """Basis of the verdict, or why it is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class NgramIdk:
-    """The offline detector: a linear model over n-grams (`refusals.py`) that reads the response alone.
+    """Offline detector: a linear model over n-grams (`refusals.py`) that reads the response only.
 
-    It stands in for the paper's LLM judge, which it does not equal: docs/metrics.md shows how far labels and verdicts
-    agree, and `perf/train_refusals.py` measures it.
+    It replaces the paper's LLM judge and does not equal it: docs/metrics.md lists the agreement of labels and verdicts,
+    which `perf/train_refusals.py` measures.
     """
 
     known_refusals: tuple[str, ...] = ()
-    """Sentences that refuse if a response is one of them; case, blanks, quotes and the full stop aside."""
+    """Fixed refusals: a response that equals one is `yes`. Case, whitespace, quotes and the full stop are ignored."""
     name: str = "ngrams-1"
-    """Short name in reports and results; its number grows when verdicts change, and scores with them."""
+    """Short name in reports and results. Its number increases when verdicts, and so scores, change."""
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
-        """Return one label a response, in the order of `responses`; [] for none.
+        """Return one label per response, in order.
 
-        The reason gives the probability and, of `yes` and `partial`, the sentence that most says that information is
-        missing. Empty text is `no`. Text in a language or script without labelled sentences has no verdict.
+        The reason contains the probability and, for `yes` and `partial`, the sentence with the strongest sign of
+        missing information. Empty text is `no`. Text in a language or script without labelled sentences has no verdict.
         """
         return _detect(responses, self.known_refusals, probabilities)
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderIdk:
-    """`NgramIdk` combined with the small packaged encoder, tuned on labelled responses: the mean of both decides.
+    """`NgramIdk` combined with the packaged small encoder, tuned on labelled responses: probabilities are averaged.
 
-    The encoder reads English, with torch (`ragtasks[semantic]`) or without (`semantic-light`); other languages are
-    read as by `NgramIdk`. `perf/train_refusal_encoder.py` tunes it.
+    The encoder reads English, with torch (`ragtasks[semantic]`) or without (`semantic-light`). Other languages are read
+    by the n-grams only. `perf/train_refusal_encoder.py` tunes the encoder.
     """
 
     known_refusals: tuple[str, ...] = ()
-    """As of `NgramIdk`."""
+    """As in `NgramIdk`."""
     device: str | None = None
-    """Torch device; None takes the GPU if one is available."""
+    """Torch device; None selects the GPU if one is available."""
     name: str = "encoder-4"
-    """As of `NgramIdk`."""
+    """As in `NgramIdk`."""
 
     def check(self) -> None:
-        """Check that the encoder can run, before a model does whose answers it is to read.
+        """Check that the encoder can run, before a model generates responses for it.
 
         Raises:
             MissingExtraError: a library is not installed.
@@ -74,11 +74,11 @@ class EncoderIdk:
         check_device(self.device, purpose='the IDK detector "encoder"')
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
-        """Return one label a response, in the order of `responses`; [] for none. The reason is as of `NgramIdk`."""
+        """Return one label per response, in order; reasons as in `NgramIdk.detect`."""
         return _detect(responses, self.known_refusals, self._both)
 
     def _both(self, texts: Sequence[str]) -> list[tuple[Probabilities, str]]:
-        """Return the mean of both readings of English texts in which information may be missing."""
+        """Return the n-gram probabilities, averaged with the encoder's for English texts that may lack information."""
         from ragtasks.metrics.refusal_encoder import read
 
         found = probabilities(texts)
@@ -91,9 +91,9 @@ class EncoderIdk:
 
 
 _SHARE = 0.5
-"""Weight of the encoder beside the n-grams."""
+"""Weight of the encoder; the n-grams have the rest."""
 _SURE = 0.995
-"""Probability of `no` from which no second opinion is asked for."""
+"""Probability of `no` from which the encoder is not run."""
 
 
 def _detect(
@@ -101,7 +101,7 @@ def _detect(
     known_refusals: Sequence[str],
     read: Callable[[Sequence[str]], list[tuple[Probabilities, str]]],
 ) -> list[IdkLabel]:
-    """Return the labels of responses; `read` returns probabilities of `VERDICTS` and a sentence for each text."""
+    """Return the labels of responses; `read` returns, per text, the probabilities of `VERDICTS` and a sentence."""
     known = set(map(_bare, known_refusals))
     labels: list[IdkLabel | None] = [None] * len(responses)
     for place, response in enumerate(responses):

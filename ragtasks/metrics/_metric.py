@@ -1,4 +1,4 @@
-"""What a score is, whoever computes it: definitions stand apart from computation."""
+"""Declaration of a metric: name, description, direction and bounds. Other modules compute its values."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ Pair = tuple[str, tuple[str, ...]]
 """A response and its reference answers."""
 
 RESCALED = (-math.inf, 1.0)
-"""Bounds of a BERTScore score: with a baseline it is below 0 where a response is less like than chance."""
+"""Bounds of a BERTScore score. With a baseline, a response that matches less than unrelated text scores below 0."""
 PERCENT = (0.0, 100.0)
 """Bounds of a score in percent."""
 COUNT = (0.0, math.inf)
-"""Bounds of a number of words, and of a ratio of two."""
+"""Bounds of a word count, and of a ratio of two counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a score is, whoever computes it."""
+    """Declaration of a metric."""
 
     name: str
     """Name in YAML, tables and logs."""
     description: str
-    """One line for tables' legends."""
+    """One line for the legends of tables."""
     higher_is_better: bool | None = True
-    """Direction; None where neither is better."""
+    """None if neither direction is better."""
     needs_judges: bool = False
-    """Whether the score exists only where LLM judges were asked."""
+    """Whether the score requires LLM judges."""
     needs_official_prompts: bool = False
-    """Whether, beyond that, they must have been asked in the official words."""
+    """Whether the judges must also use the official prompts."""
     bounds: tuple[float, float] = (0.0, 1.0)
-    """Smallest and largest value that one response can have."""
+    """Smallest and largest value of one response."""
     aggregate: Callable[[Iterable[Pair]], float] | None = None
-    """For a score of all responses together, such as corpus BLEU: pairs -> score. None: the mean over responses."""
+    """Function from pairs to one score of all responses, such as corpus BLEU. None: the mean over responses."""
     in_groups: bool = True
-    """Whether the harness's table of a group of tasks shows it."""
+    """Whether the harness's table for a group of tasks shows the metric."""
     undefined_on: frozenset[Answerability] = frozenset()
-    """Tasks on which it has no meaning: that they lack it is no loss."""
+    """Labels of tasks on which the metric is undefined. A missing score there does not count as lost."""
     undefined_reason: str = ""
-    """Reason of a response without a value on which it has no meaning either; empty: every such reason is a loss."""
+    """Reason of unscored responses on which the metric is undefined too. Empty: every missing score counts as lost."""
     rubrics: frozenset[str] = frozenset()
-    """Rubrics of judges that it rests on; empty: any of its suite's, so where it decides they are all asked."""
+    """Judge rubrics that the score depends on. Empty: any rubric of the suite, so all of them are judged."""
 
     def is_given(self, *, judges: bool, official_prompts: bool) -> bool:
-        """Return whether the score exists where there are judges or none, asked in the official words or in ours."""
+        """Return whether responses get this score, depending on whether judges run and use the official prompts."""
         return (judges or not self.needs_judges) and (official_prompts or not self.needs_official_prompts)

@@ -1,6 +1,6 @@
-"""Forms of replies that are no answer (errors, calls of tools, a program's output), and wrappings of answers.
+"""Detection of replies that are no answer (errors, tool calls, program output), and of wrapped answers.
 
-A text that explains an error, a call or a tag is an answer, and so is one with enough words beside such a form.
+A text that explains an error, a call or a tag is an answer. So is a text with enough words besides such a form.
 """
 
 from __future__ import annotations
@@ -127,14 +127,14 @@ _PROSE = 6  # words
 
 
 def is_no_answer(text: str) -> bool:
-    """Return whether a text is no answer: without letters and digits, an error, a tool call, or a program's output."""
+    """Return whether a text is no answer: no letter or digit, an error, a tool call, or program output."""
     return not any(map(str.isalnum, text)) or is_error_text(text) or is_tool_call(text) or _is_output(text)
 
 
 def is_error_text(text: str) -> bool:
-    """Return whether a text is nothing but an error, as a server, a client library or a program writes it.
+    """Return whether a text is only an error, as a server, a client library or a program prints it.
 
-    An answer about errors ("Error code 429 means that ...") is none.
+    False for an answer about errors ("Error code 429 means that ...").
     """
     if isinstance(found := _parsed(text), dict):
         message = str(found.get("message") or "")
@@ -159,7 +159,7 @@ def is_error_text(text: str) -> bool:
 
 
 def is_tool_call(text: str) -> bool:
-    """Return whether a text calls a tool, in one of the forms that models are taught, and answers nothing beside it."""
+    """Return whether a text is a tool call, in one of the formats that models are trained on, without an answer."""
     rest = _CALL.sub(" ", text)
     if rest != text:
         return len(rest.split()) <= _WORDS_BESIDE_A_CALL
@@ -168,7 +168,7 @@ def is_tool_call(text: str) -> bool:
 
 
 def is_wrapped(text: str) -> bool:
-    """Return whether a text is a program's output, or an answer in JSON, a record, tags, HTML, a fence or a prompt."""
+    """Return whether a text is program output, or an answer inside JSON, a record, tags, HTML, a fence or a prompt."""
     text = text.strip()
     fence = _FENCE.fullmatch(text)
     body = fence["body"].strip() if fence else text
@@ -177,7 +177,7 @@ def is_wrapped(text: str) -> bool:
 
 
 def _is_output(text: str) -> bool:
-    """Return whether a text is a printed object, the raw body of a stream, or a whole chat completion."""
+    """Return whether a text is a printed object, the raw body of a stream, or a chat completion object."""
     found, lines = _parsed(text), [line for line in text.splitlines() if line.strip()]
     is_completion = isinstance(found, dict) and len(_OF_COMPLETIONS & found.keys()) > 1
     has_data = text.count("data:") > 1 or re.match(r"(?:data:\s*|[\da-f]:)[\"\[{]", text.lstrip())
@@ -198,15 +198,15 @@ def _parsed(text: str) -> Any:
     text = text.strip()
     for parse in (json.loads, ast.literal_eval) if text.startswith(("{", "[", '"', "'", "b'", 'b"')) else ():
         with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes that Python does not know
+            warnings.simplefilter("ignore")  # about invalid escapes
             return parse(text)
     return None
 
 
 def _holds_text(text: str) -> bool:
-    """Return whether a text is JSON or a printed value around one text, and not data that was asked for."""
+    """Return whether a text is JSON or a printed value around one text, rather than requested data."""
     found = _parsed(text)
-    if found is None:  # cut off, JSON lines, a printed dictionary, or prose about JSON
+    if found is None:  # truncated, JSON lines, a printed dictionary, or prose about JSON
         return _FIELD.match(text) is not None and not re.search(r"[\]}]\s*\w[^{}\[\]]*\Z", text)
     rows = found if isinstance(found, list) else [found]
     if len(rows) == 1 and isinstance(rows[0], str | bytes):

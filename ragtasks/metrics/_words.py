@@ -1,6 +1,6 @@
-"""Words of a text as they count: by their stem, numbers by their value, and function words apart.
+"""Words of a text in comparable form: words by their stem, numbers by their value, function words separately.
 
-A scale after a number is part of it: 1.5 million is 1,500,000, and so is a number in words.
+A scale after a number is part of it: 1.5 million is 1,500,000. Numbers in words are converted too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sys import intern
 from ragtasks.languages import ENGLISH
 
 MOST_TEXTS = 8192
-"""Texts whose words are kept: settings share passages, and several metrics read the same answer."""
+"""Number of cached texts: settings share passages, and several metrics read the same answer."""
 _IDEOGRAPH = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _SCALES = {"hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12}
 _SHORT_SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
 _LIST = r",? (?:and|or|&) [0-9]"
-"""What goes on a list of numbers: of `4,5 and 6` the first two are no fraction."""
+"""Rest of a list of numbers: in `4,5 and 6` the comma is not a decimal comma."""
 _DIGITS = (
     r"(?:\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?!\w)|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?(?!\d)"
     rf"|\d{{1,3}}(?:[,']\d{{3}})+(?:\.\d+)?(?!\d)|(?<!\d,)\d+(?:\.\d+)*,(?!\d{{3}}\b)\d+(?![,\d]|{_LIST})"
@@ -31,17 +31,17 @@ _DIGITS = (
 _GROUPS = re.compile(r"(?:\d{1,3}(?:([.,' ])\d{3}(?:\1\d{3})*)|\d{1,2}(?:,\d{2})+,\d{3})(?:[.,](\d+))?")
 _SCALE = rf"(?i:(?:{'|'.join(_SCALES)})s?)\b"
 _SHORT_SCALE = r"(?:[kKMB]|[mMbB]n)(?!\w)"
-"""A scale that is written onto its number. A small `m` is a million behind a currency alone, elsewhere a metre."""
+"""A scale attached to its number. A small `m` means million after a currency sign only, and metre elsewhere."""
 _NUMBER = rf"(?<=[$\u20ac\u00a3])\d+(?:[.,]\d+)?[mb](?!\w)|{_DIGITS}(?:[ -]{_SCALE}|{_SHORT_SCALE})?"
 _LETTER = rf"[^\W\d_{_IDEOGRAPH}]"
 _MORE = rf"[^\W_{_IDEOGRAPH}]*"
 _LINE_END = r"[ \t]*\r?\n[ \t]*"
 _HIDDEN = "\u00ad\u0300-\u036f\u200b-\u200d\u2060\ufeff"
-"""Characters within a word that are no letters: soft hyphens, accents after their letter, blanks without width."""
+"""Characters inside a word that are not letters: soft hyphens, combining accents, zero-width spaces."""
 _WORD = (
     rf"{_LETTER}(?:(?:\.{_LETTER})+(?!\w)|{_MORE}(?:(?:'|[-\u00ad]{_LINE_END}){_LETTER}{_MORE}|[{_HIDDEN}]+{_MORE})*)"
 )
-"""A word, also one that is cut at the end of a line, or the letters of an abbreviation: `U.S`, less its last point."""
+"""A word, also if split at the end of a line, or the letters of an abbreviation without the last point: `U.S`."""
 _ONES = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
@@ -54,7 +54,7 @@ _SPELLED = rf"(?i:{_BELOW_THOUSAND}(?:[ -]{_SCALE}(?: (?:and )?{_BELOW_THOUSAND}
 _IN_SPELLED = (*_TENS.split("|"), *_SCALES)
 _REST = rf"{_WORD}|{_NUMBER}|[%$\u20ac\u00a3]|[{_IDEOGRAPH}]"
 _BEGIN = rf"(?=[\w%$\u20ac\u00a3{_IDEOGRAPH}])"
-"""How every token begins, so that no pattern is tried at a blank."""
+"""Start of every token, so that no pattern is tried at a space."""
 _TOKENS = {
     (is_plain, has_spelled): re.compile(
         rf"{_BEGIN}(?:{_SPELLED}|{_REST})" if has_spelled else rf"{_BEGIN}(?:{_REST})", re.ASCII * is_plain
@@ -62,13 +62,13 @@ _TOKENS = {
     for is_plain in (False, True)
     for has_spelled in (False, True)
 }
-"""Whether a text has letters of ASCII alone, and numbers in words -> the pattern of its tokens."""
+"""(all letters are ASCII, contains numbers in words) -> pattern of the tokens."""
 _BEYOND = re.compile("[^\\x00-\\x7f\u2018\u201c\u201d\u2013\u2014\u2026\u2022]")
 _AS_SIGNS = {"\u2019": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u2212": "-", "\u066b": ".", "\u066c": ","}
 
 
 class _UsualForms(dict[int, str]):
-    """Character -> its usual form, where that is one character; a blank for a raised number, so that places stay."""
+    """Character -> its usual form if that is one character. Raised numbers become spaces, so positions are kept."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -83,18 +83,17 @@ _USUAL_FORMS = _UsualForms()
 
 
 def plain_text(text: str) -> str:
-    """Return a text of the same length with blanks, digits, dashes and letters in their usual forms."""
+    """Return a text of the same length with spaces, digits, dashes and letters in their usual forms."""
     return text if text.isascii() else text.translate(_USUAL_FORMS)
 
 
 def token_pattern(plain: str) -> re.Pattern[str]:
-    """Return the pattern of the tokens of a plain text."""
     lower = plain.lower()
     return _TOKENS[not _BEYOND.search(plain), any(word in lower for word in _IN_SPELLED)]
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the words, numbers and signs of a text, in small letters, ligatures and hyphens at line ends resolved."""
+    """Return the words, numbers and signs of a text in lower case, with ligatures and line-end hyphens resolved."""
     plain = plain_text(text)
     tokens = token_pattern(plain).findall(plain)
     lines = "\n".join(tokens)
@@ -103,11 +102,11 @@ def tokens_of(text: str) -> list[str]:
 
 
 words_of_text = lru_cache(maxsize=MOST_TEXTS)(tokens_of)
-"""The same of a whole text, which several metrics read; a sentence is read by one."""
+"""Cached `tokens_of` for complete texts, which several metrics read. Sentences are read once."""
 
 
 def with_pairs(words: list[str]) -> list[str]:
-    """Return words and, of those that are one character of a script without blanks, each two in a row."""
+    """Return words, and every pair of adjacent words that are single characters of a script without spaces."""
     if "".join(words).isascii():
         return words
     signs = [word if _IS_SIGN.fullmatch(word) else "" for word in words]
@@ -141,7 +140,7 @@ _NUMBER_WORDS = {
     for word, number in zip(words.split("|"), numbers, strict=True)
 }
 _NO_NUMBERS = frozenset(["one", "first", "second"])
-"""Words that stand for no number in most texts, unless they are part of one."""
+"""Words that mean no number in most texts, unless they are part of a number."""
 _MONTH_NAMES = (
     "january/jan february/feb march/mar april/apr may june/jun july/jul august/aug september/sept/sep october/oct",
     "november/nov december/dec",
@@ -168,16 +167,16 @@ _MOST_WORDS = 200_000
 
 @lru_cache(maxsize=1)
 def _function_words() -> dict[str, frozenset[str]]:
-    """Return language -> its function words, and all negations.
+    """Return language -> its function words; the key `negations` has the negations of all languages.
 
-    Where the list is not for English, it has words of three letters only if they have letters outside ASCII.
+    Lists of other languages than English have words of up to three letters only if these contain letters outside ASCII.
     """
     text = Path(__file__).with_name("function_words.json").read_text(encoding="utf-8")
     return {name: frozenset(words.split()) for name, words in json.loads(text).items()}
 
 
 class _Words(dict[str, tuple[str, bool]]):
-    """Word in small letters -> its unit, and whether it is a content word; filled as words come."""
+    """Lower-case word -> (unit, whether it is a content word); filled on demand."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -219,7 +218,7 @@ def units_in(language: str) -> _Words:
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
-    """Return what cuts inflections off; in a language without a stemmer words are cut at their fifth letter."""
+    """Return the stemmer of a language; without one, words are cut after their fifth letter."""
     import Stemmer
 
     name = _STEMMERS.get(language)
@@ -230,7 +229,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 
 def _number(text: str) -> str:
-    """Return a number without what separates its groups, and its scale multiplied out."""
+    """Return a number without group separators, multiplied by its scale."""
     if not text.isascii():
         text = "".join(str(unicodedata.decimal(character, character)) for character in text)
     digits, scale = text, 0
@@ -266,7 +265,7 @@ def _spelled(text: str) -> str:
 
 @lru_cache(maxsize=MOST_TEXTS)
 def units_of_text(text: str, language: str, title: str) -> frozenset[str]:
-    """Return the units of a text under its title, and those that an answer may write in another way."""
+    """Return the units of a text and its title, with alternative forms that an answer may use."""
     words, units = with_pairs([*words_of_text(title), *words_of_text(text)]), units_in(language)
     text = f"{title}\n{text}"
     known = frozenset(words)
@@ -284,11 +283,11 @@ def units_of_text(text: str, language: str, title: str) -> frozenset[str]:
 
 _ONE_LETTER = re.compile(r"[^\W\d_]")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-\s{0,3}[^\W\d_]+)+")
-"""A word with hyphens, or cut at the end of a line that extraction may have joined with the next: `infor- mation`."""
+"""A word with hyphens, or split at a line end that extraction may have joined: `infor- mation`."""
 
 
 def _compounds(text: str) -> set[str]:
-    """Return the different words with hyphens of a text, in small letters."""
+    """Return the distinct hyphenated words of a text, in lower case."""
     plain, found, end = plain_text(text).lower(), set(), 0
     for hyphen in re.finditer("-", plain):  # the pattern alone would try every word
         start = hyphen.start()
@@ -301,10 +300,10 @@ def _compounds(text: str) -> set[str]:
 
 
 def _other_readings(words: Sequence[str], known: frozenset[str], language: str) -> Iterator[str]:
-    """Yield the words that a text may mean in another form than an answer's: `twenty-five`, `5k`, `March 5`, `II`.
+    """Yield alternative forms of the words of a text: `twenty-five`, `5k`, `March 5`, `II`.
 
-    Two numbers of a table side by side look like one of several groups (`32 512`), so each of them counts too. A
-    version is one of its series: 3.11.2 is a 3.11. `J.R.` is both `JR` and `J. R.`.
+    Two adjacent numbers of a table look like one number in groups (`32 512`), so each counts separately too. A version
+    belongs to its series: 3.11.2 is also 3.11. `J.R.` is both `JR` and `J. R.`.
     """
     for word in [word for word in known if " " in word or "." in word or word[0] <= "9" < word[-1]]:
         if word[0].isdecimal() and (bare := word.rstrip("kmbn"))[-1].isdecimal():
@@ -333,7 +332,7 @@ _HOUR = re.compile(
 
 
 def _hours(text: str) -> Iterator[str]:
-    """Yield what the hours of a text are on the other clock: of 14:30 the 2 and its pm, of 2 pm the 14 and its 00."""
+    """Yield the hours of a text on the other clock: 2 and pm for 14:30, 14 and 0 for 2 pm."""
     for found in _HOUR.finditer(text):
         if found["hour"]:
             yield from (str(int(found["hour"]) - _HALF_DAY), "pm", "p.m")
@@ -344,7 +343,7 @@ def _hours(text: str) -> Iterator[str]:
 
 
 def _number_of_two(first: str, second: str) -> str | None:
-    """Return the number that two words in a row mean: of `March 5` the month, as the day is a word of its own."""
+    """Return the number that two adjacent words mean: the month for `March 5`, whose day is a word of its own."""
     if first[0].isdecimal() and second in _SHORT_SCALES:
         return _number(f"{first} {_SHORT_SCALES[second]}")
     if (first[0].isdecimal() and second in _MONTHS) or (second[0].isdecimal() and first in _MONTHS):

@@ -1,4 +1,4 @@
-"""Scores of answers that cite: sentences with their citations, support, nuggets."""
+"""Scores of answers with citations: sentences with their citations, support, nuggets."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ragtasks.records import Grade, Importance, Nugget, Score, Support
 
 @dataclass(frozen=True, slots=True)
 class CitedSentence:
-    """One sentence of an answer."""
+    """One sentence of an answer with its citations."""
 
     text: str
     """The sentence without its citations, not blank."""
     citations: tuple[int, ...] = ()
     """Positions in the references, from 0, in the order of the text, each once."""
     invalid: tuple[int, ...] = ()
-    """Numbers in brackets, as written, that name no reference."""
+    """Cited numbers, as written, that match no reference."""
 
 
 def n_words(sentences: Iterable[str]) -> int:
-    """Return the length of an answer as the track counts it: NFKC, split at white space, summed over sentences.
+    """Return the length of an answer as the track counts it: NFKC, split at whitespace, summed over sentences.
 
-    Source: the organisers' validator for 2024.
+    Source: the organizers' validator for 2024.
     """
     return sum(len(unicodedata.normalize("NFKC", sentence.strip()).split()) for sentence in sentences)
 
 
 def within(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentence, ...]:
-    """Return the sentences without those at the end that make the answer longer than `limit` words.
+    """Return the sentences, dropped from the end until the answer has at most `limit` words.
 
-    A first sentence that is too long leaves none, as in the organisers' validator.
+    Empty if the first sentence is too long, as in the organizers' validator.
     """
     remaining = list(sentences)
     while remaining and n_words(sentence.text for sentence in remaining) > limit:
@@ -43,17 +43,17 @@ def within(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentenc
 
 
 def cited_sentence(text: str, numbers: Iterable[int], n_references: int) -> CitedSentence:
-    """Return a sentence with the numbers that it cites, as written, of so many references."""
+    """Return a sentence with its cited numbers split into valid positions and invalid numbers."""
     unique = list(dict.fromkeys(numbers))
     valid = tuple(number - 1 for number in unique if 1 <= number <= n_references)
     return CitedSentence(text, valid, tuple(number for number in unique if not 1 <= number <= n_references))
 
 
-# Citations: whether they name something that was shown, and whether it supports the sentence that cites it.
-# Support is judged for the first citation of each sentence: full counts 1, partial half. Precision is over the
-# sentences that cite, recall over all sentences, so that what is not cited is not supported.
-# Source: arXiv 2504.15205, sections 3.2 to 3.4 (TREC RAG 2024), as summarised by a third party with its worked
-# example.
+# Citations: whether they match a passage that was shown, and whether the passage supports the sentence. Support is
+# judged for the first citation of each sentence: full counts 1, partial 0.5. Precision is the mean over sentences with
+# citations, recall the mean over all sentences, so an uncited sentence counts as unsupported.
+#
+# Source: arXiv 2504.15205, sections 3.2 to 3.4 (TREC RAG 2024), as summarized by a third party with its worked example.
 
 SUPPORT_SCORES = ("support_precision", "support_recall")
 
@@ -64,20 +64,20 @@ _NOTHING_CITED = "no sentence cites"
 
 
 def support_precision(cites: Sequence[bool], levels: Sequence[Support | None]) -> Score:
-    """Return the mean support of the sentences that cite, 0 to 1, higher is better; no value where none does.
+    """Return the mean support of the sentences with citations, 0 to 1, higher is better; unscored without citations.
 
     Args:
         cites: whether each sentence cites a reference.
-        levels: what its first citation gives; None where it was not judged: such a sentence that cites is left out.
+        levels: support by its first citation; None if not judged. Such a sentence is left out.
     """
     judged = [SUPPORT_WEIGHTS[level] for cited, level in zip(cites, levels, strict=True) if cited and level is not None]
     return Score(sum(judged) / len(judged)) if judged else Score(None, _why_none(cites))
 
 
 def support_recall(cites: Sequence[bool], levels: Sequence[Support | None]) -> Score:
-    """Return the mean support of all sentences, 0 to 1, higher is better; one that does not cite counts 0.
+    """Return the mean support of all sentences, 0 to 1, higher is better; an uncited sentence counts 0.
 
-    No sentences, or none that could be judged: no value. Arguments as for `support_precision`.
+    Unscored without sentences, or if no sentence could be judged. Arguments as in `support_precision`.
     """
     pairs = zip(cites, levels, strict=True)
     judged = [SUPPORT_WEIGHTS[level or Support.NO] for cited, level in pairs if not cited or level is not None]
@@ -85,19 +85,19 @@ def support_recall(cites: Sequence[bool], levels: Sequence[Support | None]) -> S
 
 
 def support_scores(cites: Sequence[bool], levels: Sequence[Support | None]) -> dict[str, Score]:
-    """Return both scores of an answer by their names; arguments as for `support_precision`."""
+    """Return both scores of an answer by name; arguments as in `support_precision`."""
     return dict(zip(SUPPORT_SCORES, (support_precision(cites, levels), support_recall(cites, levels)), strict=True))
 
 
 def citation_validity(sentences: Sequence[CitedSentence]) -> Score:
-    """Return the share of an answer's citations that name a reference, 0 to 1; no value without citations."""
+    """Return the share of an answer's citations that match a reference, 0 to 1; unscored without citations."""
     n_valid = sum(len(sentence.citations) for sentence in sentences)
     n_invalid = sum(len(sentence.invalid) for sentence in sentences)
     return Score(n_valid / (n_valid + n_invalid)) if n_valid + n_invalid else Score(None, _NOTHING_CITED)
 
 
 def cited_share(sentences: Sequence[CitedSentence]) -> Score:
-    """Return the share of sentences that cite a reference, 0 to 1; no value without sentences."""
+    """Return the share of sentences that cite a reference, 0 to 1; unscored without sentences."""
     if not sentences:
         return Score(None, _NO_SENTENCE)
     return Score(sum(bool(sentence.citations) for sentence in sentences) / len(sentences))
@@ -109,14 +109,13 @@ def _why_none(cites: Sequence[bool]) -> str:
     return "no sentence that cites was judged" if any(cites) else _NOTHING_CITED
 
 
-# Nugget recall: how much of what a good answer must say, and may say, an answer does say.
-# A judge assigns every nugget a grade; the scores here are shares over all nuggets or over the vital ones. `strict`
-# counts full support only, the others count a partial one half. The weighted scores count an okay nugget half.
-# Nuggets of 2025 name the part of the narrative that they belong to; how evenly an answer covers the parts is a
-# score of ours.
-# Sources: castorini/nuggetizer at d00dc3e, `core/metrics.py` (the four scores of TREC RAG 2024); the weighted ones
-# as a third party gives them after arXiv 2411.09607, except that a list without vital or okay nuggets is not padded
-# there.
+# Nugget recall: the share of the required facts (nuggets) that an answer states. A judge grades every nugget; scores
+# are shares over all nuggets or over the vital nuggets. `strict` scores count full support only, the others count
+# partial support 0.5. Weighted scores count an okay nugget 0.5. The nuggets of 2025 name a part of the narrative; how
+# evenly an answer covers the parts is a score of ours.
+#
+# Sources: castorini/nuggetizer at d00dc3e, `core/metrics.py` (the four scores of TREC RAG 2024). The weighted scores
+# follow a third party's account of arXiv 2411.09607, except that a list without vital or okay nuggets is not padded.
 
 NUGGET_SCORES = (
     "strict_vital_score",
@@ -131,7 +130,7 @@ NUGGET_SCORES = (
 SUB_NARRATIVE_SCORES = ("sub_narrative_score", "sub_narratives_answered")
 
 OKAY_WEIGHT = 0.5
-"""What an okay nugget counts in the weighted scores; a vital one counts 1."""
+"""Weight of an okay nugget in the weighted scores; a vital nugget has weight 1."""
 
 _PARTIAL = 0.5
 
@@ -139,12 +138,11 @@ _PARTIAL = 0.5
 def nugget_scores(importance: Sequence[Importance], grades: Sequence[Grade | None]) -> dict[str, Score]:
     """Return the six scores of one answer, 0 to 1, higher is better.
 
-    A nugget without a grade leaves all of them without a value, and so does a list without the nuggets that a score
-    counts: nothing is known of the answer then.
+    All six are unscored if a nugget has no grade. A score is also unscored if the list has no nuggets that it counts.
 
     Args:
-        importance: one item a nugget.
-        grades: one item a nugget, None where no judge gave one.
+        importance: one value per nugget.
+        grades: one grade per nugget, None if no judge gave one.
     """
     missing = sum(grade is None for grade in grades)
     if missing:
@@ -163,7 +161,7 @@ def nugget_scores(importance: Sequence[Importance], grades: Sequence[Grade | Non
 
 
 def nugget_scores_official(importance: Sequence[Importance], grades: Sequence[Grade | None]) -> dict[str, float]:
-    """Return the four scores of the track's files by its own convention: what is not known counts 0.
+    """Return the four scores of the track's files by the track's convention: missing values count 0.
 
     A nugget without a grade counts as not supported, and a score over no nuggets is 0.
     """
@@ -176,11 +174,11 @@ def scores_by_part(
 ) -> dict[str, tuple[int, dict[str, Score]]]:
     """Return sub-narrative -> (number of its nuggets, their six scores), in the order of the nuggets.
 
-    A nugget that names no part is in none.
+    Nuggets without a sub-narrative are left out.
 
     Args:
-        nuggets: those of one topic.
-        grades: one item a nugget, None where no judge gave one.
+        nuggets: the nuggets of one topic.
+        grades: one grade per nugget, None if no judge gave one.
     """
     parts: dict[str, list[tuple[Importance, Grade | None]]] = {}
     for nugget, grade in zip(nuggets, grades, strict=True):
@@ -195,14 +193,13 @@ def scores_by_part(
 def sub_narrative_scores(nuggets: Sequence[Nugget], grades: Sequence[Grade | None]) -> dict[str, Score]:
     """Return two scores of one answer over the parts of its narrative, 0 to 1, higher is better.
 
-    `sub_narrative_score` is the mean over the parts of the `all_score` of their nuggets: a part counts the same however
-    many nuggets it has. `sub_narratives_answered` is the share of the parts of which at least one nugget is stated in
-    full. Neither is the track's: it publishes the parts, and scores over all nuggets. Without parts, or with a nugget
-    that has no grade, there is no value.
+    `sub_narrative_score` is the mean `all_score` over the parts, so every part has the same weight.
+    `sub_narratives_answered` is the share of the parts with at least one fully stated nugget. Both are ours: the track
+    publishes the parts, and scores over all nuggets. Unscored without parts, or if a nugget has no grade.
 
     Args:
-        nuggets: those of one topic.
-        grades: one item a nugget, None where no judge gave one.
+        nuggets: the nuggets of one topic.
+        grades: one grade per nugget, None if no judge gave one.
     """
     missing = sum(grade is None for grade in grades)
     parts = scores_by_part(nuggets, grades)
@@ -215,7 +212,7 @@ def sub_narrative_scores(nuggets: Sequence[Nugget], grades: Sequence[Grade | Non
 
 
 def _share(weights: Sequence[float], grades: Sequence[Grade | None], *, partial: float) -> Score:
-    """Return the weighted mean of the grades' worth."""
+    """Return the weighted mean of the grades."""
     total = sum(weights)
     if not total:
         return Score(None, "the topic has no such nuggets")
@@ -224,7 +221,7 @@ def _share(weights: Sequence[float], grades: Sequence[Grade | None], *, partial:
     return Score(sum(weight * worth.get(grade, 0.0) for weight, grade in pairs if grade is not None) / total)
 
 
-# Where English sentences end: a small rule that knows abbreviations, initials, decimals and numbered lists.
+# Ends of English sentences: a small rule for abbreviations, initials, decimals and numbered lists.
 
 _CLOSING = "\"'\u201d\u2019)\\]*_"
 _OPENING = "\"'\u201c\u2018(\\[*_"
@@ -243,9 +240,9 @@ _TITLES = _words(
     "adm al approx capt cf col cmdr dr eds e.g eq fig figs ft gen gov hon i.e lt messrs mr mrs ms mt pp prof rep rev",
     "sen sgt st ste viz vol vols vs bzw ggf inkl vgl sra dra z",
 )
-# Not at the end of one where a number follows.
+# Not at the end of a sentence if a number follows.
 _BEFORE_NUMBERS = _words("abs art arts ca ch chap nr no nos núm p pág para sec sect")
-# May end one: then the next sentence opens with a word that seldom follows them otherwise.
+# May end a sentence if the next word is one of `_OPENERS`, which rarely follow otherwise.
 _MAY_END = _words(
     "a.d a.m assn ave b.c blvd bros co corp d.c dept est etc inc jr ltd m.d p.m ph.d rd sr u.k u.n u.s univ",
     "u.s.a jan feb mar apr jun jul aug sep sept oct nov dec",
@@ -258,13 +255,13 @@ _OPENERS = _words(
 
 
 def sentence_ends(line: str) -> Iterator[int]:
-    """Yield the places behind which a further sentence of a line begins, in order; none for a single sentence.
+    """Yield the end of every sentence that is followed by another sentence, in order.
 
-    A full stop, question or exclamation mark ends a sentence where white space and no small letter follows, and where
-    it belongs neither to an abbreviation or initial nor to the number of a list item.
+    A full stop, question mark or exclamation mark ends a sentence if whitespace follows and the next word does not
+    begin with a lower-case letter. Full stops of abbreviations, initials and list numbers do not count.
 
     Args:
-        line: a line, or a whole text: a line end is white space then, and ends no sentence.
+        line: a line, or a complete text, whose line ends count as whitespace.
     """
     start = 0
     for match in _END.finditer(line):
@@ -276,12 +273,12 @@ def sentence_ends(line: str) -> Iterator[int]:
 
 
 def _goes_on(before: str, mark: str, following: str) -> bool:
-    """Return whether the full stop behind `before` is part of a word."""
+    """Return whether the full stop after `before` belongs to the word."""
     if mark.startswith(".."):
         return False
     if _LIST_NUMBER.fullmatch(before):
         return True
-    found = _WORD_BEFORE.search(before.rpartition(" ")[2])  # no word has a blank, and to search them all takes long
+    found = _WORD_BEFORE.search(before.rpartition(" ")[2])  # words have no spaces, and a search of all words is slow
     word = found[0] if found else ""
     if word.lower() in _TITLES:
         return True

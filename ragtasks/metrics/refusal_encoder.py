@@ -1,8 +1,8 @@
-"""The packaged encoder, tuned on labelled responses, as a second opinion on who refuses: `idk: encoder`.
+"""The packaged encoder tuned on labelled responses, for the detector `idk: encoder`.
 
-What was learned is a change of low rank to the linear layers of its upper half (LoRA, Hu et al. 2021) and one linear
-layer over the first token: `weights/refusal_encoder.safetensors`, which `perf/train_refusal_encoder.py` writes. It
-reads English, with torch or without.
+The learned weights are low-rank changes to the linear layers of its upper half (LoRA, Hu et al. 2021) and one linear
+layer over the first token: `weights/refusal_encoder.safetensors`, written by `perf/train_refusal_encoder.py`. The
+encoder reads English, with torch or without.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from ragtasks.metrics.semantic import (
 )
 
 MAX_TOKENS = 512
-"""Positions of the encoder: what a response has beyond them is not read."""
+"""Positions of the encoder; the rest of a longer response is not read."""
 WEIGHTS = Path(__file__).with_name("weights") / "refusal_encoder.safetensors"
 
 ReadTexts = Callable[[Sequence[str]], list[list[float]]]
-"""Texts -> the probabilities of `VERDICTS` for each."""
+"""Texts -> probabilities of `VERDICTS` for each."""
 
 _BATCH = 16
 _PURPOSE = 'the IDK detector "encoder"'
 
 
 def check_reader(device: str | None = None) -> None:
-    """Check that the encoder can be had."""
+    """Check that the encoder is installed."""
     if _is_light(device):
         require_light(_PURPOSE)
     else:
@@ -66,7 +66,7 @@ def tokenized(tokenizer: Any, texts: list[str], **options: Any) -> Any:
 
 
 def linear_layers(encoder: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (name, layer) of the linear layers of the encoder's upper half, those that learn."""
+    """Yield (name, layer) of the trained linear layers, those of the encoder's upper half."""
     layers = encoder.encoder.layer
     for number in range(len(layers) // 2, len(layers)):
         for name, module in layers[number].named_modules():
@@ -75,7 +75,7 @@ def linear_layers(encoder: Any) -> Iterator[tuple[str, Any]]:
 
 
 def load_encoder() -> tuple[Any, Any]:
-    """Return (tokeniser, encoder) as the package has them, before anything was learned."""
+    """Return (tokenizer, encoder) from the package, without the learned weights."""
     require_torch(_PURPOSE)
     from transformers import AutoModel, AutoTokenizer
 
@@ -87,7 +87,7 @@ def load_encoder() -> tuple[Any, Any]:
 
 @lru_cache(maxsize=2)
 def load_reader(device: str | None = None) -> ReadTexts:
-    """Return the reader on a device; None takes the GPU where there is one."""
+    """Return the reader on a device; None selects the GPU if one is available."""
     tokenizer, encoder = load_encoder()
     import torch
     from safetensors.torch import load_file
@@ -117,7 +117,7 @@ def load_reader(device: str | None = None) -> ReadTexts:
 
 @lru_cache(maxsize=1)
 def load_light_reader() -> ReadTexts:
-    """Return the reader without torch, on the processor."""
+    """Return the reader without torch, on the CPU."""
     from safetensors.numpy import load_file
 
     require_light(_PURPOSE)

@@ -1,9 +1,9 @@
-"""Does a response say that it cannot answer? A linear model over n-grams decides, in English and twelve languages.
+"""Refusal detection by a linear model over n-grams, for English and twelve other languages.
 
-Each sentence gets two scores: information is missing (the gap), and something is answered. Some thirty numbers of the
-whole response (the highest gap, the words that answer before and after it, lengths) then go into a multinomial
+Each sentence gets two scores: information is missing (the gap), and something is answered. About thirty numbers of the
+complete response (the highest gap, the words that answer before and after it, lengths) then enter a multinomial
 logistic regression over `yes`, `partial` and `no`. `perf/train_refusals.py` learns both from labelled sentences and
-measures them. Neither question nor passages are read. numpy is the only library.
+measures them. Question and passages are not read. numpy is the only library.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ VERDICTS = (IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO)
 WEIGHTS = Path(__file__).with_name("weights") / "refusals.npz"
 MEANINGS = WEIGHTS.with_name("meanings.json")
 Probabilities = tuple[float, float, float]
-"""Of `VERDICTS`, in their order; the sum is 1."""
+"""Probabilities of `VERDICTS`, in order, with the sum 1."""
 N_FEATURES = 1 << 20
-"""Buckets that features are hashed into."""
+"""Buckets of the feature hash."""
 
 _SHORT_REPLIES = re.compile(
     r"(?:n/?a|none|nothing|null|nil|unknown|unanswerable|not sure|no idea|no clue|idk|dunno|\?+|-+"
     r"|(?:nothing|none|not|never) (?:found|known|available|mentioned|specified|stated|given|provided|applicable|listed)"
     r"|no (?:data|answer|info|information|results?|match(?:es)?|hits?|records?|details?|entry|entries))\W*"
 )
-"""Whole replies, in lower case, that are refusals whatever else they may mean in a longer text."""
-_MOST_WORDS = 200  # of a sentence
+"""Complete replies, in lower case, that are refusals, although a longer text may use them otherwise."""
+_MOST_WORDS = 200  # per sentence
 _LONGEST_WORD = 60
-_ENOUGH_TO_DETECT = 60  # characters from which the detected language of a text is believed
+_ENOUGH_TO_DETECT = 60  # characters; language detection is unreliable in shorter texts
 _CLOSE = frozenset({"bg", "uk", "sr", "mk", "ca", "gl", "fa", "ur", "mr"})
 """Languages that the detector confuses with one of `LANGUAGES`; they are read."""
 
@@ -72,7 +72,7 @@ _READ_SCRIPTS = re.compile(
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return the sentences, lines and table cells of a response in lower case, without markup; quotations as `xx`."""
+    """Return lower-case sentences, lines and table cells of a response without markup; quotations become `xx`."""
     plain = unicodedata.normalize("NFKD", text.lower().translate(_STRAIGHT))
     plain = _MARKUP.sub(" ", unicodedata.normalize("NFC", _FOLDED.sub("", plain))).strip()
     if whole := _WHOLE_QUOTE.fullmatch(plain):
@@ -82,16 +82,16 @@ def sentences_of(text: str) -> list[str]:
 
 
 def tokens_of(sentence: str) -> list[str]:
-    """Return words, ideograms and some signs of a sentence, numbers as `0`; what is longer than any text is cut off."""
+    """Return words, ideograms and some signs of a sentence, truncated to a maximum length; numbers become `0`."""
     return ["0" if token.isdigit() else token[:_LONGEST_WORD] for token in _TOKEN.findall(sentence)[:_MOST_WORDS]]
 
 
 # Features: hashed n-grams of words, of characters in a word, and the meanings of words in other languages.
 _PATTERNS = ((0,), (0, 1), (0, 1, 2), (0, 2), (0, 3), (0, 1, 3), (0, 2, 3))
-"""Places of the words of an n-gram; those between are skipped."""
+"""Positions of the words of an n-gram; words in between are skipped."""
 _FIRST, _SECOND, _SHIFT = np.uint32(0x9E3779B1), np.uint32(0x85EBCA77), np.uint32(12)
 _BLOCKS = (1.4, 1.3, 1.3)
-"""Weight of a block of features: words, characters, meanings."""
+"""Weights of the feature blocks: words, characters, meanings."""
 _LEAST_OF_BLOCK = 8
 _NEAR = 4
 _ENGLISH_WORDS = (
@@ -114,13 +114,13 @@ def _hash(name: str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _characters(token: str) -> Any:
-    """Return the buckets of a word's runs of 2 to 5 characters."""
+    """Return the buckets of a word's character n-grams of length 2 to 5."""
     word = f"<{token}>" if len(token) > 1 else ""
     return np.array([_bucket(word[at : at + n]) for n in (2, 3, 4, 5) for at in range(len(word) - n + 1)], np.int64)
 
 
 def features_of(sentences: Sequence[str]) -> tuple[Any, Any, Any]:
-    """Return (sentence, bucket, value) of each feature, as arrays of one length."""
+    """Return (sentence, bucket, value) of each feature, as arrays of equal length."""
     tokens = [tokens_of(one) for one in sentences]
     english = [_is_english(one) for one in tokens]
     meanings = [[] if yes else _meanings(text, one) for text, one, yes in zip(sentences, tokens, english, strict=True)]
@@ -138,7 +138,7 @@ def features_of(sentences: Sequence[str]) -> tuple[Any, Any, Any]:
 
 
 def _ngrams(hashes: Sequence[Sequence[int]]) -> tuple[Any, Any]:
-    """Return (sentence, bucket) of each word n-gram; every sentence has an edge before and behind it."""
+    """Return (sentence, bucket) of each word n-gram; every sentence has an edge marker at both ends."""
     edges = (_hash("^"), _hash("$"))
     flat = np.array([one for row in hashes if row for one in (edges[0], *row, edges[1])], np.uint32)
     lengths = [len(row) + 2 if row else 0 for row in hashes]
@@ -159,7 +159,7 @@ def _ngrams(hashes: Sequence[Sequence[int]]) -> tuple[Any, Any]:
 
 
 def _joined(buckets: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
-    """Return (sentence, bucket) of buckets in lists by sentence."""
+    """Return (sentence, bucket) from lists of buckets per sentence."""
     rows = np.repeat(np.arange(len(buckets)), [sum(map(len, row)) for row in buckets])
     return rows, np.concatenate([one for row in buckets for one in row] or [np.zeros(0, np.int64)])
 
@@ -179,7 +179,7 @@ def _meaning_words() -> dict[str, Table]:
     for code, meanings in json.loads(MEANINGS.read_text(encoding="utf-8")).items():
         for meaning, words in meanings.items():
             for word in _FOLDED.sub("", unicodedata.normalize("NFKD", words.lower().translate(_STRAIGHT))).split():
-                # Korean, and compounds in German and Dutch, have the word inside of a longer one.
+                # Korean words, and German and Dutch compounds, contain the word inside a longer one.
                 is_inner = code == "ko" or word.startswith("*")
                 name = "inner" if is_inner else "beginnings" if word.endswith("*") else "whole"
                 table = tables[code if code in tables else name]
@@ -204,7 +204,7 @@ def _meanings_of_word(word: str) -> frozenset[str]:
 
 
 def _meanings(sentence: str, tokens: Sequence[str]) -> list[str]:
-    """Return the features that languages share: which meanings meet in a sentence, and how much of it has none."""
+    """Return features common to all languages: combinations of meanings, and the share of words without a meaning."""
     if _IDEOGRAM.search(sentence):
         code = "ja" if _KANA.search(sentence) else "zh"
         words = _meaning_words()[code]
@@ -236,10 +236,10 @@ def _meanings(sentence: str, tokens: Sequence[str]) -> list[str]:
 # From sentences to a verdict.
 @dataclass(frozen=True)
 class Model:
-    """The learned weights."""
+    """Learned weights."""
 
     table: Any
-    """Buckets by 2: the weights for gap and answer."""
+    """Buckets by 2: weights for gap and answer."""
     bias: Any
     centre: Any
     spread: Any
@@ -249,7 +249,7 @@ class Model:
 
 
 def unpacked(arrays: Mapping[str, Any]) -> Model:
-    """Return the model of a weights file: `steps` from bucket to bucket, and 8-bit roots of weights with a `scale`."""
+    """Return the model of a weights file: `steps` between buckets, and 8-bit square roots of weights with a `scale`."""
     table = np.zeros((N_FEATURES, 2), np.float32)
     roots = arrays["values"] * arrays["scale"]
     table[np.cumsum(arrays["steps"].astype(np.int64))] = roots * np.abs(roots)
@@ -258,13 +258,13 @@ def unpacked(arrays: Mapping[str, Any]) -> Model:
 
 @cache
 def packaged_model() -> Model:
-    """Return the model that ships with the package."""
+    """Return the model in the package."""
     with np.load(WEIGHTS) as file:
         return unpacked(file)
 
 
 def sentence_scores(sentences: Sequence[str], table: Any, bias: Any) -> Any:
-    """Return sentences by 2: the log odds that information is missing, and that something is answered."""
+    """Return an array, sentences by 2: log odds that information is missing, and that something is answered."""
     rows, buckets, values = features_of(sentences)
     sums = [np.bincount(rows, values * table[buckets, column], len(sentences)) for column in (0, 1)]
     return np.stack(sums, axis=1) + bias
@@ -275,7 +275,7 @@ def _probability(score: float) -> float:
 
 
 def response_features(scores: Iterable[Sequence[float]], sentences: Sequence[str]) -> list[float]:
-    """Return the numbers that decide the verdict on a response of one sentence or more."""
+    """Return the inputs of the verdict on a response of one or more sentences."""
     pairs = [(float(gap), float(answer)) for gap, answer in scores]
     gaps, answers = [gap for gap, _ in pairs], [answer for _, answer in pairs]
     missing, answering = [_probability(one) for one in gaps], [_probability(one) for one in answers]
@@ -300,9 +300,9 @@ def response_features(scores: Iterable[Sequence[float]], sentences: Sequence[str
 
 
 def probabilities(texts: Sequence[str], model: Model | None = None) -> list[tuple[Probabilities, str]]:
-    """Return, for each text, the probabilities of `VERDICTS` and the sentence that most says that it cannot answer.
+    """Return, for each text, the probabilities of `VERDICTS` and the sentence with the strongest sign of a refusal.
 
-    A text without words is `no` for certain, with an empty sentence. `model`: None takes the packaged one.
+    A text without words is `no` with probability 1 and an empty sentence. `model`: None selects the packaged model.
     """
     learned, cut = model or packaged_model(), [sentences_of(text) for text in texts]
     scores = sentence_scores([one for sentences in cut for one in sentences], learned.table, learned.bias)
@@ -324,13 +324,13 @@ def probabilities(texts: Sequence[str], model: Model | None = None) -> list[tupl
 
 
 def is_english(text: str) -> bool:
-    """Return whether most sentences of a text read as English, by their function words."""
+    """Return whether most sentences of a text are English, judged by function words."""
     sentences = sentences_of(text)
     return 2 * sum(_is_english(tokens_of(one)) for one in sentences) > len(sentences)
 
 
 def unreadable(text: str) -> str | None:
-    """Return why the language of a text cannot be read, None if it can."""
+    """Return why the language of a text cannot be read; None if it can."""
     plain = unicodedata.normalize("NFKC", text.lower())
     letters = [sign for sign in plain if sign.isalpha()]
     if letters and sum(bool(_READ_SCRIPTS.match(sign)) for sign in letters) < len(letters) / 2:

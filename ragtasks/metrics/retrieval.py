@@ -1,4 +1,4 @@
-"""Measures of rankings: trec_eval's, the official script's, MultiHop-RAG's."""
+"""Measures of rankings: those of trec_eval, of MTRAG's official script, and of MultiHop-RAG."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from ragtasks.metrics.lexical import word_count
 from ragtasks.records import Qrel, Score, Task, compact
 from ragtasks.requirements import importing
 
-# Scores of a run against relevance judgements: one value a judged query and metric.
-# Every judged query counts: a run that leaves the hard ones out cannot gain by it. trec_eval's code computes
-# (through pytrec-eval-terrier and ir-measures); definitions stand apart from it. It holds scores as 32-bit floats,
-# orders equal ones by passage id descending, and divides recall by all relevant passages, also where the cut-off is
-# smaller.
-# The `ibm` profile repeats run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4: what it does differently
-# stands in functions named `ibm_...`, one a quirk.
+# Scores of a run against relevance judgements: one value per judged query and metric. Every judged query counts, so a
+# run cannot gain by leaving out hard queries. trec_eval computes the values (through pytrec-eval-terrier and
+# ir-measures). It stores scores as 32-bit floats, orders equal scores by descending passage id, and divides recall by
+# all relevant passages, even if the cut-off is smaller.
+#
+# The `ibm` profile reproduces run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4. Each of its deviations is a
+# function named `ibm_...`.
 
 CUTOFFS = (1, 3, 5, 10)
-"""How many passages the scores look at (MTRAG paper, section 5.1)."""
+"""Cut-offs of the scores (MTRAG paper, section 5.1)."""
 
 _IBM_DIGITS = 5
 _MAX_LISTED = 5
 
 Judgements = Mapping[str, Mapping[str, int]]
-"""Query id -> passage id -> relevance; relevant from 1 on, and nDCG's gain is the relevance itself."""
+"""Query id -> passage id -> relevance. Relevant from 1 on; nDCG's gain is the relevance itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalMetric:
-    """What a retrieval score is, whoever computes it: between 0 and 1, higher is better, 0 without any passage."""
+    """Declaration of a retrieval metric. Values are 0 to 1, higher is better; an empty ranking scores 0."""
 
     name: str
     """Key of its values: the name in the notation of ir-measures, such as `R@5`, or a suite's own."""
     measure: str
-    """Measure in the notation of ir-measures, without the cut-off where `k` is one."""
+    """Measure in the notation of ir-measures, without the cut-off if `k` is set."""
     k: int | None
-    """How many passages count; None for all."""
+    """Number of passages that count; None for all."""
     description: str
     """One line for legends."""
 
@@ -64,21 +64,21 @@ RETRIEVAL_METRICS = (
 """Every metric of a run, in the order of the paper's Table 3, then AP, RR and R@20 (OR-CONVQA, Table 5)."""
 
 IBM_METRICS = tuple(metric for metric in RETRIEVAL_METRICS if metric.k in CUTOFFS)
-"""What the official script computes (1, 3 and 5; its documentation names 10 too)."""
+"""Metrics of the official script (cut-offs 1, 3 and 5; its documentation lists 10 too)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunScores:
-    """The scores of one run."""
+    """Scores of one run."""
 
     values: Mapping[str, Mapping[str, float]]
     """Query id -> metric name -> value, for every judged query, in the order of the judgements."""
     omitted: tuple[str, ...]
-    """Judged queries that the run leaves out altogether: they count 0."""
+    """Judged queries that are missing in the run: they count 0."""
     empty: tuple[str, ...]
     """Judged queries whose ranking is empty: they count 0."""
     without_relevant: tuple[str, ...]
-    """Judged queries without a relevant passage: 0 on every metric, whatever is retrieved, as trec_eval has it."""
+    """Judged queries without a relevant passage: 0 on every metric, as in trec_eval."""
     unjudged: tuple[str, ...]
     """Queries of the run without a judgement: ignored."""
 
@@ -123,7 +123,7 @@ _OTHER_NAMES = {
     **{"r": "R", "recall": "R", "p": "P", "precision": "P"},
     **{"success": "Success", "hit": "Success", "hit_rate": "Success", "judged": "Judged"},
 }
-"""Measures as trec_eval, mteb and ranx write them, in lower case -> name in ir-measures."""
+"""Lower-case names of measures in trec_eval, mteb and ranx -> names in ir-measures."""
 _OTHER_NAME = re.compile(r"([a-z_]+?)(?:(?:@|_at_|[_.])([0-9]+))?", re.IGNORECASE)
 
 
@@ -142,19 +142,19 @@ def measure_name(name: str) -> str:
 
 
 def score_run(run: Run, qrels: Iterable[Qrel], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS) -> RunScores:
-    """Return every metric for every judged query; nothing at all without judgements.
+    """Return every metric for every judged query.
 
-    Source: MTRAG paper, section 5.1 (Recall and nDCG at 1, 3, 5, 10). Values equal trec_eval's for each query. It
-    differs from run_retrieval_eval.py (cc5b1d4) where `score_run_ibm` says so, above all in counting omitted queries.
+    Source: MTRAG paper, section 5.1 (Recall and nDCG at 1, 3, 5, 10). Values equal trec_eval's for each query. They
+    differ from run_retrieval_eval.py (cc5b1d4) as described in `score_run_ibm`, mainly because omitted queries count.
 
     Args:
         run: query id -> passages; their order counts only through the scores.
         qrels: judgements, each pair once.
-        metrics: what to compute.
+        metrics: the metrics to compute.
 
     Raises:
         BenchmarkFileError: a pair is judged twice.
-        CacheError: a ranking has a passage twice or a score that is no finite number.
+        CacheError: a ranking has a passage twice, or a score that is not finite.
         MissingExtraError: the extra `retrieval` is not installed.
     """
     judgements = by_query(qrels)
@@ -169,7 +169,7 @@ def score_run(run: Run, qrels: Iterable[Qrel], metrics: Sequence[RetrievalMetric
 
 
 def by_query(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
-    """Return query id -> passage id -> relevance, in the order of the judgements; {} for none."""
+    """Return query id -> passage id -> relevance, in the order of the judgements."""
     judgements: dict[str, dict[str, int]] = {}
     for qrel in qrels:
         judged = judgements.setdefault(qrel.query_id, {})
@@ -186,7 +186,7 @@ def by_query(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
 
 
 def _unique_finite(query_id: str, ranking: Sequence[Ranked]) -> dict[str, float]:
-    """Return passage id -> score of a ranking that a dict can hold without losing or reordering anything."""
+    """Return passage id -> score; raise CacheError for a repeated passage or a score that is not finite."""
     scores = {item.passage_id: float(item.score) for item in ranking}
     if len(scores) == len(ranking) and all(map(math.isfinite, scores.values())):
         return scores
@@ -206,7 +206,7 @@ def _unique_finite(query_id: str, ranking: Sequence[Ranked]) -> dict[str, float]
 def _compute(
     rankings: Mapping[str, Mapping[str, float]], judgements: Judgements, metrics: Sequence[RetrievalMetric]
 ) -> dict[str, dict[str, float]]:
-    """Return query id -> metric name -> value for every judged query; one without a ranking has the default, 0."""
+    """Return query id -> metric name -> value for every judged query; 0 without a ranking."""
     measures = _measures(metrics)
     if not judgements:
         return {}
@@ -223,7 +223,7 @@ def _compute(
 
 
 def _by_rank(scores: Mapping[str, float]) -> dict[str, float]:
-    """Return passage id -> a score that keeps trec_eval's order, without ties: other code has rules of its own."""
+    """Return passage id -> a score in trec_eval's order without ties, which other libraries break differently."""
     ordered = in_rank_order(Ranked(*item) for item in scores.items())
     return {item.passage_id: -float(rank) for rank, item in enumerate(ordered)}
 
@@ -238,23 +238,23 @@ def _measures(metrics: Sequence[RetrievalMetric]) -> dict[str, Any]:
 
 
 def _providers() -> tuple[Any, ...]:
-    """Return the code of trec_eval, and of ir-measures for RR@k and Judged@k, which trec_eval does not compute."""
+    """Return the providers of ir-measures: trec_eval, and those for RR@k and Judged@k, which trec_eval lacks."""
     with importing("pytrec-eval-terrier and ir-measures", "retrieval", "Evaluating a run"):
         import ir_measures
-        import pytrec_eval  # noqa: F401  ir-measures itself would only say that a provider is not available
+        import pytrec_eval  # noqa: F401  ir-measures itself would only report an unavailable provider
     return ir_measures.pytrec_eval, ir_measures.msmarco, ir_measures.judged
 
 
 def score_run_ibm(run: Run, qrels: Iterable[Qrel], collections: Mapping[str, str]) -> dict[str, Score]:
     """Return metric name -> the score that run_retrieval_eval.py (cc5b1d4) prints for all collections together.
 
-    Per collection the mean over its judged queries that have a prediction, rounded; then the mean of those, weighted
-    by predictions. Unscored, with the reason, where a collection has predictions and none of them is judged.
+    For each collection, the rounded mean over its judged queries with a prediction; then the mean of those, weighted by
+    the number of predictions. Unscored, with the reason, if no prediction of a collection is judged.
 
     Args:
-        run: one entry for each prediction, unanswerable tasks too; an empty one where nothing was retrieved.
+        run: one entry per prediction, unanswerable tasks included; empty if nothing was retrieved.
         qrels: judgements, each pair once.
-        collections: query id -> collection, at least for the queries of the run; others of the run are ignored.
+        collections: query id -> collection. Queries of the run without an entry are ignored.
 
     Raises:
         BenchmarkFileError: a pair is judged twice.
@@ -268,17 +268,17 @@ def score_run_ibm(run: Run, qrels: Iterable[Qrel], collections: Mapping[str, str
 
 
 def ibm_last_score(ranking: Sequence[Ranked]) -> dict[str, float]:
-    """Return passage id -> score; of a passage that appears twice the last score counts."""
+    """Return passage id -> score; the last score counts for a repeated passage."""
     return {item.passage_id: float(item.score) for item in ranking}
 
 
 def ibm_without_query_id(query_id: str, scores: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores without a passage whose id is the query's: BEIR's rule, made for corpora of questions."""
+    """Return the scores without a passage whose id equals the query's: a rule of BEIR for corpora of questions."""
     return {passage_id: score for passage_id, score in scores.items() if passage_id != query_id}
 
 
 def ibm_predicted_only(judgements: Judgements, predicted: Collection[str]) -> dict[str, Mapping[str, int]]:
-    """Return the judgements of predicted queries only: leaving a hard query out raises the mean."""
+    """Return the judgements of predicted queries only: omitting a hard query raises the mean."""
     return {query_id: judged for query_id, judged in judgements.items() if query_id in predicted}
 
 
@@ -310,20 +310,19 @@ def _ibm_total(
     return Score(total / sum(weights.values()))
 
 
-# MTRAGEval's ranking score: one number for a system's answers.
-# Source: MTRAGEval (SemEval-2026 task 8), tasks B and C: the harmonic mean of the three dataset means RL_F, RB_llm
-# and RB_alg, each conditioned on answerability.
+# MTRAGEval's ranking score: one number for a system's answers. Source: MTRAGEval (SemEval-2026 task 8), tasks B and C:
+# the harmonic mean of the three dataset means RL_F, RB_llm and RB_alg, each conditioned on answerability.
 
 RANKED_BY = ("rl_f", "rb_llm", "rb_alg")
 
 
 def ranking_score(means: Mapping[str, Score]) -> Score:
-    """Return the harmonic mean of three dataset means: 0 to 1, higher is better; 0 where one of them is 0.
+    """Return the harmonic mean of three dataset means: 0 to 1, higher is better; 0 if a mean is 0.
 
-    Unscored, with the names, where one of them is missing or unscored: two of three are another score.
+    Unscored if a mean is missing or unscored, with its name in the reason.
 
     Args:
-        means: metric -> mean over the dataset, for the names in `RANKED_BY`; others are ignored.
+        means: metric -> mean over the dataset, for the names in `RANKED_BY`; other metrics are ignored.
     """
     values = {name: means[name].value if name in means else None for name in RANKED_BY}
     missing = [name for name, value in values.items() if value is None]
@@ -335,14 +334,14 @@ def ranking_score(means: Mapping[str, Score]) -> Score:
     return Score(statistics.harmonic_mean(found))
 
 
-# MultiHop-RAG's retrieval scores: how much of a query's evidence is in the first chunks of a ranking.
-# The paper defines Hits@k as the share of the evidence that is among the first k chunks; its script counts a query
-# as hit if any fact is. The paper's MAP is the mean average precision; its script forgets the hits of earlier
-# ranks. Both are here, the script's under names with `official`. Which chunk holds which fact is the official rule
-# in both (`ragtasks.benchmarks.multihop_rag`), and queries without evidence have no scores.
+# MultiHop-RAG's retrieval scores: how much of a query's evidence is in the first chunks of a ranking. The paper defines
+# Hits@k as the share of the evidence among the first k chunks; its script counts a query as a hit if any fact is among
+# them. The paper's MAP is the mean average precision; its script ignores hits at earlier ranks. Both versions are here,
+# the script's with `official` in the name. Both use the official rule for matching chunks and facts
+# (`ragtasks.benchmarks.multihop_rag`). Queries without evidence have no scores.
 
 DEPTH = 10
-"""Chunks of a ranking that are looked at."""
+"""Number of chunks of a ranking that are scored."""
 
 EVIDENCE_METRICS = (
     Metric("hits_4", "share of the evidence in the first 4 chunks"),
@@ -357,7 +356,7 @@ EVIDENCE_METRICS = (
 
 
 def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, float]:
-    """Return name -> score of one query, each from 0 to 1, higher is better."""
+    """Return name -> score of one query, each 0 to 1, higher is better."""
     if not facts:
         raise ValueError("a query without evidence has no retrieval scores")
     held = _held(chunks[:DEPTH], facts)
@@ -378,22 +377,22 @@ def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, fl
 
 
 def _held(chunks: Sequence[str], facts: Sequence[str]) -> list[set[int]]:
-    """Return, for each chunk, the places of the facts that it holds."""
+    """Return, for each chunk, the positions of the facts that it contains."""
     wanted = [compact(fact) for fact in facts]
     return [{place for place, fact in enumerate(wanted) if fact in text} for text in map(compact, chunks)]
 
 
 def hits(first_ranks: Sequence[int | None], k: int) -> float:
-    """Return the share of facts that are found among the first k chunks (paper, section 2.3)."""
+    """Return the share of facts among the first k chunks (paper, section 2.3)."""
     return sum(rank is not None and rank <= k for rank in first_ranks) / len(first_ranks)
 
 
 def average_precision(held: Sequence[set[int]], first_ranks: Sequence[int | None]) -> float:
-    """Return the mean over facts of the precision at the rank where each is found first; 0 for one that is not.
+    """Return the mean over facts of the precision at the rank of their first chunk; 0 for a missing fact.
 
-    Precision at a rank is the share of the chunks so far that hold a fact, so evidence on the first ranks gives 1, also
-    where two facts share a chunk. Source: MAP@10 as the paper words it, section 2.3; with one fact a chunk it is the
-    usual average precision, whose values trec_eval gives (tested).
+    Precision at a rank is the share of the chunks up to it that contain a fact. Evidence on the first ranks therefore
+    gives 1, even if two facts share a chunk. Source: MAP@10 as the paper words it, section 2.3. With one fact per chunk
+    it is the usual average precision, with the values of trec_eval (tested).
     """
     precision = [sum(map(bool, held[:rank])) / rank for rank in range(1, len(held) + 1)]
     return sum(precision[rank - 1] for rank in first_ranks if rank) / len(first_ranks)
@@ -402,9 +401,10 @@ def average_precision(held: Sequence[set[int]], first_ranks: Sequence[int | None
 def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> float:
     """Return the average precision as the official script computes it, on at most ten chunks.
 
-    At each rank it divides the facts found there for the first time by the rank, without those found before, and the
-    sum by the facts (at most ten). So two facts at ranks 1 and 2 give 0.75, and a fact that appears twice in the
-    evidence is found once. Source: yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit 3dd4d4e.
+    At each rank the script divides the facts that are new at that rank, without those of earlier ranks, by the rank. It
+    divides the sum by the number of facts (at most ten). Two facts at ranks 1 and 2 therefore give 0.75, and a fact
+    that is listed twice in the evidence is found once. Source: yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit
+    3dd4d4e.
     """
     waiting = {compact(fact) for fact in facts}
     total = 0.0
@@ -416,19 +416,19 @@ def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> f
 
 
 def _both(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, float]:
-    """Return the official scores of the chunks as they are listed, the others of the different ones."""
+    """Return the official scores of the chunks as listed, and the other scores without repeated chunks."""
     listed = evidence_scores(chunks, facts)
     distinct = evidence_scores(tuple(dict.fromkeys(chunks)), facts)
     return {name: listed[name] if "official" in name else distinct[name] for name in listed}
 
 
 def mean_evidence_scores(rankings: Mapping[str, Sequence[str]], facts: Mapping[str, Sequence[str]]) -> dict[str, Score]:
-    """Return name -> mean over the queries with evidence; unscored where there is none.
+    """Return name -> mean over the queries with evidence; unscored without such queries.
 
     Args:
-        rankings: query id -> chunks' texts, best first; a query that is missing here counts 0. A chunk that stands
-            twice takes two ranks in the official scores, and one in the others.
-        facts: query id -> evidence; a query without any (a null query) is left out.
+        rankings: query id -> chunk texts, best first; a missing query counts 0. A repeated chunk has two ranks in the
+            official scores, one in the others.
+        facts: query id -> evidence; queries without evidence (null queries) are left out.
     """
     rows = [_both(rankings.get(query_id, ()), gold) for query_id, gold in facts.items() if gold]
     if not rows:
@@ -436,9 +436,9 @@ def mean_evidence_scores(rankings: Mapping[str, Sequence[str]], facts: Mapping[s
     return {metric.name: Score(fmean(row[metric.name] for row in rows)) for metric in EVIDENCE_METRICS}
 
 
-# Scores of rewritten questions: what a retriever finds with them, and what became of the words.
-# The retriever is handed in as a function that ranks the passages of one corpus for some texts, so that nothing
-# here knows of engines and indexes; a corpus that cannot be searched is a reason, and its scores are unscored.
+# Scores of rewritten questions: retrieval with the rewrite, and changes of its words. The retriever is passed in as a
+# function, so this module does not depend on engines and indexes. If a corpus cannot be searched, its scores are
+# unscored with the reason.
 
 QUERY_METRICS = {"ndcg_5": "nDCG@5", "recall_5": "R@5"}
 """Scores of a query: logged name -> name in `RETRIEVAL_METRICS` (MTRAG paper, section 5.1)."""
@@ -448,32 +448,32 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What was found in one corpus."""
+    """Search results in one corpus."""
 
     rankings: Mapping[str, tuple[Ranked, ...]] | None
-    """Text of the query -> passages, best first; None where nothing could be searched."""
+    """Query text -> passages, best first; None if the search failed."""
     reason: str = ""
-    """Why there are no rankings; empty where there are."""
+    """Why there are no rankings; empty if there are."""
 
 
 Search = Callable[[str, Collection[str]], Searched]
-"""(domain, texts of queries) -> what is found in the corpus of the domain."""
+"""Function from (domain, query texts) to the results in the corpus of the domain."""
 
 
 def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[Qrel], search: Search) -> list[Scores]:
-    """Return `QUERY_METRICS` of each query, in order; each text is searched for once a corpus.
+    """Return `QUERY_METRICS` of each query, in order; each text is searched once per corpus.
 
-    Source: MTRAG paper, section 5.1; values equal trec_eval's. A query that finds nothing scores 0.
+    Source: MTRAG paper, section 5.1; values equal trec_eval's. A query without results scores 0.
 
     Args:
-        tasks: whose questions the queries mean; one may come several times.
-        queries: one a task.
-        qrels: judgements of at least these tasks; a task without any is unscored.
+        tasks: the tasks of the queries; a task may occur several times.
+        queries: one per task.
+        qrels: judgements of these tasks, and possibly others; a task without judgements is unscored.
         search: the retriever.
 
     Raises:
         BenchmarkFileError: a pair is judged twice.
-        MissingExtraError: something was found, and the extra `retrieval` is not installed.
+        MissingExtraError: there are results, and the extra `retrieval` is not installed.
     """
     wanted: dict[str, dict[str, None]] = {}
     for task, query in zip(tasks, queries, strict=True):
@@ -489,7 +489,7 @@ def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[
 
 
 def ranking_of(passage_ids: Iterable[str]) -> tuple[Ranked, ...]:
-    """Return passages as a ranking, best first and each once; its scores only keep the order."""
+    """Return passages as a ranking, best first and each once; its scores encode only the order."""
     return tuple(Ranked(passage_id, -float(place)) for place, passage_id in enumerate(dict.fromkeys(passage_ids)))
 
 
@@ -499,9 +499,9 @@ def score_rankings(
     qrels: Iterable[Qrel],
     metrics: Sequence[RetrievalMetric],
 ) -> list[Mapping[str, float] | None]:
-    """Return metric -> value of each ranking by the judgements of its task, which may come several times.
+    """Return metric -> value of each ranking by the judgements of its task; a task may occur several times.
 
-    None where there is no ranking, or no judgement.
+    None without a ranking or without judgements.
     """
     judged: dict[str, list[Qrel]] = {}
     for qrel in qrels:
@@ -524,10 +524,10 @@ def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:
 
 
 def length_ratio(rewrite: str, question: str, language: str = ENGLISH) -> float:
-    """Return the words of the rewrite over those of the question; a question without a word counts as one."""
+    """Return the word count of the rewrite divided by that of the question, which counts as at least 1."""
     return word_count(rewrite, language) / max(word_count(question, language), 1)
 
 
 def is_changed(rewrite: str, question: str) -> bool:
-    """Return whether the rewrite has other words than the question; case, blanks and punctuation aside."""
+    """Return whether the words of the rewrite differ from the question's; case, spaces and punctuation are ignored."""
     return _WORD.findall(rewrite.casefold()) != _WORD.findall(question.casefold())

