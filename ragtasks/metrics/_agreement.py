@@ -53,7 +53,7 @@ def krippendorff_alpha(ratings: Iterable[Sequence[float | None]], level: Level) 
     items = [[rating for rating in row if rating is not None] for row in ratings]
     items = [item for item in items if len(item) > 1]
     if not all(math.isfinite(rating) for item in items for rating in item):
-        raise ValueError("a rating is NaN or infinite: write None for a rating that is not there")
+        raise ValueError("a rating is NaN or infinite: write None for a missing rating")
     if len(items) < 2:
         return Score(None, TOO_FEW)
     everything = [rating for item in items for rating in item]
@@ -200,7 +200,7 @@ def _checked(first: Sequence[float], second: Sequence[float], weights: Sequence[
     if not len(first) == len(second) == len(weighed):
         raise ValueError(f"columns differ in length: {len(first)}, {len(second)}, weights {len(weighed)}")
     if not all(map(math.isfinite, itertools.chain(first, second, weighed))):
-        raise ValueError("a value or a weight is NaN or infinite: leave pairs without a value out")
+        raise ValueError("a value or a weight is NaN or infinite: leave out pairs without a value")
     if any(weight < 0 for weight in weighed):
         raise ValueError("a weight is negative")
     return weighed

@@ -51,7 +51,11 @@ def answerability_accuracy(
     return Score(None, f"answerability accuracy is not defined on {answerability.value} tasks")
 
 
-ANS_ACC = Metric("ans_acc", "answerability accuracy: refuses exactly where it should", undefined_on=UNDEFINED_ON)
+ANS_ACC = Metric(
+    "ans_acc",
+    "answerability accuracy: share of responses that refuse exactly when they should",
+    undefined_on=UNDEFINED_ON,
+)
 
 
 LEFT_OUT = "conversational tasks are left out (paper, section 6.3.3)"

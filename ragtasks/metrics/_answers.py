@@ -29,18 +29,18 @@ _RB_LLM, _RL_F = frozenset({"rb_llm"}), frozenset({"rl_f"})
 
 METRICS = (
     Metric("rb_alg", "harmonic mean of Bert-Recall, ROUGE-L and Bert-K-Precision, IDK-conditioned (paper profile)"),
-    Metric("rb_alg_raw", "the same, not conditioned"),
-    Metric("rb_alg_ibm", "the same as the official scripts compute and condition it (ibm profile)"),
+    Metric("rb_alg_raw", "rb_alg without conditioning"),
+    Metric("rb_alg_ibm", "rb_alg as the official scripts compute and condition it (ibm profile)"),
     Metric(
         "rb_llm",
-        "median rating by LLM judges over 10, IDK-conditioned (paper profile)",
+        "median rating by LLM judges divided by 10, IDK-conditioned (paper profile)",
         needs_judges=True,
         rubrics=_RB_LLM.union(_CONDITIONS),
     ),
-    Metric("rb_llm_raw", "the same, not conditioned", needs_judges=True, in_groups=False, rubrics=_RB_LLM),
+    Metric("rb_llm_raw", "rb_llm without conditioning", needs_judges=True, in_groups=False, rubrics=_RB_LLM),
     Metric(
         "rb_llm_ibm",
-        "the rating as the official scripts ask for, read and condition it (ibm profile)",
+        "rb_llm with the official prompts, parsing and conditioning (ibm profile)",
         needs_judges=True,
         needs_official_prompts=True,
         rubrics=_RB_LLM.union(_CONDITIONS),
@@ -53,14 +53,14 @@ METRICS = (
     ),
     Metric(
         "rl_f_raw",
-        "share of the response's statements that its passages support, not conditioned; unscored where there is none",
+        "rl_f without conditioning; unscored without statements",
         needs_judges=True,
         in_groups=False,
         rubrics=_RL_F,
     ),
     Metric(
         "rl_f_ibm",
-        "ragas's faithfulness as the official scripts ask for and condition it (ibm profile)",
+        "ragas's faithfulness with the official prompts and conditioning (ibm profile)",
         needs_judges=True,
         needs_official_prompts=True,
         rubrics=_RL_F.union(_CONDITIONS),
@@ -77,10 +77,15 @@ METRICS = (
         in_groups=False,
     ),
     Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=None),
-    Metric("idk_partial", "share of responses that say so of a part", higher_is_better=None, in_groups=False),
+    Metric(
+        "idk_partial",
+        "share of responses that do not know a part of the answer",
+        higher_is_better=None,
+        in_groups=False,
+    ),
     Metric("empty", "share of responses without any text", higher_is_better=False),
     Metric("coverage", "share of responses whose rb_alg is scored"),
-    Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
+    Metric("judge_coverage", "share of requested verdicts that judges gave", needs_judges=True),
 )
 """Every metric of a generation task, in the order of the harness's table."""
 

@@ -435,11 +435,15 @@ def _listed(item: Mapping[str, object], place: int, ids: Sequence[Sequence[str]]
     name = next((inner[key] for key in _NAMES if inner.get(key) is not None), None)
     if not isinstance(start, int) or not isinstance(end, int) or name is None:
         expected = "`start_index`, `end_index` and `url`, or `start`, `end` and `document_ids`"
-        found = f"one with {', '.join(map(str, inner)) or 'nothing'}"
+        found = f"a citation with {', '.join(map(str, inner)) or 'nothing'}"
         where = f"citations[{place}]"
         raise ConfigurationError(
             clear_error(
-                "ground", where=where, expected=expected, found=found, next_step="pass what the interface returned"
+                "ground",
+                where=where,
+                expected=expected,
+                found=found,
+                next_step="pass the citations as the API returned them",
             )
         )
     names = name if isinstance(name, (list, tuple)) else [name]

@@ -44,20 +44,20 @@ from ragtasks.records import Message, Passage, Support
 
 GROUNDED = Metric(
     "grounded",
-    "share of the answer's words that its passages have, function words half; ranks nobody",
+    "share of the answer's words in its passages (function words half); not a ranking",
     higher_is_better=None,
     in_groups=False,
 )
 CITED_PRECISION = Metric(
     "cited_precision",
-    "share of citations whose passage has the words of the sentence; a part counts half",
+    "share of citations whose passage has the words of the sentence; partial support counts half",
 )
 CITED_RECALL = Metric(
-    "cited_recall", "share of sentences whose words the passages that they cite have; a part counts half"
+    "cited_recall", "share of sentences whose words are in the passages they cite; partial support counts half"
 )
 COPIED = Metric(
     "copied",
-    "share of the answer's words in runs of five or more that a passage has; ranks nobody",
+    "share of the answer's words in runs of five or more from a passage; not a ranking",
     higher_is_better=None,
     in_groups=False,
 )
@@ -150,7 +150,7 @@ class Grounding:
     def __repr__(self) -> str:
         """Return the share, and each sentence with its source."""
         n = len(self.sentences)
-        share = "no share" if self.share is None else f"{self.share:.0%} held, {self.copied or 0:.0%} copied"
+        share = "no share" if self.share is None else f"{self.share:.0%} grounded, {self.copied or 0:.0%} copied"
         cites = "" if self.citation_precision is None else f", citations {self.citation_precision:.0%} supported"
         lines = [f"<Grounding: {share}{cites}, {n} {'sentence' if n == 1 else 'sentences'}>"]
         lines += [_line(sentence) for sentence in self.sentences[:_MOST_LINES]]
@@ -177,7 +177,7 @@ def _line(sentence: GroundedSentence) -> str:
     notes = [f"numbers not found: {', '.join(sentence.numbers_not_found)}"] if sentence.numbers_not_found else []
     notes += ["negation differs"] if sentence.flipped else []
     if sentence.support in (Support.PARTIAL, Support.NO):
-        does = "supports a part of it" if sentence.support is Support.PARTIAL else "does not support it"
+        does = "supports it partly" if sentence.support is Support.PARTIAL else "does not support it"
         notes.append(f"passage {', '.join(str(number or 'unknown') for number in sentence.cited)} {does}")
     return f"  {share}  {where:<12}  {text}" + (f"  ({'; '.join(notes)})" if notes else "")
 
@@ -403,11 +403,11 @@ def _text_and_title(item: str | Passage | Message | Mapping[str, object], name: 
     else:
         text, title = getattr(item, "text", None), getattr(item, "title", "")
     if not isinstance(text, str):
-        found = f"one with {', '.join(map(str, item))}" if isinstance(item, Mapping) else type(item).__name__
+        found = f"a dictionary with {', '.join(map(str, item))}" if isinstance(item, Mapping) else type(item).__name__
         expected = "a text, or an object with `text`"
         where = f"{name}[{place}]"
         raise ConfigurationError(
-            clear_error("ground", where=where, expected=expected, found=found, next_step="pass the text itself")
+            clear_error("ground", where=where, expected=expected, found=found, next_step="pass the text")
         )
     return text, str(title)
 

@@ -54,11 +54,11 @@ class RetrievalMetric:
 RETRIEVAL_METRICS = (
     *(RetrievalMetric(f"R@{k}", "R", k, f"share of all relevant passages among the first {k}") for k in CUTOFFS),
     *(
-        RetrievalMetric(f"nDCG@{k}", "nDCG", k, f"discounted gain of the first {k} over the best possible")
+        RetrievalMetric(f"nDCG@{k}", "nDCG", k, f"discounted gain of the first {k} divided by the maximum")
         for k in CUTOFFS
     ),
     RetrievalMetric("AP", "AP", None, "mean over the relevant passages of the precision at their rank"),
-    RetrievalMetric("RR", "RR", None, "1 over the rank of the first relevant passage"),
+    RetrievalMetric("RR", "RR", None, "1 / rank of the first relevant passage"),
     RetrievalMetric("R@20", "R", 20, "share of all relevant passages among the first 20"),
 )
 """Every metric of a run, in the order of the paper's Table 3, then AP, RR and R@20 (OR-CONVQA, Table 5)."""
@@ -109,11 +109,11 @@ def retrieval_metric(name: str) -> RetrievalMetric:
             where=name,
             expected="a measure in the notation of ir-measures, such as nDCG@20, R@100, RR@10, P(rel=2)@5 or AP",
             found=str(error),
-            next_step=f"write it so, or take one of {', '.join(by_name)}",
+            next_step=f"use this notation, or one of {', '.join(by_name)}",
         ) from error
     if str(measure) in by_name:
         return by_name[str(measure)]
-    return RetrievalMetric(str(measure), str(measure), None, "as ir-measures defines it")
+    return RetrievalMetric(str(measure), str(measure), None, "as defined by ir-measures")
 
 
 _OTHER_NAMES = {
@@ -199,7 +199,7 @@ def _unique_finite(query_id: str, ranking: Sequence[Ranked]) -> dict[str, float]
         where=f"query {query_id}",
         expected="each passage once, with a finite score",
         found=", ".join([*twice, *infinite][:_MAX_LISTED]),
-        next_step="make the run again",
+        next_step="create the run again",
     )
 
 
@@ -346,12 +346,12 @@ DEPTH = 10
 EVIDENCE_METRICS = (
     Metric("hits_4", "share of the evidence in the first 4 chunks"),
     Metric("hits_10", "share of the evidence in the first 10 chunks"),
-    Metric("map_10", "precision at the rank of each fact, over all facts"),
-    Metric("mrr_10", "one over the rank of the first chunk with a fact"),
+    Metric("map_10", "mean over all facts of the precision at their rank"),
+    Metric("mrr_10", "1 / rank of the first chunk with a fact"),
     Metric("hits_official_4", "whether any fact is in the first 4 chunks"),
     Metric("hits_official_10", "whether any fact is in the first 10 chunks"),
-    Metric("map_official_10", "as the official script, which forgets the hits of earlier ranks"),
-    Metric("mrr_official_10", "as the official script: a chunk that appears twice takes two ranks"),
+    Metric("map_official_10", "map_10 of the official script, which ignores hits at earlier ranks"),
+    Metric("mrr_official_10", "mrr_10 of the official script, in which a repeated chunk has two ranks"),
 )
 
 

@@ -176,7 +176,7 @@ def test_support_is_that_of_what_a_sentence_cites() -> None:
     assert found.citation_recall == pytest.approx(2.5 / 6)
     assert "citations 50% supported" in repr(found)
     assert "(passage 1 does not support it)" in repr(found)
-    assert "(passage 2 supports a part of it)" in repr(found)
+    assert "(passage 2 supports it partly)" in repr(found)
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ def test_without_passages_there_is_no_share() -> None:
 def test_it_prints_what_each_sentence_rests_on() -> None:
     answer = "Books are lent for three weeks. Renewed 9 times."
     assert repr(ground(answer, [LOAN])).splitlines() == [
-        "<Grounding: 75% held, 67% copied, 2 sentences>",
+        "<Grounding: 75% grounded, 67% copied, 2 sentences>",
         "  100%  passage 1     Books are lent for three weeks.",
         "   33%  nothing       Renewed 9 times.  (numbers not found: 9)",
     ]

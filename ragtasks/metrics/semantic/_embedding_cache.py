@@ -77,7 +77,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if n_tables and (application, version) != (_APPLICATION_ID, _VERSION):
-                raise self._error("a database of something else, or of another version of ragtasks")
+                raise self._error("a database of another program, or of another version of ragtasks")
             if not n_tables:
                 for statement in _TABLES:
                     connection.execute(statement)
@@ -191,11 +191,11 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         if "locked" in str(found):
             found = f"{found}: {lock_holders(self.path)}"
         return CacheError(
-            "cache of embeddings",
+            "embedding cache",
             where=str(self.path),
-            expected="a cache of embeddings of ragtasks that can be read and written",
+            expected="a readable and writable embedding cache of ragtasks",
             found=str(found),
-            next_step="make room, or remove the file (its texts are then encoded again)",
+            next_step="free disk space, or remove the file (its texts are then encoded again)",
         )
 
 

@@ -128,7 +128,7 @@ def encoder_requirement(name: str, device: str | None, lost: str) -> Requirement
             check_encoder(spec, device)
         except RagtasksError as error:
             raise ConfigurationError(
-                f"encoder {name}: {lost} would be unscored: {one_line(error)}; or do without it: "
+                f"encoder {name}: {lost} would be unscored: {one_line(error)}; or disable it: "
                 "`options: {encoder: none}` in the file, --encoder none on the command line"
             ) from error
         return f"runs on {engine_of(spec, device)}"
@@ -250,7 +250,7 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
     source = packaged_minilm(f"the encoder {MINILM!r}") if spec.name == MINILM else spec.name
-    next_step = f'take a complete copy, or the encoder "{MINILM}"'
+    next_step = f'use a complete copy, or the encoder "{MINILM}"'
     with _loading(spec, source), whole_weights("the encoder for BERTScore", spec.name, next_step):
         how = from_cache(source)
         tokenizer = AutoTokenizer.from_pretrained(source, **NO_CODE, **how)
@@ -261,9 +261,9 @@ def _loading(spec: EncoderSpec, source: str) -> AbstractContextManager[None]:
     return loading(
         "cannot load the encoder for BERTScore",
         source,
-        expected="a folder, or a model in the local Hugging Face cache or within reach on the hub",
-        next_step=f"download it where there is a network (hf download {spec.name}), name its folder, or take "
-        f'the packaged one, --metadata \'{{"encoder": "{MINILM}"}}\'',
+        expected="a folder, or a model in the local Hugging Face cache or on the hub",
+        next_step=f"download it on a machine with a network (hf download {spec.name}), give its folder, or use "
+        f'the packaged encoder, --metadata \'{{"encoder": "{MINILM}"}}\'',
     )
 
 

@@ -30,9 +30,9 @@ def check_device(
         raise ConfigurationError(
             f"cannot choose the device of {purpose}",
             where=option,
-            expected="a torch device that is there, such as 'cpu', 'cuda' or 'cuda:1'",
+            expected="an available torch device, such as 'cpu', 'cuda' or 'cuda:1'",
             found=f"{device!r}: {found}",
-            next_step=f"name one, or leave {option} out: the GPU if there is one",
+            next_step=f"set an available device, or omit {option} to use the GPU if there is one",
         )
 
 
@@ -45,7 +45,7 @@ def _failure_of_device(device: str) -> str:
         if known.type == "cuda":
             # Counted, not opened: a GPU that this process has opened may prevent vLLM from starting its own process.
             n_gpus: int = torch.cuda.device_count()
-            return "" if (known.index or 0) < n_gpus else f"torch sees {n_gpus} GPUs here"
+            return "" if (known.index or 0) < n_gpus else f"torch detects {n_gpus} GPUs"
         torch.zeros(1, device=known).tolist()
     except (RuntimeError, AssertionError, ImportError) as error:
         return (str(error) or type(error).__name__).splitlines()[0].partition(". ")[0]
@@ -99,7 +99,7 @@ def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str
         raise ConfigurationError(
             f"{purpose}: weights are missing",
             where=f"model {model!r}",
-            expected="every weight in its files, none made up",
+            expected="every weight in its files",
             found=f"{len(missing)} missing: {', '.join(missing[:_N_NAMED])}{rest}",
             next_step=next_step,
         )

@@ -263,7 +263,7 @@ class TextVectors(AbstractContextManager["TextVectors"]):
         try:
             return use(self._cache)
         except CacheError as error:
-            _LOGGER.warning("embeddings are not cached, which costs time and no score: %s", error)
+            _LOGGER.warning("embeddings are not cached; scores are unaffected, but scoring takes longer: %s", error)
             self._cache.close()
             self._cache = None
             return None
@@ -284,7 +284,7 @@ def most_different(texts: Sequence[str], n: int) -> list[int]:
         return list(range(len(texts)))
     import numpy as np
 
-    purpose = "choosing what differs most"
+    purpose = "selecting the most different texts"
     require_light(purpose)
     model = LightModel(Path(packaged_minilm(purpose)))
     ids, _ = model.token_ids(texts)
