@@ -1,4 +1,4 @@
-"""What scores of a benchmark let one conclude, where its tasks are not independent."""
+"""Inference from benchmark scores whose tasks are not independent."""
 
 from ragtasks.statistics._decisions import ENOUGH_ALIKE, Look, Race, RaceEnd, Values
 from ragtasks.statistics._judges import EXACT, Repeatability, assisted_mean, repeatability

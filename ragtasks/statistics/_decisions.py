@@ -1,6 +1,6 @@
-"""When enough answers have been scored to say which system is better: a test that may be looked at repeatedly.
+"""Sequential test of which system is better: it may be evaluated repeatedly while answers are scored.
 
-It gets values wave by wave and says whom to score next; who scores, and what that costs, it does not know.
+The test receives scores in waves and returns the next wave to score. It does not depend on how answers are scored.
 """
 
 from __future__ import annotations
@@ -29,25 +29,27 @@ from ragtasks.statistics._means import (
 )
 from ragtasks.tables import grouped
 
-# Items are scored in an order that a seed shuffles, every conversation at the same pace: turns of one conversation say
-# less that is new than turns of others. After each wave the paired differences of all systems still in the race are
-# tested, by the statistic that `compare` uses for a difference, conversations as its clusters. Looking again and again
-# would call equal systems different too often, so each look has a level of its own (an error-spending boundary):
-# - "better" may spend half of its 5 % evenly over the items, and the other half when all of them are scored, so that a
-#   race that goes to its end decides nearly as often as a test of everything at once;
+# Items are scored in an order shuffled by a seed, all conversations at the same pace: turns of one conversation carry
+# less new information than turns of others. After each wave the paired differences of all remaining systems are tested
+# with the statistic of `compare`, with conversations as clusters. Repeated tests at a fixed level would call equal
+# systems different too often, so each look has its own level (an error-spending boundary):
+# - "better" spends half of its 5 % evenly over the items, and the other half when all items are scored, so a complete
+#   race has nearly the power of a single test;
 # - "equal within a margin" is two one-sided tests against the margin, whose 5 % are spent evenly.
-# The levels are those of sums that grow by independent parts. Means over turns of the same conversations are more alike
-# from look to look than that, so the looks together err less.
-# A race that is unlikely to be decided by what is left ends too, which costs no error: it says less, never more.
-# With more than two systems each test gets its share of the level, and a system that another one beats is out.
+#
+# The levels assume sums of independent increments. Means over turns of the same conversations are more correlated from
+# look to look, so the total error is smaller. A race also ends if the remaining items are unlikely to decide it. This
+# costs no error, since it can only remove decisions. With more than two systems each test gets its share of the level,
+# and a system that another system beats is out.
+#
 # Sources: K. K. G. Lan and D. L. DeMets, Discrete sequential boundaries for clinical trials (1983); P. Armitage, C. K.
-# McPherson and B. C. Rowe, Repeated significance tests on accumulating data (1969), for the integral; D. J.
-# Schuirmann, A comparison of the two one-sided tests procedure (1987); D. J. Spiegelhalter and others, Monitoring
-# clinical trials: conditional or predictive power? (1986). `perf/decisions.py` prints what other choices give.
+# McPherson and B. C. Rowe, Repeated significance tests on accumulating data (1969), for the integral; D. J. Schuirmann,
+# A comparison of the two one-sided tests procedure (1987); D. J. Spiegelhalter and others, Monitoring clinical trials:
+# conditional or predictive power? (1986). `perf/decisions.py` compares other choices.
 
 _N_LOOKS = 16
 _EARLY = 0.5  # share of the error that "better" may spend before everything is scored
-_HOPELESS = 0.15  # a race ends whose chance of being decided by the rest is below this
+_HOPELESS = 0.15  # a race ends if its chance of being decided by the remaining items is smaller
 _MARGIN = 0.05  # of the metric's range
 
 # Reasons of a race that ends without a decision.
@@ -58,51 +60,51 @@ NO_SCORES = "no conversation has a score of every system"
 ONE_VALUE = "every answer of every system has the same score"
 
 ENOUGH_ALIKE = 100
-"""Equal scores after which the others are taken to be equal too: of 3 % others, 100 show one 19 times out of 20."""
+"""Number of equal scores after which the rest are assumed equal: if 3 % differ, 100 scores show it in 95 % of cases."""
 
 Values = Mapping[str, Mapping[str, float | None]]
-"""System -> item -> score, None where unscored."""
+"""System -> item -> score, None if unscored."""
 
 
 class RaceEnd(Enum):
-    """How a race ended."""
+    """End of a race."""
 
     BETTER = "better"
     """One system is better than each of the others."""
     EQUAL = "equal"
-    """The systems that are left differ by less than the margin."""
+    """The remaining systems differ by less than the margin."""
     UNDECIDED = "cannot be told"
-    """The data do not carry either."""
+    """The data support neither conclusion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Two systems, compared after some wave."""
+    """Comparison of two systems after a wave."""
 
     first: str
     second: str
     difference: Estimate
-    """Second less first, with an interval that holds for all looks together."""
+    """Second minus first, with an interval that is valid for all looks together."""
     n_items: int
-    """Items that were scored at this look."""
+    """Number of items scored at this look."""
     verdict: RaceEnd
-    """What this look says of the two; `UNDECIDED` where neither is shown yet."""
+    """Result of this look; `UNDECIDED` if it shows neither."""
     better: str = ""
-    """The better one of the two, where the verdict says so."""
+    """The better system, if the verdict is `BETTER`."""
     chance: float = 1.0
-    """Chance that scoring all the rest would decide it, judged by what is scored."""
+    """Chance that scoring all remaining items would decide the comparison, estimated from the scores so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """What is to be scored next."""
+    """Items to score next."""
 
     items: tuple[str, ...]
     systems: tuple[str, ...]
 
 
 class Race:
-    """Systems that are compared wave by wave until one is the best, or the rest are equal, or it cannot be told."""
+    """Comparison of systems in waves, until one is best, the rest are equal, or no decision is possible."""
 
     def __init__(
         self,
@@ -116,12 +118,12 @@ class Race:
         higher_is_better: bool = True,
         is_gate: bool = False,
     ) -> None:
-        """Shuffle the conversations by the seed, and set the looks.
+        """Shuffle the conversations by the seed and set the looks.
 
-        Systems that differ by less than the margin are equal; without one it is 5 % of the metric's range. `level` is
-        the chance of calling one of equal systems better, and of calling systems equal that the margin parts. A gate
-        tests whether the second of two systems lost more than the margin against the first, or less; the one in whose
-        favour that ends counts as the better one, and nothing is called equal.
+        Systems that differ by less than the margin are equal; the default margin is 5 % of the metric's range. `level`
+        is the chance of calling one of two equal systems better, and of calling systems equal that differ by the
+        margin. A gate tests whether the second system lost more or less than the margin against the first. The favored
+        system counts as the better one, and no systems are called equal.
         """
         width = bounds[1] - bounds[0]
         if margin is None and math.isinf(width):
@@ -152,24 +154,24 @@ class Race:
 
     @property
     def n_items(self) -> int:
-        """Items that were scored of whoever is left."""
+        """Number of items scored for the remaining systems."""
         return self._sizes[self._n_looks - 1] if self._n_looks else 0
 
     @property
     def n_one_sided(self) -> int:
-        """Items that not all systems, but some, have a score of."""
+        """Number of items that some systems, but not all, have a score of."""
         columns = list(self._values.values())
         shared = set.intersection(*map(set, columns))
         return sum(0 < sum(column[item] is None for column in columns) < len(columns) for item in shared)
 
     def next_wave(self) -> Wave | None:
-        """Return what is to be scored next; None once the race has ended."""
+        """Return the next items to score; None after the race has ended."""
         if self.verdict is not None:
             return None
         return Wave(self.order[self.n_items : self._sizes[self._n_looks]], self.left)
 
     def add(self, values: Values) -> None:
-        """Take the scores of a wave, and look."""
+        """Add the scores of a wave and test."""
         assert self.verdict is None, "the race has ended"
         for name in self.left:
             self._values[name].update(values[name])
@@ -183,7 +185,7 @@ class Race:
         self._conclude([look for look in looks if {look.first, look.second} <= set(self.left)])
 
     def conclusion(self, measure: str) -> str:
-        """Return how the race ended in one sentence, without its full stop."""
+        """Return the result of the race in one sentence without a full stop."""
         names = " and ".join(filter(None, [", ".join(self.left[:-1]), self.left[-1]]))
         if self.is_gate:
             return self._gate_conclusion(measure)
@@ -204,7 +206,7 @@ class Race:
         return f"cannot say whether {candidate} lost {self.margin:g} against {baseline} in {measure}: {self.reason}"
 
     def _conclude(self, looks: Sequence[Look]) -> None:
-        """End the race where these looks at all that are left decide it, or where nothing will."""
+        """End the race if these comparisons of all remaining systems decide it, or if no further wave can."""
         scored = [value for name in self.left for value in self._values[name].values() if value is not None]
         is_last = self._n_looks == len(self._sizes)
         if not looks:
@@ -224,7 +226,7 @@ class Race:
         self.verdict, self.reason = verdict, reason
 
     def _is_hopeless(self, looks: Sequence[Look]) -> bool:
-        """Return whether nobody who is left is likely to be told from the one in front."""
+        """Return whether no remaining system is likely to be distinguished from the leader."""
         front = self._in_front(looks)
         beside = [look for look in looks if front in {look.first, look.second} and look.verdict is not RaceEnd.EQUAL]
         return bool(beside) and all(look.chance < _HOPELESS for look in beside)
@@ -257,7 +259,7 @@ class Race:
         return Look(first, second, found, self.n_items, RaceEnd.UNDECIDED, chance=chance)
 
     def _is_within(self, gaps: Clustered, level: float) -> bool:
-        """Return whether tests of both margins reject, each on its side."""
+        """Return whether the tests of both margins reject, each on its side."""
         ends = [estimate_means([gaps], tested=end)[0].p for end in (-self.margin, self.margin)]
         return abs(gaps.mean or 0.0) < self.margin and all(p is not None and p / 2 <= level for p in ends)
 
@@ -266,7 +268,7 @@ class Race:
 
 
 def balanced(conversation_of: Mapping[str, str], seed: int) -> tuple[str, ...]:
-    """Return items so that any beginning holds about the same share of each conversation, by chance of the seed."""
+    """Return items in a random order in which every prefix has about the same share of each conversation."""
     drawn = sorted(conversation_of, key=lambda item: (_drawn(seed, item), item))
     items = grouped(drawn, conversation_of.__getitem__)
     places = {
@@ -278,14 +280,14 @@ def balanced(conversation_of: Mapping[str, str], seed: int) -> tuple[str, ...]:
 
 
 def _drawn(seed: int, name: str) -> float:
-    """Return a number between 0 and 1 that depends on the seed and the name only."""
+    """Return a number between 0 and 1 that depends only on the seed and the name."""
     return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:6], "big") / 2**48
 
 
 def look_sizes(conversations: Sequence[str]) -> tuple[int, ...]:
-    """Return after how many items to look: about 16 times, evenly, from the fewest conversations that a test may have.
+    """Return about 16 evenly spaced numbers of items at which to test, each with enough conversations.
 
-    `conversations` are those of the items in the order in which they are scored.
+    `conversations` are those of the items, in scoring order.
     """
     new = [place for place, name in enumerate(conversations) if name not in conversations[:place]]
     if len(new) < MIN_CLUSTERS:
@@ -297,9 +299,9 @@ def look_sizes(conversations: Sequence[str]) -> tuple[int, ...]:
 def _chance(  # noqa: PLR0917 (numbers of one formula)
     found: Estimate, gap: float, share: float, all_freedom: int, last: _Level, margin: float | None
 ) -> float:
-    """Return how likely the test of everything is to say anything (predictive power, with a flat prior).
+    """Return the chance that the test of all items decides (predictive power, with a flat prior).
 
-    The mean over all is the mean so far and a part that is not known, whose spread the differences so far give.
+    The final mean is the current mean plus an unknown part, whose spread is estimated from the differences so far.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -318,21 +320,21 @@ def _chance(  # noqa: PLR0917 (numbers of one formula)
     return chance
 
 
-# The levels of the looks.
+# Levels of the looks.
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """What one look tests at."""
+    """Levels of one look."""
 
     better: float
     """Two-sided."""
     equal: float
-    """One-sided, on either side."""
+    """One-sided, on each side."""
 
 
 def _levels_of(sizes: Sequence[int], level: float) -> list[_Level]:
-    """Return what each look tests at, so that all of them together err as often as one test."""
+    """Return the levels of each look, such that all looks together have the error of one test."""
     if not 0 < level <= 0.25:
         raise ConfigurationError(f"a race needs a level between 0 and 0.25, not {level:g}")
     shares = tuple(size / sizes[-1] for size in sizes)
@@ -346,11 +348,11 @@ _POINTS = 201
 
 @functools.lru_cache(maxsize=256)
 def spent_levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the two-sided level of each look, so that equal systems are called different with the chances given.
+    """Return the two-sided level of each look, such that equal systems are called different with the given chances.
 
-    Sums that grow with the data are a random walk; the density of those that no look has stopped is followed from look
-    to look on a grid. `shares` are those of all that will be seen, `spent` the chances that a look or an earlier one
-    rejects; both rise.
+    Sums that grow with the data are a random walk. The density of the walks that no look has stopped is computed on a
+    grid from look to look. `shares` are the shares of all items that each look sees, `spent` the chances that a look or
+    an earlier one rejects; both increase.
     """
     levels: list[float] = []
     density, places = np.ones(1), np.zeros(1)
@@ -361,14 +363,14 @@ def spent_levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[f
         levels.append(math.erfc(bound / math.sqrt(2 * share)))
         reached = np.linspace(-bound, bound, _POINTS)
         density = np.exp(-(((reached[:, None] - places[None, :]) / spread) ** 2) / 2) @ density
-        density[[0, -1]] /= 2  # the trapezoidal rule
+        density[[0, -1]] /= 2  # trapezoidal rule
         density *= (1 - total) / density.sum()
         places, share_before, spent_before = reached, share, total
     return tuple(levels)
 
 
 def _bound(density: Floats, places: Floats, spread: float, chance: float) -> float:
-    """Return the distance from 0 that a walk goes beyond with a chance, from a density of where it was; by halving."""
+    """Return the distance from 0 that a walk from a density of positions exceeds with a chance; by bisection."""
     from scipy.special import ndtr
 
     low, high = 0.0, 12.0

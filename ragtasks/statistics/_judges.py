@@ -1,4 +1,4 @@
-"""A judge's part in a mean: what its noise does to it, and what its scores of all answers add to people's of a few."""
+"""Judges in a mean: the effect of a judge's noise, and judge scores that supplement a few human ratings."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ragtasks.statistics._means import (
 )
 from ragtasks.tables import Value
 
-# A verdict is the answer's own score, plus noise of its own, plus what a whole judging adds to all its verdicts. The
-# interval of a mean over conversations holds the noise of single verdicts already: each conversation shows one draw of
-# it, which is in the spread between conversations. It cannot hold what a judging adds to all verdicts, since it sees
-# one judging. Judging some answers again shows both: how far single verdicts move, and whether they move together.
+# A verdict is the answer's own score, plus noise of its own, plus an effect of the judging run on all its verdicts. The
+# interval of a mean over conversations includes the noise of single verdicts: each conversation has one draw of it,
+# which is part of the spread between conversations. It cannot include the effect of a judging run, since all scores are
+# from one run. Judging some answers again shows both: how far single verdicts move, and whether they move together.
 
 NO_SHARED = "no answer is scored in every judging"
 EXACT = "every value is the same each time"
@@ -34,36 +34,36 @@ EXACT = "every value is the same each time"
 
 @dataclass(frozen=True, slots=True)
 class Repeatability:
-    """How far a mean moves where a judge is asked again, from some answers that were judged several times."""
+    """Changes of a mean when a judge runs again, estimated from some answers that were judged several times."""
 
     n_judgings: int
-    """Judgings of these answers, the first one included."""
+    """Number of judging runs of these answers, including the first."""
     n_answers: int
-    """Answers that every judging scored."""
+    """Answers that every run scored."""
     n_clusters: int
     n_lost: int
-    """Answers that some judging scored and another did not: left out."""
+    """Answers that some runs scored and others did not; left out."""
     identical: float | None
-    """Share of pairs of judgings of one answer with the same value; None without answers."""
+    """Share of pairs of runs with the same value of an answer; None without answers."""
     move: float | None
-    """Mean distance of two values of one answer; None without answers."""
+    """Mean absolute difference of two values of an answer; None without answers."""
     shift: float | None
-    """Largest distance of the means of two of the judgings, over these answers."""
+    """Largest difference of the means of two runs, over these answers."""
     shift_p: float | None
-    """Chance of so different means from noise of single verdicts alone; None as the reason says."""
+    """Chance of so different means from the noise of single verdicts alone; None for `reason`."""
     own_share: float | None
-    """Share of the mean's variance over conversations that is the judge's noise, 0 to 1; None as the reason says."""
+    """Share of the mean's variance over conversations that is the judge's noise, 0 to 1; None for `reason`."""
     shift_error: float
-    """Standard deviation of what a judging adds to all its verdicts: 0 unless means differ by more than chance."""
+    """Standard deviation of the effect of a run on all its verdicts; 0 unless the means differ significantly."""
     mean_move: tuple[float, float, float] | None
-    """Expected distance of the means of two judgings of all answers, and its 95 % interval."""
+    """Expected absolute difference of the means of two runs over all answers, and its 95 % interval."""
     again: tuple[float, float] | None
-    """Where the mean of one more judging of all answers lies in 95 of 100 cases."""
+    """95 % prediction interval of the mean of one more run over all answers."""
     reason: str = ""
-    """Why there is no error; empty where there is one."""
+    """Why there is no error estimate; empty if there is one."""
 
     def widened(self, cell: Value, error: float | None, bounds: tuple[float, float] = UNBOUNDED) -> Value:
-        """Return a mean with what whole judgings add to its variance in its interval; as it is where they add none."""
+        """Return a mean whose interval includes the variance between judging runs; unchanged if there is none."""
         if not self.shift_error or not error or cell.value is None or cell.low is None or cell.high is None:
             return cell
         factor = math.sqrt(1 + (self.shift_error / error) ** 2)
@@ -77,10 +77,10 @@ def repeatability(
     whole: Estimate,
     bounds: tuple[float, float] = UNBOUNDED,
 ) -> Repeatability:
-    """Return how far the mean of all answers moves where they are judged again.
+    """Return how far the mean of all answers moves when they are judged again.
 
-    `judgings` are at least two of the same answers, `clusters` their conversations, `whole` is the mean over all
-    answers, these included, in the first judging.
+    `judgings` are at least two judging runs of the same answers, `clusters` their conversations, `whole` the mean of
+    the first run over all answers, including these.
     """
     rows = list(zip(*judgings, strict=True))
     scored = [place for place, row in enumerate(rows) if None not in row]
@@ -125,7 +125,7 @@ def _with_errors(
     of_all = noise * found.n_answers / max(whole.n_values, found.n_answers)
     shift_error = math.sqrt(max(0.0, between - noise)) if p <= LEVEL else 0.0
     variance = of_all + shift_error**2
-    # A shift is known from as many values as there are judgings: its own uncertainty has no place in the upper end.
+    # A shift is estimated from as many values as there are runs; its own uncertainty is not part of the upper end.
     ends = (
         of_all * freedom / float(chdtri(freedom, LEVEL / 2)),
         variance * freedom / float(chdtri(freedom, 1 - LEVEL / 2)),
@@ -143,16 +143,16 @@ def _with_errors(
 
 
 def _distance(variance: float) -> float:
-    """Return how far apart two normal means with this variance are on average."""
+    """Return the expected absolute difference of two normal means with this variance."""
     return 2 * math.sqrt(variance / math.pi)
 
 
 def _noise_of_means(values: Floats, names: Sequence[str]) -> tuple[float, float, float]:
-    """Return the variance of a judging's mean by the noise of its verdicts, that of the judgings' means, and clusters.
+    """Return (variance of a run's mean by verdict noise, variance of the runs' means, effective number of clusters).
 
-    The first is over conversations, so that noise which verdicts on one conversation share counts as such, and without
-    what each judging adds to all verdicts; the second holds both. The clusters are as many as would be as informative
-    if all were equally large.
+    The first variance is over conversations, so it includes noise that the verdicts on a conversation share. It
+    excludes the effect of each run on all verdicts; the second includes both. The effective number is that of equally
+    large clusters with the same information.
     """
     n_answers, n = values.shape
     moves = values - values.mean(axis=1, keepdims=True)
@@ -166,27 +166,27 @@ def _noise_of_means(values: Floats, names: Sequence[str]) -> tuple[float, float,
     return noise, float((common**2).sum()) / (n - 1), n_answers**2 / float(sizes @ sizes)
 
 
-# People's mean over all answers, from their ratings of a few and a judge's scores of every one.
+# Mean of human ratings over all answers, from ratings of a few and a judge's scores of all.
 
 NO_PROXY = "the judge says too little of people's ratings to make it more exact"
-"""Why a mean is of people's ratings alone: the judge does not make it more exact."""
-_WORTH = 0.95  # of the standard error: a proxy that saves less is left out
+"""Reason of a mean of human ratings alone: the judge does not make it more precise."""
+_WORTH = 0.95  # of the standard error: a proxy that saves less is not used
 
 
 @dataclass(frozen=True, slots=True)
 class AssistedMean:
-    """People's mean over all answers, from ratings of some and a judge's scores of all."""
+    """Mean human rating over all answers, from ratings of some and a judge's scores of all."""
 
     alone: Estimate
     value: float | None
-    """The mean; people's own where the judge is no help; None without ratings."""
+    """The mean; that of the ratings alone if the judge is not used; None without ratings."""
     low: float | None
-    """Lower end of the 95 % interval over conversations; None where there is none."""
+    """Lower end of the 95 % interval over conversations; None if there is none."""
     high: float | None
     weight: float
-    """Of the judge's difference between all and rated answers, in units of people's scale; 0 where it is not used."""
+    """Factor of the judge's difference between all and rated answers, in human scale per judge scale; 0 if unused."""
     saved: float
-    """Share of the ratings that the judge stands in for: 1 - the squared ratio of standard errors."""
+    """Share of the ratings that the judge saves: 1 - the squared ratio of standard errors."""
     reason: str = ""
     """Why the judge is not used, or why there is no interval."""
 
@@ -197,12 +197,12 @@ def assisted_mean(
     clusters: Sequence[str],
     bounds: tuple[float, float] = UNBOUNDED,
 ) -> AssistedMean:
-    """Return people's mean over all answers, from those that they rated and a judge's scores of every one.
+    """Return the mean human rating over all answers, from the rated answers and a judge's scores of all.
 
-    The mean of the ratings is moved by the judge's mean over the rest less that over the rated answers, times the
-    weight that makes the variance least (power tuning). All is summed by conversation, and the error is that of a
-    jackknife over conversations which finds the weight anew each time. The rated answers must be chosen by chance, as
-    whole conversations or not.
+    The mean of the ratings is corrected by the judge's mean over the unrated answers minus that over the rated answers,
+    times the weight that minimizes the variance (power tuning). All sums are by conversation. The error is a jackknife
+    over conversations that recomputes the weight each time. The rated answers must be a random sample, of answers or of
+    conversations.
 
     Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++: Efficient prediction-powered inference (2023).
     """
@@ -248,7 +248,7 @@ def _sums_by_cluster(people: Sequence[float | None], judge: Sequence[float], clu
 
 
 def _tuned(sums: _Sums) -> tuple[float, float, float]:
-    """Return the mean, the weight of the judge in it, and the mean of the ratings alone."""
+    """Return (corrected mean, weight of the judge, mean of the ratings alone)."""
     n, n_rest = sums.rated.sum(), sums.rest.sum()
     people, judge, rest = sums.people.sum() / n, sums.judge.sum() / n, sums.judge_rest.sum() / n_rest
     gaps = (sums.people - people * sums.rated) / n

@@ -1,4 +1,4 @@
-"""What scores of a benchmark let one conclude, where its tasks are not independent."""
+"""Means of scores over clusters, with intervals, tests and comparisons."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from numpy.typing import NDArray
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.tables import Difference, Value, grouped
 
-# Means with their standard errors, intervals and tests over clusters, all three by one statistic.
-# A mean over tasks is a ratio of two sums over conversations: values over counts. Its 95 % interval holds the means
-# that the test does not reject at 5 %, so p is at most 0.05 where the interval leaves a mean out, and nowhere else.
-# How far a mean is from another one is the smaller of two distances, both held against Student's quantiles:
-# - the distance in standard errors; where scores have two bounds, as nearly all have, with the standard error that the
-#   other mean would have, as in Wilson's score interval, whose ends never leave the bounds;
-# - where the other mean is on the side of the longer tail, also that distance corrected for skewness by Hall's
-#   transformation. Few conversations often miss a long tail: then their mean is off, and their spread too small. They
-#   show too little skewness for the same reason, so it is taken for larger than it is.
-# The standard error is that of Bell and McCaffrey (CR2), which makes up for large conversations fitting themselves,
-# with their degrees of freedom less two, for skewness and spread are known together. `perf/mean_tests.py` and
-# `perf/interval_coverage.py` print what this gives beside other methods; docs/statistics.md has the tables.
+# Means with standard errors, intervals and tests over clusters, all from one statistic.
+#
+# A mean over tasks is a ratio of two sums over conversations: values over counts. Its 95 % interval contains the means
+# that the test does not reject at 5 %, so p is at most 0.05 exactly if the interval excludes a mean. The distance
+# between the mean and another mean is the smaller of two distances, both compared with Student's quantiles:
+# - the distance in standard errors. If scores have two bounds, as nearly all have, the standard error is that of the
+#   other mean, as in Wilson's score interval, whose ends never leave the bounds;
+# - if the other mean is on the side of the longer tail, also that distance corrected for skewness by Hall's
+#   transformation. A few conversations often miss a long tail: their mean is then off, their spread too small, and
+#   their skewness too small as well. The skewness is therefore increased.
+#
+# The standard error is that of Bell and McCaffrey (CR2), which corrects for large conversations that fit themselves,
+# with their degrees of freedom minus two, since skewness and spread are estimated together. `perf/mean_tests.py` and
+# `perf/interval_coverage.py` compare this with other methods; docs/statistics.md has the tables.
+#
 # Sources: R. M. Bell and D. F. McCaffrey, Bias reduction in standard errors for linear regression with multi-stage
-# samples (2002); E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927); P.
-# Hall, On the removal of skewness by transformation (1992); W. G. Cochran, Sampling Techniques (3rd ed., 1977),
-# section 6.3, for the standard error of a ratio that is reported.
+# samples (2002); E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927); P. Hall, On
+# the removal of skewness by transformation (1992); W. G. Cochran, Sampling Techniques (3rd ed., 1977), section 6.3, for
+# the reported standard error of a ratio.
 
 MIN_CLUSTERS = 10
-"""Fewest clusters of an interval: with fewer, none of the methods tried covers what it says."""
+"""Minimum number of clusters for an interval: with fewer, no tested method has its nominal coverage."""
 
 UNBOUNDED = (-math.inf, math.inf)
 
@@ -39,8 +42,8 @@ NOTHING_SCORED = "nothing is scored"
 TOO_FEW_CLUSTERS = f"fewer than {MIN_CLUSTERS} conversations"
 NOTHING_VARIES = "all conversations have the same mean"
 
-# Chosen by simulation with 10 to 110 conversations, between errors where a tail is long and power where there is none.
-_MISSED_SKEWNESS = 100.0  # the skewness of n conversations counts 1 + this / n² times
+# Chosen by simulation with 10 to 110 conversations, as a balance between errors with a long tail and power without.
+_MISSED_SKEWNESS = 100.0  # the skewness of n conversations is multiplied by 1 + this / n²
 _LOST_FREEDOM = 2.0
 _STRAIGHT_FROM = 1.25  # skewness times gap; at 3 Hall's cubic is flat, and an interval would reach far beyond all data
 _SLOPE = (1 - _STRAIGHT_FROM / 3) ** 2
@@ -50,47 +53,49 @@ _MOST_DOUBLINGS, _HALVINGS = 20, 24
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean, and how far it may be trusted."""
+    """A mean with its uncertainty."""
 
     value: float | None
-    """Mean over the scored values; None where nothing is scored."""
+    """Mean over the scored values; None without any."""
     low: float | None
-    """Lower end of the interval, within the column's bounds; None where there is none."""
+    """Lower end of the interval, within the column's bounds; None without an interval."""
     high: float | None
-    """Upper end of the interval; None where there is none."""
+    """Upper end of the interval; None without an interval."""
     standard_error: float | None
     """Standard error over clusters; None for fewer than two clusters."""
     independent_error: float | None
-    """Standard error as if all values were independent, as the harness's; None for fewer than two values."""
+    """Standard error that treats all values as independent, like the harness's; None for fewer than two values."""
     n_clusters: int
-    """Clusters with a scored value."""
+    """Number of clusters with a scored value."""
     n_values: int
-    """Scored values."""
+    """Number of scored values."""
     n_unscored: int
-    """Values left out because they are not scored."""
+    """Number of unscored values, which are left out."""
     reason: str = ""
-    """Why there is no interval; empty where there is one."""
+    """Why there is no interval; empty if there is one."""
     p: float | None = None
-    """Two-sided p value of the mean that was asked about: the smallest 1 - level whose interval leaves that mean out.
-    None where none was asked about, or the reason forbids it."""
+    """Two-sided p value of the tested mean: the smallest significance level at which the interval excludes it.
+
+    None if no mean was tested, or for `reason`.
+    """
 
     @property
     def cell(self) -> Value:
-        """The mean as a cell of a table, with its interval and what it covers."""
+        """The mean as a table cell, with its interval and coverage."""
         return Value(self.value, self.n_values, self.n_values + self.n_unscored, self.low, self.high)
 
 
 def estimate_means(
     columns: Sequence[Clustered], *, level: float = 0.95, tested: float | None = None, is_discrete: bool = False
 ) -> list[Estimate]:
-    """Return each column's mean with its interval, whatever the other columns are; [] for none.
+    """Return each column's mean with its interval, independent of the other columns.
 
-    `level` is the share of benchmarks whose interval should hold the true mean; `tested` a mean to give a p value of,
-    such as 0 for differences. `is_discrete` corrects for scores on a grid, such as 0 and 1: half a step of the mean
-    for continuity, and degrees of freedom by kurtosis.
+    `level` is the nominal coverage of the interval. `tested` is a mean to compute a p value for, such as 0 for
+    differences. `is_discrete` corrects for scores on a grid, such as 0 and 1: half a step of the mean for continuity,
+    and degrees of freedom by kurtosis.
 
-    Source: W. W. Hauck and S. Anderson, A comparison of large-sample confidence interval methods for the difference
-    of two binomial probabilities (1986).
+    Source: W. W. Hauck and S. Anderson, A comparison of large-sample confidence interval methods for the difference of
+    two binomial probabilities (1986).
     """
     if not 0 < level < 1:
         raise ValueError(f"an interval needs a level between 0 and 1, not {level}")
@@ -103,14 +108,14 @@ def estimate_mean(
     bounds: tuple[float, float] = UNBOUNDED,
     extra_error: float = 0.0,
 ) -> Estimate:
-    """Return the mean of one score an item, None where it is unscored, with its interval over the items' clusters."""
+    """Return the mean of one score per item (None if unscored), with its interval over the items' clusters."""
     return _estimate(cluster(values, clusters, bounds, extra_error), 0.95, None)
 
 
 def shared_error(moves: Iterable[Sequence[float]], n: int) -> float:
-    """Return the standard error that a shared map brings into a mean of n values: a jackknife over what it rests on.
+    """Return the standard error of a mean of n values due to a shared, estimated map: a jackknife over the map's data.
 
-    `moves` has for each value that was mapped how far it moves when one cluster of the map's data is left out.
+    `moves` has one row per mapped value: its change if one cluster of the map's data is left out, for each cluster.
     """
     columns = list(moves)
     if not columns or not n:
@@ -119,7 +124,7 @@ def shared_error(moves: Iterable[Sequence[float]], n: int) -> float:
 
 
 def jackknife_error(replicates: Floats) -> float:
-    """Return the standard error of a value from what it is without each cluster in turn."""
+    """Return the standard error of a value from its jackknife replicates, each without one cluster."""
     n = len(replicates)
     return float(np.sqrt((n - 1) / n * ((replicates - replicates.mean()) ** 2).sum()))
 
@@ -132,7 +137,7 @@ def _estimate(column: Clustered, level: float, tested: float | None, *, is_discr
         half = column.half_step if is_discrete else 0.0
         pivot = _pivot(column, is_discrete=half > 0)
         low, high = pivot.ends(level)
-        # An error from elsewhere shortens every distance from the mean by this factor.
+        # An error from elsewhere scales every distance from the mean by this factor.
         wider = math.hypot(1.0, column.extra_error / error) if error else 1.0
         if wider > 1 or half:
             low, high = (pivot.mean + wider * (end - pivot.mean) for end in (low - half, high + half))
@@ -158,7 +163,7 @@ def _estimate(column: Clustered, level: float, tested: float | None, *, is_discr
 
 
 def _standard_error(column: Clustered) -> float | None:
-    """Return the standard error of the mean as a ratio of sums over clusters; exactly 0 where no cluster stands out."""
+    """Return the standard error of a ratio of sums over clusters; exactly 0 if all clusters have the same mean."""
     n = len(column.ids)
     if n < 2:
         return None
@@ -169,7 +174,7 @@ def _standard_error(column: Clustered) -> float | None:
 
 
 def _gaps(column: Clustered) -> Floats:
-    """Return how far each cluster's sum is from what the overall mean would make it; they add up to 0."""
+    """Return each cluster's sum minus its expected sum by the overall mean; the differences add up to 0."""
     return column.sums - (column.mean or 0.0) * column.counts
 
 
@@ -182,10 +187,10 @@ def _reason(column: Clustered, error: float | None) -> str:
 
 
 def p_of_signs(gaps: Estimate) -> float | None:
-    """Return the p value of no change; where all conversations moved by the same, that of their signs.
+    """Return the p value of no change; if all conversations changed by the same amount, that of a sign test.
 
-    Of one judge or system, asked twice, the times could be exchanged: each conversation's gap has either sign with the
-    same chance, so nothing need be assumed of conversations that are not here.
+    The two runs of one judge or system are exchangeable: each conversation's gap has either sign with the same chance.
+    No assumption about other conversations is needed.
     """
     if gaps.reason == NOTHING_VARIES and gaps.value:
         return float(2.0 ** (1 - gaps.n_clusters))
@@ -193,10 +198,10 @@ def p_of_signs(gaps: Estimate) -> float | None:
 
 
 def _p_value_of_alike(column: Clustered, tested: float) -> float | None:
-    """Return the p value where all conversations have one mean: how rarely the others were all missed.
+    """Return the p value if all conversations have one mean: the chance that the sample misses all others.
 
-    Of all benchmarks whose true mean is the tested one, those hide the rest best that have it in few conversations, at
-    the far bound and as large as the largest one here. None without a far bound, unless the mean is the tested one.
+    The worst case with the tested mean has its deviation in a few conversations, at the far bound and as large as the
+    largest here. None without a far bound, unless the mean equals the tested one.
     """
     gap = (column.mean or 0.0) - tested
     if abs(gap) <= ROUNDING:
@@ -210,7 +215,7 @@ def _p_value_of_alike(column: Clustered, tested: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pivot:
-    """What decides which means a column rejects."""
+    """Statistic that determines which means a column rejects."""
 
     mean: float
     error: float
@@ -229,7 +234,7 @@ class _Pivot:
         return float(2 * stdtr(self.freedom, -distance))
 
     def ends(self, level: float) -> tuple[float, float]:
-        """Return the least and the largest mean, within the bounds, whose p value is above 1 - level."""
+        """Return the smallest and the largest mean, within the bounds, whose p value exceeds 1 - level."""
         from scipy.special import stdtrit
 
         reach = float(stdtrit(self.freedom, (1 + level) / 2))
@@ -243,7 +248,7 @@ class _Pivot:
         if self.skewness > 0:
             high = max(high, self.mean + self._unskewed_reach(reach))
         smallest, largest = self.bounds
-        # A value beyond its bound is the metric's error: its mean stays within the interval all the same.
+        # A value beyond its bound is an error of the metric; the interval contains its mean anyway.
         return min(self.mean, max(low, smallest)), max(self.mean, min(high, largest))
 
     @property
@@ -259,7 +264,7 @@ class _Pivot:
         return distance * math.sqrt(own / other) if other > 0 else math.inf
 
     def _wilson_ends(self, reach: float) -> tuple[float, float]:
-        """Return the means that are `reach` standard errors away, were the errors theirs."""
+        """Return the means at a distance of `reach` standard errors, with their own standard errors."""
         lowest, highest = self.bounds
         width = highest - lowest
         share = (self.mean - lowest) / width
@@ -269,7 +274,7 @@ class _Pivot:
         return lowest + width * low, lowest + width * high
 
     def _unskewed_distance(self, tested: float) -> float:
-        """Return Hall's statistic of a mean on the side of the longer tail; negative where it is too near."""
+        """Return Hall's statistic of a mean on the side of the longer tail; negative if it is too near."""
         gap = abs(self.mean - tested) / (self.error * math.sqrt(self.n))
         tail = max(_NO_SKEWNESS, abs(self.skewness))
         bend = min(gap, _STRAIGHT_FROM / tail)
@@ -277,7 +282,7 @@ class _Pivot:
         return math.sqrt(self.n) * (cubic + (gap - bend) * _SLOPE - tail / (6 * self.n))
 
     def _unskewed_reach(self, reach: float) -> float:
-        """Return how far the mean is whose `_unskewed_distance` is `reach`."""
+        """Return the distance of the mean whose `_unskewed_distance` is `reach`."""
         tail = max(_NO_SKEWNESS, abs(self.skewness))
         height = tail * (reach / math.sqrt(self.n) + tail / (6 * self.n))
         bend = 1 - (1 - _STRAIGHT_FROM / 3) ** 3
@@ -292,7 +297,8 @@ def _pivot(column: Clustered, *, is_discrete: bool = False) -> _Pivot:
     own_share = 1 / (1 - counts / n_values)
     freedom = _freedom(counts, own_share)
     if is_discrete:
-        # Satterthwaite's for the variance itself: 2 n / (kurtosis - 1). Few failing answers say little of their spread.
+        # Satterthwaite's for the variance itself: 2 n / (kurtosis - 1). A few failing answers are weak evidence of the
+        # spread.
         freedom = min(freedom, 2 / max(ROUNDING, float((gaps**4).sum() / squares**2) - 1 / n))
     return _Pivot(
         mean=column.mean or 0.0,
@@ -305,28 +311,27 @@ def _pivot(column: Clustered, *, is_discrete: bool = False) -> _Pivot:
 
 
 def _freedom(counts: Floats, own_share: Floats) -> float:
-    """Return Satterthwaite's degrees of freedom of the CR2 variance of a mean, by the sizes of the clusters."""
+    """Return Satterthwaite's degrees of freedom of the CR2 variance of a mean, from the cluster sizes."""
     n = float(counts.sum())
     weights = own_share * counts**2
     return float(n**2 / (counts @ counts + (weights.sum() ** 2 - weights @ weights) / n**2))
 
 
 def _variance(mean: float, bounds: tuple[float, float]) -> float:
-    """Return the variance of tasks that are all at one of two bounds; 0 for a mean that is not between them."""
+    """Return the variance of values that are all at one of two bounds; 0 for a mean outside of them."""
     return max(0.0, (mean - bounds[0]) * (bounds[1] - mean))
 
 
-# Values summed by cluster: all that the statistics here need of a benchmark's scores.
-# Tasks of one conversation share their subject, their corpus and half their words, so they are no independent
-# items. The conversations are what was drawn, and every interval and test here draws them again: it needs one sum
-# and one count a conversation, and none of the single values.
+# Values summed by cluster, the sufficient data of all statistics here. Tasks of one conversation share their subject,
+# corpus and half of their words, so they are not independent. The conversations are the sampling units. Every interval
+# and test needs one sum and one count per conversation, and no single values.
 
 Floats = NDArray[np.float64]
 
-_GRID = 10_080  # has halves to tenths as whole numbers
+_GRID = 10_080  # halves to tenths are integers
 _FINEST = 0.01
 ROUNDING = 1e-12
-"""Sums that are no farther from 0 are 0: scores lie about between -1 and 1, and their rounding errors far below."""
+"""Sums no farther from 0 are treated as 0: scores are between about -1 and 1, with far smaller rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -334,7 +339,7 @@ class Clustered:
     """The scored values of one column, summed by cluster."""
 
     ids: tuple[str, ...]
-    """Clusters with at least one scored value, sorted: so results do not depend on the order of the input."""
+    """Clusters with at least one scored value, sorted, so that results do not depend on the order of the input."""
     sums: Floats
     """Sum of the values of each cluster; shape (clusters,)."""
     counts: Floats
@@ -342,19 +347,19 @@ class Clustered:
     n_values: int
     """Scored values of all clusters."""
     n_unscored: int
-    """Values that were None: in no sum and no count."""
+    """Number of None values, which enter no sum and no count."""
     spread: float
-    """Sum of the squared distances of the values from their mean, clusters ignored."""
+    """Sum of squared deviations of the values from their mean, ignoring clusters."""
     bounds: tuple[float, float] = UNBOUNDED
-    """Smallest and largest mean that can be: an interval never reaches beyond."""
+    """Smallest and largest possible mean, which limit the interval."""
     extra_error: float = 0.0
-    """Standard error of the mean from elsewhere than these clusters, such as a map of the values that was estimated."""
+    """Additional standard error of the mean, such as that of an estimated map of the values."""
     half_step: float = 0.0
-    """Half of the smallest change of the mean, where the values lie on a grid such as 0 and 1; 0 elsewhere."""
+    """Half of the smallest change of the mean if the values are on a grid such as 0 and 1; else 0."""
 
     @property
     def mean(self) -> float | None:
-        """The mean over all scored values, each weighing the same; None without any."""
+        """Mean over all scored values with equal weights; None without any."""
         return float(self.sums.sum() / self.counts.sum()) if self.n_values else None
 
 
@@ -364,10 +369,10 @@ def cluster(
     bounds: tuple[float, float] = UNBOUNDED,
     extra_error: float = 0.0,
 ) -> Clustered:
-    """Return the values (None where unscored) summed by the cluster of each item; NaN and infinity are refused.
+    """Return the values (None if unscored) summed by the cluster of each item.
 
-    `bounds` are the smallest and largest value that can be, `extra_error` is a standard error of the mean from
-    elsewhere.
+    `bounds` are the smallest and largest possible value, `extra_error` is an additional standard error of the mean.
+    Raises ValueError for NaN or infinity.
     """
     if len(values) != len(clusters):
         raise ValueError(f"values and clusters differ in length: {len(values)} and {len(clusters)}")
@@ -394,20 +399,20 @@ def cluster(
 
 
 def _step(values: Iterable[float]) -> float:
-    """Return the largest number that all values are multiples of; 0 where they lie on no grid, or a very fine one."""
+    """Return the largest number that divides all values; 0 if they are on no grid, or on a very fine one."""
     step = math.gcd(*(round(value * _GRID) for value in values)) / _GRID
     return step if step >= _FINEST else 0.0
 
 
-# A quantile, and a ratio of two means, with intervals that hold what the test of a mean does not reject: a quantile is
-# where the share of values up to it is that of the quantile, a ratio r where the mean of `value - r * amount` is 0.
+# A quantile and a ratio of two means, with intervals by the test of a mean. The quantile is the value up to which the
+# share of values is the given share. The ratio r has a mean of `value - r * amount` of 0.
 
 
 def estimate_quantile(values: Sequence[float | None], clusters: Sequence[str], share: float) -> Value:
-    """Return the smallest value that this share of the values does not exceed, with its interval over clusters.
+    """Return the smallest value that a share of the values does not exceed, with its interval over clusters.
 
-    Where all values are below some point, as above the largest, one cluster more could still be above it: as likely as
-    not one in `n` where `n` clusters are below. So few clusters give no upper end, and then there is no interval.
+    If all of `n` clusters are below a limit, the true share below it may still be as low as 0.025 ** (1 / n). With few
+    clusters there is therefore no upper end, and then no interval.
     """
     scored = sorted({value for value in values if value is not None})
     n_values = sum(value is not None for value in values)
@@ -434,7 +439,7 @@ def estimate_quantile(values: Sequence[float | None], clusters: Sequence[str], s
 
 
 def _first(ordered: Sequence[float], holds: Callable[[float], bool]) -> float | None:
-    """Return the first of ascending numbers for which something holds that then holds for all after it."""
+    """Return the first of ascending numbers that satisfies a condition, which then all later numbers satisfy."""
     if not holds(ordered[-1]):
         return None
     left, right = 0, len(ordered) - 1
@@ -445,7 +450,7 @@ def _first(ordered: Sequence[float], holds: Callable[[float], bool]) -> float | 
 
 
 def estimate_ratio(values: Sequence[float | None], amounts: Sequence[float | None], clusters: Sequence[str]) -> Value:
-    """Return the mean value for a mean amount of 1, on what has both, with its interval over clusters."""
+    """Return the ratio of mean value to mean amount, over items with both, with its interval over clusters."""
     both = [
         (value, amount, name)
         for value, amount, name in zip(values, amounts, clusters, strict=True)
@@ -470,7 +475,7 @@ def estimate_ratio(values: Sequence[float | None], amounts: Sequence[float | Non
 
 
 def _root(end: Callable[[float], float | None], start: float, reach: float) -> float | None:
-    """Return where an end of an interval that falls with its argument is 0, on one side of a start; None if nowhere."""
+    """Return the zero of a decreasing interval end on one side of a start; None if there is none."""
     inside = start
     outside = start + reach
     for _ in range(_MOST_DOUBLINGS):
@@ -488,105 +493,104 @@ def _root(end: Callable[[float], float | None], start: float, reach: float) -> f
     return inside
 
 
-# Columns of scores compared in pairs, on the items that both have and both scored.
-# A column is one model in one setting by one metric, or one run by one metric: this module does not care. Columns
-# meet only where context, group and metric are the same, so scores of other data or another judge are never set
-# against each other. Holm's correction is over everything that one call compares.
+# Columns of scores compared in pairs, on the items that both contain and scored. A column is one model in one setting
+# by one metric, or one run by one metric. Only columns with equal context, group and metric are compared, so scores on
+# other data or by another judge are never compared. Holm's correction covers all comparisons of one call.
 
 
-TIE = 1e-9  # scores of one item that differ by no more are equal: they come from the same few divisions
+TIE = 1e-9  # scores of an item that differ by no more are equal up to rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The scores of one side of comparisons."""
+    """Scores of one side of a comparison."""
 
     context: str
-    """What both sides must share to be compared at all, in words for the report: data, encoder, judges."""
+    """Properties that both sides must share, as text for the report: data, encoder, judges."""
     group: str
-    """What else they share, such as the setting."""
+    """Further shared properties, such as the setting."""
     metric: str
-    """What the scores are."""
+    """Name of the metric."""
     name: str
-    """Who they are of, such as the model."""
+    """Name of the scored system, such as the model."""
     values: Mapping[str, float | None]
-    """Item, such as a task id -> score, None where unscored."""
+    """Item, such as a task id -> score, None if unscored."""
     cluster_of: Mapping[str, str]
     """Item -> cluster, such as its conversation id."""
     bounds: tuple[float, float] = UNBOUNDED
     higher_is_better: bool | None = True
-    """Direction of the metric; None where neither is better."""
+    """Direction of the metric; None if neither is better."""
     n_offered: int | None = None
-    """Items that there are to score; None where that is not known, or all are here."""
+    """Number of items to score; None if unknown, or if all are in `values`."""
     note: str = ""
-    """What a reader must know of it, as a sentence without its name; empty for nothing."""
+    """Remark for the reader, as a sentence without the name; may be empty."""
     moves: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """Item whose score was mapped -> how far it moves when a cluster of the map's data is left out (`shared_error`)."""
+    """Item with a mapped score -> its changes if a cluster of the map's data is left out (`shared_error`)."""
 
     def map_error(self, values: Mapping[str, float | None]) -> float:
-        """Return the standard error that the map of this column's scores brings into the mean of some values."""
+        """Return the standard error of the mean of some values due to the map of this column's scores."""
         scored = [item for item, value in values.items() if value is not None]
         return shared_error((self.moves[item] for item in scored if item in self.moves), len(scored))
 
     @property
     def metric_text(self) -> str:
-        """The metric, with its direction where that is not the usual one."""
+        """The metric, with its direction if lower is better."""
         return f"{self.metric} (lower is better)" if self.higher_is_better is False else self.metric
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """One column's mean over all that it scored."""
+    """Mean of one column over all its scored items."""
 
     column: Column
     estimate: Estimate
 
     @property
     def cell(self) -> Value:
-        """The mean as a cell of a table, which says where items are missing."""
+        """The mean as a table cell that shows missing items."""
         return replace(self.estimate.cell, n_tasks=self.column.n_offered)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two columns on the items that both scored."""
+    """Comparison of two columns on the items that both scored."""
 
     first: Column
-    """The one compared with."""
+    """The baseline."""
     second: Column
-    """The one compared."""
+    """The column compared with it."""
     first_mean: float | None
     """Mean of the first over the shared items; None without any."""
     second_mean: float | None
-    """Mean of the second over the same."""
+    """Mean of the second over the shared items."""
     gaps: Clustered
-    """Second minus first, item by item, summed by cluster."""
+    """Second minus first for each item, summed by cluster."""
     difference: Estimate
-    """Mean of the gaps, with its p value. Its `n_unscored` are items that one or both did not score."""
+    """Mean of the gaps, with its p value. Its `n_unscored` counts items that one or both did not score."""
     n_unshared: int
     """Items that only one of the two has."""
     adjusted_p: float | None = None
-    """The p value by Holm, over all comparisons of the call; None without a p, or for a comparison of its own."""
+    """p value after Holm's correction over all comparisons of the call; None without p, or for a single comparison."""
 
     @property
     def detectable(self) -> float | None:
-        """Smallest true difference that such a benchmark finds four times out of five; None if that is unknown."""
+        """Smallest true difference that such a benchmark detects in 80 % of cases; None if unknown."""
         return detectable_difference(self.difference)
 
     @property
     def n_one_sided(self) -> int:
-        """Items that only one of the two scored, of those that both have."""
+        """Items that both have and only one scored."""
         both = ((value, self.second.values[i]) for i, value in self.first.values.items() if i in self.second.values)
         return sum((one is None) != (other is None) for one, other in both)
 
     @property
     def p(self) -> float | None:
-        """Two-sided, of no difference: at most 5 % where the interval leaves 0 out. None as the difference says."""
+        """Two-sided p value of no difference, at most 5 % exactly if the interval excludes 0; may be None."""
         return self.difference.p
 
     @property
     def cell(self) -> Difference:
-        """The difference as a cell of a table, which has its sign."""
+        """The difference as a table cell, with its sign."""
         found = self.difference
         return Difference(found.value, found.n_values, found.n_values + found.n_unscored, found.low, found.high)
 
@@ -597,7 +601,7 @@ class Comparison:
 
     @property
     def signs(self) -> tuple[int, int, int]:
-        """Items on which the second is higher, on which it is lower, and on which both are equal."""
+        """Number of items on which the second is higher, lower, and equal."""
         gaps = [gap for gap in self.differences.values() if gap is not None]
         n_higher, n_lower = (sum(sign * gap > TIE for gap in gaps) for sign in (1, -1))
         return n_higher, n_lower, len(gaps) - n_higher - n_lower
@@ -605,17 +609,20 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """Everything that one call compared."""
+    """Results of one call of `compare_columns`."""
 
     means: tuple[Mean, ...]
     pairs: tuple[Comparison, ...]
-    """One a pair of columns that may be compared, in the order of the first and then of the second."""
+    """One per comparable pair of columns, in the order of the first and then of the second."""
 
 
 def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> Comparisons:
     """Return all columns' means, and every pair that shares context, group and metric.
 
-    In a pair, the column that comes earlier is the first; with a baseline, that one is the first of every pair.
+    In a pair, the earlier column is the first; with a baseline, the baseline is the first of every pair.
+
+    Raises:
+        ConfigurationError: no pair is comparable, the baseline is unknown, or two columns have the same name.
     """
     _check(columns, baseline)
     pairs = list(_pairs(columns, baseline))
@@ -629,13 +636,13 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
 def compare(
     first: Column, second: Column, *, tested: float | None = 0.0, level: float = 0.95, is_discrete: bool = False
 ) -> Comparison:
-    """Return two columns compared on the items that both scored.
+    """Return the comparison of two columns on the items that both scored.
 
-    The p value is of a true difference of `tested`; see `estimate_means` for `level` and `is_discrete`.
+    The p value tests a true difference of `tested`; see `estimate_means` for `level` and `is_discrete`.
     """
     gaps = _gaps_of(first, second)
     (smallest, largest), (lowest, highest) = first.bounds, second.bounds
-    # Two sides that were mapped have maps of their own.
+    # Both sides may be mapped, each by its own map.
     extra = math.hypot(first.map_error(gaps), second.map_error(gaps))
     bounds = (lowest - largest, highest - smallest)
     clustered = cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], bounds, extra)
@@ -683,7 +690,7 @@ def _pairs(columns: Sequence[Column], baseline: str | None) -> Iterator[tuple[Co
 
 
 def _gaps_of(first: Column, second: Column) -> dict[str, float | None]:
-    """Return shared item -> second minus first, None where one is unscored."""
+    """Return shared item -> second minus first, None if one is unscored."""
     pairs = {item: (value, second.values[item]) for item, value in first.values.items() if item in second.values}
     return {item: None if a is None or b is None else b - a for item, (a, b) in pairs.items()}
 
@@ -700,21 +707,20 @@ def _nothing_to_compare(columns: Sequence[Column]) -> ConfigurationError:
     )
 
 
-# Holm's correction: who looks at many differences finds some by chance.
+# Holm's correction: among many tests, some differences are significant by chance.
 
 
 def holm(p_values: Sequence[float | None], n_more: int = 0) -> list[float | None]:
-    """Return the adjusted p values, in their order, each at least the plain one and at most 1; [] for none.
+    """Return the adjusted p values in order, each at least the unadjusted one and at most 1.
 
-    Calling a difference real where its adjusted p is at most 5 % errs about even one of those that are not real in at
-    most 5 % of all such families, whatever the differences have to do with one another.
+    If differences with an adjusted p of at most 5 % are called real, at most 5 % of such families have any false
+    positive, whatever the dependence between tests.
 
     Source: S. Holm, A simple sequentially rejective multiple test procedure (1979).
 
     Args:
-        p_values: of everything that was tested together; None where nothing could be tested, which stays None and does
-            not count.
-        n_more: tests that belong to these and have no p here (`pairs_without_best`).
+        p_values: p values of all tests of the family; None for an impossible test, which stays None and does not count.
+        n_more: further tests of the family, without a p value here (`pairs_without_best`).
 
     Raises:
         ValueError: a p value outside 0 to 1.
@@ -731,30 +737,30 @@ def holm(p_values: Sequence[float | None], n_more: int = 0) -> list[float | None
 
 
 def pairs_without_best(n_columns: int) -> int:
-    """Return how many pairs of columns are tested, though nobody sees it, where all others are held against the best.
+    """Return the number of implicit tests if all other columns are compared with the best.
 
-    The best is found by the scores that are tested: each pair could have been that of the best and the worst.
+    The best is selected by the tested scores, so each pair could have been that of the best and the worst.
     """
     return (n_columns - 1) * (n_columns - 2) // 2 if n_columns else 0
 
 
-# What difference a benchmark could have shown: no difference found is not the same as no difference.
+# Detectable difference: a non-significant difference is not evidence of no difference.
 
 LEVEL = 0.05
 """Chance of calling two equal models different."""
 POWER = 0.8
-"""Chance of finding a difference of the detectable size."""
+"""Chance of detecting a difference of the detectable size."""
 _MORE = 45.0
 
 
 def detectable_difference(difference: Estimate, level: float = LEVEL) -> float | None:
-    """Return the smallest true difference that a two-sided test finds in 80 % of such benchmarks; above 0.
+    """Return the smallest true difference that a two-sided test detects in 80 % of such benchmarks; above 0.
 
-    At 5 % it is (t(97.5 %) + t(80 %)) standard errors, with one degree of freedom less than clusters: about 2.8. So
-    much a t-test needs; ours, which holds for skewed differences too, needs 1 + 45 / n² times as much with n clusters,
-    by simulation. It says how fine the benchmark is for these two models, from the spread of their differences, and
-    nothing about the difference that was found. None where the standard error is missing or 0, or the clusters are
-    fewer than an interval needs.
+    At 5 % it is (t(97.5 %) + t(80 %)) standard errors, with one degree of freedom fewer than clusters: about 2.8. This
+    is the value for a t-test. Our test, which is also valid for skewed differences, needs 1 + 45 / n² times as much
+    with n clusters, by simulation. The value describes the resolution of the benchmark for these two models, from the
+    spread of their differences, and does not depend on the difference itself. None if the standard error is missing or
+    0, or if there are too few clusters for an interval.
 
     Source: J. Cohen, Statistical Power Analysis for the Behavioral Sciences (2nd ed., 1988), section 2.4; the standard
     error is that of `Estimate`.
