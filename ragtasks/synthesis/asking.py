@@ -1,4 +1,4 @@
-"""What every kind of synthesis asks a model with: questions whose replies are read, never guessed."""
+"""Prompts of a synthesis and the parsing of replies, shared by all kinds of synthesis."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import PromptTemplate, shipped_template
 from retrieval_cache import WORD
 
-# Asks a model many questions and reads each reply; what cannot be read is asked once more, then left out by name.
-# Replies are kept by the client (`ragtasks.clients.CachedClient`), so a killed synthesis goes on where it was.
+# Sends many prompts to a model and parses each reply. An unparsable reply is requested once more, then left out by
+# name. The client caches replies (`ragtasks.clients.CachedClient`), so a killed synthesis continues.
 
 T = TypeVar("T")
 
@@ -26,30 +26,30 @@ _WORTH_ASKING_AGAIN = frozenset({Outcome.ANSWERED, Outcome.TRUNCATED, Outcome.EM
 
 @dataclass(frozen=True, slots=True)
 class UnusableReply:
-    """Why a question has no answer that can be used."""
+    """Why a prompt has no usable reply."""
 
     reason: str
-    """For people; never quotes a reply."""
+    """For display; never quotes a reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry(Generic[T]):
-    """One prompt and how its reply is read."""
+    """A prompt with the parser of its reply."""
 
     text: str
     read: Callable[[str], T]
-    """Reply -> what it says; raises UnparsableReplyError where it is not as asked."""
+    """Reply -> parsed value; raises UnparsableReplyError for another format."""
     kind: str
-    """What it asks for, for whoever looks into a cache."""
+    """Label of the prompt in a cache."""
 
 
 def template_of(kind: str) -> PromptTemplate:
-    """Return the prompt of a kind of question."""
+    """Return the prompt template of one kind of question."""
     return shipped_template(f"prompts/{kind}", "ragtasks.synthesis")
 
 
 def question_of(kind: str, read: Callable[[str], T], shown: Mapping[str, Any], **fields: Any) -> Inquiry[T]:
-    """Return the question that a shipped template makes of texts."""
+    """Return the prompt that a shipped template makes of texts."""
     texts = [text for value in shown.values() for text in _texts(value)]
     code = code_of(*(texts or [""]))
     text = template_of(kind).render(code=code, **shown, **fields)
@@ -65,17 +65,21 @@ def _texts(value: Any) -> list[str]:
 
 
 class Asker:
-    """A client, and what has been asked of it."""
+    """A client with the usage so far."""
 
     def __init__(self, client: Client, price: Price | None = None, progress: Progress = no_progress) -> None:
-        """Choose who is asked."""
+        """Set the client, its price and the progress callback."""
         self.client = client
         self.usage = Usage()
-        """What was asked and paid so far."""
+        """Requests and cost so far."""
         self._price, self._progress = price, progress
 
     def ask(self, what: str, questions: Sequence[Inquiry[T]]) -> list[T | UnusableReply]:
-        """Return what each reply says, or why it cannot be used, in the order of the questions."""
+        """Return each parsed reply, or why it is unusable, in the order of the questions.
+
+        Raises:
+            JudgeError: a request failed; the message names the reason and the next step.
+        """
         states: list[_State[T]] = [_State(question) for question in questions]
 
         def stage_progress(name: str, done: int, total: int | None) -> None:
@@ -99,7 +103,7 @@ class Asker:
 
 
 class _State(Generic[T]):
-    """One question: its attempts so far, and what came of them."""
+    """One question with its attempts and its result."""
 
     def __init__(self, question: Inquiry[T]) -> None:
         self._question = question
@@ -110,7 +114,7 @@ class _State(Generic[T]):
         self.is_open = True
 
     def prompt(self) -> Prompt:
-        """Return the prompt of the next attempt; the second one says what was wrong with the first."""
+        """Return the prompt of the next attempt; the second one states the problem of the first reply."""
         text = self._question.text
         if self._earlier:
             text = template_of("again").render(question=text, reason=self.reason)
@@ -118,7 +122,7 @@ class _State(Generic[T]):
         return Prompt(first.messages, kind=first.kind, is_readable=self._is_readable, earlier=self._earlier)
 
     def take(self, prompt: Prompt, reply: Reply) -> None:
-        """Read a reply."""
+        """Parse a reply."""
         self._earlier = (*self._earlier, (prompt, reply))
         self.is_lost = reply.outcome in _WITHOUT_REPLY
         self.is_open = reply.outcome in _WORTH_ASKING_AGAIN
@@ -138,16 +142,16 @@ class _State(Generic[T]):
         return True
 
 
-# How replies are read: one JSON value in whatever stands around it, with every key that was asked for.
-# A reader gives what was asked for or says why it cannot; it never fills in what is missing.
+# Parsing: one JSON value within surrounding text, with every requested key. A parser returns the requested value or
+# raises an error with the reason.
 
 
 class UnreadableReplyError(UnparsableReplyError):
-    """A reply that is not what was asked for; the message names the kind of problem and never quotes the reply."""
+    """A reply in another format than requested; the message names the problem and never quotes the reply."""
 
 
 def object_with(reply: str, key: str) -> dict[str, Any]:
-    """Return the last JSON object of a reply that has a key."""
+    """Return the last JSON object of a reply that has the key."""
     values = json_values(reply)
     objects = [value for value in values if isinstance(value, dict) and key in value]
     if objects:
@@ -158,14 +162,14 @@ def object_with(reply: str, key: str) -> dict[str, Any]:
 
 
 def listed_texts(value: object, what: str) -> list[str]:
-    """Return the texts of a list, white space collapsed, blank ones left out."""
+    """Return the texts of a list with whitespace collapsed, without blank texts."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise UnreadableReplyError(f"{what}: no list of texts")
     return [text for item in value if (text := _collapsed(item))]
 
 
 def text_of(row: object, key: str) -> str:
-    """Return one text of an object, white space collapsed."""
+    """Return one text of an object with whitespace collapsed."""
     value = row.get(key) if isinstance(row, dict) else None
     text = _collapsed(value) if isinstance(value, str) else ""
     if not text:
@@ -174,19 +178,19 @@ def text_of(row: object, key: str) -> str:
 
 
 def _collapsed(text: str) -> str:
-    """Return a text on one line; half a character, which no file can hold, becomes `?`."""
+    """Return a text on one line; a lone surrogate, which cannot be written to a file, becomes `?`."""
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
-# Which words two texts share: the plain check that a text is about another one, and in its language.
+# Shared words of two texts: a plain check that a text is about another text, and in its language.
 
 
 def terms(text: str) -> frozenset[str]:
-    """Return the distinct words of a text in small letters; Chinese, Japanese and Korean characters count singly."""
+    """Return the distinct lower-case words of a text; Chinese, Japanese and Korean characters count singly."""
     return frozenset(WORD.findall(text.lower()))
 
 
 def covered_share(text: str, source: str) -> float:
-    """Return the share of a text's distinct words that stand in another text, 0 to 1; 0 for a text without words."""
+    """Return the share of a text's distinct words that another text contains, 0 to 1; 0 for a text without words."""
     wanted = terms(text)
     return len(wanted & terms(source)) / len(wanted) if wanted else 0.0

@@ -53,7 +53,7 @@ synthesize_command = typer.Typer(rich_help_panel="Your own data")
 @synthesize_command.command(
     epilog="Example: ragtasks synthesize DOCUMENTS --output benchmark --model openai/gpt-4o-mini"
 )
-def synthesize(  # noqa: PLR0917 (one parameter an option)
+def synthesize(  # noqa: PLR0917 (one parameter per option)
     documents: Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")],
     out: Annotated[Path, typer.Option("--output", help="Folder for the benchmark; not there, or empty.")],
     model: Annotated[str, typer.Option(help="Model that writes: openai/NAME, or NAME,base_url=ADDRESS.")],
@@ -113,7 +113,7 @@ def _next(kind: str, out: Path) -> str:
     return f"next: ragtasks check {out}"
 
 
-# `ragtasks train`: a light query rewriter and a bi-encoder, trained on synthetic dialogues.
+# `ragtasks train`: a small query rewriter and a bi-encoder, trained on synthetic dialogues.
 
 
 train_command = typer.Typer(rich_help_panel="Retrieve")
@@ -123,7 +123,7 @@ train_command = typer.Typer(rich_help_panel="Retrieve")
     epilog="Example: ragtasks train rewriter benchmark --base t5-small --output rewriter; "
     "ragtasks train retriever benchmark --output encoder"
 )
-def train(  # noqa: PLR0917 (one parameter an option)
+def train(  # noqa: PLR0917 (one parameter per option)
     what: Annotated[
         Literal["retriever", "rewriter"],
         typer.Argument(metavar="retriever|rewriter", help="An encoder, or a model that rewrites questions."),
@@ -204,7 +204,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _places(out: Path, seeds: list[int]) -> Iterator[tuple[int, Path]]:
-    """Yield where each seed's model goes; those that are there already are left."""
+    """Yield (seed, model folder), without folders that already contain a model."""
     if len(seeds) == 1:
         yield seeds[0], out
         return

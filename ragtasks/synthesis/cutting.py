@@ -1,6 +1,7 @@
 """Cut documents into passages by tokens (512, overlap 100) or sentences (10, every 5), without near-duplicates.
 
-`retrieval_cache.corpora` cuts passages, as it does for corpora: the id states the passage's position in the document.
+`retrieval_cache.corpora` cuts the passages, as for other corpora: the id contains the passage's position in the
+document.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from retrieval_cache import Tokenizer, encoder_tokenizer, near_duplicates, plain
 
 TOKENS, SHARED_TOKENS = 512, 100
 THRESHOLD = 0.8
-"""Least Jaccard similarity of passages that say nearly the same."""
+"""Minimum Jaccard similarity of near-duplicates."""
 SHINGLE_WORDS = 9
-"""Words of a shingle, as TREC RAG removes near-duplicates."""
+"""Words of a shingle, as in TREC RAG's removal of near-duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How documents become passages."""
+    """Settings that cut documents into passages."""
 
     unit: str = "tokens"
-    """`tokens` or `sentences`: what is counted."""
+    """`tokens` or `sentences`."""
     size: int = TOKENS
-    """Most units in a passage."""
+    """Maximum number of units in a passage."""
     stride: int = TOKENS - SHARED_TOKENS
     """Units from the start of a passage to the start of the next one."""
     tokenizer: str = ""
-    """Name or folder of an encoder's tokeniser; empty for words and signs."""
+    """Name or folder of an encoder's tokenizer; empty for words and signs."""
     threshold: float = THRESHOLD
-    """Least Jaccard similarity of near-duplicates, 0.5 to 1."""
+    """Minimum Jaccard similarity of near-duplicates, 0.5 to 1."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that do not fit each other."""
+        """Raise ConfigurationError for sizes that do not fit each other."""
         if self.unit not in ("tokens", "sentences"):
             raise ConfigurationError(f"passages are cut by tokens or sentences, found {self.unit!r}")
         if not 1 <= self.stride <= self.size:
@@ -47,7 +48,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPassage:
-    """One passage and where it comes from."""
+    """A passage with its document."""
 
     passage: Passage
     """Id, text without the title, title."""
@@ -58,9 +59,9 @@ class DocumentPassage:
 def cut_documents(
     documents: Sequence[Document], cut: Cut, progress: Progress = no_progress
 ) -> tuple[list[DocumentPassage], list[LeftOut]]:
-    """Return the passages that stay, in the order of the documents, and those that nearly repeat an earlier one.
+    """Return the remaining passages, in the order of the documents, and the removed near-duplicates.
 
-    Near-duplicates are looked for within a domain; of a group the first passage stays.
+    Near-duplicates are searched within a domain; the first passage of a group remains.
     """
     tokenizer = encoder_tokenizer(cut.tokenizer) if cut.tokenizer else plain_tokenizer
     cut_up: dict[str, list[DocumentPassage]] = {}

@@ -1,8 +1,8 @@
-"""Dialogues by three prompts: stand-alone questions first, then conversational ones, then a check.
+"""Dialogues by three prompts: stand-alone questions first, then conversational questions, then a check.
 
-A model writes better questions of both forms in this order than in the reverse one (OR-CONVQA paper, section 3.2,
-prompts 2.1 to 2.3). The wording of the prompts is ours. A dialogue with an unusable reply is left out completely. A
-pair that the check rejects is removed alone, and the next question then uses its stand-alone form.
+A model writes better questions of both forms in this order than in the reverse order (OR-CONVQA paper, section 3.2,
+prompts 2.1 to 2.3). The wording of the prompts is ours. A dialogue with an unusable reply is left out completely. If
+the check rejects a pair, only this pair is removed, and the next question then uses its stand-alone form.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ QUESTION_TYPES = (
     *("Comparative", "Composite", "Explanation", "Factoid", "How-To"),
     *("Keyword", "Opinion", "Summarization", "Troubleshooting"),
 )
-"""The types of MTRAG (section 3.1), those of other messages than questions left out."""
+"""Question types of MTRAG (section 3.1), without those of messages that are not questions."""
 LEAST_SHARED = 0.2
-"""Share of an answer's words that its question and units must hold: less is another language, or another subject."""
+"""Minimum share of an answer's words in its question and units; less indicates another language or subject."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The dialogues of all lists."""
+    """Dialogues of all lists."""
 
     dialogues: tuple[Dialogue, ...]
-    """In the order of the lists, each with a turn at least."""
+    """In the order of the lists, each with at least one turn."""
     left_out: tuple[LeftOut, ...]
-    """Dialogues that failed, with the reason."""
+    """Failed dialogues, with the reason."""
 
 
 def write_dialogues(
@@ -67,7 +67,7 @@ def write_dialogues(
 
 
 class _Step:
-    """Asks one question a dialogue and keeps those whose reply can be used."""
+    """Sends one prompt per dialogue and keeps the dialogues with a usable reply."""
 
     def __init__(self, asker: Asker, left_out: list[LeftOut]) -> None:
         self._asker, self._left_out = asker, left_out
@@ -96,7 +96,7 @@ def _dialogue_question(n_turns: int, types: Sequence[str], dialogue: Dialogue) -
 
 
 def _read_dialogue(n_turns: int, types: Sequence[str], reply: str) -> tuple[Turn, ...]:
-    """Return the turns of a reply; a question that comes twice is kept once, an unknown type is no type."""
+    """Return the turns of a reply, without repeated questions; an unknown type is dropped."""
     rows = object_with(reply, "turns")["turns"]
     if not isinstance(rows, list) or not rows:
         raise UnreadableReplyError('"turns": no list with turns')
@@ -133,14 +133,14 @@ def _numbers(rows: object, n_turns: int, key: str) -> list[str]:
 
 
 def _with_contexts(dialogue: Dialogue, questions: Sequence[str]) -> Dialogue:
-    """Return a dialogue as it is asked."""
+    """Return a dialogue with its conversational questions."""
     pairs = zip(dialogue.turns, questions, strict=True)
     return replace(dialogue, turns=tuple(replace(turn, contextualized=question) for turn, question in pairs))
 
 
 @dataclass(frozen=True, slots=True)
 class _Judgement:
-    """What the check says of one pair."""
+    """Result of the check of one pair."""
 
     statements: tuple[str, ...]
     is_accepted: bool
@@ -165,9 +165,9 @@ def _judgement(row: Any) -> _Judgement:
 
 
 def _grounded(dialogue: Dialogue, judgements: Sequence[_Judgement]) -> Dialogue:
-    """Return a dialogue with what its turns rest on, and without the pairs that rest on nothing.
+    """Return a dialogue with the units that support its turns, without unsupported pairs.
 
-    The first question, and the one behind a pair that goes, have nothing to lean on and stand alone.
+    The first question, and the one after a removed pair, have no context and use their stand-alone form.
     """
     turns: list[Turn] = []
     removed: list[Removed] = []
@@ -186,7 +186,7 @@ def _grounded(dialogue: Dialogue, judgements: Sequence[_Judgement]) -> Dialogue:
 
 
 def _objection(turn: Turn, judgement: _Judgement, units: Sequence[Unit]) -> str:
-    """Return why a pair goes, empty where it stays."""
+    """Return why a pair is removed; empty if it is kept."""
     if not judgement.is_accepted:
         return "not accepted"
     if not units:
@@ -198,10 +198,10 @@ def _objection(turn: Turn, judgement: _Judgement, units: Sequence[Unit]) -> str:
 
 
 def closest_units(claims: Sequence[str], units: Sequence[Unit]) -> tuple[Unit, ...]:
-    """Return the real units that claimed statements mean, in the order of the list, each once.
+    """Return the units that the claims refer to, in the order of the list, each once.
 
-    A claim is the unit of the same text, else the one that BM25 ranks first for it; one that shares no word with any
-    is dropped.
+    A claim means the unit with the same text, or else the first unit in a BM25 ranking. A claim that shares no word
+    with any unit is dropped.
     """
     texts = {unit.text.casefold(): unit.unit_id for unit in units}
     exact = {texts[claim.casefold()] for claim in claims if claim.casefold() in texts}

@@ -1,4 +1,4 @@
-"""The documents of a folder: every file is read or listed with the reason why it cannot be."""
+"""Documents of a folder: every file is read, or listed with the reason why it cannot be read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.synthesis.formats import MOST_SECONDS, READERS, Extracted, FileReader, UnreadableFileError
 
 DOMAIN = "custom"
-"""Domain of every document where folders are not domains, and of those in no folder where they are."""
+"""Domain of all documents if folders are not domains, and of documents outside folders if they are."""
 MOST_BYTES = 50_000_000
 """Largest file that is read."""
 MOST_BYTES_OF = {".html": 10_000_000, ".htm": 10_000_000}
-"""Ending -> largest file that is read, where it takes four seconds a megabyte."""
+"""Extension -> largest file that is read, for formats that need four seconds per megabyte."""
 
 _NOT_IN_DOMAIN = re.compile(r"[^a-z0-9_-]+")
 _LONGEST_DOMAIN = 64
@@ -28,35 +28,35 @@ _LONGEST_DOMAIN = 64
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document."""
+    """A document with its domain and title."""
 
     document_id: str
-    """Its path below the folder, without white space; each once."""
+    """Path below the folder, without whitespace; unique."""
     domain: str
     title: str
-    """Its title, else the name of its file."""
+    """Title, or else the name of the file."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something that takes no part, and why."""
+    """An omitted file, passage or dialogue with the reason."""
 
     what: str
-    """Such as a file's path, a passage's id, a dialogue's id."""
+    """A file's path, a passage's id, a dialogue's id."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What a folder holds."""
+    """Contents of a folder."""
 
     documents: tuple[Document, ...]
     """In the order of their ids; at least one."""
     left_out: tuple[LeftOut, ...]
-    """Files that could not be read, or that repeat another, and links that lead out of the folder."""
+    """Files that could not be read, duplicates, and links to targets outside the folder."""
     others: Counter[str]
-    """Ending -> number of files that are no documents."""
+    """Extension -> number of files of other formats."""
     guessed: Counter[str]
     """Encoding -> number of documents whose encoding was guessed."""
 
@@ -69,7 +69,11 @@ def read_documents(
     most_seconds: float = MOST_SECONDS,
     progress: Progress = no_progress,
 ) -> Documents:
-    """Return every document below a folder; hidden files and folders are not looked at, nothing outside is read."""
+    """Return all documents below a folder, without hidden files and folders; files outside are never read.
+
+    Raises:
+        ConfigurationError: no folder, or no file with text.
+    """
     if not root.is_dir():
         raise _no_documents(root, "no such folder")
     kinds = (stat.S_IFREG, stat.S_IFLNK)
@@ -98,7 +102,7 @@ def _no_documents(root: Path, found: str) -> ConfigurationError:
 
 
 class _Reading:
-    """The documents found so far."""
+    """Documents read so far."""
 
     def __init__(self, root: Path, folders_are_domains: bool, most_bytes: int, reader: FileReader) -> None:
         self._root, self._folders_are_domains, self._most_bytes = root, folders_are_domains, most_bytes
@@ -125,7 +129,7 @@ class _Reading:
             self.left_out.append(LeftOut(name, getattr(error, "strerror", None) or str(error)))
 
     def _check_link(self, path: Path) -> None:
-        """Refuse a link that a folder of somebody else's may have brought: to files of this machine, or to nothing."""
+        """Raise UnreadableFileError for a link that is broken or leaves the folder, which others may have made."""
         try:
             target = path.resolve(strict=True)
         except (OSError, RuntimeError):  # before Python 3.13, a circle of links is a RuntimeError

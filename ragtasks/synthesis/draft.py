@@ -1,4 +1,4 @@
-"""A dialogue during its synthesis: its turns in both forms, their passages, and the pairs that were removed."""
+"""A dialogue during its synthesis: turns in both forms, their units, and removed pairs."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from ragtasks.synthesis.propositions import Unit
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question of the user with the system's answer."""
+    """A user question with the system's answer."""
 
     decontextualized: str
-    """The question as it can be understood alone."""
+    """The stand-alone form of the question."""
     answer: str
     question_types: tuple[str, ...] = ()
-    """Its label, where the model gave one that was offered."""
+    """Its label, if the model gave one of the offered labels."""
     contextualized: str = ""
-    """The question as it is asked in the dialogue; empty before that step."""
+    """The conversational form of the question; empty before that step."""
     units: tuple[Unit, ...] = ()
-    """What the answer rests on; empty before that step, and where it is unanswerable."""
+    """Units that support the answer; empty before that step, and for an unanswerable question."""
     answerability: Answerability = Answerability.ANSWERABLE
-    """ANSWERABLE, or UNANSWERABLE once its passages are out of the corpus."""
+    """ANSWERABLE, or UNANSWERABLE after its passages are removed from the corpus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A pair that was taken out of a dialogue."""
+    """A pair removed from a dialogue."""
 
     question: str
-    """The question as it can be understood alone."""
+    """The stand-alone form of the question."""
     answer: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """One dialogue over a list of units."""
+    """A dialogue over a list of units."""
 
     dialogue_id: str
     """`d` and the number of its list, from 1."""

@@ -1,8 +1,8 @@
-"""Train a bi-encoder that finds the passages of a question in its conversation, on dialogues with references.
+"""Training of a bi-encoder that finds the passages of a conversational question, on dialogues with references.
 
-The question is encoded with its history in a query form (`context`: the previous question and answer before it), so a
-search uses the same form: `--retriever dense:FOLDER --queries context`.
-Source: OR-CONVQA paper, sections 3.3 and 4.3, appendix D.
+The question is encoded with its history in a query form (`context`: after the previous question and answer), so a
+search uses the same form: `--retriever dense:FOLDER --queries context`. Source: OR-CONVQA paper, sections 3.3 and 4.3,
+appendix D.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from retrieval_cache import (
 )
 
 FORM = "context"
-"""The query form of the paper's retriever."""
+"""Query form of the paper's retriever."""
 MEASURES = ("AP", "R@5", "R@10", "R@20")
-"""Those of the paper, in the notation of ir-measures."""
+"""Measures of the paper, in the notation of ir-measures."""
 RETRIEVER_FITTING = Hyperparameters(batch_size=16, learning_rate=1e-5)
 """The paper's settings for the retriever."""
 
@@ -46,9 +46,9 @@ class TrainedRetriever:
     statistics: dict[str, Any]
     """Dialogues of each set, epochs, best validation loss."""
     scores: Mapping[str, float]
-    """On the test dialogues: measure -> mean."""
+    """Measure -> mean on the test dialogues."""
     scores_before: Mapping[str, float]
-    """The same of the model that it was trained from."""
+    """The same for the base model."""
 
 
 def train_retriever(
@@ -60,7 +60,7 @@ def train_retriever(
     form: str = FORM,
     progress: Progress = no_progress,
 ) -> TrainedRetriever:
-    """Train a bi-encoder on a benchmark's questions and relevant passages; a killed call goes on."""
+    """Train a bi-encoder on a benchmark's questions and relevant passages; resumes after a kill."""
     needs_new_folder(folder)
     queries = build_queries(benchmark, form).texts
     qrels = relevant(benchmark)
@@ -88,7 +88,7 @@ def train_retriever(
 
 
 def relevant(benchmark: Benchmark) -> dict[str, list[str]]:
-    """Return task id -> ids of what is relevant to it, for the tasks that have something."""
+    """Return task id -> ids of its relevant passages, for tasks with any."""
     side = retrieval_side(benchmark.name)
     found: dict[str, list[str]] = {}
     for domain in side.domains_of(benchmark.tasks):
@@ -137,7 +137,7 @@ def _retriever_trainer(base: str, fitting: Hyperparameters, work: Path, pairs: S
         raise ConfigurationError("training a retriever needs judged questions in training and validation dialogues")
     set_seed(fitting.seed)
     model = load_model("SentenceTransformer", base, "training a retriever")
-    # Two passages of one question must not be each other's negatives.
+    # Two passages of one question must not be negatives of each other.
     arguments = {**fitting.arguments(work), "batch_sampler": BatchSamplers.NO_DUPLICATES}
     return SentenceTransformerTrainer(
         model=model,

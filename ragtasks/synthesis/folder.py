@@ -1,8 +1,8 @@
-"""The folder that a synthesis leaves: a benchmark that `ragtasks check` takes, and what it was made of.
+"""Output folder of a synthesis: a benchmark for `ragtasks check`, with its sources.
 
-`conversations.jsonl`, `passages.jsonl` and `qrels.tsv` are the format of one's own benchmark. The folder `synthesis/`
-beside them holds propositions, dialogues with both forms of each question, what was left out and why, and a manifest.
-All of it appears at once under its name, or nothing does.
+`conversations.jsonl`, `passages.jsonl` and `qrels.tsv` are in the custom benchmark format. The subfolder `synthesis/`
+contains propositions, dialogues with both forms of each question, omitted parts with reasons, and a manifest. The
+folder is renamed to its final name only when complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ragtasks.synthesis.propositions import Unit
 from ragtasks.synthesis.removal import Pool
 
 DETAILS = "synthesis"
-"""Folder with what the benchmark was made of."""
+"""Folder with the sources of the benchmark."""
 DIALOGUES = "dialogues.jsonl"
 MANIFEST = "manifest.json"
 LEFT_OUT = f"{DETAILS}/left_out.jsonl"
@@ -40,39 +40,43 @@ QRELS = "qrels.tsv"
 
 @dataclass(frozen=True)
 class Synthesis:
-    """Everything that a synthesis of dialogues made."""
+    """Result of a synthesis of dialogues."""
 
     dialogues: Sequence[Dialogue]
     pool: Pool
     units: Sequence[Unit]
     left_out: Sequence[LeftOut]
-    """Files, passages and dialogues that take no part."""
+    """Omitted files, passages and dialogues."""
     made_by: Mapping[str, Any]
-    """What decides the result: settings, model, prompts, documents."""
+    """Everything that determines the result: settings, model, prompts, documents."""
     counts: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class SynthesisReport:
-    """What a synthesis came to."""
+    """Report of a synthesis."""
 
     lines: tuple[str, ...]
-    """What to print: counts, and each loss with its reason."""
+    """Lines to print: counts, and each loss with its reason."""
     usage: Usage
 
 
 def standalone(task: Task) -> str:
-    """Return a question as it stands alone, which is as it was asked where nobody rewrote it."""
+    """Return the stand-alone form of a question; the question itself without a rewrite."""
     return str(task.extra.get("rewrite") or task.question)
 
 
 def prompt_hashes(names: Sequence[str]) -> dict[str, str]:
-    """Return name of a prompt -> hash of its text: another text is another synthesis."""
+    """Return prompt name -> hash of its text; a changed prompt is a different synthesis."""
     return {name: template_of(name).sha256 for name in names}
 
 
 def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
-    """Return whether a folder holds the synthesis that would be made; False where nothing is there."""
+    """Return whether a folder already contains this synthesis; False if it is missing or empty.
+
+    Raises:
+        ConfigurationError: the folder contains anything else.
+    """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
     manifest = folder / DETAILS / MANIFEST
@@ -97,7 +101,7 @@ def make_once(
     asker: Callable[[], Asker],
     make: Callable[[Asker], Iterable[str]],
 ) -> SynthesisReport:
-    """Return what was made by asking a model, unless the folder holds what the same input, settings and model made."""
+    """Run a synthesis, unless the folder already contains the result of the same input, settings and model."""
     if is_made(folder, made_by):
         return SynthesisReport((f"{folder} is there already: the same input, settings and model made it",), Usage())
     asking = asker()
@@ -105,7 +109,7 @@ def make_once(
 
 
 def outcome_lines(folder: Path, counts: Mapping[str, int], left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield what a user reads at the end: what was made, and each loss with its reason, the first ones by name."""
+    """Yield the final report: counts, and the first losses by name, each with its reason."""
     yield f"{folder}: " + ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     if left_out:
         yield f"left out, {len(left_out)} in all ({LEFT_OUT}):"
@@ -119,7 +123,7 @@ def publish_folder(
     left_out: Sequence[LeftOut] | None = None,
     counts: Mapping[str, int] | None = None,
 ) -> None:
-    """Write files, a manifest and, where there are any, losses and counts, then name the folder in one step."""
+    """Write files, a manifest and optional losses and counts, then rename the folder to its final name."""
     metadata = {} if counts is None else {"counts": dict(counts)}
     manifest = {"key": canonical_hash(made_by), "made_by": dict(made_by), **metadata}
     content = {**files, f"{DETAILS}/{MANIFEST}": [orjson.dumps(manifest, option=orjson.OPT_INDENT_2), b"\n"]}
@@ -141,7 +145,7 @@ def publish_folder(
 
 
 def write_synthesis(folder: Path, made: Synthesis) -> None:
-    """Write a synthesis as a benchmark, see the module, and check it as `ragtasks check` does."""
+    """Write a synthesis as a benchmark (see the module) and run the checks of `ragtasks check`."""
     files = {
         CONVERSATIONS: lines_of(
             {
@@ -167,7 +171,7 @@ def write_synthesis(folder: Path, made: Synthesis) -> None:
     }
     publish_folder(folder, files, made.made_by, made.left_out, made.counts)
     checked = check_folder(folder)
-    assert checked.passes, checked.lines  # ours: whatever a model wrote, the format is right
+    assert checked.passes, checked.lines  # our own format, independent of the model's replies
 
 
 def lines_of(rows: Iterable[Any]) -> Iterable[bytes]:
@@ -176,7 +180,7 @@ def lines_of(rows: Iterable[Any]) -> Iterable[bytes]:
 
 
 def _turn(number: int, turn: Turn, pool: Pool) -> dict[str, Any]:
-    # One passage a unit: of overlapping ones the first. The judgements name all of them.
+    # One passage per unit, the first of overlapping passages. The judgements list all of them.
     references = list(dict.fromkeys(pool.of_unit[unit.unit_id][0] for unit in turn.units))
     return {
         "question": turn.contextualized,
@@ -190,7 +194,7 @@ def _turn(number: int, turn: Turn, pool: Pool) -> dict[str, Any]:
 
 
 def _qrels(made: Synthesis) -> Iterable[bytes]:
-    """Yield a line for each passage that holds a unit which a turn rests on."""
+    """Yield a line for each passage that contains a unit of an answerable turn."""
     for dialogue in made.dialogues:
         for number, turn in enumerate(dialogue.turns, start=1):
             if turn.answerability is Answerability.ANSWERABLE:
@@ -221,16 +225,16 @@ def _details(dialogue: Dialogue) -> dict[str, Any]:
     }
 
 
-# Dialogues in the format of MTRAG-S, so that the harness task `mtrag_s` runs on them. Its files know four corpora only,
-# so the user states which of them the documents replace. The format's target is the generator's own answer; no score of
-# its suite compares with it.
+# Dialogues in the format of MTRAG-S, for the harness task `mtrag_s`. Its files can name only four corpora, so the user
+# selects the corpus that the documents replace. The format's target is the generator's own answer; no score of the
+# suite compares with it.
 
 _FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 _ID_LENGTH = 32
 
 
 def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
-    """Write dialogues as MTRAG-S has them, with the numbers that its loader checks; all at once or nothing."""
+    """Write dialogues in the format of MTRAG-S, with the counts that its loader checks, in one step."""
     texts = {item.passage_id: f"{item.title}\n{item.text}" for items in made.pool.passages.values() for item in items}
     rows = [row for dialogue in made.dialogues for row in _rows(dialogue, made.pool, texts, collection)]
     counts = {
@@ -247,7 +251,7 @@ def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
 
 
 def _rows(dialogue: Dialogue, pool: Pool, texts: dict[str, str], collection: str) -> Iterable[dict[str, Any]]:
-    """Yield a task for each turn: its conversation so far, what its answer rests on, and the answer."""
+    """Yield a task for each turn: its conversation so far, the supporting passages, and the answer."""
     conversation_id = hashlib.sha256(dialogue.dialogue_id.encode()).hexdigest()[:_ID_LENGTH]
     messages: list[dict[str, Any]] = []
     for number, turn in enumerate(dialogue.turns, start=1):

@@ -1,6 +1,6 @@
-"""One file of text, Markdown, HTML or PDF to a title and a text.
+"""Extraction of title and text from a text, Markdown, HTML or PDF file.
 
-An unreadable file raises `UnreadableFileError` with the reason; the caller goes on with the next file.
+An unreadable file raises `UnreadableFileError` with the reason; the caller continues with the next file.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.{0,500})", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _PURPOSE = "reading documents"
-_HEAD_CHARACTERS = 200_000  # where a page says its title; looking for its date costs four seconds a megabyte
+_HEAD_CHARACTERS = 200_000  # contain the title of a page; searching for its date takes four seconds per megabyte
 
 
 MOST_SECONDS = 60.0
-"""Time for one file."""
+"""Time limit per file, in seconds."""
 MOST_MEMORY = 4 << 30
 """Address space of the process that reads files."""
 
 
 class UnreadableFileError(RagtasksError):
-    """A file that holds no text to be had; the message says why."""
+    """A file without extractable text; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What a file says."""
+    """Extracted contents of a file."""
 
     text: str
     """The text without control characters; never blank."""
     title: str = ""
-    """Its title, empty where the format has none or the file does not say it."""
+    """Title; empty if the format or the file has none."""
     encoding: str = ""
-    """The encoding that was guessed; empty where the bytes say it themselves (UTF-8, a byte order mark, PDF)."""
+    """Guessed encoding; empty if the bytes determine it (UTF-8, a byte order mark, PDF)."""
 
 
 class FileReader:
-    """Reads files; HTML and PDF in another process, as a page can take all memory, or a minute for each megabyte."""
+    """Reads files; HTML and PDF in a separate process, since a page can use all memory, or a minute per megabyte."""
 
     def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
         self._process = BoundedProcess(
@@ -57,7 +57,7 @@ class FileReader:
         )
 
     def read(self, path: Path) -> Extracted:
-        """Return the text of a file whose ending is one of `READERS`."""
+        """Return the text of a file whose extension is in `READERS`."""
         suffix = path.suffix.lower()
         if suffix not in _COSTLY:
             return extract(path.read_bytes(), suffix)
@@ -77,7 +77,7 @@ class FileReader:
 
 
 def extract(content: bytes, suffix: str) -> Extracted:
-    """Return the text of a file."""
+    """Return the title and text of a file's bytes."""
     found = READERS[suffix](content)
     text = _BLANK_LINES.sub("\n\n", _CONTROL.sub("", found.text.replace("\r\n", "\n").replace("\r", "\n"))).strip()
     if not text:
@@ -86,7 +86,7 @@ def extract(content: bytes, suffix: str) -> Extracted:
 
 
 def worked(asked: Mapping[str, str]) -> dict[str, Any]:
-    """Return the parts of `Extracted` of a file (`path`, `suffix`), else `unreadable` or `missing` with the reason."""
+    """Return the fields of `Extracted` for a file (`path`, `suffix`), or `unreadable` or `missing` with the reason."""
     try:
         return asdict(extract(Path(asked["path"]).read_bytes(), asked["suffix"]))
     except MissingExtraError as error:
@@ -111,7 +111,7 @@ def _markdown(content: bytes) -> Extracted:
 
 
 def _html(content: bytes) -> Extracted:
-    """Return what trafilatura takes for the content of a page, else all of its text."""
+    """Return the main content of a page as detected by trafilatura, or else all of its text."""
     with importing("trafilatura", "synthesis", _PURPOSE):
         import trafilatura
     source, encoding = _decoded(content)
@@ -149,12 +149,12 @@ READERS: Mapping[str, Callable[[bytes], Extracted]] = {
     ".htm": _html,
     ".pdf": _pdf,
 }
-"""Ending of a file's name -> its reader."""
+"""File extension -> reader."""
 _COSTLY = frozenset({".html", ".htm", ".pdf"})
 
 
 def _decoded(content: bytes) -> tuple[str, str]:
-    """Return (text, guessed encoding): UTF-8 or as a mark says, else what charset-normalizer finds most likely."""
+    """Return (text, guessed encoding): UTF-8 or by the byte order mark, else the most likely by charset-normalizer."""
     for mark, encoding in _BOMS:
         if content.startswith(mark):
             return content.decode(encoding, errors="replace"), ""
@@ -177,7 +177,7 @@ def _guessed(content: bytes) -> tuple[str, str]:
 
 @contextmanager
 def _quiet(logger: str) -> Iterator[None]:
-    """Keep a library's remarks on broken files to itself: the reason of an unreadable one is reported by us."""
+    """Silence a library's messages about broken files; we report the reason of an unreadable file."""
     named = logging.getLogger(logger)
     before, named.disabled = named.disabled, True
     try:

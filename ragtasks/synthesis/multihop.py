@@ -1,4 +1,4 @@
-"""Questions over several articles: from articles to MultiHop-RAG's two files, so that its harness tasks run on them."""
+"""Questions over several articles, written in MultiHop-RAG's two files for its harness tasks."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from ragtasks.synthesis.folder import SynthesisReport, make_once, outcome_lines,
 from retrieval_cache import segment
 
 _VERSION = 1
-"""Raised when the same replies come to other questions."""
+"""Increased when the same replies lead to other questions."""
 _PROMPTS = ("again", "claims", "multihop", "multihop_check", "null_query")
 _INDENTED = orjson.OPT_INDENT_2
 
 
 @dataclass(frozen=True, slots=True)
 class MultihopSettings:
-    """How articles become questions."""
+    """Settings of questions over articles."""
 
     null_share: float = 0.12
-    """Null queries among all questions; MultiHop-RAG has 0.12."""
+    """Share of null queries among all questions; MultiHop-RAG has 0.12."""
     most_bridges: int | None = None
-    """Sets of claims that questions are written from; None for all."""
+    """Maximum number of claim sets to write questions from; None for all."""
 
     def __post_init__(self) -> None:
-        """Refuse shares that cannot be."""
+        """Raise ConfigurationError for an invalid share."""
         if not 0 <= self.null_share < 1:
             raise ConfigurationError(f"null queries are a share from 0 to below 1, found {self.null_share}")
 
@@ -64,7 +64,7 @@ def synthesize_multihop(
     price: Price | None = None,
     progress: Progress = no_progress,
 ) -> SynthesisReport:
-    """Make a benchmark in MultiHop-RAG's format out of articles; otherwise as `synthesize`."""
+    """Make a benchmark in MultiHop-RAG's format from articles; otherwise as `synthesize`."""
     articles, unread = read_articles(location, progress)
     made_by = {
         "version": _VERSION,
@@ -104,7 +104,7 @@ def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counte
 
 
 def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
-    """Return the official files, and beside them what tells the loader that these are not the official data."""
+    """Return the official files, and the statistics that mark them as other data than the official."""
     by_type = Counter(query.question_type for query in queries)
     rows: list[dict[str, Any]] = [article.model_dump() for article in articles]
     questions = [query.row() for query in queries]
@@ -117,11 +117,11 @@ def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str
     }
 
 
-# Articles: the user's own, in MultiHop-RAG's `corpus.json`, or the documents of a folder with their known fields.
+# Articles: a file in the format of MultiHop-RAG's `corpus.json`, or the documents of a folder with their known fields.
 
 
 def read_articles(location: Path, progress: Progress = no_progress) -> tuple[list[Article], list[LeftOut]]:
-    """Return articles, each with a URL of its own, and what could not be read."""
+    """Return articles with unique URLs, and unreadable files."""
     if location.is_file():
         problems = Problems(location, "articles", "write each as MultiHop-RAG's corpus.json has it")
         named = [(row.url or f"article-{number}", row) for number, row in typed_items(problems, Article)]
@@ -148,13 +148,13 @@ def read_articles(location: Path, progress: Progress = no_progress) -> tuple[lis
     return articles, list(found.left_out)
 
 
-# Evidence, claims and bridges: the facts of an article, each also as a stand-alone claim, and its subject. A fact
-# counts only if the article contains it letter by letter, because the official scores search for it there.
+# Evidence, claims and bridges: the facts of an article, each with a stand-alone claim and its subject. A fact counts
+# only if the article contains it verbatim, because the official scores search for it there.
 
 MOST_CLAIMS = 5
-"""Of one piece of an article."""
+"""Maximum number per part of an article."""
 LEAST, MOST = 2, 4
-"""Claims that a question is written from, each of another article."""
+"""Number of claims behind a question, each from a different article."""
 
 _PIECE_TOKENS = 1024
 _LEAST_SHARED = 0.4
@@ -162,13 +162,13 @@ _LEAST_SHARED = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim with its evidence."""
+    """A claim with its evidence."""
 
     article: Article
     fact: str
-    """The sentence, as it stands there."""
+    """The sentence, verbatim."""
     text: str
-    """The same in words that stand alone."""
+    """The sentence reworded to stand alone."""
     entity: str
     topic: str
 
@@ -178,17 +178,17 @@ _Found = tuple[list[Claim], Counter[str]]
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """Claims of several articles about the same."""
+    """Claims of several articles on the same subject."""
 
     name: str
-    """The entity or topic that they share."""
+    """The shared entity or topic."""
     is_entity: bool
     claims: tuple[Claim, ...]
-    """Two to four, each of another article, by date."""
+    """Two to four, from different articles, by date."""
 
 
 def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
-    """Return the claims of all articles, pieces without a usable reply, and counts of what was dropped."""
+    """Return the claims of all articles, parts without a usable reply, and counts of dropped claims."""
     pieces = [
         (article, piece)
         for article in articles
@@ -235,9 +235,9 @@ def _claims_read(article: Article, reply: str) -> _Found:
 
 
 def find_bridges(claims: Sequence[Claim]) -> list[Bridge]:
-    """Return what claims of several articles share, entities first; each set of claims once.
+    """Return the bridges between claims of several articles, entities first; each set of claims once.
 
-    Of an article that says several things about the same, the first stands for it.
+    Of several claims in one article on the same subject, the first is used.
     """
     groups: dict[tuple[bool, str], dict[str, Claim]] = {}
     for claim in claims:
@@ -255,12 +255,12 @@ def find_bridges(claims: Sequence[Claim]) -> list[Bridge]:
 
 
 # Questions over bridges: inference, comparison and temporal questions, and null questions without an answer. Each is
-# checked by the form of its answer, and by a model: it uses all claims, these suffice, and its answer is short and of
+# checked by the format of its answer, and by a model: it uses all claims, they suffice, and its answer is short and of
 # its type. Source: MultiHop-RAG paper, section 3.1, steps 4 and 5. The wording of the prompts is ours.
 
 INFERENCE, COMPARISON, TEMPORAL, NULL = "inference_query", "comparison_query", "temporal_query", "null_query"
 INSUFFICIENT = "Insufficient information."
-"""The answer of a null query, as in the official file."""
+"""Answer of a null query, as in the official file."""
 
 _ANSWERS = {COMPARISON: ("yes", "no"), TEMPORAL: ("yes", "no", "before", "after")}
 _CHECKS = ("all_used", "only_these", "short", "of_its_kind")
@@ -269,15 +269,15 @@ _MAX_NAMES = 40
 
 @dataclass(frozen=True, slots=True)
 class MultihopQuery:
-    """One question with what it rests on."""
+    """A question with its evidence."""
 
     query: str
     answer: str
-    """`Yes`, `No`, `before`, `after`, an entity, or that information is insufficient."""
+    """`Yes`, `No`, `before`, `after`, an entity, or `INSUFFICIENT`."""
     question_type: str
-    """One of the four."""
+    """One of the four types."""
     claims: tuple[Claim, ...]
-    """Its evidence; none for a null query."""
+    """Its evidence; empty for a null query."""
 
     def row(self) -> dict[str, object]:
         """Return the question as a row of `MultiHopRAG.json`."""
@@ -291,7 +291,7 @@ class MultihopQuery:
 
 
 def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[MultihopQuery], Counter[str]]:
-    """Return the questions over bridges that pass, and counts of those that do not, by reason."""
+    """Return the questions over bridges that pass the check, and counts of the failed ones by reason."""
     wanted = [(bridge, kind) for bridge in bridges for kind in _kinds(bridge)]
     written = asker.ask("questions", [_question(bridge, kind) for bridge, kind in wanted])
     counts: Counter[str] = Counter()
@@ -316,7 +316,7 @@ def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[Multiho
 
 
 def _kinds(bridge: Bridge) -> list[str]:
-    """Return the kinds that a bridge allows: an order in time needs several days, an inference an entity."""
+    """Return the question types of a bridge: temporal questions need several days, inference an entity."""
     n_days = len({claim.article.published_at[:10] for claim in bridge.claims})
     return [*([INFERENCE] if bridge.is_entity else []), COMPARISON, *([TEMPORAL] if n_days > 1 else [])]
 
@@ -350,7 +350,7 @@ def _check(query: MultihopQuery) -> Inquiry[list[str]]:
 
 
 def _read_check(reply: str) -> list[str]:
-    """Return the points that do not hold."""
+    """Return the names of the failed points."""
     row = object_with(reply, _CHECKS[0])
     if not all(isinstance(row.get(name), bool) for name in _CHECKS):
         raise UnreadableReplyError("a point that is neither true nor false")
@@ -360,7 +360,7 @@ def _read_check(reply: str) -> list[str]:
 def write_null_queries(
     articles: Sequence[Article], claims: Sequence[Claim], n: int, asker: Asker
 ) -> tuple[list[MultihopQuery], Counter[str]]:
-    """Return up to `n` questions about entities and sources that no article names, and counts of what was dropped."""
+    """Return up to `n` questions about entities and sources that no article names, and counts of dropped questions."""
     topics = list(dict.fromkeys(claim.topic for claim in claims))[:n]
     names = dict.fromkeys([*(claim.entity for claim in claims), *(article.source for article in articles)])
     texts = (f"{article.source}\n{article.title}\n{article.body}" for article in articles)

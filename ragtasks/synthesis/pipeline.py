@@ -1,4 +1,4 @@
-"""From a folder of documents to a benchmark of dialogues, every step named, every loss counted."""
+"""Synthesis of a dialogue benchmark from a folder of documents, with every loss counted."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ from ragtasks.synthesis.folder import (
 from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists, whole_passages
 from ragtasks.synthesis.removal import Pool, make_unanswerable
 
-# Settings of a synthesis, in one frozen object.
+# Settings of a synthesis.
 
 UNITS = ("propositions", "sentences", "passages")
 POOLS = ("passages", "propositions")
 COLLECTIONS = ("clapnq", "cloud", "fiqa", "govt")
-"""The corpora that MTRAG-S's format knows."""
+"""Corpora in MTRAG-S's format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How documents become dialogues."""
+    """Settings of dialogues from documents."""
 
     cut: Cut = field(default_factory=Cut)
     unit: str = "propositions"
-    """What dialogues are written from: `propositions`, `sentences` of the documents, or `passages` as they are."""
+    """Source of dialogues: `propositions`, `sentences` of the documents, or complete `passages`."""
     list_size: int = 30
-    """Units that one dialogue is written from."""
+    """Units per dialogue."""
     turns: int = 8
-    """Most turns of a dialogue; MTRAG-S has as many, since more repeat themselves."""
+    """Maximum number of turns; MTRAG-S has as many, since longer dialogues repeat themselves."""
     question_types: tuple[str, ...] = QUESTION_TYPES
     unanswerable: float = 0.0
-    """Share of the questions that are to lose what they rest on, 0 to 1."""
+    """Share of the questions to make unanswerable by removing passages, 0 to 1."""
     pool: str = "passages"
-    """What is searched in the end: `passages`, or the units themselves (`propositions`)."""
+    """Contents of the corpus: `passages`, or the units themselves (`propositions`)."""
     folders_are_domains: bool = False
-    """Whether each folder of documents is a corpus of its own."""
+    """Whether each folder of documents is a separate corpus."""
     most_bytes: int = MOST_BYTES
     mtrag_s: str = ""
-    """Corpus of MTRAG that the documents stand for, where dialogues are written in MTRAG-S's format; else empty."""
+    """MTRAG corpus that the documents replace, to write MTRAG-S's format; else empty."""
     most_dialogues: int | None = None
-    """Lists that dialogues are written from, the first ones of each domain in turn; None for all."""
+    """Maximum number of dialogues, from the first lists of each domain in turn; None for all."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done."""
+        """Raise ConfigurationError for invalid values."""
         _check_name("unit", self.unit, UNITS)
         _check_name("pool", self.pool, POOLS)
         if self.mtrag_s:
@@ -81,7 +81,7 @@ def _check_name(option: str, name: str, known: tuple[str, ...]) -> None:
 
 
 _VERSION = 1
-"""Raised when the same replies come to another benchmark."""
+"""Increased when the same replies lead to another benchmark."""
 _PROMPTS = ("again", "answerable", "contextualize", "dialogue", "ground", "propositions")
 _MAX_LISTED = 10
 
@@ -95,10 +95,9 @@ def synthesize(
     price: Price | None = None,
     progress: Progress = no_progress,
 ) -> SynthesisReport:
-    """Make a benchmark of dialogues out of documents.
+    """Make a benchmark of dialogues from documents.
 
-    Give it a client that keeps replies (`CachedClient`): then a killed call goes on where it was, and the same replies
-    give the same bytes.
+    With a caching client (`CachedClient`) a killed call continues, and the same replies give the same bytes.
     """
     read = read_documents(
         root, folders_are_domains=settings.folders_are_domains, most_bytes=settings.most_bytes, progress=progress
@@ -147,7 +146,7 @@ def _make(
 
 
 def _made_by(documents: Sequence[Document], settings: Settings, client: Client) -> dict[str, Any]:
-    """Return what decides the result, as JSON values."""
+    """Return everything that determines the result, as JSON values."""
     digest = hashlib.sha256()
     for document in documents:
         for part in (document.document_id, document.domain, document.title, document.text):
@@ -162,7 +161,7 @@ def _made_by(documents: Sequence[Document], settings: Settings, client: Client) 
 
 
 def _chosen(units: Sequence[Unit], settings: Settings) -> list[tuple[Unit, ...]]:
-    """Return the lists that dialogues are written from: all, or the first ones of each domain in turn."""
+    """Return the lists to write dialogues from: all, or the first of each domain in turn."""
     lists = list(sublists(units, settings.list_size))
     if settings.most_dialogues is None:
         return lists
@@ -174,7 +173,7 @@ def _chosen(units: Sequence[Unit], settings: Settings) -> list[tuple[Unit, ...]]
 
 
 def _pool(passages: Sequence[DocumentPassage], units: Sequence[Unit], settings: Settings) -> Pool:
-    """Return what is searched, and what of it holds each unit."""
+    """Return the corpus, and the corpus entries that contain each unit."""
     domains = dict.fromkeys(unit.domain for unit in units)
     if settings.pool == "propositions":
         own = {
@@ -195,7 +194,7 @@ def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut], dropped: Co
 
 
 def _report_lines(folder: Path, read: Documents, made: Synthesis) -> Iterator[str]:
-    """Yield what a user reads at the end."""
+    """Yield the final report."""
     yield from outcome_lines(folder, made.counts, made.left_out)
     if read.others:
         others = ", ".join(f"{count} {suffix}" for suffix, count in read.others.most_common(_MAX_LISTED))

@@ -1,4 +1,4 @@
-"""What dialogues are written from: propositions that a model takes from passages, or the documents' own sentences."""
+"""Units of knowledge for dialogues: propositions that a model extracts from passages, or sentences of the documents."""
 
 from __future__ import annotations
 
@@ -19,35 +19,34 @@ from ragtasks.synthesis.cutting import DocumentPassage
 from ragtasks.synthesis.documents import Document, LeftOut
 from retrieval_cache import sentence_spans
 
-# Propositions: stand-alone statements worth asking about, taken from each passage by a model.
-# What a model writes is checked against the passage by its words: a statement that shares too few of them was made
-# up, or is in another language. Both are left out and counted, and so is a reply with more statements than a
-# passage holds.
-# Source: OR-CONVQA paper, section 3.2, step 1. The wording of the prompt is ours.
+# Propositions: stand-alone statements worth a question, extracted from each passage by a model. Each statement is
+# checked by its words: if it shares too few with the passage, it is invented or in another language, and is left out
+# and counted. A reply with too many statements for one passage is left out too. Source: OR-CONVQA paper, section 3.2,
+# step 1. The wording of the prompt is ours.
 
 MOST_IN_A_PASSAGE = 200
-"""Propositions that one passage may give; a reply with more cannot be about it."""
+"""Maximum number of propositions per passage; a reply with more cannot be about the passage."""
 LEAST_SHARED = 0.4
-"""Share of a proposition's words that its passage or title must hold."""
+"""Minimum share of a proposition's words in its passage or title."""
 
 HELD = 0.9
-"""Share of a proposition's words that an overlapping passage must have to hold it too."""
+"""Minimum share of a proposition's words in an overlapping passage that also supports it."""
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """The propositions of all passages."""
+    """Propositions of all passages."""
 
     units: tuple[Unit, ...]
-    """In the order of the passages, each text once a domain."""
+    """In the order of the passages, each text once per domain."""
     left_out: tuple[LeftOut, ...]
     """Passages without a usable reply."""
     counts: Counter[str]
-    """What was left out otherwise, by reason."""
+    """Reason -> number of other omissions."""
 
 
 def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> Extraction:
-    """Return the propositions of passages; one that several passages give stands once, with all of them."""
+    """Return the propositions of passages; a proposition of several passages is listed once, with all of them."""
     found = asker.ask(
         "propositions",
         [
@@ -94,34 +93,34 @@ def _supported(statements: Sequence[str], item: DocumentPassage, counts: Counter
 
 
 def _holders(text: str, place: int, passages: Sequence[DocumentPassage]) -> list[DocumentPassage]:
-    """Return the passage that gave a proposition, and its neighbours where these share its words: they overlap."""
+    """Return the source passage of a proposition, and adjacent passages that also contain its words by overlap."""
     item = passages[place]
     neighbours = [*passages[max(0, place - 1) : place], *passages[place + 1 : place + 2]]
     near = [one for one in neighbours if one.document_id == item.document_id]
     return [item, *(one for one in near if covered_share(text, one.passage.text) >= HELD)]
 
 
-# A unit of knowledge, whichever way it came about, and the lists that dialogues are written from.
+# Units of knowledge, and lists of units for dialogues.
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One proposition or sentence."""
+    """A proposition or sentence."""
 
     unit_id: str
-    """`p` or `s` and its number, from 1."""
+    """`p`, `s` or `u`, and its number, from 1."""
     text: str
     passage_ids: tuple[str, ...]
-    """Passages that it was taken from; of overlapping ones each that gave it."""
+    """Source passages; of overlapping passages, each that contains the unit."""
     document_id: str
-    """The document of the first of them."""
+    """Document of the first source passage."""
     domain: str
 
 
 def sublists(units: Sequence[Unit], size: int) -> Iterator[tuple[Unit, ...]]:
-    """Yield lists of neighbouring units, `size` at most and each of one domain; every unit stands in one of them.
+    """Yield lists of adjacent units, at most `size` and of one domain each; every unit is in one list.
 
-    Source: OR-CONVQA paper, section 3.2: units of one document stay together, and a list may hold several documents'.
+    Source: OR-CONVQA paper, section 3.2: units of a document stay together, and a list may span several documents.
     """
     for domain in dict.fromkeys(unit.domain for unit in units):
         of_domain = [unit for unit in units if unit.domain == domain]
@@ -130,9 +129,9 @@ def sublists(units: Sequence[Unit], size: int) -> Iterator[tuple[Unit, ...]]:
 
 
 def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPassage]) -> list[Unit]:
-    """Return the sentences of documents as units, in order, each with the passages that hold all of it.
+    """Return the sentences of documents as units, in order, each with the passages that contain it completely.
 
-    A sentence that no passage holds (its passages were near-duplicates, or it was cut in two) is left out.
+    A sentence without such a passage (near-duplicates were removed, or it was cut in two) is left out.
 
     Source: OR-CONVQA paper, section 4.2, the comparison with propositions.
     """
@@ -151,7 +150,7 @@ def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPass
 
 
 def whole_passages(passages: Sequence[DocumentPassage]) -> list[Unit]:
-    """Return each passage as a unit, its text on one line, as MTRAG-S's conversations were written from passages."""
+    """Return each passage as a unit, its text on one line; MTRAG-S's conversations were written from passages."""
     return [
         Unit(f"u{number}", " ".join(one.passage.text.split()), (one.passage.passage_id,), one.document_id, one.domain)
         for number, one in enumerate(passages, start=1)
@@ -159,6 +158,6 @@ def whole_passages(passages: Sequence[DocumentPassage]) -> list[Unit]:
 
 
 def _span(item: DocumentPassage) -> tuple[int, int]:
-    """Return the offsets that stand at the end of a passage's id."""
+    """Return the offsets at the end of a passage's id."""
     start, end = item.passage.passage_id.rsplit("-", 2)[-2:]
     return int(start), int(end)

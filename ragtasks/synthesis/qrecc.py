@@ -27,7 +27,7 @@ class _QreccTurn(Fields):
     answer: Any = Field(None, alias="Answer")
 
     def task(self, row: int) -> Task:
-        """Return the question as a task; one without a turn number is named by its row."""
+        """Return the question as a task; without a turn number its id has the row number."""
         is_numbered = self.number.isdecimal()
         roles = (Role.USER, Role.ASSISTANT)
         history = [Message(roles[place % 2], text) for place, text in enumerate(self.context)]
@@ -45,7 +45,7 @@ class _QreccTurn(Fields):
 
 
 def read_qrecc(file: Path) -> Benchmark:
-    """Return the questions of a file in the form of QReCC, each with its rewrite; errors are named by item, from 1."""
+    """Return the questions of a file in QReCC's format with their rewrites; errors name the item, from 1."""
     problems = Problems(file, "rewritten questions", _STEP)
     tasks = [row.task(number) for number, row in typed_items(problems, _QreccTurn)]
     if not tasks and not len(problems):

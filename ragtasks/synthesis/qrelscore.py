@@ -1,11 +1,12 @@
-"""QRelScore: how relevant a question is to the passages of its answer, by two language models without training.
+"""QRelScore: relevance of a question to the passages of its answer, by two language models without training.
 
-The harmonic mean of two terms. Local: an encoder reads question and passages together; in each layer each token of the
-question is paired with the passage token that it attends to most, and the cosines of the pairs are averaged. Global:
-how much more likely a causal language model finds the passages after the question.
+The harmonic mean of two terms. Local: an encoder reads question and passages together. In each layer each question
+token is paired with the passage token that it attends to most, and the cosines of the pairs are averaged. Global: how
+much more likely a causal language model rates the passages after the question.
+
 Source: X. Wang et al., QRelScore: Better Evaluating Generated Questions with Deeper Understanding of Context-aware
 Relevance (EMNLP 2022), as its published implementation computes it. The implementation leaves out the last token of
-either text in the local term, and averages the probabilities of question and passages together in the global term; this
+either text in the local term, and averages the probabilities of question and passages together in the global term. This
 module does the same.
 """
 
@@ -32,33 +33,33 @@ _PURPOSE = "QRelScore"
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """How relevant a question is to its passages."""
+    """Relevance of a question to its passages."""
 
     local: float
-    """Mean cosine of the tokens that belong together, -1 to 1."""
+    """Mean cosine of paired tokens, -1 to 1."""
     gain: float
-    """Share by which the passages are more likely after the question, 0 or more."""
+    """Relative increase of the passages' likelihood after the question, 0 or more."""
 
     @property
     def score(self) -> float:
-        """The harmonic mean of both; 0 where one of them is not positive."""
+        """Harmonic mean of both; 0 unless both are positive."""
         return 2 * self.local * self.gain / (self.local + self.gain) if min(self.local, self.gain) > 0 else 0.0
 
 
 class QRelScore:
-    """The two models; one pair of texts at a time."""
+    """The two models; scores one pair of texts at a time."""
 
     def __init__(self, encoder: str, language_model: str) -> None:
         """Load the models."""
         self.models = (encoder, language_model)
-        # Only this implementation gives its attention away.
+        # Other implementations do not return attention weights.
         loaded = load_model("SentenceTransformer", encoder, _PURPOSE, model_kwargs={"attn_implementation": "eager"})
         self._encoder = loaded[0].auto_model.eval()
         self._encoder_tokenizer = loaded.tokenizer
         self._model, self._tokenizer = _language_model(language_model)
 
     def __call__(self, question: str, passages: Sequence[str]) -> Relevance | None:
-        """Return how relevant a question is to passages; None where one of them has fewer than two tokens."""
+        """Return the relevance of a question to passages; None if either text has too few tokens."""
         context = " ".join(passages)
         local = self._local(question, context)
         before, after = self._likelihood(context), self._likelihood(f"{question} {context}")
@@ -93,7 +94,7 @@ class QRelScore:
         return float(torch.stack(cosines).mean())
 
     def _likelihood(self, text: str) -> float | None:
-        """Return the mean probability of the tokens of a text after the first; None without one."""
+        """Return the mean probability of the tokens of a text after the first; None for a single token."""
         import torch
 
         longest = getattr(self._model.config, "max_position_embeddings", None)
@@ -121,14 +122,14 @@ def _language_model(name: str) -> tuple[Any, Any]:
         return model.eval(), AutoTokenizer.from_pretrained(name, **NO_CODE)
 
 
-# The table of QRelScore: questions as they are asked, and as they stand alone, beside the published values.
+# Table of QRelScore: questions in both forms, next to the published values.
 
 # OR-CONVQA paper, Table 1, dialogues from propositions of public and of proprietary documents.
 _PUBLISHED_RELEVANCE = {"as asked": ("0.33", "0.36"), "standing alone": ("0.36", "0.41")}
 
 
 def relevance_table(benchmark: Benchmark, measure: QRelScore, progress: Progress = no_progress) -> Table:
-    """Return the means over all questions whose answers rest on passages."""
+    """Return the means over all questions whose answers have passages."""
     tasks = [task for task in benchmark.tasks if task.references]
     forms = {"as asked": [task.question for task in tasks], "standing alone": list(map(standalone, tasks))}
     rows = []

@@ -1,4 +1,4 @@
-"""Counts over synthetic dialogues, in all and separately, next to the counts that papers report of theirs."""
+"""Counts over synthetic dialogues, in total and for each, next to published counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ragtasks.tables import Cell, Section, Table, fixed, table_of
 from retrieval_cache import LLM_REWRITE, Rewriter, Workspace, fallbacks_of, needs_model, read_run, retrieve
 
 PAPER_FORMS = ("context", "contextualized", "decontextualized")
-"""The query forms of Table 2: with the previous question and answer, as asked, standing alone."""
+"""Query forms of Table 2: with the previous question and answer, conversational, stand-alone."""
 _ALIKE = 0.8  # Jaccard similarity of the words of two questions of a dialogue
 
 # MTRAG paper, Table 8 (questions and responses in words); OR-CONVQA paper, section 4.2 and Table 7, public documents.
@@ -51,15 +51,13 @@ _LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """One dialogue of the folder."""
-
     tasks: Sequence[Task]
     n_removed: int
-    """Pairs that were taken out of it."""
+    """Number of removed pairs."""
 
     @property
     def n_alike(self) -> int:
-        """Questions whose words repeat an earlier question's."""
+        """Number of questions that repeat the words of an earlier question."""
         words = [terms(standalone(task)) for task in self.tasks]
         return sum(
             any(len(own & other) >= _ALIKE * len(own | other) for other in words[:place] if own | other)
@@ -78,7 +76,7 @@ def quality_section(
     rewriter: Rewriter | None = None,
     secrets: Secrets = no_secrets,
 ) -> Section:
-    """Return the tables of a synthesized benchmark: all dialogues beside published ones, then each."""
+    """Return the tables of a synthesized benchmark: all dialogues next to published ones, then each dialogue."""
     removed = _removed(folder)
     by_dialogue: dict[str, list[Task]] = {}
     benchmark = open_benchmark("custom", folder)
@@ -102,7 +100,7 @@ def quality_section(
 
 
 def _removed(folder: Path) -> Counter[str]:
-    """Return dialogue -> pairs that were taken out of it."""
+    """Return dialogue -> number of removed pairs."""
     path = folder / DETAILS / DIALOGUES
     try:
         rows: list[Any] = [orjson.loads(line) for line in path.read_bytes().splitlines()]
@@ -118,7 +116,7 @@ def _removed(folder: Path) -> Counter[str]:
 
 
 def _a_turn(value: Callable[[Task], float]) -> Callable[[Sequence[_Written]], float]:
-    """Return the mean of a task's value over all turns of some dialogues."""
+    """Return a function: dialogues -> mean of a task's value over all turns."""
     return lambda dialogues: fmean(value(task) for one in dialogues for task in one.tasks)
 
 
@@ -159,7 +157,7 @@ _COLUMNS: Mapping[str, Callable[[Sequence[_Written]], Cell]] = {
 }
 
 
-# Retrieval on synthetic dialogues by query form, in all and per domain (OR-CONVQA paper, Tables 2, 3 and 8 to 10).
+# Retrieval on synthetic dialogues by query form, in total and per domain (OR-CONVQA paper, Tables 2, 3 and 8 to 10).
 
 _DEPTH = 20
 # Tables 2 and 3, dialogues from propositions, by reciprocal rank fusion: MAP, R@5, R@10, R@20.
@@ -191,7 +189,7 @@ def retrieval_tables(
     rewriter: Rewriter,
     progress: Progress,
 ) -> tuple[Table, ...]:
-    """Return the means over all judged questions, and with several domains those of each."""
+    """Return the means over all judged questions, and per domain if there are several."""
     qrels = relevant(benchmark)
     domains = {task.task_id: task.domain for task in benchmark.tasks if task.task_id in qrels}
     if not domains:
@@ -201,7 +199,7 @@ def retrieval_tables(
     values: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
     fallbacks: list[str] = []
     for line, form in itertools.product(retrievers, forms):
-        # One that is given and not used is refused.
+        # A rewriter model that no form uses is an error.
         form_rewriter = rewriter if needs_model(form) else replace(rewriter, model=None)
         made = retrieve(place, line, form, depth=_DEPTH, rewriter=form_rewriter, progress=progress)
         values[line, form] = score_run(read_run(made, domains), judged, metrics).values

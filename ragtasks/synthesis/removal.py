@@ -1,9 +1,10 @@
-"""Unanswerable questions by removal: passages leave the corpus, and with them the answers that they support.
+"""Unanswerable questions by removal: passages are removed from the corpus, and with them the answers that they support.
 
-MTRAG's authors barely got such questions by prompting a model for them (section 9): it tends to write questions with at
-least a partial answer. So a passage is removed with everything that only it supports. It is removed only if no question
-keeps a part of its answer, at most half of a dialogue's questions are struck, no passage that a search still finds
-repeats the removed text, and a model that reads the retrieved passages reports that they do not answer the question.
+MTRAG's authors barely obtained such questions by prompting a model for them (section 9): it tends to write questions
+with at least a partial answer. A passage is therefore removed with everything that only it supports. Four conditions
+apply. No question keeps a part of its answer. At most half of a dialogue's questions become unanswerable. No passage
+that a search still returns repeats the removed text. A model that reads the returned passages reports that they do not
+answer the question.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from ragtasks.synthesis.asking import (
 from ragtasks.synthesis.draft import Dialogue, Turn
 
 NO_ANSWER = "I do not have any information about that."
-"""What the system says to a question that nothing answers."""
+"""The system's reply to an unanswerable question."""
 
 _SEARCHED = 5
 _SPARE = 3
-_REPEATS = 0.9  # of a unit's words: a passage with so many of them says it once more
+_REPEATS = 0.9  # of a unit's words: a passage with this share repeats it
 _MOST_OF_A_DIALOGUE = 0.5
 _ANSWERS = ("yes", "partly", "no")
 
@@ -40,15 +41,15 @@ _Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Pool:
-    """What is searched: passages or propositions of every domain."""
+    """Corpus of every domain: passages or propositions."""
 
     passages: Mapping[str, tuple[Passage, ...]]
-    """Domain -> what is in its corpus."""
+    """Domain -> entries of its corpus."""
     of_unit: Mapping[str, tuple[str, ...]]
-    """Id of a unit -> ids of what holds it in the corpus."""
+    """Id of a unit -> ids of the corpus entries that contain it."""
 
     def without(self, removed: frozenset[str]) -> Pool:
-        """Return the pool without some of it."""
+        """Return the pool without the removed entries."""
         left = {
             domain: tuple(item for item in items if item.passage_id not in removed)
             for domain, items in self.passages.items()
@@ -57,14 +58,14 @@ class Pool:
         return Pool(left, held)
 
     def ids_of(self, turn: Turn) -> frozenset[str]:
-        """Return everything that holds a unit that a turn rests on."""
+        """Return the ids of all entries that contain a unit of a turn."""
         return frozenset(name for unit in turn.units for name in self.of_unit[unit.unit_id])
 
 
 def make_unanswerable(
     dialogues: Sequence[Dialogue], pool: Pool, share: float, asker: Asker
 ) -> tuple[list[Dialogue], Pool, Counter[str]]:
-    """Return dialogues some of whose questions have no answer in the pool that is left, that pool, and counts."""
+    """Return dialogues with unanswerable questions, the remaining pool, and counts."""
     wanted = round(share * sum(len(dialogue.turns) for dialogue in dialogues))
     counts: Counter[str] = Counter()
     if not wanted:
@@ -83,7 +84,7 @@ def make_unanswerable(
 
 
 class _Removal:
-    """Which questions lose their answer with which passages."""
+    """Questions that lose their answer with each passage."""
 
     def __init__(self, dialogues: Sequence[Dialogue], pool: Pool) -> None:
         self._dialogues, self._pool = dialogues, pool
@@ -96,17 +97,17 @@ class _Removal:
                 self._on.setdefault(name, set()).add(place)
 
     def candidates(self) -> list[str]:
-        """Return the passages that can go alone, in an order that has nothing to do with where they stand."""
+        """Return the passages that can be removed individually, in an order independent of their positions."""
         fitting = [name for name in self._on if self.fits(frozenset([name])) and self.struck_by(frozenset([name]))]
         return sorted(fitting, key=canonical_hash)
 
     def struck_by(self, removed: frozenset[str]) -> frozenset[_Place]:
-        """Return the questions that lose a unit which nothing else holds."""
+        """Return the questions that lose a unit which no remaining passage contains."""
         near = {place for name in removed for place in self._on[name]}
         return frozenset(place for place in near if any(self._lost(place, removed)))
 
     def fits(self, removed: frozenset[str]) -> bool:
-        """Return whether those that lose a unit lose all of theirs, and no dialogue loses too many questions."""
+        """Return whether every affected question loses all units, and no dialogue loses too many questions."""
         struck = self.struck_by(removed)
         a_dialogue = Counter(one for one, _ in struck)
         return all(all(self._lost(place, removed)) for place in struck) and all(
@@ -117,7 +118,7 @@ class _Removal:
         return [removed.issuperset(self._pool.of_unit[unit.unit_id]) for unit in self._turns[place].units]
 
     def choose(self, passed: Mapping[str, frozenset[_Place]], wanted: int) -> frozenset[str]:
-        """Return passages that together strike what each strikes alone, and no more questions than wanted."""
+        """Return passages that affect the same questions together as individually, and at most `wanted` questions."""
         chosen: frozenset[str] = frozenset()
         struck: frozenset[_Place] = frozenset()
         for name, places in passed.items():
@@ -127,9 +128,9 @@ class _Removal:
         return chosen
 
     def found_without(self, tried: Mapping[str, frozenset[_Place]]) -> list[tuple[str, _Place, list[Passage]]]:
-        """Return each passage with each question that rests on it, and what a search still finds once it is gone.
+        """Return each passage with each question that it supports, and the search results without the passage.
 
-        One index a domain is enough: that a single passage is missing hardly moves the weight of a term.
+        One index per domain suffices: a single missing passage barely changes the weight of a term.
         """
         asked: dict[str, dict[str, str]] = {}
         for place in frozenset().union(*tried.values()):
@@ -146,18 +147,18 @@ class _Removal:
         ]
 
     def is_repeated(self, place: _Place, found: Sequence[Passage]) -> bool:
-        """Return whether something found says what a question rests on once more."""
+        """Return whether a search result repeats a unit of a question."""
         units = self._turns[place].units
         return any(covered_share(unit.text, item.text) >= _REPEATS for unit in units for item in found)
 
     def question(self, place: _Place, found: Sequence[Passage]) -> Inquiry[str]:
-        """Return what a model is asked about a question and what is still found."""
+        """Return the prompt for a question and the remaining search results."""
         fields = {"question": self._turns[place].decontextualized, "passages": [item.text for item in found]}
         return question_of("answerable", _read, fields)
 
 
 def _refused(removal: _Removal, tried: Mapping[str, frozenset[_Place]], asker: Asker) -> set[str]:
-    """Return the passages whose questions others still answer, or may answer for all that is known."""
+    """Return the passages whose questions other passages answer or may answer."""
     pairs = removal.found_without(tried)
     repeated = {name for name, place, found in pairs if removal.is_repeated(place, found)}
     open_pairs = [(name, place, found) for name, place, found in pairs if name not in repeated]
@@ -173,7 +174,7 @@ def _read(reply: str) -> str:
 
 
 def _relabelled(dialogues: Sequence[Dialogue], struck: frozenset[_Place]) -> list[Dialogue]:
-    """Return the dialogues with some turns unanswerable; the turn behind one is asked so that it stands alone."""
+    """Return the dialogues with unanswerable turns; the turn after each uses its stand-alone form."""
     relabelled = []
     for one, dialogue in enumerate(dialogues):
         turns = [

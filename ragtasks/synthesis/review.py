@@ -1,4 +1,4 @@
-"""People accept, edit or reject the pairs of a benchmark; what they leave is a benchmark again."""
+"""Review of a benchmark: people accept, edit or reject its pairs, and the accepted pairs form a benchmark again."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from ragtasks.records import Task, task_id
 from ragtasks.synthesis.folder import DETAILS, DIALOGUES, QRELS, is_made, lines_of, publish_folder, standalone
 from ragtasks.tables import Cell, Section, Table, dashed
 
-# What one reviewer said of one pair, and when; a later decision on the same pair takes the place of an earlier one.
+# Decisions of one reviewer on one pair; a later decision replaces an earlier one.
 
 Choice = Literal["accept", "edit", "reject"]
-"""What becomes of a pair."""
+"""Decision on a pair."""
 CHOICES: tuple[str, ...] = get_args(Choice)
 LONGEST_TEXT = 20_000
-"""Characters of a question or an answer."""
+"""Maximum number of characters of a question or an answer."""
 LONGEST_NOTE = 2_000
-"""Characters of a note."""
+"""Maximum number of characters of a note."""
 
 _NAMES = {"question": "the question", "standalone": "the standalone question", "answer": "the answer"}
 
 
 class DecisionError(RagtasksError):
-    """A decision that cannot be taken: no choice, or a text that is empty or too long."""
+    """An invalid decision: an unknown choice, or a text that is empty or too long."""
 
 
 class Ruling(BaseModel):
-    """What becomes of a pair."""
+    """Decision on a pair with its edits."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     choice: Choice
     """`accept`, `edit` or `reject`."""
     texts: dict[str, str] = Field(default_factory=dict)
-    """`question`, `standalone` and `answer` as they were edited; empty without an edit."""
+    """`question`, `standalone` and `answer` after the edit; empty without an edit."""
     note: str = Field(default="", max_length=LONGEST_NOTE)
     version: str
-    """Hash of the pair that was shown."""
+    """Hash of the reviewed pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A decision with who took it."""
+    """A decision with its reviewer and time."""
 
     reviewer: str
     pair_id: str
@@ -64,12 +64,12 @@ class Review:
 
     @property
     def keeps(self) -> bool:
-        """Whether the pair stays, as it is or edited."""
+        """Whether the pair is kept, edited or not."""
         return self.decision.choice != "reject"
 
 
 def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") -> Ruling:
-    """Return the decision of what a page sent; an edit that changes nothing accepts the pair."""
+    """Return the decision submitted by a page; an edit without changes accepts the pair."""
     if choice not in CHOICES:
         raise DecisionError(f"A decision is one of: {', '.join(CHOICES)}.")
     edited: dict[str, str] = {}
@@ -85,7 +85,7 @@ def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") ->
 
 
 def read_reviews(pairs: Sequence[Pair], rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Review], int]:
-    """Return each reviewer's last decision on each of these very pairs, and how many rows are about other texts."""
+    """Return each reviewer's last decision on each pair, and the number of rows on other versions of the texts."""
     versions = {pair.pair_id: pair.version for pair in pairs}
     found: dict[tuple[str, str], Review] = {}
     n_others = 0
@@ -104,7 +104,7 @@ def read_reviews(pairs: Sequence[Pair], rows: Sequence[tuple[str, str, str, floa
 
 
 def review_row(review: Review) -> dict[str, Any]:
-    """Return a decision as it is exported."""
+    """Return a decision as an exported row."""
     return {
         "task_id": review.pair_id,
         "reviewer": review.reviewer,
@@ -114,11 +114,11 @@ def review_row(review: Review) -> dict[str, Any]:
 
 
 def write_reviews(path: Path, reviews: Sequence[Review]) -> None:
-    """Write decisions as JSON lines, the whole file or nothing."""
+    """Write decisions as JSON lines, atomically."""
     write_atomically(path, b"".join(orjson.dumps(review_row(one)) + b"\n" for one in reviews))
 
 
-# What is reviewed: a question and its answer in their conversation, with the passages that the answer rests on.
+# Reviewed pairs: a question and its answer in their conversation, with the supporting passages.
 
 _VERSION_LENGTH = 16
 
@@ -128,23 +128,23 @@ class Pair:
     """One question with its answer."""
 
     number: int
-    """Its place in the benchmark, from 1."""
+    """Position in the benchmark, from 1."""
     task: Task
-    """The question in its conversation, the answer, what it rests on."""
+    """The question in its conversation, the answer, and its passages."""
 
     @property
     def pair_id(self) -> str:
-        """The id of its task."""
+        """Id of its task."""
         return self.task.task_id
 
     @property
     def texts(self) -> dict[str, str]:
-        """What may be edited: `question`, `standalone` (the question as it would stand alone) and `answer`."""
+        """Editable texts: `question`, `standalone` (its stand-alone form) and `answer`."""
         return {"question": self.task.question, "standalone": standalone(self.task), "answer": self.task.target}
 
     @cached_property
     def version(self) -> str:
-        """Hash of what is shown of it; a decision on other texts does not count."""
+        """Hash of the displayed contents; decisions on another version do not count."""
         fields = {
             **self.texts,
             "answerability": self.task.answerability.value,
@@ -159,7 +159,7 @@ def read_pairs(folder: Path) -> tuple[Pair, ...]:
     return tuple(Pair(number, task) for number, task in enumerate(tasks, start=1))
 
 
-# What reviewers did, and how far they agree.
+# Tables of decisions and agreement.
 
 _EVERYBODY = "all reviewers"
 
@@ -201,9 +201,9 @@ def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]]) -> Table:
     return Table("Agreement of reviewers", heads, tuple(rows), note)
 
 
-# The benchmark that a review leaves: the pairs that everybody who decided on them keeps, in the custom format.
-# A pair that is rejected, or that nobody decided on, is removed as the synthesis removes one: the question after it
-# is put in its standalone form, since what it refers to may be gone.
+# The reviewed benchmark: pairs that all their reviewers keep, in the custom format. A pair that is rejected or without
+# a decision is removed as in a synthesis: the next question uses its stand-alone form, since its context may be
+# missing.
 
 _VERSION = 1
 _FIRST, _LATER = "N/A", "Follow-up"
@@ -211,15 +211,15 @@ _FIRST, _LATER = "N/A", "Follow-up"
 
 @dataclass(frozen=True, slots=True)
 class _AcceptedPair:
-    """A pair that stays."""
+    """A pair that is kept."""
 
     pair: Pair
     texts: Mapping[str, str]
-    """As they were edited last, else as they are."""
+    """Texts of the latest edit, or the original texts."""
     is_bare: bool
-    """Whether the pair before it is gone, so that the question has to stand alone."""
+    """Whether the pair before it was removed, so that the question must stand alone."""
     turn: int
-    """Its turn in what is left of the conversation."""
+    """Its turn among the kept pairs of the conversation."""
 
     @property
     def question(self) -> str:
@@ -231,7 +231,7 @@ class _AcceptedPair:
 
 
 def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple[str, ...]:
-    """Write the benchmark that a review leaves, all of it at once, and return what to say of it."""
+    """Write the reviewed benchmark in one step, and return the lines to print."""
     pairs = read_pairs(folder)
     decisions: dict[str, list[Review]] = {pair.pair_id: [] for pair in pairs}
     for one in reviews:
@@ -319,7 +319,7 @@ def _turn(one: _AcceptedPair) -> dict[str, Any]:
 
 
 def _qrels(folder: Path, accepted: Sequence[_AcceptedPair]) -> Iterator[bytes]:
-    """Yield the judgements of the pairs that stay, under their new turns."""
+    """Yield the judgements of the kept pairs with their new turns."""
     new = {one.pair.pair_id: one.task_id for one in accepted}
     side, tasks = retrieval_side("custom"), open_benchmark("custom", folder).tasks
     for domain in side.domains_of(tasks):
@@ -331,7 +331,7 @@ def _qrels(folder: Path, accepted: Sequence[_AcceptedPair]) -> Iterator[bytes]:
 def _dialogues(
     folder: Path, accepted: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield what a synthesis says of each dialogue, with what the review took out."""
+    """Yield the synthesis details of each dialogue, with the pairs removed by the review."""
     by_id = {one.pair.pair_id: one for one in accepted}
     for line in (folder / DETAILS / DIALOGUES).read_bytes().splitlines():
         row = orjson.loads(line)

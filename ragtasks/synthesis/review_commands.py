@@ -1,4 +1,4 @@
-"""`ragtasks review`: people accept, edit or reject the pairs of a benchmark, and how good its dialogues are."""
+"""`ragtasks review`: people accept, edit or reject the pairs of a benchmark, and its dialogues are measured."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def serve(
 
 
 @commands.command("results", epilog="Example: ragtasks review results benchmark --accepted reviewed")
-def review_results(  # noqa: PLR0917 (one parameter an option)
+def review_results(  # noqa: PLR0917 (one parameter per option)
     folder: _FOLDER,
     accepted: Annotated[Path | None, typer.Option(help="Folder for the accepted pairs, as a benchmark.")] = None,
     output: Annotated[Path | None, typer.Option(help="File for the decisions, .jsonl.")] = None,
@@ -89,7 +89,7 @@ def review_results(  # noqa: PLR0917 (one parameter an option)
 
 
 @commands.command(epilog="Example: ragtasks review quality benchmark --retriever bm25 --queries context")
-def quality(  # noqa: PLR0917 (one parameter an option)
+def quality(  # noqa: PLR0917 (one parameter per option)
     folder: _FOLDER,
     encoder: Annotated[str, typer.Option(help="Encoder of QRelScore.", hidden=True)] = "minilm",
     language_model: Annotated[

@@ -1,4 +1,4 @@
-"""The review of a benchmark's pairs: decisions and pages."""
+"""Web pages of a review, and the decisions behind them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from ragtasks.synthesis.review import (
     review_section,
 )
 
-# The desk behind the pages of a review: who decided what, and what comes next.
+# State of a review: decisions, and the next pair of each reviewer.
 
 
 class ReviewDesk:
-    """One server's pairs and decisions; may be used by several threads."""
+    """One server's pairs and decisions; thread-safe."""
 
     def __init__(self, store: VoteStore, pairs: Sequence[Pair]) -> None:
-        """Take up where the database stands."""
+        """Read the decisions in the database."""
         self.store, self.pairs = store, tuple(pairs)
         self._lock = threading.Lock()
         found, self.n_others = read_reviews(pairs, store.reviews())
@@ -51,7 +51,7 @@ class ReviewDesk:
             self._of.setdefault(review.reviewer, {})[review.pair_id] = review
 
     def pair(self, number: int) -> Pair | None:
-        """Return a pair by its place, from 1; None for an unknown one."""
+        """Return a pair by its number, from 1; None if it is unknown."""
         return self.pairs[number - 1] if 0 < number <= len(self.pairs) else None
 
     def decisions_of(self, reviewer: str) -> Mapping[str, Review]:
@@ -60,24 +60,24 @@ class ReviewDesk:
             return dict(self._of.get(reviewer, {}))
 
     def reviews(self) -> list[Review]:
-        """Return everybody's last decisions, in the order of the pairs."""
+        """Return all reviewers' last decisions, in the order of the pairs."""
         with self._lock:
             copies = [dict(reviews_of) for reviews_of in self._of.values()]
         return [reviews_of[pair.pair_id] for pair in self.pairs for reviews_of in copies if pair.pair_id in reviews_of]
 
     def standing(self, reviewer: str) -> RaterProgress:
-        """Return how far a reviewer has come."""
+        """Return a reviewer's progress."""
         n_done = len(self.decisions_of(reviewer))
         return RaterProgress(n_done, len(self.pairs) - n_done)
 
     def next_for(self, reviewer: str, after: int = 0) -> Pair | None:
-        """Return the next pair that a reviewer has not decided on, after a place first; None where none is left."""
+        """Return the next pair without a decision of a reviewer, starting after a number; None if all have one."""
         decisions = self.decisions_of(reviewer)
         in_turn = (*self.pairs[after:], *self.pairs[:after])
         return next((pair for pair in in_turn if pair.pair_id not in decisions), None)
 
     def decide(self, reviewer: str, pair: Pair, choice: str, texts: Mapping[str, str], note: str) -> Review:
-        """Keep a decision; on disk when this returns."""
+        """Store a decision; on disk when this returns."""
         decision, at = decide(pair, choice, texts, note), time.time()
         review = Review(reviewer, pair.pair_id, decision, at)
         with self._lock:
@@ -86,7 +86,7 @@ class ReviewDesk:
         return review
 
 
-# The pages of a review: a pair to accept, edit or reject in its conversation, all pairs, how far reviewers agree.
+# Pages of a review: a pair to accept, edit or reject in its conversation, all pairs, agreement of reviewers.
 
 _WORDING = Wording(
     "Review",
@@ -121,7 +121,7 @@ def serve_review(
 def review_application(
     desk: ReviewDesk, identity: Identity, hosts: frozenset[str] | None = None, title: str = ""
 ) -> Application:
-    """Return the application of a review."""
+    """Return the web application of a review."""
     site = Site(identity, _TABS, title, _WORDING, desk.standing)
     app = FastAPI(title="ragtasks review", version=version("ragtasks"), docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(entrance(site))
@@ -172,7 +172,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         return pair_page(request, found(number), is_edited=bool(edit))
 
     @router.post("/pairs/{number}")
-    def decide(  # noqa: PLR0917 (one parameter a field)
+    def decide(  # noqa: PLR0917 (one parameter per field)
         request: Request,
         number: int,
         choice: FormText = "",

@@ -1,6 +1,6 @@
-"""Train a small query rewriter on dialogues that contain both forms of their questions.
+"""Training of a small query rewriter on dialogues that contain both forms of their questions.
 
-The model's configuration decides between T5-like models and GPT-2, Mamba and similar ones. With the conditional
+The base model's configuration decides between T5-like models and GPT-2, Mamba and similar models. With the conditional
 contract the first word of a reply states whether the question needs rewriting (OR-CONVQA paper, sections 4.3 and 4.7).
 """
 
@@ -34,33 +34,33 @@ from retrieval_cache import (
 )
 
 MAX_SOURCE_TOKENS, MAX_NEW_TOKENS = 512, 64
-_IGNORED = -100  # what the loss leaves out
+_IGNORED = -100  # label that the loss ignores
 
 
 @dataclass(frozen=True, slots=True)
 class RewriterScores:
-    """How a rewriter does on dialogues that it never saw; first turns are left out, since nobody rewrites them."""
+    """Scores of a rewriter on unseen dialogues, without first turns, which need no rewriting."""
 
     n: int
     f1: float
-    """Mean token F1 of its queries with the standalone questions, 0 to 1."""
+    """Mean token F1 of its queries against the stand-alone questions, 0 to 1."""
     f1_unchanged: float
-    """The same of the questions as they were asked."""
+    """The same for the unchanged questions."""
     right_decision: float
-    """Share of questions that it leaves alone or changes as it should, 0 to 1."""
+    """Share of questions that it correctly changes or leaves unchanged, 0 to 1."""
     seconds_a_question: float
-    """Mean time of one question, asked alone."""
+    """Mean time of one question without batching."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedOne:
-    """A trained model."""
+    """A trained rewriter."""
 
     folder: Path
     statistics: dict[str, Any]
     """Dialogues of each set, epochs, best validation loss."""
     scores: RewriterScores
-    """On the test dialogues."""
+    """Scores on the test dialogues."""
 
 
 def train_rewriter(
@@ -72,7 +72,7 @@ def train_rewriter(
     is_conditional: bool = True,
     progress: Progress = no_progress,
 ) -> TrainedOne:
-    """Train a rewriter on a benchmark's rewritten questions; a killed call goes on from its last checkpoint."""
+    """Train a rewriter on a benchmark's rewritten questions; a killed call resumes from its last checkpoint."""
     needs_new_folder(folder)
     own = rewrites_of(benchmark.tasks)
     gold = {task.task_id: own.get(task.task_id, task.question) for task in benchmark.tasks}
@@ -104,8 +104,8 @@ def train_rewriter(
 
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:
-    """Return how a rewriter does on later turns, of which there is one at least."""
-    rewriter.generate([source_text(tasks[0])])  # weights are read, and what is slow once is done
+    """Return the scores of a rewriter on later turns; at least one is required."""
+    rewriter.generate([source_text(tasks[0])])  # warm-up: reads weights
     begin = time.perf_counter()
     for task in tasks:
         rewriter.generate([source_text(task)])
@@ -137,7 +137,7 @@ def _trainer(
         import accelerate  # noqa: F401  the trainer's own error names no extra of ours
         from datasets import Dataset
         from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
-    set_seed(fitting.seed)  # tokens that are added have new weights
+    set_seed(fitting.seed)  # added tokens have random weights
     tokenizer, model = load_language_model(base, recipe.kind)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -158,7 +158,7 @@ def _trainer(
 
 
 def _resize(model: Any, n_tokens: int) -> None:
-    """Make room for added tokens; the library explains at length how their weights begin."""
+    """Add embeddings for new tokens, without the library's long explanation of their initial weights."""
     logger = logging.getLogger("transformers.modeling_utils")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -169,7 +169,7 @@ def _resize(model: Any, n_tokens: int) -> None:
 
 
 def _example(task: Task, wanted: str, tokenizer: Any, recipe: Recipe) -> dict[str, list[int]]:
-    """Return one example: what is read, and what is to be written."""
+    """Return one training example: input and labels."""
     source = encoded(tokenizer, recipe, source_text(task))
     target = CONDITIONAL_CONTRACT.write(task.question, wanted) if recipe.is_conditional else wanted
     text = target if recipe.kind == "seq2seq" else f" {target}"

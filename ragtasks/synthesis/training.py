@@ -1,4 +1,4 @@
-"""The parts that both trainings share: settings, checkpoints to resume from, a folder that is complete or absent."""
+"""Common parts of both trainings: settings, checkpoints to resume from, and a folder that is complete or absent."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _Scores = TypeVar("_Scores")
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """How long and how fast weights are fitted; the defaults are the rewriter's of the OR-CONVQA paper, appendix D."""
+    """Settings of a training; the defaults are those of the rewriter in the OR-CONVQA paper, appendix D."""
 
     epochs: Annotated[int, Field(ge=1)] = 100
-    """Most passes over the training dialogues."""
+    """Maximum number of passes over the training dialogues."""
     batch_size: Annotated[int, Field(ge=1)] = 8
     learning_rate: Annotated[float, Field(gt=0)] = 1e-4
-    """Divided by ten after ten looks at the validation dialogues without a better one."""
+    """Divided by ten after ten evaluations on the validation dialogues without improvement."""
     patience: Annotated[int, Field(ge=1)] = 15
-    """Looks (one an epoch) without a better one after which training stops."""
+    """Training stops after this many evaluations (one per epoch) without improvement."""
     seed: int = 0
-    """Decides splits, order and new weights."""
+    """Determines splits, order and new weights."""
 
     def arguments(self, folder: Path) -> dict[str, Any]:
-        """Return what the libraries' trainers are told."""
+        """Return the arguments of the libraries' trainers."""
         return {
             "output_dir": str(folder),
             "num_train_epochs": self.epochs,
@@ -55,7 +55,7 @@ class Hyperparameters:
             "greater_is_better": False,
             "seed": self.seed,
             "data_seed": self.seed,
-            "restore_callback_states_from_checkpoint": True,  # how long there was no better one
+            "restore_callback_states_from_checkpoint": True,  # evaluations without improvement
             "report_to": [],
             "disable_tqdm": True,
             "logging_strategy": "no",
@@ -64,7 +64,7 @@ class Hyperparameters:
 
 
 def needs_new_folder(folder: Path) -> None:
-    """Refuse a folder that holds something."""
+    """Raise ConfigurationError if the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         shutil.rmtree(_work_folder(folder), ignore_errors=True)  # a kill may leave it after the last step
         raise ConfigurationError(f"{folder} is there already: name another folder with --output, or remove it")
@@ -73,9 +73,9 @@ def needs_new_folder(folder: Path) -> None:
 def fit(
     make_trainer: Callable[[Path], Any], folder: Path, made_by: Mapping[str, Any], progress: Progress
 ) -> tuple[Any, dict[str, Any]]:
-    """Return a trainer whose model is fitted, and what happened: epochs, best validation loss.
+    """Return a trainer with a trained model, and statistics: epochs, best validation loss.
 
-    Checkpoints stand beside `folder`; a killed call with the same `made_by` goes on from the last whole one.
+    Checkpoints are stored next to `folder`. A killed call with the same `made_by` resumes from the last complete one.
     """
     work = _work_folder(folder)
     _keep_only(work, canonical_hash(made_by))
@@ -90,7 +90,7 @@ def fit(
 
 
 def _end_where_it_ended(trainer: Any, checkpoint: Path) -> None:
-    """Let a trainer run no further epoch where its checkpoint had stopped early: the best one is loaded as it is."""
+    """Allow no further epoch if the checkpoint had stopped early; the trainer then only loads the best model."""
     state = json.loads((checkpoint / _STATE).read_bytes())
     stopping = state["stateful_callbacks"]["EarlyStoppingCallback"]
     patience = stopping["args"]["early_stopping_patience"]
@@ -99,14 +99,14 @@ def _end_where_it_ended(trainer: Any, checkpoint: Path) -> None:
 
 
 def _work_folder(folder: Path) -> Path:
-    """Return where checkpoints of a training stand until it has ended."""
+    """Return the folder of the checkpoints during training."""
     return folder.with_name(f".{folder.name}.training")
 
 
 def publish_model(folder: Path, save: Callable[[Path], None], score: Callable[[Path], _Scores]) -> _Scores:
-    """Give a model its folder in one step, remove its checkpoints, and return its scores.
+    """Save a model, score it, rename it to its folder, remove its checkpoints, and return its scores.
 
-    It is scored before it has its name, so that a killed call never leaves a model whose scores nobody saw.
+    Scoring precedes the rename, so a killed call never leaves a model without scores.
     """
     part = _work_folder(folder) / folder.name  # results name a model by its folder
     shutil.rmtree(part, ignore_errors=True)
@@ -121,7 +121,7 @@ def publish_model(folder: Path, save: Callable[[Path], None], score: Callable[[P
 
 
 def _keep_only(work: Path, key: str) -> None:
-    """Empty a folder of checkpoints that another training left."""
+    """Empty a folder with checkpoints of another training."""
     try:
         is_ours = json.loads((work / _KEY).read_bytes())["key"] == key
     except (OSError, ValueError, LookupError):
@@ -133,7 +133,7 @@ def _keep_only(work: Path, key: str) -> None:
 
 
 def _last_checkpoint(work: Path) -> Path | None:
-    """Return the last checkpoint that is whole; those that a kill left in pieces go."""
+    """Return the last complete checkpoint, and delete incomplete ones."""
     found = sorted(work.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
     for path in found:
         try:
@@ -146,11 +146,11 @@ def _last_checkpoint(work: Path) -> Path | None:
 
 
 def _show_by(progress: Progress, trainer: Any) -> None:
-    """Let a trainer tell our progress in the place of its own prints."""
+    """Report a trainer's epochs to our progress bar, instead of its own output."""
     from transformers import PrinterCallback, TrainerCallback
 
     class EpochProgress(TrainerCallback):  # type: ignore[misc]
-        """Tells progress after every epoch."""
+        """Reports progress after every epoch."""
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             progress("training\tepochs", round(state.epoch or 0), int(args.num_train_epochs))
@@ -159,33 +159,33 @@ def _show_by(progress: Progress, trainer: Any) -> None:
     trainer.add_callback(EpochProgress())
 
 
-# Complete dialogues for training, validation and test, chosen by a seed alone.
+# Splits by complete dialogues for training, validation and test, determined by a seed.
 
 TEST_SHARE = 0.2
-"""Of all dialogues: what trained models are measured on."""
+"""Share of all dialogues for the final scores."""
 VALIDATION_SHARE = 0.25
-"""Of the others: what training stops by (OR-CONVQA paper, appendix D)."""
+"""Share of the remaining dialogues for early stopping (OR-CONVQA paper, appendix D)."""
 
 _LEAST_DIALOGUES = 5
 
 
 @dataclass(frozen=True)
 class TaskSplit:
-    """The tasks of three sets of dialogues."""
+    """Tasks of three sets of dialogues."""
 
     train: tuple[Task, ...]
     validation: tuple[Task, ...]
     test: tuple[Task, ...]
-    """What the result is measured on; training never sees them."""
+    """Tasks for the final scores; training never uses them."""
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Name of each set -> its dialogues."""
+        """Set name -> number of its dialogues."""
         return {item.name: len({task.conversation_id for task in getattr(self, item.name)}) for item in fields(self)}
 
 
 def split_by_dialogue(tasks: Sequence[Task], seed: int) -> TaskSplit:
-    """Return tasks in three sets that share no dialogue, each with one at least."""
+    """Return tasks in three sets without common dialogues, each with at least one dialogue."""
     names = list(dict.fromkeys(task.conversation_id for task in tasks))
     if len(names) < _LEAST_DIALOGUES:
         raise ConfigurationError(
