@@ -53,9 +53,9 @@ _HOPELESS = 0.15  # a race ends if its chance of being decided by the remaining 
 _MARGIN = 0.05  # of the metric's range
 
 # Reasons of a race that ends without a decision.
-NOT_ENOUGH = f"there are fewer than {MIN_CLUSTERS} conversations, and no test of fewer holds its level"
-ALL_SCORED = "all answers are scored, and that does not tell"
-HOPELESS = "what is left is unlikely to decide it"
+NOT_ENOUGH = f"fewer than {MIN_CLUSTERS} conversations are too few for a valid test"
+ALL_SCORED = "all answers are scored, and the data do not decide"
+HOPELESS = "the remaining answers are unlikely to decide it"
 NO_SCORES = "no conversation has a score of every system"
 ONE_VALUE = "every answer of every system has the same score"
 
@@ -127,12 +127,14 @@ class Race:
         """
         width = bounds[1] - bounds[0]
         if margin is None and math.isinf(width):
-            raise ConfigurationError("the metric has no range to take a margin from. Next step: name a margin")
+            raise ConfigurationError("the metric has no range for a default margin. Next step: set a margin")
         self.margin = _MARGIN * width if margin is None else margin
         if not 0 < self.margin < width:
             raise ConfigurationError(f"margin {self.margin:g}: expected a number above 0 and below {width:g}")
         if len(set(systems)) < max(2, len(systems)):
-            raise ConfigurationError(f"a race needs two systems of different names or more, not {', '.join(systems)}")
+            raise ConfigurationError(
+                f"a race needs at least two systems with different names, not {', '.join(systems)}"
+            )
         if is_gate and len(systems) != 2:
             raise ConfigurationError(f"a gate tests one system against one baseline, not {', '.join(systems)}")
         self.left = tuple(systems)
@@ -195,7 +197,7 @@ class Race:
         if self.verdict is RaceEnd.EQUAL:
             return f"{names} are equal within {self.margin:g} in {measure}"
         chance = f" (chance {max(look.chance for look in self.looks):.2f})" if self.reason == HOPELESS else ""
-        return f"cannot be told which of {names} is better in {measure}: {self.reason}{chance}"
+        return f"cannot decide which of {names} is better in {measure}: {self.reason}{chance}"
 
     def _gate_conclusion(self, measure: str) -> str:
         baseline, candidate = self._values
@@ -203,7 +205,7 @@ class Race:
             return f"not worse: {candidate} lost less than {self.margin:g} against {baseline} in {measure}"
         if self.verdict is RaceEnd.BETTER:
             return f"worse: {candidate} lost more than {self.margin:g} against {baseline} in {measure}"
-        return f"cannot say whether {candidate} lost {self.margin:g} against {baseline} in {measure}: {self.reason}"
+        return f"cannot decide whether {candidate} lost {self.margin:g} against {baseline} in {measure}: {self.reason}"
 
     def _conclude(self, looks: Sequence[Look]) -> None:
         """End the race if these comparisons of all remaining systems decide it, or if no further wave can."""

@@ -168,7 +168,7 @@ def _noise_of_means(values: Floats, names: Sequence[str]) -> tuple[float, float,
 
 # Mean of human ratings over all answers, from ratings of a few and a judge's scores of all.
 
-NO_PROXY = "the judge says too little of people's ratings to make it more exact"
+NO_PROXY = "the judge agrees too little with the ratings to make the mean more precise"
 """Reason of a mean of human ratings alone: the judge does not make it more precise."""
 _WORTH = 0.95  # of the standard error: a proxy that saves less is not used
 

@@ -382,7 +382,7 @@ def cluster(
             members.setdefault(name, []).append(value)
     scored = [value for found in members.values() for value in found]
     if not all(map(math.isfinite, scored)):
-        raise ValueError("a value is NaN or infinite: write None for a value that is not there")
+        raise ValueError("a value is NaN or infinite: write None for a missing value")
     ids = tuple(sorted(members))
     mean = math.fsum(scored) / len(scored) if scored else 0.0
     return Clustered(
@@ -676,7 +676,7 @@ def _check(columns: Sequence[Column], baseline: str | None) -> None:
     for column in columns:
         key = (column.context, column.group, column.metric, column.name)
         if key in seen:
-            raise ConfigurationError(f"two columns to compare are both called {column.name!r} in {column.group}")
+            raise ConfigurationError(f"two columns have the same name {column.name!r} in {column.group}")
         seen.add(key)
 
 
@@ -702,7 +702,7 @@ def _nothing_to_compare(columns: Sequence[Column]) -> ConfigurationError:
         where=f"{len(columns)} columns of scores",
         expected="at least two that share data, encoder, judges, setting and metric",
         found="; ".join(found) or "none",
-        next_step="name results that were scored alike, or score saved answers again: "
+        next_step="use results that were scored in the same way, or score saved answers again: "
         "`ragtasks score RESULTS --output FOLDER`",
     )
 

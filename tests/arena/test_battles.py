@@ -250,7 +250,7 @@ def test_equal_answers_count_half_to_both_in_a_win_rate() -> None:
 
 def test_a_judge_that_always_names_the_first_decides_nothing() -> None:
     race, found = race_battles(many(120), asking(ScriptedClient(preferring("nobody"))))
-    assert race.conclusion("win rate").startswith("cannot be told which of good and poor is better in win rate: every")
+    assert race.conclusion("win rate").startswith("cannot decide which of good and poor is better in win rate: every")
     assert found.n_battles < 120
 
 

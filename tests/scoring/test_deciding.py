@@ -218,7 +218,7 @@ def test_every_judged_metric_of_a_suite_names_what_it_rests_on() -> None:
 
 def test_a_judge_of_chance_decides_nothing(saved: Any, judge: Any) -> None:
     text = decide(saved("one", GOOD), saved("two", POOR), "--judge", judge(coin)[1])
-    assert "cannot be told which of one and two is better in rb_llm" in text
+    assert "cannot decide which of one and two is better in rb_llm" in text
     assert "in fewer than four cases of five" in text
     assert "is better than" not in text
 
@@ -514,7 +514,7 @@ def test_a_gate_cannot_say_by_a_judge_of_chance(saved: Any, judge: Any) -> None:
         *(saved("one", GOOD), "--baseline", saved("two", POOR), "--margin", "rb_llm=0.05"),
         *("--judge", judge(coin)[1]),
     )
-    assert (status, "cannot say whether one lost 0.05 against two in rb_llm" in text) == (3, True), text
+    assert (status, "cannot decide whether one lost 0.05 against two in rb_llm" in text) == (3, True), text
 
 
 # The same at the end of an evaluation, and from Python.

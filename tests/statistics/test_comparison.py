@@ -110,7 +110,7 @@ def test_problems_are_answered() -> None:
     columns = [column("model-a"), column("model-b")]
     with raises(ConfigurationError):
         compare_columns(columns, "model_a")
-    with pytest.raises(ConfigurationError, match="both called 'model-a'"):
+    with pytest.raises(ConfigurationError, match="same name 'model-a'"):
         compare_columns([columns[0], columns[0]])
     with pytest.raises(ConfigurationError, match="found: none"):
         compare_columns([])

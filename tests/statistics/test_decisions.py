@@ -294,7 +294,7 @@ def test_looks_begin_where_a_test_may_and_end_with_everything(n: int, turns: int
         ({"margin": -1.0}, "margin -1"),
         ({"margin": float("nan")}, "margin nan"),
         ({"margin": 1.5}, "below 1"),
-        ({"bounds": (0.0, float("inf"))}, "name a margin"),
+        ({"bounds": (0.0, float("inf"))}, "set a margin"),
         ({"bounds": (0.0, float("inf")), "margin": float("inf")}, "margin inf"),
         ({"level": 0.5}, "level"),
         ({"systems": ("a",)}, "two systems"),

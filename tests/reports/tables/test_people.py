@@ -65,7 +65,7 @@ def test_a_few_ratings_and_a_judge_that_follows_people_give_the_mean_of_all(tmp_
 def test_a_judge_that_says_nothing_of_people_leaves_the_ratings_alone(tmp_path: Path) -> None:
     evaluation = judged(tmp_path, lambda _: 0.5)
     row = rows_of(people_table([evaluation], ratings_of(evaluation, 20)))["all"]
-    assert row["what to know"] == "the judge says too little of people's ratings to make it more exact"
+    assert row["what to know"] == "the judge agrees too little with the ratings to make the mean more precise"
     assert isinstance(row["with the judge"], Value)
     assert (row["with the judge"].value, row["with the judge"].low) == (
         row["ratings alone"].value,
