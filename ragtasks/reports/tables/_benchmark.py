@@ -1,4 +1,4 @@
-"""A benchmark in tables: what it holds, as in its paper (MTRAG paper, Table 8, Figure 2), and what judges say of it."""
+"""Tables about a benchmark: size and labels (MTRAG paper, Table 8, Figure 2), and judges' labels."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _REPAIR_NOTE = (
 
 
 def benchmark_section(benchmark: Benchmark, corpora: Sequence[Table] = ()) -> Section:
-    """Return the tables of a benchmark: conversations by domain, tasks by dimension, and what only it has."""
+    """Return the tables of a benchmark: conversations by domain, tasks by dimension, and tables that only it has."""
     provenance = {"revision": benchmark.revision, "tasks": str(len(benchmark.tasks))}
     own = (_conversations(benchmark.tasks), _dimensions(benchmark.tasks), *extra_tables(benchmark))
     return Section(benchmark.label, provenance, (*own, *_repairs(repaired_answers(benchmark)), *corpora))
 
 
 def _repairs(answers: Sequence[RepairedAnswer]) -> Iterator[Table]:
-    """Yield the table of what people changed in a model's drafts, by domain; nothing without answers."""
+    """Yield the table of repaired drafts by domain. Yields no table without answers."""
     if not answers:
         return
     domains = sorted({answer.domain for answer in answers})
@@ -107,7 +107,7 @@ def _dimensions(tasks: Sequence[Task]) -> Table:
     return Table("Tasks by dimension", ("dimension", "value", "tasks", "share"), tuple(rows), note)
 
 
-# What judges say of its questions: how many of each kind, and how far that agrees with the labels they had.
+# Judges' labels of the questions: the number of each kind, and the agreement with earlier labels.
 
 _DRAWS = 2000
 _KIND_COLUMNS = ("kind", "questions", "share", "labelled before", "both", "F1", "kappa")
@@ -121,7 +121,14 @@ _Numbers = NDArray[np.float64]
 def question_labels_table(
     tasks: Sequence[Task], labels: Mapping[str, tuple[str, ...]], kinds: Sequence[str], *, compared: bool
 ) -> Table:
-    """Return how many questions judges gave each kind; `compared`, beside the labels that questions had before."""
+    """Return the number of questions of each kind as judges label them.
+
+    Args:
+        tasks: the tasks of the benchmark.
+        labels: task id -> kinds that the judges gave its question.
+        kinds: all kinds, in the order of the rows.
+        compared: whether the judges' labels are compared with earlier labels of the questions.
+    """
     n = len(labels)
     both = [task for task in tasks if compared and task.question_types and task.task_id in labels]
     rows = []
@@ -137,7 +144,7 @@ def _agreement(
     both: Sequence[Task], labels: Mapping[str, tuple[str, ...]], kind: str
 ) -> tuple[int, int, str | Value, str | Value]:
     places = {name: place for place, name in enumerate(dict.fromkeys(task.conversation_id for task in both))}
-    counts = np.zeros((len(places), 4))  # a conversation: both, only before, only judges, neither
+    counts = np.zeros((len(places), 4))  # by conversation: both, only before, only judges, neither
     for task in both:
         before, now = kind in task.question_types, kind in labels[task.task_id]
         counts[places[task.conversation_id], (0 if now else 1) if before else (2 if now else 3)] += 1
@@ -147,7 +154,7 @@ def _agreement(
 
 
 def _estimated(counts: _Numbers, measure: Callable[[_Numbers], _Numbers], n: int) -> str | Value:
-    """Return a measure of counts by conversation with its interval; a dash where it is not defined."""
+    """Return a measure of counts by conversation with its interval, or a dash if it is undefined."""
     (value,) = measure(counts.sum(axis=0, keepdims=True))
     if np.isnan(value):
         return "-"
@@ -157,7 +164,7 @@ def _estimated(counts: _Numbers, measure: Callable[[_Numbers], _Numbers], n: int
     if len(counts) < 2 or len(found) < 0.9 * _DRAWS:
         return Value(float(value), n, n)
     low, high = np.quantile(found, [0.025, 0.975])
-    if low == high:  # nothing varies: a kind that no judge gave, say
+    if low == high:  # no variation, such as a kind that no judge gave
         return Value(float(value), n, n)
     return Value(float(value), n, n, float(low), float(high))
 

@@ -1,4 +1,4 @@
-"""The conclusion of a report: who leads in each setting and by how much, where the loss is, and what to distrust."""
+"""The conclusion of a report: the leader of each setting, the main loss, and warnings."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from ragtasks.tables import Cell, Section, Table, cell_text, fixed, grouped, p_t
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
 TO_THE_BEST = "to the best"
-"""Head of the column that says who leads, and whether the others may be as good."""
+"""Head of the column with the differences to the best model."""
 
 COVERAGES = ("coverage", "judge_coverage")
 _BESIDE = ("ans_acc", *COVERAGES)
 _WITHOUT_MAIN = ("rouge_l", "grounded")
-"""Metrics of the first table where no response has the main score: refusals alone say little of the answers."""
+"""Metrics of the first table if no response has the main score: refusals alone are not enough to judge the answers."""
 _MOST_NAMED = 4  # models or evaluations in one line
 _NOTE = (
     "{column}: difference on the tasks that both models scored. Above p {level} it may be chance; p is over "
@@ -51,17 +51,17 @@ _NOTE = (
 _Group = tuple[str, str]
 """Setting and model."""
 _Gap = tuple[Estimate, float | None]
-"""A difference to the best, and its p value by Holm."""
+"""A difference to the best model, and its p value corrected by Holm."""
 
 
 def conclusion(
     evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, asked: Sequence[str] = ()
 ) -> tuple[Table, str]:
-    """Return models by settings, and in one sentence who leads.
+    """Return a table of models by setting, and one sentence about the leader.
 
-    The table has the main score, its difference to the best, answerability accuracy, the metrics that were asked for,
-    and coverage where it is below 1. Its legend says where the loss is and what went wrong most, then each thing to
-    distrust, a line each. Of rows of one's own it is every score of a system, or no column of settings for several.
+    The table has the main score, its difference to the best, answerability accuracy, the requested metrics, and
+    coverage if it is below 1. Its legend has the main loss, the most frequent turn errors, and one warning per line.
+    For the user's own rows, one system gets a table of all its scores, and several systems get no column of settings.
     """
     is_own = evaluations[0].has_own_rows
     if is_own and len(evaluations) == 1:
@@ -101,13 +101,13 @@ def _beside(
     rows = [row for item in evaluations for row in item.rows]
     partial = partial_coverages(rows)
     if lacking:
-        partial.remove("coverage")  # a line says that it is 0
+        partial.remove("coverage")  # a sentence reports that it is 0
     wanted = ("ans_acc", *(_WITHOUT_MAIN if lacking else ()), *asked, *partial)
     return [name for name in dict.fromkeys(wanted) if name in present and name != main]
 
 
 def partial_coverages(rows: Sequence[ScoredAnswer]) -> list[str]:
-    """Return the metrics of coverage that are below 1 for any response."""
+    """Return the coverage metrics that are below 1 for any response."""
     return [name for name in COVERAGES if any(row.values.get(name, 1.0) not in {None, 1.0} for row in rows)]
 
 
@@ -118,10 +118,10 @@ def _lead_sentence(
     bests: Mapping[str, str],
     gaps: Mapping[_Group, _Gap],
 ) -> str:
-    """Return in one sentence who leads, by how much, and whether that is sure.
+    """Return one sentence about the leader, its lead, and the significance of the lead.
 
-    It is of full RAG, or of the last setting that anyone has answered whole; empty where nobody has, or where neither a
-    higher nor a lower score is better.
+    The sentence is about full RAG, or about the last setting with a complete evaluation. It is empty without a complete
+    evaluation, and for a metric without a better direction.
     """
     if not bests:
         return ""
@@ -165,13 +165,16 @@ def _is_sure(found: _Gap) -> bool:
 
 
 def _is_ahead(difference: Estimate, metric: Metric) -> bool:
-    """Return whether who has no best mean is better on the tasks that both scored: the two left others unscored."""
+    """Return whether a model is better than the best on the tasks that both scored.
+
+    The best has the best mean of all tasks.
+    """
     value = difference.value or 0.0
     return bool(float(fixed(value))) and (value > 0) is bool(metric.higher_is_better)
 
 
 def _how_sure(difference: Estimate, p: float | None, other: str = "") -> str:
-    """Return a gap, ahead of whom, and whether that is sure."""
+    """Return a difference in words, with its significance."""
     gap = f"{fixed(abs(difference.value or 0.0))} ahead{other}"
     if p is None:
         return f"{gap} (not tested: {difference.reason})"
@@ -179,23 +182,23 @@ def _how_sure(difference: Estimate, p: float | None, other: str = "") -> str:
 
 
 def unscored_main(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> str:
-    """Return the suite's main score where no response at all has it, as a coverage of 0 says; empty otherwise."""
+    """Return the suite's main score if no response has it and coverage is 0. Empty otherwise."""
     values = {row.values.get("coverage") for item in evaluations for row in item.rows if "coverage" in row.values}
     own = (metric.name for metric in evaluations[0].metrics if not metric.needs_judges)
     return next((name for name in own if name not in present), "") if values == {0.0} else ""
 
 
 def unscored_sentence(evaluation: Evaluation, lacking: str) -> str:
-    """Return, without its full stop, that nothing has the main score, and why where the evaluation says it."""
-    is_semantic = lacking.startswith(("rb_", "bert"))  # others, as of facts chosen, lack something else
+    """Return, without a full stop, that no response has the main score, and the reason if the evaluation records it."""
+    is_semantic = lacking.startswith(("rb_", "bert"))  # other metrics are missing for other reasons
     without = " (encoder: none)" if is_semantic and evaluation.kind[1] == "none" else ""
     return f"No response has the suite's main score {lacking}{without}"
 
 
 def _rows_of(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswer]]:
-    """Return setting and model -> rows: settings in their order, and in each the baselines last.
+    """Return setting and model -> rows. Settings are in their order, with baselines last in each.
 
-    The setting of rows of one's own is empty: they have none.
+    The setting of the user's own rows is an empty text.
     """
     found = by_setting(sorted(evaluations, key=lambda item: is_baseline(item.model)))
     return {("" if evaluations[0].has_own_rows else key[0], key[1]): rows for key, rows in found}
@@ -205,7 +208,7 @@ def _differences(
     whole: Mapping[_Group, Sequence[ScoredAnswer]], metric: Metric
 ) -> tuple[dict[str, str], dict[_Group, _Gap]]:
     """Return the best model of each setting, and the others' differences to it with their p values by Holm."""
-    # Baselines are ranked only where there is nothing else.
+    # Baselines are ranked only if there is no other model.
     ranked = {key: rows for key, rows in whole.items() if not is_baseline(key[1])} or whole
     bests: dict[str, str] = {}
     pairs: list[Comparison] = []
@@ -225,7 +228,10 @@ def _differences(
 
 
 def _best(columns: Sequence[Column], metric: Metric) -> str | None:
-    """Return the model of the best mean, the first of equals; None where no direction is better, or nobody scored."""
+    """Return the model with the best mean, the first of equals.
+
+    None without scores, or for a metric without a better direction.
+    """
     found = {column.name: plain_mean(list(column.values.values())).value for column in columns}
     means = {name: value for name, value in found.items() if value is not None}
     if not means or metric.higher_is_better is None:
@@ -249,14 +255,14 @@ def _distrust(
     present: Mapping[str, Metric],
     main: str,
 ) -> Iterator[str]:
-    """Yield a sentence for each thing to distrust."""
+    """Yield one warning per sentence."""
     if evaluations[0].kind[0].endswith("(sample)"):
         yield SAMPLE_WARNING
     if no_main := unscored_main(evaluations, present):
         yield f"{unscored_sentence(evaluations[0], no_main)}, so {main} ranks."
     few = {key: f"{len(rows_of[key])} of {n}" for key, n in n_tasks.items() if n is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
-    is_listed = evaluations[0].has_own_rows and len(evaluations) == 1  # its table has every score's own count
+    is_listed = evaluations[0].has_own_rows and len(evaluations) == 1  # its table has the count of every score
     shown = {} if is_listed else rows_of
     unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in shown.items()}
     yield from _listed(
@@ -276,7 +282,7 @@ def _distrust(
 
 
 def doubt_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a sentence for each reason to distrust answers or verdicts, whatever they are used for."""
+    """Yield one warning per sentence about answers or verdicts, for any use of them."""
     rows_of = _rows_of(evaluations)
     yield from anchor_lines(evaluations)
     yield from verdict_lines(evaluations)
@@ -287,13 +293,13 @@ def doubt_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def doubts_and_remarks(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield the reasons to distrust answers or verdicts, then the remarks."""
+    """Yield the warnings about answers or verdicts, then the remarks."""
     yield from doubt_lines(evaluations)
     yield from remark_lines(evaluations)
 
 
 def remark_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield the remarks on repeated judging and injected passages, a sentence each."""
+    """Yield the remarks on repeated judging and injected passages, one sentence each."""
     yield from repeat_lines(evaluations)
     saw = {
         key: [value for row in rows if (value := row.values.get(FOLLOWED)) is not None]
@@ -306,7 +312,7 @@ def remark_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def remarks_table(evaluations: Sequence[Evaluation]) -> list[Table]:
-    """Return the remarks on until-decided judging, repeats and injected passages, a row each; none without any."""
+    """Return the remarks on partial judging, repeats and injected passages, one per row. [] without remarks."""
     lines = [*decision_lines(evaluations), *remark_lines(evaluations)]
     return [Table("Remarks", ("remark",), tuple((line,) for line in lines))] if lines else []
 
@@ -315,7 +321,7 @@ _NEARLY_ALL = 0.9
 
 
 def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[str]:
-    """Yield a line for two models of a setting that gave nearly all the same answers: one system under two names."""
+    """Yield a line for two models of a setting with nearly identical answers: likely one system under two names."""
     hashes = {
         key: {row.task.task_id: row.answer_hash for row in rows if row.answer_hash}
         for key, rows in rows_of.items()
@@ -330,7 +336,10 @@ def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[st
 
 
 def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield what was judged only until a decision: such scores are of a part, and end on its side by chance."""
+    """Yield a line about judging that stopped at a decision.
+
+    Such scores cover a part of the tasks and favor the decision.
+    """
     for text, found in grouped(evaluations, lambda item: early_stop_text(item.provenance.values())).items():
         if text:
             early = "A race that ends early tends to show too large differences"
@@ -344,20 +353,20 @@ def _lacks(row: ScoredAnswer, metric: Metric) -> bool:
 
 
 def _listed(what: str, found: Mapping[_Group, str]) -> Iterator[str]:
-    """Yield one line that says whom it is about, as far as there is room."""
+    """Yield one line with a remark and the first few models that it applies to."""
     if found:
         named = [f"{model}{f' in {setting}' if setting else ''} ({text})" for (setting, model), text in found.items()]
         more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
         yield f"{what}: {', '.join(named[:_MOST_NAMED] + more)}."
 
 
-# The few values that summarise a scored system: main score, answerability accuracy, coverage.
+# The summary of a scored system: main score, answerability accuracy, coverage.
 
 
 def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Section:
-    """Return one line: setting, system, answered of all tasks, the suite's first metric that has values, and coverage.
+    """Return a section with one row: setting, system, answered tasks, the suite's first metric with values, coverage.
 
-    Where no response has the main score, a sentence below says so in the place of a coverage of 0.
+    If no response has the main score, a sentence replaces a coverage of 0.
     """
     if evaluation.has_own_rows:
         return Section(f"Your rows: {evaluation.model}", {}, (rows_table(evaluation),))
@@ -378,13 +387,13 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
 
 
 def rows_sentence(evaluation: Evaluation) -> str:
-    """Return whose rows of one's own these are, and how many: their table has neither."""
+    """Return the system of the user's own rows and their number, which their table does not contain."""
     n = len(evaluation.rows)
     return f"{evaluation.model}: {n} row{'s' if n != 1 else ''}."
 
 
 def rows_table(evaluation: Evaluation) -> Table:
-    """Return every score that rows of one's own have, a line each: no single one of them is the main score."""
+    """Return all scores of the user's own rows, one per line. Such rows have no main score."""
     rows = evaluation.rows
     names = {name for row in rows for name in row.values} - set(_BESIDE)
     asked = requested_metrics(evaluation.suite)
@@ -399,7 +408,7 @@ _DESCRIBED = ("metric", "score", "what it is")
 
 
 def _described(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> tuple[tuple[Cell, ...], ...]:
-    """Return a line a metric that the rows have: its mean, and what it is."""
+    """Return one line per metric of the rows: its mean and its description."""
     return tuple(
         (metric.name, mean_of(rows, metric.name, metric.bounds), metric.description)
         for metric in metrics
@@ -407,7 +416,7 @@ def _described(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> tuple
     )
 
 
-# Answers that cannot be answers, beside the scores that count them: a line in the conclusion and a table.
+# Implausible answers: a line in the conclusion and a table. Scores count such answers unchanged.
 
 _PLAUSIBILITY_NOTE = (
     "Checks of whether answers can be answers at all (docs/metrics.md, Plausibility), by model and setting. The scores "
@@ -416,14 +425,14 @@ _PLAUSIBILITY_NOTE = (
 
 
 def implausible_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield one line for each check that found anything, with an example."""
+    """Yield one line for each check with a result, with an example."""
     for (setting, model), rows in _rows_of(evaluations).items():
         where = f"{model} in {setting}" if setting else model
         yield from (f"Implausible: {where}: {item}." for item in checked_answers(rows).summary)
 
 
 def plausibility_table(evaluations: Sequence[Evaluation]) -> list[Table]:
-    """Return what the checks found, a row a check; none where they found nothing."""
+    """Return the results of the checks, one per row. [] without results."""
     rows: list[tuple[Cell, ...]] = [
         (*names, item.name, item.count, item.n, fixed(item.share), item.example, item.excerpt)
         for names, own in by_setting(evaluations)

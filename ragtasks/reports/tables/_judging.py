@@ -1,7 +1,7 @@
-"""Verdicts by judge, and how far the judges agree.
+"""Verdicts by judge, and the agreement of the judges.
 
-A score of a report is the median over judges, which hides a judge that is stricter than the rest or that answers at
-random. So each judge has a column of its own, and agreement stands beside it.
+A score in a report is the median over judges. It hides a judge that is stricter than the others or that answers at
+random. So each judge has its own column, next to the agreement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ragtasks.results import Evaluation, ScoredAnswer, value_at
 from ragtasks.tables import Cell, Table, Value, fixed, grouped
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
-"""Rubric -> what differences between its verdicts mean; any other rubric gives numbers."""
+"""Rubric -> level of measurement of its verdicts. Verdicts of other rubrics are on an interval scale."""
 _MEANS_NOTE = (
     "Mean verdict of each judge on its own, 0 to 1; (given/asked) where it gave no value for some of what it was asked."
 )
@@ -32,10 +32,10 @@ _DETECTORS_NOTE = (
 
 
 def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
-    """Return each judge's means and the judges' agreement; [] without verdicts, no agreement with one judge.
+    """Return each judge's means and the judges' agreement. [] without verdicts, and no agreement with one judge.
 
-    Agreement is Krippendorff's alpha over all judges of an evaluation under a rubric, and Spearman's rho of each two:
-    the first falls where one judge is stricter, the second only where judges order responses differently.
+    Agreement is Krippendorff's alpha over all judges of an evaluation under a rubric, and Spearman's rho of each pair.
+    Alpha falls if one judge is stricter. Rho falls only if judges order responses differently.
     """
     judged = [item for item in evaluations if any(row.verdict_values for row in item.rows)]
     if not judged:
@@ -50,7 +50,6 @@ def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
 
 
 def _means(evaluations: Sequence[Evaluation]) -> Table:
-    """Return setting, model and rubric by judge."""
     judges = list(dict.fromkeys(judge for item in evaluations for judge in _rubrics_and_judges(item.rows)[1]))
     settings = dict.fromkeys(row.setting for item in evaluations for row in item.rows)
     rows: list[tuple[Cell, ...]] = []
@@ -67,13 +66,13 @@ def _means(evaluations: Sequence[Evaluation]) -> Table:
 
 
 def _rubrics_and_judges(rows: Sequence[ScoredAnswer]) -> tuple[list[str], list[str]]:
-    """Return the rubrics and the judges that the rows have verdicts of, in the order of the file."""
+    """Return the rubrics and the judges of the rows' verdicts, in the order of the file."""
     keys = dict.fromkeys(key for row in rows for key in row.verdict_values)
     return list(dict.fromkeys(rubric for rubric, _ in keys)), list(dict.fromkeys(judge for _, judge in keys))
 
 
 def _agreements(rows: Sequence[ScoredAnswer]) -> Iterator[tuple[str, str, Score, int]]:
-    """Yield rubric, measure with its judges, agreement, and the responses that it is of; nothing for one judge."""
+    """Yield (rubric, measure with its judges, agreement, number of responses). Yields nothing for one judge."""
     rubrics, judges = _rubrics_and_judges(rows)
     for rubric in rubrics if len(judges) > 1 else ():
         columns = {judge: [row.verdict_values.get((rubric, judge)) for row in rows] for judge in judges}
@@ -87,7 +86,7 @@ def _agreements(rows: Sequence[ScoredAnswer]) -> Iterator[tuple[str, str, Score,
 
 
 def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
-    """Return the cards that the judges had when the answers were scored, each once."""
+    """Return the cards of the judges at the time of the scoring, each once."""
     saved = [
         item
         for evaluation in evaluations
@@ -100,7 +99,7 @@ def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
 
 
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Return how often n-grams and encoder differ on who refuses, by setting and model, with a task for an example."""
+    """Return how often the n-gram and the encoder detector disagree on refusals, by setting and model."""
     columns = ("setting", "model", "n", "differ", "share", "yes by ngrams alone", "yes by encoder alone", "example")
     lines: list[tuple[Cell, ...]] = []
     for evaluation in evaluations:

@@ -1,7 +1,7 @@
-"""The MTRAG paper's own rows beside ours: its Table 5 of answers, its Tables 3 and 4 of what was retrieved for them.
+"""The MTRAG paper's own results next to ours: Table 5 (answers), Tables 3 and 4 (retrieval).
 
-They are shown on the benchmark itself and on no sample. They compare only as far as encoder, judges and passages are
-the paper's, so a note says what these are here.
+They are shown for the full benchmark only, not for its sample. They are comparable only if encoder, judges and passages
+are the paper's, so a note lists those of the evaluation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PAPER_RECALL: Mapping[tuple[str, str], tuple[float, int]] = MappingProxyType(
         ("domain", "govt"): (0.56, 201),
     }
 )
-"""Slice -> recall at 5 of Elser with rewritten questions, and its queries (Tables 3 and 4)."""
+"""Slice -> recall at 5 of Elser with rewritten questions, and its number of queries (Tables 3 and 4)."""
 PAPER_TABLE_13: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {
         "reference answers": (0.18, 0.87, 0.89, 0.87, 0.75, 0.87),
@@ -61,8 +61,8 @@ PAPER_TABLE_13: Mapping[str, tuple[float, ...]] = MappingProxyType(
 _CONDITIONED = ("rl_f_raw", "rl_f", "rb_llm_raw", "rb_llm", "rb_alg_raw", "rb_alg")
 
 _BENCHMARK, _SUITE = "mtrag", "mtrag"
-_MOST_REFERENCES = 2  # of a task that Table 5 is about
-_DEPTH = 5  # passages that the paper's models are shown
+_MOST_REFERENCES = 2  # maximum reference passages of a task in Table 5
+_DEPTH = 5  # number of passages in the prompts of the paper's models
 _ANSWERS_NOTE = (
     "paper: as printed, n = 426. ours: the tasks with at most two reference passages, as there. They compare as far as "
     "the rest is the paper's: BERTScore by deberta-xlarge-mnli (here {encoder}), its judges (here {judges}), and in "
@@ -79,7 +79,10 @@ _CONDITIONED_NOTE = (
 
 
 def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
-    """Yield what conditioning on refusals does to unanswerable tasks (Table 13); nothing where there is none."""
+    """Yield the effect of conditioning on refusals for unanswerable tasks (Table 13).
+
+    Yields nothing without such tasks.
+    """
     columns = metric_columns(_CONDITIONED, present)
     if not any(name.endswith("_raw") for name in columns):
         return
@@ -100,7 +103,7 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
 
 
 def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
-    """Yield what the paper has of the same settings; nothing for other benchmarks, nor where nothing is beside it."""
+    """Yield the paper's results for the evaluated settings. Yields nothing for other benchmarks."""
     if evaluations[0].kind[0] != _BENCHMARK or not evaluations[0].suite.startswith(_SUITE):
         return
     answers = tuple(_answer_rows(evaluations, present))
@@ -110,7 +113,7 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
         note = _ANSWERS_NOTE.format(encoder=evaluations[0].kind[1], judges=judges)
         columns = ("setting", "model", "by", "n", *PAPER_METRICS)
         yield Table("Beside the paper: Table 5", columns, answers, note)
-    # Models that were shown up to five retrieved passages.
+    # Models with up to five retrieved passages in the prompt.
     retrieved = [
         (model, [row for row in rows if row.references])
         for (setting, model), rows in by_setting(evaluations)
@@ -128,7 +131,7 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
 
 
 def _answer_rows(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[tuple[Cell, ...]]:
-    """Yield ours, then the paper's, setting by setting."""
+    """Yield our rows, then the paper's, setting by setting."""
     columns = metric_columns(PAPER_METRICS, present)
     answered = list(by_setting(evaluations, _is_in_table_5))
     for setting in _SETTINGS:

@@ -1,8 +1,8 @@
-"""What people said of answers: MTRAG's human evaluation, and people's ratings of some answers beside a judge's of all.
+"""Human ratings: MTRAG's human evaluation, and ratings of some answers combined with a judge's scores of all answers.
 
-MTRAG's three systems are evaluations like those of any other model. Their file has the paper's own scores, conditioned
-on answerability, and no raw ones: nothing is scored again here. What people said stands beside them, in a table of the
-shape of the paper's Table 6 with the paper's own rows.
+MTRAG's three systems become evaluations like those of any other model. Their file contains the paper's own conditioned
+scores without raw ones, so they are not scored again. The human ratings are added in a table like the paper's Table 6,
+next to the paper's own rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ragtasks.statistics import assisted_mean
 from ragtasks.tables import Cell, Table, Value, grouped
 
 RATED_KIND: Kind = ("mtrag (human evaluation)", "as published", "the paper's judge; judges: the paper's")
-"""What the file's scores rest on. Nothing in them was scored by us, so they share a table with no others."""
+"""Kind of the file's evaluations. Their scores are the paper's own, so they share a table with no other evaluation."""
 
 _CONSOLIDATION = Consolidation.MEDIAN_HIGH
 _NO_RATER = "no rater gave all four properties"
@@ -44,11 +44,11 @@ _NOTE = (
 
 
 def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMAN_EVALUATION_FILE)) -> list[Evaluation]:
-    """Return one evaluation a model, in the order of the file; [] for no answers.
+    """Return one evaluation per model, in the order of the file; [] without answers.
 
-    Every answer was given, and rated, with the reference passages. Conversational tasks have no metrics, as in the
-    paper's profile. The file tells refusals from the rest, but partial ones from none: where it does not refuse, `idk`
-    is None.
+    Every answer was generated and rated with the reference passages. Conversational tasks have no metrics, as in the
+    paper's profile. The file distinguishes refusals from other answers, but not partial refusals from full answers. So
+    `idk` is None for every answer that is not a refusal.
     """
     return [
         Evaluation(
@@ -65,7 +65,7 @@ def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMA
 
 
 def rated_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Return the paper's Table 6: ours, then the paper's row where it has one."""
+    """Return the paper's Table 6: our row of each model, then the paper's row if it has one."""
     lines: list[tuple[Cell, ...]] = []
     for model, every in ((item.model, item.rows) for item in evaluations):
         rows = [row for row in every if row.task.answerability is Answerability.ANSWERABLE]
@@ -80,7 +80,7 @@ def _row(answer: RatedResponse) -> ScoredAnswer:
     task = answer.response.task
     human: dict[str, float | None] = dict.fromkeys((*HUMAN, ALL))
     for name in human:
-        with suppress(ValueError):  # nobody rated all that the score is made of
+        with suppress(ValueError):  # a property of the score has no rating
             human[name] = consolidated(answer, name, _CONSOLIDATION)
     metrics: dict[str, float | None] = {**answer.metrics, "ans_acc": float(answer.idk_is_right)}
     left_out: dict[str, str] = {}
@@ -95,7 +95,7 @@ def _row(answer: RatedResponse) -> ScoredAnswer:
     )
 
 
-# People's ratings of some answers beside a judge's scores of all: what people would say of the whole.
+# Human ratings of some answers and a judge's scores of all answers: the estimated human mean over all answers.
 
 _ASSISTED_COLUMNS = (
     *("setting", "model", "people's", "rated", "answers", "ratings alone", "with the judge", "judge"),
@@ -110,7 +110,7 @@ _ASSISTED_NOTE = (
 
 
 def people_table(evaluations: Sequence[Evaluation], rated: Sequence[RatedResponse]) -> Table:
-    """Return people's means over all answers, a row a setting, model and property."""
+    """Return the human means over all answers, one row per setting, model and property."""
     ratings = {(row.model_id, row.response.task.task_id, row.response.text): row for row in rated}
     rows: list[tuple[Cell, ...]] = []
     for item in evaluations:
@@ -131,7 +131,7 @@ def _cells(answers: Sequence[tuple[ScoredAnswer, RatedResponse | None]], name: s
     judge = next((one for one in preferred if any(row.values.get(one) is not None for row, _ in answers)), "")
     scores = [row.values.get(judge) for row, _ in answers]
     given = [score for score in scores if score is not None]
-    # An answer without a score counts as an average one: a judge that says nothing must not choose who is counted.
+    # An answer without a score counts as an average one. Otherwise the judge's missing scores would select the answers.
     mean = sum(given) / len(given) if given else 0.0
     found = assisted_mean(people, [mean if score is None else score for score in scores], clusters, bounds)
     n_rated, n = sum(value is not None for value in people), len(people)

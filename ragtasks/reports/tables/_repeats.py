@@ -1,4 +1,4 @@
-"""How far verdicts move: answers that were judged again, and anchors, which are judged each time."""
+"""Stability of verdicts: answers that were judged several times, and anchors, which are judged every time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ragtasks.results import Evaluation, ScoredAnswer, anchors_in, drift_lines
 from ragtasks.statistics import EXACT, Repeatability, detectable_difference
 from ragtasks.tables import Cell, Difference, Table, Value, fixed, grouped, p_text
 
-# How far judged scores move where the same judges are asked again, and judges whose verdicts say nothing.
+# The change of judged scores over repeated judgings, and judges with constant verdicts.
 
 NOT_REPEATED = "without judges' noise between judgings: every verdict was asked once (`repeats`, docs/statistics.md)"
-"""What a report with verdicts says of its intervals where no answer was judged again."""
+"""Remark on the intervals of a report with verdicts if no answer was judged again."""
 _COVERAGE = "judge_coverage"
 _NOTE = (
     "Some answers, whole conversations, were judged several times. identical: pairs of judgings of one answer with the "
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """One judged score that has several judgings of some answers."""
+    """One judged score with several judgings of some answers."""
 
     setting: str
     model: str
@@ -45,7 +45,7 @@ class Repeated:
 
 
 def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:
-    """Return the scores whose answers were judged again: those that need judges, and others that moved with them."""
+    """Return the scores with repeated judging: judged metrics, and other metrics that changed with a verdict."""
     found = []
     metrics_of = {item.model: item.metrics for item in evaluations}
     for (setting, model), rows in by_setting(evaluations):
@@ -59,7 +59,7 @@ def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:
 
 
 def _is_judged(metric: Metric, rows: Sequence[ScoredAnswer]) -> bool:
-    """Return whether a score comes from judges: also one that rests on who refuses, where a judge's label moved it."""
+    """Return whether a score depends on judges, directly or through a judge's label of refusals that changed it."""
     if metric.name == _COVERAGE or metric.aggregate is not None:
         return False
     given = any(row.values.get(metric.name) is not None for row in rows)
@@ -68,7 +68,7 @@ def _is_judged(metric: Metric, rows: Sequence[ScoredAnswer]) -> bool:
 
 
 def repeats_table(evaluations: Sequence[Evaluation]) -> list[Table]:
-    """Return what asking again showed, a row a setting, model and metric; none where nothing was asked again."""
+    """Return the results of repeated judging, one row per setting, model and metric. [] without repeated judging."""
     rows = tuple(_cells(item) for item in repeated_scores(evaluations))
     return [Table("Judged again", _COLUMNS, rows, _NOTE)] if rows else []
 
@@ -96,14 +96,14 @@ def _remark(found: Repeatability) -> str:
 
 
 def verdict_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a sentence for each thing that the verdicts themselves give reason to distrust."""
+    """Yield a sentence for each warning about the verdicts."""
     yield from _constant_or_low(evaluations)
     yield from _served(evaluations)
 
 
 def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a sentence for each model and setting whose answers were judged again."""
-    # What ends in _raw has the same verdicts, not conditioned: the table has it.
+    """Yield a sentence for each model and setting with repeated judging."""
+    # A metric that ends in _raw has the same verdicts without conditioning. Only the table contains it.
     shown = (item for item in repeated_scores(evaluations) if not item.metric.name.endswith("_raw"))
     for (model, setting), items in grouped(shown, lambda item: (item.model, item.setting)).items():
         texts = "; ".join(map(_moves, items))
@@ -111,7 +111,7 @@ def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def _moves(item: Repeated) -> str:
-    """Return how one score moved, as a part of a sentence."""
+    """Return the change of one score as a part of a sentence."""
     name, found = item.metric.name, item.found
     answers = f"{found.n_answers} answers"
     if found.reason == EXACT:
@@ -125,16 +125,16 @@ def _moves(item: Repeated) -> str:
 
 
 _FEWEST_ALIKE = 20
-"""Verdicts from which the same one everywhere is worth a line."""
+"""Minimum number of equal verdicts for a warning."""
 _DEGREES = ("rb_llm", "rl_f", "rl_r", "rl_mtb")
-"""Rubrics that give degrees: refusals may well be `no` for every answer."""
+"""Rubrics with several degrees. Verdicts about refusals may be `no` for every answer without a fault."""
 _RATINGS, _HALF = "rb_llm", 0.5
 
 
 def _constant_or_low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a line for each judge that gave every response the same verdict under a rubric of degrees.
+    """Yield a line for each judge with the same verdict for every response under a rubric of degrees.
 
-    Then one for each all of whose ratings lie in the lower half of the scale, as those of 1 to 5 do.
+    Then yield a line for each judge whose ratings are all in the lower half of the scale, as on a scale of 1 to 5.
     """
     values: dict[tuple[str, str, str], list[float]] = {}
     for item in evaluations:
@@ -169,7 +169,7 @@ def _served(evaluations: Sequence[Evaluation]) -> Iterator[str]:
                 yield f"Judge changed: {judge} was served by several models on {item.model}: {listed}."
 
 
-# What the anchors say of each judge: how far it moved since its first time, and what would have been found.
+# Anchors: the drift of each judge since its first time, and the smallest detectable drift.
 
 _ANCHOR_COLUMNS = (
     *("judge", "rubric", "since", "anchors", "conversations"),
@@ -182,7 +182,7 @@ _ANCHOR_NOTE = (
 
 
 def anchors_table(evaluations: Sequence[Evaluation]) -> list[Table]:
-    """Return a row a judge and rubric that was asked before; none where no anchors were asked twice."""
+    """Return one row per judge and rubric with earlier verdicts. [] if no anchors were judged twice."""
     rows: dict[tuple[str, str, str], tuple[Cell, ...]] = {}
     for evaluation in evaluations:
         for judge, found in anchors_in(evaluation).items():
@@ -191,7 +191,7 @@ def anchors_table(evaluations: Sequence[Evaluation]) -> list[Table]:
             for item in drift_of(found.baseline, found.now):
                 gap, n = item.difference, item.difference.n_values
                 if not n:
-                    continue  # a rubric that asks none of these answers
+                    continue  # a rubric that applies to none of these answers
                 then, now = (plain_mean(one.values[item.rubric]) for one in (found.baseline, found.now))
                 rows.setdefault(
                     (judge, item.rubric, item.after),
@@ -206,7 +206,7 @@ def anchors_table(evaluations: Sequence[Evaluation]) -> list[Table]:
 
 
 def anchor_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield a sentence for each judge that changed, by its verdicts or by what its server names."""
+    """Yield a sentence for each judge that changed, by its verdicts or by the model that its server names."""
     lines: list[str] = []
     for evaluation in evaluations:
         found = anchors_in(evaluation)

@@ -1,7 +1,7 @@
 """The tables of a report: settings side by side, one metric by every dimension, losses, judges.
 
-Evaluations on other data, with another encoder or another IDK detector never share a table: each kind is a section of
-its own. Every mean that leaves a response out says how many it covers.
+Evaluations with other data, another encoder or another IDK detector are not comparable: each kind has its own section.
+Every mean that leaves a response out shows its coverage.
 """
 
 from __future__ import annotations
@@ -84,20 +84,23 @@ _LEAK = (
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What a report shows."""
+    """Selection of the tables of a report."""
 
     metrics: tuple[str, ...] = ()
-    """Metrics of the tables by dimension and of losses; empty: the first of the suite that has values."""
+    """Metrics of the tables by dimension and of losses. If empty, the first metric of the suite with values."""
     tables: tuple[str, ...] = ()
-    """Tables that other packages add: the last ones of every section, in this order."""
+    """Tables of other packages: the last tables of every section, in this order."""
     rated: tuple[RatedResponse, ...] = ()
-    """Answers that people rated, where a table of people's means is wanted: the last one of all."""
+    """Answers with human ratings, for a final table of human means."""
     only_conclusion: bool = False
-    """Whether no other table is made where a section has a conclusion."""
+    """Whether a section with a conclusion has no other table."""
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
-    """Return one section for all evaluations whose scores compare; provenance says where they were asked otherwise."""
+    """Return one section per group of comparable evaluations.
+
+    Its provenance lists differences between their requests.
+    """
     chosen = options or ReportOptions()
     known = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
     for name in chosen.metrics:
@@ -107,7 +110,7 @@ def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | 
 
 
 def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
-    """Return the first table of each section of a report, without baselines: settings side by side, a line a model."""
+    """Return the first table of each section without baselines: settings side by side, one line per model."""
     sections = []
     for given in comparable_evaluations(evaluations):
         present = _present(given)
@@ -129,7 +132,7 @@ _ONLY_FULL = {*_BRIEF, "data revision", "metrics", "rubrics", "profiles", "promp
 
 
 def brief_provenance(provenance: Mapping[str, str]) -> dict[str, str]:
-    """Return what scores depend on as one line: what made them, and what differs between the models."""
+    """Return the basis of the scores in short: the scoring, and the differences between the models."""
     made = ", ".join(f"{word} {provenance[name]}" for name, word in _BRIEF.items() if name in provenance)
     others = {name: text for name, text in provenance.items() if name not in {*_ONLY_FULL, _INTERVALS}}
     intervals = {_INTERVALS: "over conversations"} if _INTERVALS in provenance else {}
@@ -180,11 +183,11 @@ def _tables(
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
-    """Return the metrics that any response has a value of, in the order of the suite; what answers took is apart."""
+    """Return the metrics with a value in any response, in the order of the suite, without usage metrics."""
     valued = {
         name for item in evaluations for row in item.rows for name, value in row.values.items() if value is not None
     }
-    richest = max(evaluations, key=lambda item: len(item.suite))  # of a model that searches it has all metrics
+    richest = max(evaluations, key=lambda item: len(item.suite))  # the agentic suite has all metrics
     return {metric.name: metric for metric in richest.metrics if metric.name in valued - USAGE_NAMES}
 
 
@@ -202,7 +205,7 @@ def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
 
 
 def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
-    """Yield the settings side by side, on all their tasks and on those that all of them share (paper, Table 5)."""
+    """Yield the settings side by side, on all their tasks and on the tasks that all of them share (paper, Table 5)."""
     is_own = evaluations[0].has_own_rows
     notes = [
         "" if is_own else missing_baselines(evaluations),
@@ -231,7 +234,7 @@ def _overview_table(
     asked = [name for item in evaluations for name in requested_metrics(item.suite) if name in present]
     columns = list(dict.fromkeys([*(names or valued[:_MOST_OVERVIEW]), *asked]))
     below_1 = partial_coverages([row for item in evaluations for row in item.rows])
-    is_lacking = bool(unscored_main(evaluations, present))  # a line says that
+    is_lacking = bool(unscored_main(evaluations, present))  # a sentence reports that
     columns = [name for name in columns if name not in COVERAGES or (name in below_1 and not is_lacking)]
     if _has_empty(evaluations) and EMPTY not in columns:
         columns.append(EMPTY)
@@ -243,19 +246,19 @@ def _overview_table(
         rows.append((n_tasks is not None, (setting, model, len(chosen), *scores)))
     rows.sort(key=lambda row: (_SETTINGS.index(str(row[1][0])), row[0]))
     heads = ("setting", "model", "n", *columns)
-    # Rows of one's own have no setting.
+    # The user's own rows have no setting.
     return Table("Scores" if is_own else title, heads[is_own:], tuple(cells[is_own:] for _, cells in rows), note)
 
 
 def _citations(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
-    """Yield precision and recall of what answers cite, as words and as judges say, where any of it was scored."""
+    """Yield precision and recall of citations, by judges' labels and by words. Yields nothing without such scores."""
     if columns := metric_columns((*SUPPORT_SCORES, CITED_PRECISION.name, CITED_RECALL.name), present):
         groups = by_setting(evaluations)
         yield table_of("Citations", ("setting", "model"), groups, {"n": len, **columns}, _CITED)
 
 
 def _ranking(overview: Table) -> Iterator[Table]:
-    """Yield MTRAGEval's ranking score in its settings, from the means of the first table, where it has all three."""
+    """Yield MTRAGEval's ranking score in its settings, if the first table has all three means."""
     if not set(RANKED_BY) <= set(overview.columns):
         return
     rows = []
@@ -263,7 +266,7 @@ def _ranking(overview: Table) -> Iterator[Table]:
         cells = dict(zip(overview.columns, row, strict=True))
         means = {name: cell for name in RANKED_BY if isinstance(cell := cells[name], Value)}
         if row[0] in _RANKED_SETTINGS:
-            # The score covers no more than the one of its means that covers least.
+            # The coverage of the score is that of the mean with the lowest coverage.
             n_scored, n = min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values())
             value = ranking_score({name: Score(mean.value) for name, mean in means.items()}).value
             rows.append((*row[:2], Value(value, n_scored, n, n_tasks=means[RANKED_BY[0]].n_tasks)))
@@ -272,9 +275,8 @@ def _ranking(overview: Table) -> Iterator[Table]:
 
 
 def _by_dimension(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Table:
-    """Return one metric by every dimension: models side by side."""
     offered = offered_tasks(evaluations)
-    # A rule from labels has a column only where it has a value.
+    # A baseline derived from labels has a column only if it has a value.
     always = {item.model for item in evaluations if item.samples or not is_baseline(item.model)}
     chosen = [
         (model, rows, missing_from(rows, offered.get((model, setting))))
@@ -285,7 +287,7 @@ def _by_dimension(evaluations: Sequence[Evaluation], metric: Metric, setting: st
     lines: list[tuple[Cell, ...]] = []
     for part in row_slices([row for _, rows, _ in chosen for row in rows]):
         sides = [(part.of(rows), n_tasks if part.dimension == ALL else None) for _, rows, n_tasks in chosen]
-        n = len({row.task.task_id for rows, _ in sides for row in rows})  # of all models together
+        n = len({row.task.task_id for rows, _ in sides for row in rows})  # over all models
         scores = [
             mean_of(rows, metric.name, metric.bounds, n_tasks=n_tasks, n_absent=0 if n_tasks else n - len(rows))
             for rows, n_tasks in sides
@@ -298,33 +300,33 @@ def _by_dimension(evaluations: Sequence[Evaluation], metric: Metric, setting: st
     return Table(f"{metric.name}{inside}", heads, tuple(lines), note)
 
 
-# Tables that a report has where a user asks for them by name: one of ours, and those that other packages add.
+# Tables that a user requests by name: one of ragtasks, and those of other packages.
 
 
 @runtime_checkable
 class ReportTable(Protocol):
-    """What makes a table of a report: a function, as a rule."""
+    """Protocol of a table of a report, usually a function."""
 
     def __call__(self, evaluations: Sequence[Evaluation], /) -> Table:
         """Return one table.
 
         Args:
-            evaluations: those of one section, whose scores compare, at least one. `rows` has the scores of each
-                response; `answers()` reads each with its text, its task and its passages.
+            evaluations: the comparable evaluations of one section, at least one. `rows` has the scores of each
+                response. `answers()` yields each row with its response, which has its text, its task and its passages.
         """
 
 
 TABLES = ExtensionPoint(
     "ragtasks.tables",
     "table",
-    ReportTable,  # type: ignore[type-abstract]  # a protocol: whatever can be called
+    ReportTable,  # type: ignore[type-abstract]  # a protocol
     {"idk-detectors": "ragtasks.reports.tables._judging:detectors_table"},
 )
 """Tables by name."""
 
 
 def added_tables(names: Sequence[str], evaluations: Sequence[Evaluation]) -> list[Table]:
-    """Return the tables of these names, in order."""
+    """Return the tables with these names, in order."""
     tables = []
     for name in names:
         table = TABLES.build(name, Table, lambda make: make(evaluations))

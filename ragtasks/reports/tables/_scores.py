@@ -1,4 +1,4 @@
-"""Means over rows, slices of them, and what stands beside them: standard errors, missing tasks, baselines."""
+"""Means over rows and slices of rows, standard errors, incomplete evaluations and baselines."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ragtasks.statistics import (
 from ragtasks.tables import Cell, Slice, Table, Value, slices_of
 
 EMPTY = "empty"
-"""The metric that is the share of responses without text."""
+"""Name of the metric with the share of responses without text."""
 
 
 def by_setting(
     evaluations: Sequence[Evaluation], is_meant: Callable[[ScoredAnswer], bool] = lambda _: True
 ) -> Iterator[tuple[tuple[str, str], list[ScoredAnswer]]]:
-    """Yield each setting, in their order, and each model that has rows in it, with those of them that are meant."""
+    """Yield (setting, model) with its selected rows, settings in their order. Models without such rows are left out."""
     for setting in Setting:
         for item in evaluations:
             if rows := [row for row in item.rows if row.setting == setting.value and is_meant(row)]:
@@ -42,19 +42,19 @@ def by_setting(
 def metric_columns(
     names: Iterable[str], metrics: Mapping[str, Metric]
 ) -> dict[str, Callable[[Sequence[ScoredAnswer]], Cell]]:
-    """Return metric -> its mean over some rows, for those of the names that are among the metrics."""
+    """Return metric -> function for its mean over rows, for those of the names that are in `metrics`."""
     return {name: partial(mean_of, metric=name, bounds=metrics[name].bounds) for name in names if name in metrics}
 
 
 def checked_answers(rows: Iterable[ScoredAnswer], where: str = "") -> CheckedAnswers:
-    """Return what the checks of plausibility found in those rows that they looked at."""
+    """Return the results of the plausibility checks, for the rows that were checked."""
     return CheckedAnswers(
         where, tuple((row.task.task_id, row.implausible) for row in rows if row.implausible is not None)
     )
 
 
 def plain_mean(values: Sequence[float | None]) -> Value:
-    """Return a mean without an interval over what is scored."""
+    """Return the mean of the scored values, without an interval."""
     given = [value for value in values if value is not None]
     return Value(math.fsum(given) / len(given) if given else None, len(given), len(values))
 
@@ -67,9 +67,9 @@ def mean_of(
     n_absent: int = 0,
     n_tasks: int | None = None,
 ) -> Value:
-    """Return a metric's mean over some rows; no interval reaches beyond the bounds of its values.
+    """Return a metric's mean over some rows. Its interval stays within the bounds of the metric's values.
 
-    Where some of the rows were judged again and whole judgings shift, the interval holds that too.
+    If some of the rows were judged again and complete judgings shift, the interval includes the shift.
     """
     found = estimate_of(rows, metric, bounds, n_absent=n_absent)
     cell = replace(found.cell, n_tasks=n_tasks)
@@ -91,7 +91,10 @@ def estimate_of(
 def repeatability_of(
     rows: Sequence[ScoredAnswer], metric: str, whole: Estimate, bounds: tuple[float, float]
 ) -> Repeatability:
-    """Return how far a metric's mean moves where its judges are asked again; some of the rows were."""
+    """Return the repeatability of a metric's mean over repeated judgings.
+
+    Some of the rows must have been judged again.
+    """
     again = [row for row in rows if row.again]
     n = min(len(row.again) for row in again)
     judgings = [[row.values.get(metric) for row in again]]
@@ -130,14 +133,14 @@ _RECALIBRATED = (
 
 
 def empty_note(metrics: Iterable[Metric]) -> str:
-    """Return what a reader must know where some responses are empty; `EMPTY` is among the metrics."""
+    """Return the note about empty responses. `EMPTY` must be one of the metrics."""
     described = {metric.name: metric.description for metric in metrics}
     return f"Some responses are empty; `{EMPTY}`: {described[EMPTY]}."
 
 
-# Parts of the tasks: one value of one dimension each, as in the MTRAG paper's Table 16 and Figures 3, 9 and 10.
+# Slices of tasks: one value of one dimension each, as in the MTRAG paper's Table 16 and Figures 3, 9 and 10.
 
-_MOST_TURNS = 30  # longer dialogues would make a table of turns that nobody reads
+_MOST_TURNS = 30  # a table of more turns is too long to read
 
 
 _TURNS: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = {
@@ -150,7 +153,7 @@ DIMENSIONS: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = {
     "domain": lambda row: (row.task.domain,),
     "question type": lambda row: row.task.question_types,
     "multi-turn type": lambda row: (row.task.multi_turn,),
-    # Matters if a benchmark gives no passage to exactly its unanswerable tasks: an empty list tells what to refuse.
+    # Matters if a benchmark has no passages for exactly its unanswerable tasks: an empty list then reveals them.
     "passages": lambda row: ("some" if len(row.response.passages) else "none",),
 }
 """Dimension -> labels of a row."""
@@ -159,7 +162,10 @@ DIMENSIONS: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = {
 def row_slices(
     rows: Sequence[ScoredAnswer], dimensions: Mapping[str, Callable[[ScoredAnswer], tuple[str | int, ...]]] = DIMENSIONS
 ) -> Iterator[Slice[ScoredAnswer]]:
-    """Yield all rows, then every slice of each dimension in which they differ; many turns are not shown one by one."""
+    """Yield all rows, then every slice of each dimension with several values.
+
+    Single turns are left out if there are many.
+    """
     has_few_turns = len({row.task.turn for row in rows}) <= _MOST_TURNS
     return slices_of(rows, {name: of for name, of in dimensions.items() if has_few_turns or name != "turn by turn"})
 
@@ -169,10 +175,9 @@ def turn_slices(rows: Sequence[ScoredAnswer]) -> Iterator[Slice[ScoredAnswer]]:
     return row_slices(rows, _TURNS)
 
 
-# Which evaluations are over fewer tasks than their setting has.
-# Leaving tasks out moves a mean: without its unanswerable tasks a model that never refuses leads. Such an
-# evaluation stands after the whole ones, says at each score how many tasks it has, and what it would be if the
-# missing ones had 0.
+# Evaluations with fewer tasks than their setting. Leaving tasks out changes a mean: without its unanswerable tasks, a
+# model that never refuses leads. Such an evaluation is listed after the complete ones. Each score shows its number of
+# tasks, and a table counts each missing task as 0.
 
 _NOTE = (
     "Some evaluations have fewer tasks than their setting. They stand after the others and are not to be ranked with "
@@ -181,9 +186,9 @@ _NOTE = (
 
 
 def offered_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], int]:
-    """Return (model, setting) -> tasks that the setting has, as far as it is known.
+    """Return (model, setting) -> number of tasks in the setting, if it is known.
 
-    What follows from labels says nothing of it itself: it has what the largest of the others has.
+    A baseline derived from labels has no such number. It gets the largest number of the other evaluations.
     """
     counts = {(item.model, setting): n for item in evaluations for setting, n in item.n_tasks.items()}
     largest: dict[str, int] = {}
@@ -197,12 +202,18 @@ def offered_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], in
 
 
 def missing_from(rows: Sequence[ScoredAnswer], n_offered: int | None) -> int | None:
-    """Return how many tasks the setting has, where the rows are fewer; None where they are all, or nobody knows."""
+    """Return the number of tasks in the setting if rows are missing.
+
+    None if rows are complete or the number is unknown.
+    """
     return n_offered if n_offered is not None and len(rows) < n_offered else None
 
 
 def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
-    """Return the scores of the first table that lack tasks, with these as 0; none where none does."""
+    """Return the scores of incomplete evaluations in the first table with missing tasks as 0.
+
+    [] if all are complete.
+    """
     names = {metric.name for metric in metrics if metric.higher_is_better and metric.bounds[0] == 0}
     places = [place for place, name in enumerate(overview.columns) if name in names]
     rows = []
@@ -217,7 +228,7 @@ def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
     return [Table("Fewer tasks than the setting has", columns, tuple(rows), _NOTE)]
 
 
-# The two standard errors of a mean side by side: over conversations, and by the harness's own formula.
+# The two standard errors of a mean side by side: over conversations, and by the formula of lm_eval.
 
 _ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "conversations", "no interval because")
 _UNCERTAINTY_NOTE = (
@@ -227,7 +238,10 @@ _UNCERTAINTY_NOTE = (
 
 
 def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Table:
-    """Return setting, model and metric by mean and standard errors; what has no value is left out."""
+    """Return one row per setting, model and metric with its mean and standard errors.
+
+    Metrics without values are left out.
+    """
     offered = offered_tasks(evaluations)
     columns = [
         column_of(rows, metric, model, group=setting, n_offered=missing_from(rows, offered.get((model, setting))))
@@ -239,7 +253,7 @@ def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) ->
 
 
 def means_table(title: str, means: Sequence[Mean], group: str, name: str, items: str) -> Table:
-    """Return columns of scores, a row each: the mean with its interval, or why there is none, and standard errors."""
+    """Return one row per column of scores: mean, interval or the reason for a missing one, standard errors."""
     rows: list[tuple[Cell, ...]] = []
     for mean in means:
         column, found = mean.column, mean.estimate
@@ -250,10 +264,9 @@ def means_table(title: str, means: Sequence[Mean], group: str, name: str, items:
     return Table(title, (group, name, *_ERROR_COLUMNS), tuple(rows), _UNCERTAINTY_NOTE.format(items=items))
 
 
-# Null baselines: what a score is worth that a system without any skill would reach.
-# Models of ours (`ragtasks-...`) among the evaluations stand last in every table. What follows from the labels
-# alone needs no run: a system that always refuses, and one that refuses where it is given no passage and answers
-# elsewhere.
+# Null baselines: the scores of systems without skill. ragtasks' own models (`ragtasks-...`) are last in every table.
+# Two baselines are derived from the labels without a run: a system that always refuses, and a system that refuses if
+# and only if it has no passages.
 
 CONDITIONED = ("rb_alg", "rb_llm", "rl_f", "ans_acc")
 """Metrics whose value for a refusal follows from the task's label (MTRAG paper, section 6.3.3)."""
@@ -269,25 +282,25 @@ _RIGHT_REFUSAL = {
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A system that is described by its labels."""
+    """A baseline whose scores are derived from labels."""
 
     name: str
     model: str
-    """The model of ours that does the same in an evaluation; in a setting that it ran in, the rule is not needed."""
+    """The ragtasks model with the same behavior. In a setting with such an evaluation, the rule is left out."""
     values: Callable[[ScoredAnswer], dict[str, float | None]]
-    """ScoredAnswer -> metric -> value."""
+    """Row -> metric -> value."""
     reads_passages: bool = False
-    """Whether it depends on the passages: then nothing follows from rows of a run without any."""
+    """Whether the scores depend on the passages. Such a rule does not apply to runs without passages."""
 
 
 def _always(row: ScoredAnswer) -> dict[str, float | None]:
     refusal = _RIGHT_REFUSAL.get(row.task.answerability)
-    label = None if row.task.answerability is Answerability.UNDERSPECIFIED else refusal  # accuracy is not defined there
+    label = None if row.task.answerability is Answerability.UNDERSPECIFIED else refusal  # accuracy is undefined here
     return {**dict.fromkeys(CONDITIONED, refusal), "ans_acc": label}
 
 
 def _on_empty(row: ScoredAnswer) -> dict[str, float | None]:
-    """Return how often refusing without passages is right; how good the answers to the rest are nobody knows."""
+    """Return the accuracy of refusing without passages. The quality of the other answers is unknown."""
     if row.task.answerability not in _RIGHT_REFUSAL or row.task.answerability is Answerability.UNDERSPECIFIED:
         return {}
     return {"ans_acc": float(bool(row.response.passages) != (row.task.answerability is Answerability.UNANSWERABLE))}
@@ -300,14 +313,14 @@ _RULES = (
 
 
 def is_baseline(model: str) -> bool:
-    """Return whether a model is one of our baselines, or a rule."""
+    """Return whether a model is a ragtasks baseline or a baseline derived from labels."""
     return model.startswith(_PREFIX) or any(rule.name == model for rule in _RULES)
 
 
 def with_baselines(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return evaluations of one kind with the rules that nobody ran, models first, baselines last.
+    """Return evaluations of one kind, models first, then baselines, then the derived baselines that were not run.
 
-    Rules are made only where the metrics are conditioned on answerability.
+    Derived baselines are added only for metrics that are conditioned on answerability.
     """
     return [*sorted(evaluations, key=lambda item: is_baseline(item.model)), *_ruled(evaluations)]
 
@@ -332,18 +345,18 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
 
 
 def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], ScoredAnswer]:
-    """Return setting and task id -> a row of it: with the benchmark's own passages where any evaluation has them."""
+    """Return (setting, task id) -> a row of the task, preferably with the benchmark's own passages."""
     by_run = sorted(evaluations, key=lambda item: (CLOSED_BOOK not in _runs(item), OFFICIAL in _runs(item)))
     return {(row.setting, row.task.task_id): row for item in by_run for row in item.rows}
 
 
 def _runs(evaluation: Evaluation) -> set[str]:
-    """Return the names of the runs that its passages come from."""
+    """Return the names of the runs with its passages."""
     return {value_at(provenance, "configuration", "run") or OFFICIAL for provenance in evaluation.provenance.values()}
 
 
 def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
-    """Return a line that says which null baselines need a run, and how; empty where none is missing."""
+    """Return a line about the null baselines that need a run, and their commands. Empty if none is missing."""
     names = {item.model for item in evaluations}
     commands = []
     if f"{_PREFIX}oracle" not in map(bare_model_name, evaluations):

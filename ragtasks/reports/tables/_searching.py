@@ -1,4 +1,4 @@
-"""Models that search while they answer: what that gained over passages handed over, what they did and found."""
+"""Models that search while they answer: the gain over given passages, their searches and their recall."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RECALL_NOTE = (
 
 
 def gain_tables(evaluations: Sequence[Evaluation], metric: Metric) -> Iterator[Table]:
-    """Yield full RAG beside agentic for each model that has both."""
+    """Yield the comparison of full RAG and agentic for each model with both settings."""
     for agentic in evaluations:
         for given in evaluations:
             if bare_model_name(agentic) == bare_model_name(given) and has_own_history(agentic) == has_own_history(
@@ -42,7 +42,7 @@ def gain_tables(evaluations: Sequence[Evaluation], metric: Metric) -> Iterator[T
 
 
 def recall_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
-    """Yield recall after each call, where any model searched."""
+    """Yield recall after each call, if a model searched."""
     judged = [((item.model,), rows) for item in evaluations if (rows := list(filter(_is_judged, item.rows)))]
     if judged:
         most = min(_MOST_CALLS, max(len(row.recall_after) - 1 for _, rows in judged for row in rows))
@@ -51,7 +51,7 @@ def recall_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
 
 
 def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
-    """Yield what models did before they answered, where any searched, and what became of injected passages."""
+    """Yield the models' actions before the answer, if a model searched, and the effect of injected passages."""
     agentic = {model: rows for (setting, model), rows in by_setting(evaluations) if setting == Setting.AGENTIC}
     lines: list[tuple[Cell, ...]] = []
     for metric in suite_named(AGENTIC).metrics:
@@ -92,7 +92,7 @@ def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Ta
 
 
 def _is_judged(row: ScoredAnswer) -> bool:
-    """Return whether a row counts: a system that retrieves for itself may say its searches in full RAG too."""
+    """Return whether a row counts: a system with its own retriever may report searches in full RAG too."""
     return row.setting == Setting.AGENTIC.value and bool(row.recall_after)
 
 

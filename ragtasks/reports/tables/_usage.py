@@ -1,7 +1,6 @@
-"""Quality against cost: what answers took beside how good they are, and which systems no other one beats in both.
+"""Quality against cost: usage and quality of answers, and the systems that no other system beats in both.
 
-Only what somebody counted is here: the server that replied, the file of answers, the traces. Where nobody did there is
-no table.
+The table contains only counts of the server, the file of answers or the traces. Without any counts there is no table.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from ragtasks.tables import Cell, Table, Value, table_of
 TITLE = "Quality against cost"
 """Title of the table."""
 FRONT = "front"
-"""Its last column: whether a system is on the front of quality against cost."""
+"""Head of the last column: the system's position relative to the front of quality against cost."""
 ON_FRONT, UNSURE = "on it", "not surely beaten"
 COSTS = ("cost_per_1000", "tokens", "seconds")
-"""What the front may be of, the first that all systems of a setting have."""
+"""Possible costs of the front. The first that all systems of a setting have is used."""
 
 _SHARE = 0.95
 _WITH_QUANTILE = ("seconds", "first_token_seconds", "tokens")
@@ -46,7 +45,7 @@ _Rows = Sequence[ScoredAnswer]
 
 
 def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> list[Table]:
-    """Return the table of quality against cost, [] where nothing was counted."""
+    """Return the table of quality against cost, or [] without counts."""
     systems = dict(by_setting(evaluations))
     legend = [line for item in evaluations for line in _spending_lines(item)]
     counted = {system: rows for system, rows in systems.items() if any(_has(rows, name) for name in METRICS)}
@@ -75,7 +74,7 @@ def _has(rows: _Rows, name: str) -> bool:
 
 
 def _columns(systems: Sequence[_Rows], quality: Metric | None) -> dict[str, Callable[[_Rows], Cell]]:
-    """Return quality, the amounts that any system has, p95 where that says more, and quality for tokens."""
+    """Return the columns: quality, the amounts of any system, p95 of some amounts, and quality per token."""
     columns = metric_columns([quality.name], {quality.name: quality}) if quality else {}
     for name in _AMOUNTS:
         if any(_has(rows, name) for rows in systems):
@@ -97,11 +96,11 @@ def _per_tokens(rows: _Rows, name: str) -> Value:
     return estimate_ratio([row.values.get(name) for row in rows], thousands, [row.task.conversation_id for row in rows])
 
 
-# The front: systems of one setting in pairs, on the answers that both scored, as everywhere that systems compare.
+# The front: systems of one setting in pairs, on the answers that both scored, as in every comparison of systems.
 
 
 def _fronts(systems: Mapping[_System, _Rows], quality: Metric) -> dict[_System, tuple[str, str]]:
-    """Return system -> what its cost is, and its place; none in a setting where the systems share no cost."""
+    """Return system -> (its cost, its position). Settings whose systems share no cost are left out."""
     found: dict[_System, tuple[str, str]] = {}
     for setting in dict.fromkeys(name for name, _ in systems):
         members = [item for item in systems if item[0] == setting and _has(systems[item], quality.name)]
@@ -116,7 +115,7 @@ def _fronts(systems: Mapping[_System, _Rows], quality: Metric) -> dict[_System, 
 
 
 def front_of(quality: Sequence[Column], cost: Sequence[Column]) -> list[str]:
-    """Return where each of several systems stands: `ON_FRONT`, `UNSURE`, or who beats it surely in both."""
+    """Return the position of each system: `ON_FRONT`, `UNSURE`, or the systems that significantly beat it in both."""
     names = [str(place) for place in range(len(quality))]
     better, cheaper = (
         _gaps([replace(item, name=name) for item, name in zip(part, names, strict=True)]) for part in (quality, cost)
@@ -128,7 +127,7 @@ def front_of(quality: Sequence[Column], cost: Sequence[Column]) -> list[str]:
 
 
 _Gaps = dict[tuple[str, str], tuple[float, bool]]
-"""(One, another) -> by how much the first is better, and whether that is sure."""
+"""(System, other system) -> the advantage of the first, and whether it is significant."""
 
 
 def _gaps(columns: Sequence[Column]) -> _Gaps:
@@ -143,7 +142,7 @@ def _gaps(columns: Sequence[Column]) -> _Gaps:
 
 
 def _place(name: str, others: Sequence[str], better: _Gaps, cheaper: _Gaps, models: Sequence[str]) -> str:
-    """Return the place of one: others beat it that are better or cheaper and not worse in the other."""
+    """Return the position of a system. Others beat it if they are better in one measure and not worse in the other."""
     beating = [
         other
         for other in others
@@ -154,11 +153,11 @@ def _place(name: str, others: Sequence[str], better: _Gaps, cheaper: _Gaps, mode
     return f"beaten by {', '.join(sure)}" if sure else UNSURE if beating else ON_FRONT
 
 
-# What was spent, whoever it was spent on: sums of the servers' own counts.
+# Spending for all purposes: sums of the servers' own counts.
 
 
 def _spending_lines(evaluation: Evaluation) -> Iterator[str]:
-    """Yield a line for whoever was asked with the sums of what the replies took, failed ones apart, and of all."""
+    """Yield a line per model and judge with its total usage, failed replies apart, then a line with the total."""
     parts: dict[str, list[Mapping[str, Any]]] = {}
     for row in evaluation.rows:
         for who, calls in row.spending.items():
@@ -172,7 +171,7 @@ def _spending_lines(evaluation: Evaluation) -> Iterator[str]:
 
 
 def spending_line(calls: Sequence[Mapping[str, Any]]) -> str:
-    """Return sums over replies in words: spent now, on what could not be used, and before; shared ones cost nothing."""
+    """Return the total usage in words: spent now, on unusable replies, and before. Shared replies cost nothing."""
     asked = [call for call in calls if call.get("spent") != Spent.SHARED.value]
     counted = [call for call in asked if any(name in call for name in AMOUNTS)]
     kinds = {
