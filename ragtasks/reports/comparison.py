@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.metrics import TURN_ERROR_METRICS
-from ragtasks.reports.tables import METRICS, by_setting, column_of, doubts_and_remarks, means_table, missing_from
+from ragtasks.reports.tables import METRICS, by_setting, column_of, means_table, missing_from, warnings_and_remarks
 from ragtasks.results import (
     Evaluation,
     comparable_evaluations,
@@ -165,7 +165,7 @@ _CSV_COLUMNS = (
 
 def doubts_of(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     """Return the reasons to distrust what is compared, as a report's conclusion names them."""
-    return tuple(line for alike in comparable_evaluations(evaluations) for line in doubts_and_remarks(alike))
+    return tuple(line for alike in comparable_evaluations(evaluations) for line in warnings_and_remarks(alike))
 
 
 def comparisons_text(

@@ -32,7 +32,7 @@ from ragtasks.errors import (
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import TURN_ERROR_METRICS, TURN_ERROR_NAMES, Metric
 from ragtasks.records import Passage, Response
-from ragtasks.reports.tables import DIMENSIONS, checked_answers, column_of, doubts_and_remarks, row_slices
+from ragtasks.reports.tables import DIMENSIONS, checked_answers, column_of, row_slices, warnings_and_remarks
 from ragtasks.results import (
     CAUSES,
     DRIFT,
@@ -618,7 +618,7 @@ def side_of(evaluation: Evaluation) -> GatedSystem:
         fields={setting: {name: found[name] for name in _SAVED_FIELDS} for setting, found in fields.items()},
         rows={setting: tuple(found) for setting, found in rows.items()},
         anchors=anchors_in(evaluation),
-        doubts=tuple(doubts_and_remarks([evaluation])),
+        doubts=tuple(warnings_and_remarks([evaluation])),
         implausible={setting: str(found) for setting, found in checked.items() if found.estimated_share > limit},
     )
 

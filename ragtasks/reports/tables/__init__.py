@@ -1,7 +1,7 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
 from ragtasks.reports.tables._benchmark import benchmark_section, question_labels_table
-from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, doubts_and_remarks, summary_section
+from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section, warnings_and_remarks
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._people import rated_evaluations
 from ragtasks.reports.tables._report import (
@@ -49,7 +49,6 @@ __all__ = [
     "by_setting",
     "checked_answers",
     "column_of",
-    "doubts_and_remarks",
     "empty_note",
     "estimate_of",
     "failure_kind",
@@ -65,4 +64,5 @@ __all__ = [
     "row_slices",
     "spending_line",
     "summary_section",
+    "warnings_and_remarks",
 ]

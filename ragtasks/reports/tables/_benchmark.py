@@ -82,8 +82,8 @@ def _measures(tasks: Sequence[Task]) -> Iterator[int | Value]:
 
 
 def _mean(counts: Iterable[float], n: int | None = None) -> Value:
-    found = list(counts)
-    return Value(fmean(found) if found else None, len(found), len(found) if n is None else n)
+    values = list(counts)
+    return Value(fmean(values) if values else None, len(values), len(values) if n is None else n)
 
 
 def _dimensions(tasks: Sequence[Task]) -> Table:
@@ -99,7 +99,12 @@ def _dimensions(tasks: Sequence[Task]) -> Table:
     n = len(tasks)
     for dimension, labels_of in labels.items():
         counts = Counter(label for task in tasks for label in labels_of(task))
-        order = [label for label, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+        order = [
+            label
+            for label, _ in sorted(
+                counts.items(), key=lambda label_and_count: (-label_and_count[1], label_and_count[0])
+            )
+        ]
         if all(label.isdecimal() for label in counts):
             order.sort(key=int)
         rows += [(dimension, label, counts[label], Value(counts[label] / n, n, n)) for label in order[:_MOST_TURNS]]
@@ -130,27 +135,29 @@ def question_labels_table(
         compared: whether the judges' labels are compared with earlier labels of the questions.
     """
     n = len(labels)
-    both = [task for task in tasks if compared and task.question_types and task.task_id in labels]
+    labeled = [task for task in tasks if compared and task.question_types and task.task_id in labels]
     rows = []
-    for kind in kinds:
-        n_given = sum(kind in given for given in labels.values())
-        rows.append((kind, n_given, Value(n_given / n, n, len(tasks)) if n else "-", *_agreement(both, labels, kind)))
-    n_columns = len(_KIND_COLUMNS) if both else 3
+    for label in kinds:
+        n_given = sum(label in judged for judged in labels.values())
+        rows.append(
+            (label, n_given, Value(n_given / n, n, len(tasks)) if n else "-", *_agreement(labeled, labels, label))
+        )
+    n_columns = len(_KIND_COLUMNS) if labeled else 3
     cells = tuple(row[:n_columns] for row in rows)
-    return Table("Kinds of questions", _KIND_COLUMNS[:n_columns], cells, _KIND_NOTE if both else "")
+    return Table("Kinds of questions", _KIND_COLUMNS[:n_columns], cells, _KIND_NOTE if labeled else "")
 
 
 def _agreement(
-    both: Sequence[Task], labels: Mapping[str, tuple[str, ...]], kind: str
+    labeled: Sequence[Task], labels: Mapping[str, tuple[str, ...]], label: str
 ) -> tuple[int, int, str | Value, str | Value]:
-    places = {name: place for place, name in enumerate(dict.fromkeys(task.conversation_id for task in both))}
-    counts = np.zeros((len(places), 4))  # by conversation: both, only before, only judges, neither
-    for task in both:
-        before, now = kind in task.question_types, kind in labels[task.task_id]
-        counts[places[task.conversation_id], (0 if now else 1) if before else (2 if now else 3)] += 1
+    indices = {name: index for index, name in enumerate(dict.fromkeys(task.conversation_id for task in labeled))}
+    counts = np.zeros((len(indices), 4))  # by conversation: both, only before, only judges, neither
+    for task in labeled:
+        before, now = label in task.question_types, label in labels[task.task_id]
+        counts[indices[task.conversation_id], (0 if now else 1) if before else (2 if now else 3)] += 1
     total = counts.sum(axis=0)
     n_before, n_both = int(total[0] + total[1]), int(total[0])
-    return n_before, n_both, _estimated(counts, _f1, len(both)), _estimated(counts, _kappa, len(both))
+    return n_before, n_both, _estimated(counts, _f1, len(labeled)), _estimated(counts, _kappa, len(labeled))
 
 
 def _estimated(counts: _Numbers, measure: Callable[[_Numbers], _Numbers], n: int) -> str | Value:
@@ -159,11 +166,11 @@ def _estimated(counts: _Numbers, measure: Callable[[_Numbers], _Numbers], n: int
     if np.isnan(value):
         return "-"
     drawn = np.random.default_rng(0).multinomial(len(counts), np.full(len(counts), 1 / len(counts)), _DRAWS)
-    found = measure(drawn @ counts)
-    found = found[~np.isnan(found)]
-    if len(counts) < 2 or len(found) < 0.9 * _DRAWS:
+    drawn_values = measure(drawn @ counts)
+    drawn_values = drawn_values[~np.isnan(drawn_values)]
+    if len(counts) < 2 or len(drawn_values) < 0.9 * _DRAWS:
         return Value(float(value), n, n)
-    low, high = np.quantile(found, [0.025, 0.975])
+    low, high = np.quantile(drawn_values, [0.025, 0.975])
     if low == high:  # no variation, such as a kind that no judge gave
         return Value(float(value), n, n)
     return Value(float(value), n, n, float(low), float(high))
@@ -181,5 +188,5 @@ def _kappa(counts: _Numbers) -> _Numbers:
     )
 
 
-def _share(part: _Numbers, whole: _Numbers) -> _Numbers:
-    return np.divide(part, whole, out=np.full_like(whole, np.nan), where=whole > 0)
+def _share(numerator: _Numbers, denominator: _Numbers) -> _Numbers:
+    return np.divide(numerator, denominator, out=np.full_like(denominator, np.nan), where=denominator > 0)

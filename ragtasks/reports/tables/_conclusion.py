@@ -39,10 +39,10 @@ TO_THE_BEST = "to the best"
 """Head of the column with the differences to the best model."""
 
 COVERAGES = ("coverage", "judge_coverage")
-_BESIDE = ("ans_acc", *COVERAGES)
+_NOT_MAIN = ("ans_acc", *COVERAGES)
 _WITHOUT_MAIN = ("rouge_l", "grounded")
 """Metrics of the first table if no response has the main score: refusals alone are not enough to judge the answers."""
-_MOST_NAMED = 4  # models or evaluations in one line
+_MAX_LISTED = 4  # models or evaluations in one line
 _NOTE = (
     "{column}: difference on the tasks that both models scored. Above p {level} it may be chance; p is over "
     "conversations, corrected for all pairs of the table."
@@ -55,7 +55,7 @@ _Gap = tuple[Estimate, float | None]
 
 
 def conclusion(
-    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, asked: Sequence[str] = ()
+    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, requested: Sequence[str] = ()
 ) -> tuple[Table, str]:
     """Return a table of models by setting, and one sentence about the leader.
 
@@ -66,44 +66,49 @@ def conclusion(
     is_own = evaluations[0].has_own_rows
     if is_own and len(evaluations) == 1:
         table = rows_table(evaluations[0])
-        doubts = _distrust(evaluations, _rows_of(evaluations), {}, present, main)
-        legend = (turn_error_sentence(evaluations), *doubts)
+        warnings = _warnings(evaluations, _rows_of(evaluations), {}, present, main)
+        legend = (turn_error_sentence(evaluations), *warnings)
         return replace(table, title="Conclusion", legend=tuple(filter(None, legend))), rows_sentence(evaluations[0])
     rows_of = _rows_of(evaluations)
     offered = offered_tasks(evaluations)
     n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
-    whole = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
+    complete = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
     metric = present[main]
-    bests, gaps = _differences(whole, metric)
-    words = {(setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in gaps)}
-    words |= {key: _difference(*gap, is_ahead=_is_ahead(gap[0], metric)) for key, gap in gaps.items()}
-    beside = _beside(evaluations, present, main, asked)
-    lines: list[tuple[Cell, ...]] = []
+    bests, gaps = _differences(complete, metric)
+    comparison_texts = {
+        (setting, best): "best" for setting, best in bests.items() if any(key[0] == setting for key in gaps)
+    }
+    comparison_texts |= {key: _difference_text(*gap, is_ahead=_is_ahead(gap[0], metric)) for key, gap in gaps.items()}
+    more_metrics = _more_metrics(evaluations, present, main, requested)
+    table_rows: list[tuple[Cell, ...]] = []
     for key, rows in rows_of.items():
-        scores = [mean_of(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *beside)]
-        other = "baseline" if is_baseline(key[1]) else "-" if n_tasks[key] is None else "fewer tasks: not ranked"
-        compared = [words.get(key, other)] if words else []
-        lines.append((*key[is_own:], len(rows), scores[0], *compared, *scores[1:]))
-    heads = ("setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside)[is_own:]
+        scores = [mean_of(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *more_metrics)]
+        rank = "baseline" if is_baseline(key[1]) else "-" if n_tasks[key] is None else "fewer tasks: not ranked"
+        comparison = [comparison_texts.get(key, rank)] if comparison_texts else []
+        table_rows.append((*key[is_own:], len(rows), scores[0], *comparison, *scores[1:]))
+    heads = ("setting", "model", "n", main, *([TO_THE_BEST] if comparison_texts else []), *more_metrics)[is_own:]
     loss = "" if is_own else loss_sentence(evaluations, main)
-    legend = (loss, turn_error_sentence(evaluations), *_distrust(evaluations, rows_of, n_tasks, present, main))
-    note = _NOTE.format(column=TO_THE_BEST, level=LEVEL) if words else ""
-    table = Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
+    legend = (loss, turn_error_sentence(evaluations), *_warnings(evaluations, rows_of, n_tasks, present, main))
+    note = _NOTE.format(column=TO_THE_BEST, level=LEVEL) if comparison_texts else ""
+    table = Table("Conclusion", heads, tuple(table_rows), note, tuple(filter(None, legend)))
     return table, _lead_sentence(evaluations, metric, rows_of, bests, gaps)
 
 
-def _beside(
-    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, asked: Sequence[str] = ()
+def _more_metrics(
+    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str, requested: Sequence[str] = ()
 ) -> list[str]:
     """Return the other metrics of the first table: the requested ones, and coverage if it is below 1."""
-    lacking = unscored_main(evaluations, present)
-    asked = [*asked, *(name for item in evaluations for name in requested_metrics(item.suite))]
-    rows = [row for item in evaluations for row in item.rows]
+    missing_main = unscored_main(evaluations, present)
+    requested = [
+        *requested,
+        *(metric_name for evaluation in evaluations for metric_name in requested_metrics(evaluation.suite)),
+    ]
+    rows = [row for evaluation in evaluations for row in evaluation.rows]
     partial = partial_coverages(rows)
-    if lacking:
+    if missing_main:
         partial.remove("coverage")  # a sentence reports that it is 0
-    wanted = ("ans_acc", *(_WITHOUT_MAIN if lacking else ()), *asked, *partial)
-    return [name for name in dict.fromkeys(wanted) if name in present and name != main]
+    names = ("ans_acc", *(_WITHOUT_MAIN if missing_main else ()), *requested, *partial)
+    return [metric_name for metric_name in dict.fromkeys(names) if metric_name in present and metric_name != main]
 
 
 def partial_coverages(rows: Sequence[ScoredAnswer]) -> list[str]:
@@ -127,41 +132,41 @@ def _lead_sentence(
         return ""
     main, (setting, best) = metric.name, list(bests.items())[-1]
     score = cell_text(mean_of(rows_of[setting, best], main, metric.bounds))
-    others = {model: gap for (name, model), gap in gaps.items() if name == setting}
-    rivals = {model: item for model, (item, _) in others.items() if _is_ahead(item, metric)}
-    second = _best([column_of(rows_of[setting, model], metric, model) for model in others], metric)
-    has_lead = bool(others) and all(_is_sure(item) for item in others.values())
-    inside = f" in {setting}" if setting else ""
+    gap_of = {model: gap for (name, model), gap in gaps.items() if name == setting}
+    rivals = {model: difference for model, (difference, _) in gap_of.items() if _is_ahead(difference, metric)}
+    second = _best([column_of(rows_of[setting, model], metric, model) for model in gap_of], metric)
+    has_lead = bool(gap_of) and all(_is_significant(difference) for difference in gap_of.values())
+    in_setting = f" in {setting}" if setting else ""
     if second is None:
-        opening = f"{best} has {main} {score}{inside}"
+        opening = f"{best} has {main} {score}{in_setting}"
     elif rivals:
         rival = max(rivals, key=lambda model: abs(rivals[model].value or 0.0))
         shared = f"on the {rivals[rival].n_values} tasks that both scored {rival} is"
-        gap = _how_sure(*others[rival])
-        opening = f"{best} has the best mean {main} {score}{inside}, but {shared} {gap}"
-    elif _is_equal(others[second]):
-        equal = [model for model in others if model != second and _is_equal(others[model])]
+        gap = _gap_text(*gap_of[rival])
+        opening = f"{best} has the best mean {main} {score}{in_setting}, but {shared} {gap}"
+    elif _is_equal(gap_of[second]):
+        equal = [model for model in gap_of if model != second and _is_equal(gap_of[model])]
         last = f" and {second}" if not equal else f", {second} and {len(equal)} more"
-        opening = f"{best}{last} share the best mean {main} {score}{inside}"
+        opening = f"{best}{last} share the best mean {main} {score}{in_setting}"
     else:
-        words = f"leads{inside} with" if has_lead else "has the best mean"
-        where = "" if has_lead else inside
-        is_paired = others[second][0].value is not None
-        ahead = _how_sure(*others[second], f" of {second}") if is_paired else f"and {second} answered other tasks"
-        opening = f"{best} {words} {main} {score}{where}, {ahead}"
+        verb = f"leads{in_setting} with" if has_lead else "has the best mean"
+        location = "" if has_lead else in_setting
+        is_paired = gap_of[second][0].value is not None
+        ahead = _gap_text(*gap_of[second], f" of {second}") if is_paired else f"and {second} answered other tasks"
+        opening = f"{best} {verb} {main} {score}{location}, {ahead}"
     behind = {name: gaps[name, best] for name in bests if (name, best) in gaps}
-    elsewhere = [name for name, gap in behind.items() if _is_sure(gap) and not _is_ahead(gap[0], metric)]
+    elsewhere = [name for name, gap in behind.items() if _is_significant(gap) and not _is_ahead(gap[0], metric)]
     leads = "".join(f"; in {name} {bests[name]} leads" for name in elsewhere)
     return f"{opening}{leads}."
 
 
-def _is_equal(found: _Gap) -> bool:
-    return found[0].value is not None and not float(fixed(found[0].value)) and not _is_sure(found)
+def _is_equal(gap: _Gap) -> bool:
+    return gap[0].value is not None and not float(fixed(gap[0].value)) and not _is_significant(gap)
 
 
-def _is_sure(found: _Gap) -> bool:
+def _is_significant(gap: _Gap) -> bool:
     """Return whether a difference to the best is significant."""
-    return found[1] is not None and found[1] <= LEVEL
+    return gap[1] is not None and gap[1] <= LEVEL
 
 
 def _is_ahead(difference: Estimate, metric: Metric) -> bool:
@@ -173,9 +178,9 @@ def _is_ahead(difference: Estimate, metric: Metric) -> bool:
     return bool(float(fixed(value))) and (value > 0) is bool(metric.higher_is_better)
 
 
-def _how_sure(difference: Estimate, p: float | None, other: str = "") -> str:
+def _gap_text(difference: Estimate, p: float | None, relation: str = "") -> str:
     """Return a difference in words, with its significance."""
-    gap = f"{fixed(abs(difference.value or 0.0))} ahead{other}"
+    gap = f"{fixed(abs(difference.value or 0.0))} ahead{relation}"
     if p is None:
         return f"{gap} (not tested: {difference.reason})"
     return f"{gap} (significant, p {p_text(p)})" if p <= LEVEL else f"{gap}, which may be chance (p {p_text(p)})"
@@ -183,16 +188,18 @@ def _how_sure(difference: Estimate, p: float | None, other: str = "") -> str:
 
 def unscored_main(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> str:
     """Return the suite's main score if no response has it and coverage is 0. Empty otherwise."""
-    values = {row.values.get("coverage") for item in evaluations for row in item.rows if "coverage" in row.values}
-    own = (metric.name for metric in evaluations[0].metrics if not metric.needs_judges)
-    return next((name for name in own if name not in present), "") if values == {0.0} else ""
+    values = {
+        row.values.get("coverage") for evaluation in evaluations for row in evaluation.rows if "coverage" in row.values
+    }
+    unjudged = (metric.name for metric in evaluations[0].metrics if not metric.needs_judges)
+    return next((name for name in unjudged if name not in present), "") if values == {0.0} else ""
 
 
-def unscored_sentence(evaluation: Evaluation, lacking: str) -> str:
+def unscored_sentence(evaluation: Evaluation, main: str) -> str:
     """Return, without a full stop, that no response has the main score, and the reason if the evaluation records it."""
-    is_semantic = lacking.startswith(("rb_", "bert"))  # other metrics are missing for other reasons
-    without = " (encoder: none)" if is_semantic and evaluation.kind[1] == "none" else ""
-    return f"No response has the suite's main score {lacking}{without}"
+    is_semantic = main.startswith(("rb_", "bert"))  # other metrics are missing for other reasons
+    reason = " (encoder: none)" if is_semantic and evaluation.kind[1] == "none" else ""
+    return f"No response has the suite's main score {main}{reason}"
 
 
 def _rows_of(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswer]]:
@@ -200,22 +207,22 @@ def _rows_of(evaluations: Sequence[Evaluation]) -> dict[_Group, list[ScoredAnswe
 
     The setting of the user's own rows is an empty text.
     """
-    found = by_setting(sorted(evaluations, key=lambda item: is_baseline(item.model)))
-    return {("" if evaluations[0].has_own_rows else key[0], key[1]): rows for key, rows in found}
+    groups = by_setting(sorted(evaluations, key=lambda evaluation: is_baseline(evaluation.model)))
+    return {("" if evaluations[0].has_own_rows else key[0], key[1]): rows for key, rows in groups}
 
 
 def _differences(
-    whole: Mapping[_Group, Sequence[ScoredAnswer]], metric: Metric
+    complete: Mapping[_Group, Sequence[ScoredAnswer]], metric: Metric
 ) -> tuple[dict[str, str], dict[_Group, _Gap]]:
     """Return the best model of each setting, and the others' differences to it with their p values by Holm."""
     # Baselines are ranked only if there is no other model.
-    ranked = {key: rows for key, rows in whole.items() if not is_baseline(key[1])} or whole
+    ranked = {key: rows for key, rows in complete.items() if not is_baseline(key[1])} or complete
     bests: dict[str, str] = {}
     pairs: list[Comparison] = []
     n_more = 0
     for setting in dict.fromkeys(name for name, _ in ranked):
-        inside = {model: rows for (name, model), rows in ranked.items() if name == setting}
-        columns = [column_of(rows, metric, model, group=setting) for model, rows in inside.items()]
+        rows_of = {model: rows for (name, model), rows in ranked.items() if name == setting}
+        columns = [column_of(rows, metric, model, group=setting) for model, rows in rows_of.items()]
         best = _best(columns, metric)
         if best is not None:
             bests[setting] = best
@@ -232,23 +239,25 @@ def _best(columns: Sequence[Column], metric: Metric) -> str | None:
 
     None without scores, or for a metric without a better direction.
     """
-    found = {column.name: plain_mean(list(column.values.values())).value for column in columns}
-    means = {name: value for name, value in found.items() if value is not None}
+    means_or_none = {column.name: plain_mean(list(column.values.values())).value for column in columns}
+    means = {name: value for name, value in means_or_none.items() if value is not None}
     if not means or metric.higher_is_better is None:
         return None
     return (max if metric.higher_is_better else min)(means, key=means.__getitem__)
 
 
-def _difference(found: Estimate, p: float | None, *, is_ahead: bool) -> str:
-    if found.value is None:
+def _difference_text(difference: Estimate, p: float | None, *, is_ahead: bool) -> str:
+    if difference.value is None:
         return "no shared tasks"
-    gap = fixed(found.value) + (f" in its favour on the {found.n_values} tasks that both scored" if is_ahead else "")
+    gap = fixed(difference.value) + (
+        f" in its favour on the {difference.n_values} tasks that both scored" if is_ahead else ""
+    )
     if p is None:
-        return f"{gap}, not tested ({found.reason})"
+        return f"{gap}, not tested ({difference.reason})"
     return f"{gap} (p {p_text(p)})"
 
 
-def _distrust(
+def _warnings(
     evaluations: Sequence[Evaluation],
     rows_of: Mapping[_Group, Sequence[ScoredAnswer]],
     n_tasks: Mapping[_Group, int | None],
@@ -260,12 +269,12 @@ def _distrust(
         yield SAMPLE_WARNING
     if no_main := unscored_main(evaluations, present):
         yield f"{unscored_sentence(evaluations[0], no_main)}, so {main} ranks."
-    few = {key: f"{len(rows_of[key])} of {n}" for key, n in n_tasks.items() if n is not None}
-    yield from _listed("Tasks missing: not to be ranked with the others", few)
+    incomplete = {key: f"{len(rows_of[key])} of {n}" for key, n in n_tasks.items() if n is not None}
+    yield from _remark_line("Tasks missing: not to be ranked with the others", incomplete)
     is_listed = evaluations[0].has_own_rows and len(evaluations) == 1  # its table has the count of every score
-    shown = {} if is_listed else rows_of
-    unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in shown.items()}
-    yield from _listed(
+    listed = {} if is_listed else rows_of
+    unscored = {key: sum(_is_unexpectedly_unscored(row, present[main]) for row in rows) for key, rows in listed.items()}
+    yield from _remark_line(
         f"Coverage: {main} is missing for some responses",
         {key: f"{n} of {len(rows_of[key])}" for key, n in unscored.items() if n},
     )
@@ -273,28 +282,32 @@ def _distrust(
         shares = {
             key: plain_mean([row.values.get("judge_coverage") for row in rows]).value for key, rows in rows_of.items()
         }
-        lacking = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
-        yield from _listed("Judge coverage is below 1", lacking)
-    yield from doubt_lines(evaluations)
+        low_coverage = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
+        yield from _remark_line("Judge coverage is below 1", low_coverage)
+    yield from warning_lines(evaluations)
     n_conversations = {key: len({row.task.conversation_id for row in rows}) for key, rows in rows_of.items()}
     narrow = {key: str(n) for key, n in n_conversations.items() if n < MIN_CLUSTERS}
-    yield from _listed(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
+    yield from _remark_line(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
 
 
-def doubt_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+def warning_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield one warning per sentence about answers or verdicts, for any use of them."""
     rows_of = _rows_of(evaluations)
     yield from anchor_lines(evaluations)
     yield from verdict_lines(evaluations)
     yield from implausible_lines(evaluations)
     yield from _twin_lines(rows_of)
-    cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
-    yield from _listed("Prompts that did not fit", cut)
+    shortened = {
+        ("", evaluation.model): text
+        for evaluation in evaluations
+        if (text := shortened_prompts(evaluation.provenance.values()))
+    }
+    yield from _remark_line("Prompts that did not fit", shortened)
 
 
-def doubts_and_remarks(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+def warnings_and_remarks(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield the warnings about answers or verdicts, then the remarks."""
-    yield from doubt_lines(evaluations)
+    yield from warning_lines(evaluations)
     yield from remark_lines(evaluations)
 
 
@@ -305,7 +318,7 @@ def remark_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         key: [value for row in rows if (value := row.values.get(FOLLOWED)) is not None]
         for key, rows in _rows_of(evaluations).items()
     }
-    yield from _listed(
+    yield from _remark_line(
         "Injected passages, so not to be set beside runs without; answers that follow the one they saw",
         {key: f"{round(sum(values))} of {len(values)}" for key, values in saw.items() if values},
     )
@@ -317,7 +330,7 @@ def remarks_table(evaluations: Sequence[Evaluation]) -> list[Table]:
     return [Table("Remarks", ("remark",), tuple((line,) for line in lines))] if lines else []
 
 
-_NEARLY_ALL = 0.9
+_MIN_SAME_SHARE = 0.9
 
 
 def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[str]:
@@ -327,12 +340,12 @@ def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[st
         for key, rows in rows_of.items()
         if not is_baseline(key[1])
     }
-    for ((setting, one), first), ((other_setting, other), second) in combinations(hashes.items(), 2):
+    for ((setting, model), first), ((other_setting, twin), second) in combinations(hashes.items(), 2):
         shared = first.keys() & second.keys() if setting == other_setting else set()
         n_same = sum(first[task_id] == second[task_id] for task_id in shared)
-        if len(shared) >= MIN_CLUSTERS and n_same >= _NEARLY_ALL * len(shared):
-            inside = f" in {setting}" if setting else ""
-            yield f"Same answers: {one} and {other}{inside}, word for word in {n_same} of {len(shared)} tasks."
+        if len(shared) >= MIN_CLUSTERS and n_same >= _MIN_SAME_SHARE * len(shared):
+            in_setting = f" in {setting}" if setting else ""
+            yield f"Same answers: {model} and {twin}{in_setting}, word for word in {n_same} of {len(shared)} tasks."
 
 
 def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
@@ -340,24 +353,26 @@ def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
     Such scores cover a part of the tasks and favor the decision.
     """
-    for text, found in grouped(evaluations, lambda item: early_stop_text(item.provenance.values())).items():
+    for text, stopped in grouped(
+        evaluations, lambda evaluation: early_stop_text(evaluation.provenance.values())
+    ).items():
         if text:
             early = "A race that ends early tends to show too large differences"
-            yield f"Not a full judging, {' and '.join(item.model for item in found)}: {text}. {early}."
+            yield f"Not a full judging, {' and '.join(evaluation.model for evaluation in stopped)}: {text}. {early}."
 
 
-def _lacks(row: ScoredAnswer, metric: Metric) -> bool:
+def _is_unexpectedly_unscored(row: ScoredAnswer, metric: Metric) -> bool:
     if row.values.get(metric.name) is not None or row.task.answerability in metric.undefined_on:
         return False
     return not metric.undefined_reason or row.unscored.get(metric.name) != metric.undefined_reason
 
 
-def _listed(what: str, found: Mapping[_Group, str]) -> Iterator[str]:
+def _remark_line(remark: str, texts: Mapping[_Group, str]) -> Iterator[str]:
     """Yield one line with a remark and the first few models that it applies to."""
-    if found:
-        named = [f"{model}{f' in {setting}' if setting else ''} ({text})" for (setting, model), text in found.items()]
-        more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
-        yield f"{what}: {', '.join(named[:_MOST_NAMED] + more)}."
+    if texts:
+        groups = [f"{model}{f' in {setting}' if setting else ''} ({text})" for (setting, model), text in texts.items()]
+        remainder = [f"{len(groups) - _MAX_LISTED} more"] if len(groups) > _MAX_LISTED else []
+        yield f"{remark}: {', '.join(groups[:_MAX_LISTED] + remainder)}."
 
 
 # The summary of a scored system: main score, answerability accuracy, coverage.
@@ -373,16 +388,19 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     rows = evaluation.rows
     valued = {name for row in rows for name, value in row.values.items() if value is not None}
     present = {metric.name: metric for metric in evaluation.metrics if metric.name in valued}
-    main = [name for name in present if name not in _BESIDE][:1]
-    lacking = unscored_main([evaluation], present)
-    names = [*main, *_beside([evaluation], present, "".join(main))]
+    main = [name for name in present if name not in _NOT_MAIN][:1]
+    missing_main = unscored_main([evaluation], present)
+    names = [*main, *_more_metrics([evaluation], present, "".join(main))]
     cells = (mean_of(rows, name, present[name].bounds) for name in names)
     line: tuple[Cell, ...] = (rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells)
-    legend = (f"{unscored_sentence(evaluation, lacking)}." if lacking else "", turn_error_sentence([evaluation]))
+    legend = (
+        f"{unscored_sentence(evaluation, missing_main)}." if missing_main else "",
+        turn_error_sentence([evaluation]),
+    )
     heads = ("setting", "system", "answered", *names)
     table = Table("Scores", heads, (line,), legend=tuple(filter(None, legend)))
-    searches = _described(rows, suite_named(AGENTIC).metrics)
-    did = (Table("What it searched for", _DESCRIBED, searches),) if searches else ()
+    searches = _described_rows(rows, suite_named(AGENTIC).metrics)
+    did = (Table("What it searched for", _DESCRIBED_COLUMNS, searches),) if searches else ()
     return Section(evaluation.kind[0], {}, (table, *did))
 
 
@@ -395,19 +413,19 @@ def rows_sentence(evaluation: Evaluation) -> str:
 def rows_table(evaluation: Evaluation) -> Table:
     """Return all scores of the user's own rows, one per line. Such rows have no main score."""
     rows = evaluation.rows
-    names = {name for row in rows for name in row.values} - set(_BESIDE)
-    asked = requested_metrics(evaluation.suite)
+    names = {name for row in rows for name in row.values} - set(_NOT_MAIN)
+    requested = requested_metrics(evaluation.suite)
     metrics = [metric for metric in evaluation.metrics if metric.name in names]
-    lines = _described(rows, sorted(metrics, key=lambda metric: metric.name not in asked))
+    lines = _described_rows(rows, sorted(metrics, key=lambda metric: metric.name not in requested))
     n = len({row.task.conversation_id for row in rows})
     few = f"Fewer than {MIN_CLUSTERS} conversations, so no intervals: {n} (docs/statistics.md)."
-    return Table("Scores", _DESCRIBED, lines, legend=(few,) if n < MIN_CLUSTERS else ())
+    return Table("Scores", _DESCRIBED_COLUMNS, lines, legend=(few,) if n < MIN_CLUSTERS else ())
 
 
-_DESCRIBED = ("metric", "score", "what it is")
+_DESCRIBED_COLUMNS = ("metric", "score", "what it is")
 
 
-def _described(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> tuple[tuple[Cell, ...], ...]:
+def _described_rows(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> tuple[tuple[Cell, ...], ...]:
     """Return one line per metric of the rows: its mean and its description."""
     return tuple(
         (metric.name, mean_of(rows, metric.name, metric.bounds), metric.description)
@@ -427,16 +445,16 @@ _PLAUSIBILITY_NOTE = (
 def implausible_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield one line for each check with a result, with an example."""
     for (setting, model), rows in _rows_of(evaluations).items():
-        where = f"{model} in {setting}" if setting else model
-        yield from (f"Implausible: {where}: {item}." for item in checked_answers(rows).summary)
+        location = f"{model} in {setting}" if setting else model
+        yield from (f"Implausible: {location}: {check}." for check in checked_answers(rows).summary)
 
 
 def plausibility_table(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return the results of the checks, one per row. [] without results."""
     rows: list[tuple[Cell, ...]] = [
-        (*names, item.name, item.count, item.n, fixed(item.share), item.example, item.excerpt)
+        (*names, check.name, check.count, check.n, fixed(check.share), check.example, check.excerpt)
         for names, own in by_setting(evaluations)
-        for item in checked_answers(own).summary
+        for check in checked_answers(own).summary
     ]
     columns = ("setting", "model", "check", "answers", "n", "share", "example", "excerpt")
     return [Table("Plausibility", columns, tuple(rows), _PLAUSIBILITY_NOTE)] if rows else []

@@ -37,31 +37,33 @@ def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     Agreement is Krippendorff's alpha over all judges of an evaluation under a rubric, and Spearman's rho of each pair.
     Alpha falls if one judge is stricter. Rho falls only if judges order responses differently.
     """
-    judged = [item for item in evaluations if any(row.verdict_values for row in item.rows)]
+    judged = [evaluation for evaluation in evaluations if any(row.verdict_values for row in evaluation.rows)]
     if not judged:
         return []
     lines: list[tuple[Cell, ...]] = []
-    for item in judged:
-        for rubric, between, score, n in _agreements(item.rows):
-            lines.append((item.model, rubric, between, Value(score.value, n, n), n, score.reason))
+    for evaluation in judged:
+        for rubric, between, score, n in _agreements(evaluation.rows):
+            lines.append((evaluation.model, rubric, between, Value(score.value, n, n), n, score.reason))
     columns = ("model", "rubric", "agreement", "value", "items", "why there is none")
     agreement = [Table("Agreement of judges", columns, tuple(lines), _AGREEMENT_NOTE)] if lines else []
     return [_means(judged), *agreement]
 
 
 def _means(evaluations: Sequence[Evaluation]) -> Table:
-    judges = list(dict.fromkeys(judge for item in evaluations for judge in _rubrics_and_judges(item.rows)[1]))
-    settings = dict.fromkeys(row.setting for item in evaluations for row in item.rows)
+    judges = list(
+        dict.fromkeys(judge for evaluation in evaluations for judge in _rubrics_and_judges(evaluation.rows)[1])
+    )
+    settings = dict.fromkeys(row.setting for evaluation in evaluations for row in evaluation.rows)
     rows: list[tuple[Cell, ...]] = []
     for setting in settings:
-        for item in evaluations:
-            chosen = [row for row in item.rows if row.setting == setting]
+        for evaluation in evaluations:
+            chosen = [row for row in evaluation.rows if row.setting == setting]
             for rubric in _rubrics_and_judges(chosen)[0]:
                 keys = [(rubric, judge) for judge in judges]
                 means = (
                     plain_mean([row.verdict_values[key] for row in chosen if key in row.verdict_values]) for key in keys
                 )
-                rows.append((setting, item.model, rubric, *means))
+                rows.append((setting, evaluation.model, rubric, *means))
     return Table("Judges one by one", ("setting", "model", "rubric", *judges), tuple(rows), _MEANS_NOTE)
 
 
@@ -76,25 +78,25 @@ def _agreements(rows: Sequence[ScoredAnswer]) -> Iterator[tuple[str, str, Score,
     rubrics, judges = _rubrics_and_judges(rows)
     for rubric in rubrics if len(judges) > 1 else ():
         columns = {judge: [row.verdict_values.get((rubric, judge)) for row in rows] for judge in judges}
-        items = list(zip(*columns.values(), strict=True))
+        verdicts_of_rows = list(zip(*columns.values(), strict=True))
         level = _LEVELS.get(rubric, Level.INTERVAL)
-        n_rated = sum(sum(value is not None for value in item) > 1 for item in items)
-        yield rubric, f"Krippendorff's alpha ({level.value})", krippendorff_alpha(items, level), n_rated
-        for (one, other), rho in pairwise_spearman(columns).items():
-            both = [None not in pair for pair in zip(columns[one], columns[other], strict=True)]
-            yield rubric, f"Spearman: {one}, {other}", rho, sum(both)
+        n_rated = sum(sum(value is not None for value in verdicts) > 1 for verdicts in verdicts_of_rows)
+        yield rubric, f"Krippendorff's alpha ({level.value})", krippendorff_alpha(verdicts_of_rows, level), n_rated
+        for (first_judge, second_judge), rho in pairwise_spearman(columns).items():
+            both = [None not in pair for pair in zip(columns[first_judge], columns[second_judge], strict=True)]
+            yield rubric, f"Spearman: {first_judge}, {second_judge}", rho, sum(both)
 
 
 def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return the cards of the judges at the time of the scoring, each once."""
-    saved = [
-        item
+    saved_cards = [
+        saved_card
         for evaluation in evaluations
         for provenance in evaluation.provenance.values()
         if isinstance(cards := value_at(provenance, "scoring", "judge_cards"), list)
-        for item in cards
+        for saved_card in cards
     ]
-    cards = [card for card in map(JudgeCard.of_json, saved) if card is not None]
+    cards = [card for card in map(JudgeCard.of_json, saved_cards) if card is not None]
     return list({(card.judge, card.time): card_table(card) for card in cards}.values())
 
 
@@ -106,10 +108,10 @@ def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
         rows = evaluation.rows if evaluation.samples else ()
         responses = [row.response for row in rows]
         labels = zip(rows, NgramIdk().detect(responses), EncoderIdk().detect(responses), strict=True)
-        for setting, inside in grouped(labels, lambda item: item[0].setting).items():
-            differ = [item for item in inside if item[1].verdict is not item[2].verdict]
-            alone = [sum(both[place].verdict is IdkVerdict.YES for _, *both in differ) for place in (0, 1)]
-            share = fixed(len(differ) / len(inside))
+        for setting, setting_rows in grouped(labels, lambda labeled: labeled[0].setting).items():
+            differ = [labeled for labeled in setting_rows if labeled[1].verdict is not labeled[2].verdict]
+            alone = [sum(both[index].verdict is IdkVerdict.YES for _, *both in differ) for index in (0, 1)]
+            share = fixed(len(differ) / len(setting_rows))
             example = differ[0][0].task.task_id if differ else "-"
-            lines.append((setting, evaluation.model, len(inside), len(differ), share, *alone, example))
+            lines.append((setting, evaluation.model, len(setting_rows), len(differ), share, *alone, example))
     return Table("Refusals by ngrams and by encoder", columns, tuple(lines), _DETECTORS_NOTE)

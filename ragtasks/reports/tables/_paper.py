@@ -93,9 +93,9 @@ def conditioning_table(evaluations: Sequence[Evaluation], present: Mapping[str, 
     rows = list(table.rows)
     n_ours = sum(setting == Setting.REFERENCE for (setting, *_), _ in groups)
     if n_ours and evaluations[0].kind[0] == _BENCHMARK:
-        places = [_CONDITIONED.index(name) for name in columns]
+        indices = [_CONDITIONED.index(name) for name in columns]
         rows[n_ours:n_ours] = [
-            (Setting.REFERENCE.value, model, "paper", "55", *(f"{printed[place]:.2f}" for place in places))
+            (Setting.REFERENCE.value, model, "paper", "55", *(f"{printed[index]:.2f}" for index in indices))
             for model, printed in PAPER_TABLE_13.items()
         ]
     if rows:
@@ -108,8 +108,10 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
         return
     answers = tuple(_answer_rows(evaluations, present))
     if answers and any(name in present for name in PAPER_METRICS):
-        scoring = [provenance.get("scoring", {}) for item in evaluations for provenance in item.provenance.values()]
-        judges = ", ".join(dict.fromkeys(str(one.get("judges") or "none") for one in scoring)) or "none"
+        scoring = [
+            provenance.get("scoring", {}) for evaluation in evaluations for provenance in evaluation.provenance.values()
+        ]
+        judges = ", ".join(dict.fromkeys(str(scores.get("judges") or "none") for scores in scoring)) or "none"
         note = _ANSWERS_NOTE.format(encoder=evaluations[0].kind[1], judges=judges)
         columns = ("setting", "model", "by", "n", *PAPER_METRICS)
         yield Table("Beside the paper: Table 5", columns, answers, note)
@@ -119,15 +121,15 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
         for (setting, model), rows in by_setting(evaluations)
         if setting == Setting.FULL_RAG and max(len(row.response.passages) for row in rows) == _DEPTH
     ]
-    found: list[tuple[Cell, ...]] = []
+    recall_rows: list[tuple[Cell, ...]] = []
     for part in row_slices([row for _, rows in retrieved for row in rows]) if retrieved else ():
         paper = PAPER_RECALL.get((part.dimension, part.value))
         if paper is not None:
             shares = (_recall(part.of(rows)) for _, rows in retrieved)
-            found.append((part.dimension, part.value, f"{paper[0]:.2f} (n = {paper[1]})", *shares))
-    if found:
+            recall_rows.append((part.dimension, part.value, f"{paper[0]:.2f} (n = {paper[1]})", *shares))
+    if recall_rows:
         heads = ("dimension", "value", "paper", *(model for model, _ in retrieved))
-        yield Table("Beside the paper: Tables 3 and 4", heads, tuple(found), _FOUND_NOTE)
+        yield Table("Beside the paper: Tables 3 and 4", heads, tuple(recall_rows), _FOUND_NOTE)
 
 
 def _answer_rows(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[tuple[Cell, ...]]:

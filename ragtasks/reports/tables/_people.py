@@ -67,12 +67,12 @@ def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMA
 def rated_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return the paper's Table 6: our row of each model, then the paper's row if it has one."""
     lines: list[tuple[Cell, ...]] = []
-    for model, every in ((item.model, item.rows) for item in evaluations):
-        rows = [row for row in every if row.task.answerability is Answerability.ANSWERABLE]
+    for model, all_rows in ((evaluation.model, evaluation.rows) for evaluation in evaluations):
+        rows = [row for row in all_rows if row.task.answerability is Answerability.ANSWERABLE]
         lines.append((model, "ours", len(rows), *(mean_of(rows, name, _BOUNDS[name]) for name in _COLUMNS)))
         if paper := PAPER_TABLE_6.get(model):
-            shown = (f"{paper[name]:.{2 if name in PUBLISHED_METRICS else 1}f}" for name in _COLUMNS)
-            lines.append((model, "paper", "", *shown))
+            printed = (f"{paper[name]:.{2 if name in PUBLISHED_METRICS else 1}f}" for name in _COLUMNS)
+            lines.append((model, "paper", "", *printed))
     return Table("Table 6: people and metrics", ("model", "by", "n", *_COLUMNS), tuple(lines), _NOTE)
 
 
@@ -113,30 +113,32 @@ def people_table(evaluations: Sequence[Evaluation], rated: Sequence[RatedRespons
     """Return the human means over all answers, one row per setting, model and property."""
     ratings = {(row.model_id, row.response.task.task_id, row.response.text): row for row in rated}
     rows: list[tuple[Cell, ...]] = []
-    for item in evaluations:
-        answers = [(row, ratings.get((item.model, row.task.task_id, row.response.text))) for row in item.rows]
-        for setting, inside in grouped(answers, lambda answer: answer[0].setting).items():
-            if any(found is not None for _, found in inside):
+    for evaluation in evaluations:
+        answers = [
+            (row, ratings.get((evaluation.model, row.task.task_id, row.response.text))) for row in evaluation.rows
+        ]
+        for setting, rated_rows in grouped(answers, lambda answer: answer[0].setting).items():
+            if any(rating is not None for _, rating in rated_rows):
                 names = (*FANC, WIN_RATE, ALL_PROPERTIES)
-                rows += [(setting, item.model, name, *_cells(inside, name)) for name in names]
+                rows += [(setting, evaluation.model, name, *_cells(rated_rows, name)) for name in names]
     legend = () if rows else ("No rated answer is among these: their texts differ, or the samples are gone.",)
     return Table("People's ratings", _ASSISTED_COLUMNS, tuple(rows), _ASSISTED_NOTE, legend)
 
 
 def _cells(answers: Sequence[tuple[ScoredAnswer, RatedResponse | None]], name: str) -> tuple[Cell, ...]:
-    people = [None if found is None else found.rating(name) for _, found in answers]
+    people = [None if rating is None else rating.rating(name) for _, rating in answers]
     clusters = [row.task.conversation_id for row, _ in answers]
     bounds = (0.0, 100.0) if name == WIN_RATE else (1.0, 4.0)
     preferred = (RL_F, RB_LLM) if name == FANC[0] else (RB_LLM, RL_F)
-    judge = next((one for one in preferred if any(row.values.get(one) is not None for row, _ in answers)), "")
+    judge = next((judged for judged in preferred if any(row.values.get(judged) is not None for row, _ in answers)), "")
     scores = [row.values.get(judge) for row, _ in answers]
-    given = [score for score in scores if score is not None]
+    numbers = [score for score in scores if score is not None]
     # An answer without a score counts as an average one. Otherwise the judge's missing scores would select the answers.
-    mean = sum(given) / len(given) if given else 0.0
-    found = assisted_mean(people, [mean if score is None else score for score in scores], clusters, bounds)
+    mean = sum(numbers) / len(numbers) if numbers else 0.0
+    estimate = assisted_mean(people, [mean if score is None else score for score in scores], clusters, bounds)
     n_rated, n = sum(value is not None for value in people), len(people)
-    alone = found.alone.cell
-    whole = Value(found.value, n, n, found.low, found.high)
-    saved = Value(found.saved, n, n) if found.weight else "-"
+    alone = estimate.alone.cell
+    combined = Value(estimate.value, n, n, estimate.low, estimate.high)
+    saved = Value(estimate.saved, n, n) if estimate.weight else "-"
     rated = Value(alone.value, n_rated, n_rated, alone.low, alone.high)
-    return (n_rated, n, rated, whole, judge or "-", saved, found.reason)
+    return (n_rated, n, rated, combined, judge or "-", saved, estimate.reason)

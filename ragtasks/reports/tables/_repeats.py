@@ -41,58 +41,58 @@ class Repeated:
     metric: Metric
     mean: Value
     """Mean of the first judging over all answers, with the judge's noise in its interval."""
-    found: Repeatability
+    repeatability: Repeatability
 
 
 def repeated_scores(evaluations: Sequence[Evaluation]) -> list[Repeated]:
     """Return the scores with repeated judging: judged metrics, and other metrics that changed with a verdict."""
-    found = []
-    metrics_of = {item.model: item.metrics for item in evaluations}
+    repeated = []
+    metrics_of = {evaluation.model: evaluation.metrics for evaluation in evaluations}
     for (setting, model), rows in by_setting(evaluations):
         for metric in metrics_of[model] if any(row.again for row in rows) else ():
             if _is_judged(metric, rows):
-                whole = estimate_of(rows, metric.name, metric.bounds)
-                repeats = repeatability_of(rows, metric.name, whole, metric.bounds)
-                mean = repeats.widened(whole.cell, whole.standard_error, metric.bounds)
-                found.append(Repeated(setting, model, metric, mean, repeats))
-    return found
+                estimate = estimate_of(rows, metric.name, metric.bounds)
+                repeats = repeatability_of(rows, metric.name, estimate, metric.bounds)
+                mean = repeats.widened(estimate.cell, estimate.standard_error, metric.bounds)
+                repeated.append(Repeated(setting, model, metric, mean, repeats))
+    return repeated
 
 
 def _is_judged(metric: Metric, rows: Sequence[ScoredAnswer]) -> bool:
     """Return whether a score depends on judges, directly or through a judge's label of refusals that changed it."""
     if metric.name == _COVERAGE or metric.aggregate is not None:
         return False
-    given = any(row.values.get(metric.name) is not None for row in rows)
+    has_value = any(row.values.get(metric.name) is not None for row in rows)
     moved = any(values.get(metric.name) != row.values.get(metric.name) for row in rows for values in row.again)
-    return given and (metric.needs_judges or moved)
+    return has_value and (metric.needs_judges or moved)
 
 
 def repeats_table(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return the results of repeated judging, one row per setting, model and metric. [] without repeated judging."""
-    rows = tuple(_cells(item) for item in repeated_scores(evaluations))
+    rows = tuple(_cells(score) for score in repeated_scores(evaluations))
     return [Table("Judged again", _COLUMNS, rows, _NOTE)] if rows else []
 
 
-def _cells(item: Repeated) -> tuple[Cell, ...]:
-    found = item.found
-    n = found.n_answers
+def _cells(score: Repeated) -> tuple[Cell, ...]:
+    repeats = score.repeatability
+    n = repeats.n_answers
 
     def value(number: float | None, low: float | None = None, high: float | None = None) -> Value:
         return Value(number, n, n, low, high)
 
-    moves = value(*found.mean_move) if found.mean_move else value(None)
-    again = f"{fixed(found.again[0])} to {fixed(found.again[1])}" if found.again else "-"
+    moves = value(*repeats.mean_move) if repeats.mean_move else value(None)
+    again = f"{fixed(repeats.again[0])} to {fixed(repeats.again[1])}" if repeats.again else "-"
     return (
-        *(item.setting, item.model, item.metric.name, item.mean),
-        *(f"{found.n_judgings} times", n, found.n_clusters, value(found.identical), value(found.move)),
-        *(value(found.own_share), moves, again, p_text(found.shift_p), _remark(found)),
+        *(score.setting, score.model, score.metric.name, score.mean),
+        *(f"{repeats.n_judgings} times", n, repeats.n_clusters, value(repeats.identical), value(repeats.move)),
+        *(value(repeats.own_share), moves, again, p_text(repeats.shift_p), _remark(repeats)),
     )
 
 
-def _remark(found: Repeatability) -> str:
-    shifts = f"judgings shift as a whole, by up to {fixed(found.shift or 0.0)}" if found.shift_error else ""
-    lost = f"{found.n_lost} more were not scored each time" if found.n_lost else ""
-    return "; ".join(filter(None, (found.reason, shifts, lost)))
+def _remark(repeats: Repeatability) -> str:
+    shifts = f"judgings shift as a whole, by up to {fixed(repeats.shift or 0.0)}" if repeats.shift_error else ""
+    lost = f"{repeats.n_lost} more were not scored each time" if repeats.n_lost else ""
+    return "; ".join(filter(None, (repeats.reason, shifts, lost)))
 
 
 def verdict_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
@@ -104,24 +104,24 @@ def verdict_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 def repeat_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a sentence for each model and setting with repeated judging."""
     # A metric that ends in _raw has the same verdicts without conditioning. Only the table contains it.
-    shown = (item for item in repeated_scores(evaluations) if not item.metric.name.endswith("_raw"))
-    for (model, setting), items in grouped(shown, lambda item: (item.model, item.setting)).items():
-        texts = "; ".join(map(_moves, items))
-        yield f"Judged {items[0].found.n_judgings} times, {model} in {setting}: {texts}."
+    unconditioned = (score for score in repeated_scores(evaluations) if not score.metric.name.endswith("_raw"))
+    for (model, setting), scores in grouped(unconditioned, lambda score: (score.model, score.setting)).items():
+        texts = "; ".join(map(_moves, scores))
+        yield f"Judged {scores[0].repeatability.n_judgings} times, {model} in {setting}: {texts}."
 
 
-def _moves(item: Repeated) -> str:
+def _moves(score: Repeated) -> str:
     """Return the change of one score as a part of a sentence."""
-    name, found = item.metric.name, item.found
-    answers = f"{found.n_answers} answers"
-    if found.reason == EXACT:
+    name, repeats = score.metric.name, score.repeatability
+    answers = f"{repeats.n_answers} answers"
+    if repeats.reason == EXACT:
         return f"{name} is the same each time on {answers}, which says nothing of another prompt, version or judge"
-    if found.mean_move is None or found.identical is None:
-        return f"{name} on {answers}: {found.reason}"
-    moves = f"{name} is the same on {found.identical:.0%} of {answers}, "
-    if not found.shift_error:
-        return f"{moves}and two judgings of all differ by about {fixed(found.mean_move[0])}"
-    return f"{moves}and whole judgings shift by {fixed(found.shift or 0.0)} (p {p_text(found.shift_p)})"
+    if repeats.mean_move is None or repeats.identical is None:
+        return f"{name} on {answers}: {repeats.reason}"
+    opening = f"{name} is the same on {repeats.identical:.0%} of {answers}, "
+    if not repeats.shift_error:
+        return f"{opening}and two judgings of all differ by about {fixed(repeats.mean_move[0])}"
+    return f"{opening}and whole judgings shift by {fixed(repeats.shift or 0.0)} (p {p_text(repeats.shift_p)})"
 
 
 _FEWEST_ALIKE = 20
@@ -137,19 +137,19 @@ def _constant_or_low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     Then yield a line for each judge whose ratings are all in the lower half of the scale, as on a scale of 1 to 5.
     """
     values: dict[tuple[str, str, str], list[float]] = {}
-    for item in evaluations:
-        for row in item.rows:
+    for evaluation in evaluations:
+        for row in evaluation.rows:
             for (rubric, judge), value in row.verdict_values.items():
                 if value is not None:
-                    values.setdefault((judge, rubric, item.model), []).append(value)
-    for (judge, rubric, model), given in values.items():
-        if rubric in _DEGREES and len(given) >= _FEWEST_ALIKE and len(set(given)) == 1:
+                    values.setdefault((judge, rubric, evaluation.model), []).append(value)
+    for (judge, rubric, model), numbers in values.items():
+        if rubric in _DEGREES and len(numbers) >= _FEWEST_ALIKE and len(set(numbers)) == 1:
             yield (
-                f"Always the same verdict: {judge} gave {fixed(given[0])} under {rubric} to all {len(given)} answers "
-                f"of {model}: it tells nothing apart."
+                f"Always the same verdict: {judge} gave {fixed(numbers[0])} under {rubric} to all {len(numbers)} "
+                f"answers of {model}: it tells nothing apart."
             )
     for judge in dict.fromkeys(judge for judge, rubric, _ in values if rubric == _RATINGS):
-        ratings = [value for key, given in values.items() if key[:2] == (judge, _RATINGS) for value in given]
+        ratings = [value for key, numbers in values.items() if key[:2] == (judge, _RATINGS) for value in numbers]
         if len(ratings) >= _FEWEST_ALIKE and max(ratings) <= _HALF and len(set(ratings)) > 1:
             yield (
                 f"Low ratings: {judge} gave none of {len(ratings)} answers more than 5 of 10 under {_RATINGS}: "
@@ -159,14 +159,14 @@ def _constant_or_low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 def _served(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a line for each judge whose server named several models for the verdicts of one evaluation."""
-    for item in evaluations:
+    for evaluation in evaluations:
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for judge, name in (served for row in item.rows for served in row.served):
+        for judge, name in (served for row in evaluation.rows for served in row.served):
             counts[judge][name] += 1
         for judge, names in counts.items():
             if len(names) > 1:
                 listed = ", ".join(f"{name} for {n} answers" for name, n in names.items())
-                yield f"Judge changed: {judge} was served by several models on {item.model}: {listed}."
+                yield f"Judge changed: {judge} was served by several models on {evaluation.model}: {listed}."
 
 
 # Anchors: the drift of each judge since its first time, and the smallest detectable drift.
@@ -185,21 +185,21 @@ def anchors_table(evaluations: Sequence[Evaluation]) -> list[Table]:
     """Return one row per judge and rubric with earlier verdicts. [] if no anchors were judged twice."""
     rows: dict[tuple[str, str, str], tuple[Cell, ...]] = {}
     for evaluation in evaluations:
-        for judge, found in anchors_in(evaluation).items():
-            if found.baseline is None:
+        for judge, anchors in anchors_in(evaluation).items():
+            if anchors.baseline is None:
                 continue
-            for item in drift_of(found.baseline, found.now):
-                gap, n = item.difference, item.difference.n_values
+            for drift in drift_of(anchors.baseline, anchors.now):
+                difference, n = drift.difference, drift.difference.n_values
                 if not n:
                     continue  # a rubric that applies to none of these answers
-                then, now = (plain_mean(one.values[item.rubric]) for one in (found.baseline, found.now))
+                then, now = (plain_mean(verdicts.values[drift.rubric]) for verdicts in (anchors.baseline, anchors.now))
                 rows.setdefault(
-                    (judge, item.rubric, item.after),
+                    (judge, drift.rubric, drift.after),
                     (
-                        *(judge, item.rubric, found.baseline.time[:16], n, gap.n_clusters, then, now),
-                        Difference(gap.value, n, n, gap.low, gap.high),
-                        "-" if item.p is None else fixed(item.p),
-                        Value(detectable_difference(gap), n, n),
+                        *(judge, drift.rubric, anchors.baseline.time[:16], n, difference.n_clusters, then, now),
+                        Difference(difference.value, n, n, difference.low, difference.high),
+                        "-" if drift.p is None else fixed(drift.p),
+                        Value(detectable_difference(difference), n, n),
                     ),
                 )
     return [Table("Anchors", _ANCHOR_COLUMNS, tuple(rows.values()), _ANCHOR_NOTE)] if rows else []
@@ -209,9 +209,9 @@ def anchor_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield a sentence for each judge that changed, by its verdicts or by the model that its server names."""
     lines: list[str] = []
     for evaluation in evaluations:
-        found = anchors_in(evaluation)
+        anchors = anchors_in(evaluation)
         lines += drift_lines(
-            [item.now for item in found.values()], {name: item.baseline for name, item in found.items()}
+            [record.now for record in anchors.values()], {name: record.baseline for name, record in anchors.items()}
         )
         if evaluation.judge_drift:
             lines.append(

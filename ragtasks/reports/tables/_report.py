@@ -102,27 +102,27 @@ def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | 
     Its provenance lists differences between their requests.
     """
     chosen = options or ReportOptions()
-    known = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
+    metric_names = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
     for name in chosen.metrics:
-        if name not in known:
-            raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, known)}")
+        if name not in metric_names:
+            raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, metric_names)}")
     return [_section(alike, chosen) for alike in comparable_evaluations(evaluations)]
 
 
 def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
     """Return the first table of each section without baselines: settings side by side, one line per model."""
     sections = []
-    for given in comparable_evaluations(evaluations):
-        present = _present(given)
-        note = empty_note(present.values()) if _has_empty(given) else ""
-        is_own = given[0].has_own_rows and len(given) == 1
-        table = rows_table(given[0]) if is_own else _overview_table(given, present, None, "By setting", note)
-        if not is_own and (lacking := unscored_main(given, present)):
-            table = replace(table, legend=(f"{unscored_sentence(given[0], lacking)}.",))
-        provenance = {**scored_on(given[0]), **request_differences(given)}
+    for comparable in comparable_evaluations(evaluations):
+        present = _present(comparable)
+        note = empty_note(present.values()) if _has_empty(comparable) else ""
+        is_own = comparable[0].has_own_rows and len(comparable) == 1
+        table = rows_table(comparable[0]) if is_own else _overview_table(comparable, present, None, "By setting", note)
+        if not is_own and (missing_main := unscored_main(comparable, present)):
+            table = replace(table, legend=(f"{unscored_sentence(comparable[0], missing_main)}.",))
+        provenance = {**scored_on(comparable[0]), **request_differences(comparable)}
         tables = (table, *as_zero_table(table, list(present.values())))
-        sentence = rows_sentence(given[0]) if is_own else ""
-        sections.append(Section(given[0].kind[0], brief_provenance(provenance), tables, sentence=sentence))
+        sentence = rows_sentence(comparable[0]) if is_own else ""
+        sections.append(Section(comparable[0].kind[0], brief_provenance(provenance), tables, sentence=sentence))
     return sections
 
 
@@ -133,75 +133,88 @@ _ONLY_FULL = {*_BRIEF, "data revision", "metrics", "rubrics", "profiles", "promp
 
 def brief_provenance(provenance: Mapping[str, str]) -> dict[str, str]:
     """Return the basis of the scores in short: the scoring, and the differences between the models."""
-    made = ", ".join(f"{word} {provenance[name]}" for name, word in _BRIEF.items() if name in provenance)
-    others = {name: text for name, text in provenance.items() if name not in {*_ONLY_FULL, _INTERVALS}}
+    scoring = ", ".join(f"{word} {provenance[name]}" for name, word in _BRIEF.items() if name in provenance)
+    remaining = {name: text for name, text in provenance.items() if name not in {*_ONLY_FULL, _INTERVALS}}
     intervals = {_INTERVALS: "over conversations"} if _INTERVALS in provenance else {}
-    return {**({"scored with": made} if made else {}), **intervals, **others}
+    return {**({"scored with": scoring} if scoring else {}), **intervals, **remaining}
 
 
-def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
-    present = _present(given)
+def _section(evaluations: Sequence[Evaluation], options: ReportOptions) -> Section:
+    present = _present(evaluations)
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
-    opening, sentence = conclusion(given, present, metrics[0], metrics[1:]) if metrics else (None, "")
-    tables = [] if opening and options.only_conclusion else _tables(given, present, metrics, options)
-    provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given)}
-    tables += [*added_tables(options.tables, given), *([people_table(given, options.rated)] if options.rated else [])]
-    return Section(given[0].kind[0], provenance, tuple(tables), opening, sentence)
+    opening, sentence = conclusion(evaluations, present, metrics[0], metrics[1:]) if metrics else (None, "")
+    tables = [] if opening and options.only_conclusion else _tables(evaluations, present, metrics, options)
+    provenance = {**scored_on(evaluations[0]), **request_differences(evaluations), **_notes(evaluations)}
+    tables += [
+        *added_tables(options.tables, evaluations),
+        *([people_table(evaluations, options.rated)] if options.rated else []),
+    ]
+    return Section(evaluations[0].kind[0], provenance, tuple(tables), opening, sentence)
 
 
 def _tables(
-    given: Sequence[Evaluation], present: Mapping[str, Metric], metrics: Sequence[str], options: ReportOptions
+    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], metrics: Sequence[str], options: ReportOptions
 ) -> list[Table]:
-    everyone = with_baselines(given)
-    settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
-    overview = list(_overview(everyone, present))
+    with_rules = with_baselines(evaluations)
+    settings = [
+        name for name in _SETTINGS if any(row.setting == name for evaluation in evaluations for row in evaluation.rows)
+    ]
+    overview = list(_overview(with_rules, present))
     of_settings = [(present[name], setting) for name in metrics for setting in settings]
     return [
         *overview,
-        *([rated_table(given)] if given[0].kind == RATED_KIND else []),
+        *([rated_table(evaluations)] if evaluations[0].kind == RATED_KIND else []),
         *as_zero_table(overview[0], list(present.values())),
-        *_citations(given, present),
-        *usage_table(given, present[metrics[0]] if metrics else None),
-        *plausibility_table(given),
-        *remarks_table(given),
-        *turn_error_tables(given),
+        *_citations(evaluations, present),
+        *usage_table(evaluations, present[metrics[0]] if metrics else None),
+        *plausibility_table(evaluations),
+        *remarks_table(evaluations),
+        *turn_error_tables(evaluations),
         *_ranking(overview[0]),
-        *paper_tables(given, present),
-        *conditioning_table(given, present),
-        *judge_tables(given),
-        *card_tables(given),
-        *anchors_table(given),
-        *repeats_table(given),
-        *(table for place in of_settings for table in own_history_tables(given, *place)),
-        *(table for name in metrics for table in gain_tables(given, present[name])),
-        *recall_tables(given),
-        *behaviour_tables(given),
-        *(table for name in metrics for table in loss_tables(given, name)),
-        *(_by_dimension(everyone, *place) for place in of_settings),
-        error_table(everyone, [present[name] for name in metrics]),
+        *paper_tables(evaluations, present),
+        *conditioning_table(evaluations, present),
+        *judge_tables(evaluations),
+        *card_tables(evaluations),
+        *anchors_table(evaluations),
+        *repeats_table(evaluations),
+        *(
+            table
+            for metric_and_setting in of_settings
+            for table in own_history_tables(evaluations, *metric_and_setting)
+        ),
+        *(table for name in metrics for table in gain_tables(evaluations, present[name])),
+        *recall_tables(evaluations),
+        *behaviour_tables(evaluations),
+        *(table for name in metrics for table in loss_tables(evaluations, name)),
+        *(_by_dimension(with_rules, *metric_and_setting) for metric_and_setting in of_settings),
+        error_table(with_rules, [present[name] for name in metrics]),
     ]
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
     """Return the metrics with a value in any response, in the order of the suite, without usage metrics."""
     valued = {
-        name for item in evaluations for row in item.rows for name, value in row.values.items() if value is not None
+        name
+        for evaluation in evaluations
+        for row in evaluation.rows
+        for name, value in row.values.items()
+        if value is not None
     }
-    richest = max(evaluations, key=lambda item: len(item.suite))  # the agentic suite has all metrics
+    richest = max(evaluations, key=lambda evaluation: len(evaluation.suite))  # the agentic suite has all metrics
     return {metric.name: metric for metric in richest.metrics if metric.name in valued - USAGE_NAMES}
 
 
 def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
     intervals = f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} or where all are alike"
-    asked = [row for item in evaluations for row in item.rows if row.verdict_values]
-    if asked and not any(row.again for row in asked):
+    judged = [row for evaluation in evaluations for row in evaluation.rows if row.verdict_values]
+    if judged and not any(row.again for row in judged):
         intervals += f"; {NOT_REPEATED}"
     profiles = {"profiles": "what ends in _ibm follows the official scripts, the rest the paper"}
     has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)
-    said = {item.model: shortened_prompts(item.provenance.values()) for item in evaluations}
-    shortened = ", ".join(f"{model}: {text}" for model, text in said.items() if text)
-    cut = {"prompts that did not fit": shortened} if shortened else {}
-    return {**cut, **(profiles if has_profiles else {}), _INTERVALS: intervals}
+    texts = {evaluation.model: shortened_prompts(evaluation.provenance.values()) for evaluation in evaluations}
+    shortened = ", ".join(f"{model}: {text}" for model, text in texts.items() if text)
+    fitting = {"prompts that did not fit": shortened} if shortened else {}
+    return {**fitting, **(profiles if has_profiles else {}), _INTERVALS: intervals}
 
 
 def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
@@ -222,26 +235,32 @@ def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) 
 
 
 def _has_empty(evaluations: Sequence[Evaluation]) -> bool:
-    return any(row.values.get(EMPTY) for item in evaluations for row in item.rows)
+    return any(row.values.get(EMPTY) for evaluation in evaluations for row in evaluation.rows)
 
 
 def _overview_table(
-    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], only: frozenset[str] | None, title: str, note: str
+    evaluations: Sequence[Evaluation],
+    present: Mapping[str, Metric],
+    included: frozenset[str] | None,
+    title: str,
+    note: str,
 ) -> Table:
     is_own = evaluations[0].has_own_rows
     names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
     valued = [name for name in present if not (is_own and name == "coverage")]
-    asked = [name for item in evaluations for name in requested_metrics(item.suite) if name in present]
-    columns = list(dict.fromkeys([*(names or valued[:_MOST_OVERVIEW]), *asked]))
-    below_1 = partial_coverages([row for item in evaluations for row in item.rows])
-    is_lacking = bool(unscored_main(evaluations, present))  # a sentence reports that
-    columns = [name for name in columns if name not in COVERAGES or (name in below_1 and not is_lacking)]
+    requested = [name for evaluation in evaluations for name in requested_metrics(evaluation.suite) if name in present]
+    columns = list(dict.fromkeys([*(names or valued[:_MOST_OVERVIEW]), *requested]))
+    below_1 = partial_coverages([row for evaluation in evaluations for row in evaluation.rows])
+    is_main_missing = bool(unscored_main(evaluations, present))  # a sentence reports that
+    columns = [name for name in columns if name not in COVERAGES or (name in below_1 and not is_main_missing)]
     if _has_empty(evaluations) and EMPTY not in columns:
         columns.append(EMPTY)
     offered = offered_tasks(evaluations)
     rows: list[tuple[bool, tuple[Cell, ...]]] = []
-    for (setting, model), chosen in by_setting(evaluations, lambda row: only is None or row.task.task_id in only):
-        n_tasks = missing_from(chosen, offered.get((model, setting)) if only is None else len(only))
+    for (setting, model), chosen in by_setting(
+        evaluations, lambda row: included is None or row.task.task_id in included
+    ):
+        n_tasks = missing_from(chosen, offered.get((model, setting)) if included is None else len(included))
         scores = [mean_of(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
         rows.append((n_tasks is not None, (setting, model, len(chosen), *scores)))
     rows.sort(key=lambda row: (_SETTINGS.index(str(row[1][0])), row[0]))
@@ -277,11 +296,13 @@ def _ranking(overview: Table) -> Iterator[Table]:
 def _by_dimension(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Table:
     offered = offered_tasks(evaluations)
     # A baseline derived from labels has a column only if it has a value.
-    always = {item.model for item in evaluations if item.samples or not is_baseline(item.model)}
+    with_column = {
+        evaluation.model for evaluation in evaluations if evaluation.samples or not is_baseline(evaluation.model)
+    }
     chosen = [
         (model, rows, missing_from(rows, offered.get((model, setting))))
         for (name, model), rows in by_setting(evaluations)
-        if name == setting and (model in always or any(row.values.get(metric.name) is not None for row in rows))
+        if name == setting and (model in with_column or any(row.values.get(metric.name) is not None for row in rows))
     ]
     chosen.sort(key=lambda side: side[2] is not None)
     lines: list[tuple[Cell, ...]] = []

@@ -30,13 +30,13 @@ EMPTY = "empty"
 
 
 def by_setting(
-    evaluations: Sequence[Evaluation], is_meant: Callable[[ScoredAnswer], bool] = lambda _: True
+    evaluations: Sequence[Evaluation], is_selected: Callable[[ScoredAnswer], bool] = lambda _: True
 ) -> Iterator[tuple[tuple[str, str], list[ScoredAnswer]]]:
     """Yield (setting, model) with its selected rows, settings in their order. Models without such rows are left out."""
     for setting in Setting:
-        for item in evaluations:
-            if rows := [row for row in item.rows if row.setting == setting.value and is_meant(row)]:
-                yield (setting.value, item.model), rows
+        for evaluation in evaluations:
+            if rows := [row for row in evaluation.rows if row.setting == setting.value and is_selected(row)]:
+                yield (setting.value, evaluation.model), rows
 
 
 def metric_columns(
@@ -46,17 +46,17 @@ def metric_columns(
     return {name: partial(mean_of, metric=name, bounds=metrics[name].bounds) for name in names if name in metrics}
 
 
-def checked_answers(rows: Iterable[ScoredAnswer], where: str = "") -> CheckedAnswers:
+def checked_answers(rows: Iterable[ScoredAnswer], location: str = "") -> CheckedAnswers:
     """Return the results of the plausibility checks, for the rows that were checked."""
     return CheckedAnswers(
-        where, tuple((row.task.task_id, row.implausible) for row in rows if row.implausible is not None)
+        location, tuple((row.task.task_id, row.implausible) for row in rows if row.implausible is not None)
     )
 
 
 def plain_mean(values: Sequence[float | None]) -> Value:
     """Return the mean of the scored values, without an interval."""
-    given = [value for value in values if value is not None]
-    return Value(math.fsum(given) / len(given) if given else None, len(given), len(values))
+    numbers = [value for value in values if value is not None]
+    return Value(math.fsum(numbers) / len(numbers) if numbers else None, len(numbers), len(values))
 
 
 def mean_of(
@@ -71,11 +71,11 @@ def mean_of(
 
     If some of the rows were judged again and complete judgings shift, the interval includes the shift.
     """
-    found = estimate_of(rows, metric, bounds, n_absent=n_absent)
-    cell = replace(found.cell, n_tasks=n_tasks)
+    estimate = estimate_of(rows, metric, bounds, n_absent=n_absent)
+    cell = replace(estimate.cell, n_tasks=n_tasks)
     if not any(row.again for row in rows):
         return cell
-    return repeatability_of(rows, metric, found, bounds).widened(cell, found.standard_error, bounds)
+    return repeatability_of(rows, metric, estimate, bounds).widened(cell, estimate.standard_error, bounds)
 
 
 def estimate_of(
@@ -89,17 +89,17 @@ def estimate_of(
 
 
 def repeatability_of(
-    rows: Sequence[ScoredAnswer], metric: str, whole: Estimate, bounds: tuple[float, float]
+    rows: Sequence[ScoredAnswer], metric: str, estimate: Estimate, bounds: tuple[float, float]
 ) -> Repeatability:
     """Return the repeatability of a metric's mean over repeated judgings.
 
     Some of the rows must have been judged again.
     """
-    again = [row for row in rows if row.again]
-    n = min(len(row.again) for row in again)
-    judgings = [[row.values.get(metric) for row in again]]
-    judgings += [[row.again[place].get(metric) for row in again] for place in range(n)]
-    return repeatability(judgings, [row.task.conversation_id for row in again], whole, bounds)
+    repeated = [row for row in rows if row.again]
+    n = min(len(row.again) for row in repeated)
+    judgings = [[row.values.get(metric) for row in repeated]]
+    judgings += [[row.again[index].get(metric) for row in repeated] for index in range(n)]
+    return repeatability(judgings, [row.task.conversation_id for row in repeated], estimate, bounds)
 
 
 def column_of(
@@ -167,7 +167,9 @@ def row_slices(
     Single turns are left out if there are many.
     """
     has_few_turns = len({row.task.turn for row in rows}) <= _MOST_TURNS
-    return slices_of(rows, {name: of for name, of in dimensions.items() if has_few_turns or name != "turn by turn"})
+    return slices_of(
+        rows, {name: labels_of for name, labels_of in dimensions.items() if has_few_turns or name != "turn by turn"}
+    )
 
 
 def turn_slices(rows: Sequence[ScoredAnswer]) -> Iterator[Slice[ScoredAnswer]]:
@@ -190,13 +192,13 @@ def offered_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], in
 
     A baseline derived from labels has no such number. It gets the largest number of the other evaluations.
     """
-    counts = {(item.model, setting): n for item in evaluations for setting, n in item.n_tasks.items()}
+    counts = {(evaluation.model, setting): n for evaluation in evaluations for setting, n in evaluation.n_tasks.items()}
     largest: dict[str, int] = {}
     for (_, setting), n in counts.items():
         largest[setting] = max(n, largest.get(setting, 0))
     return {
-        (item.model, setting): counts.get((item.model, setting), n)
-        for item in evaluations
+        (evaluation.model, setting): counts.get((evaluation.model, setting), n)
+        for evaluation in evaluations
         for setting, n in largest.items()
     }
 
@@ -215,16 +217,16 @@ def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
     [] if all are complete.
     """
     names = {metric.name for metric in metrics if metric.higher_is_better and metric.bounds[0] == 0}
-    places = [place for place, name in enumerate(overview.columns) if name in names]
+    indices = [index for index, name in enumerate(overview.columns) if name in names]
     rows = []
     for row in overview.rows:
-        cells = [cell for place in places if isinstance(cell := row[place], Value)]
+        cells = [cell for index in indices if isinstance(cell := row[index], Value)]
         if cells and cells[0].missing:
-            worst = [Value(cell.with_missing_as_zero, cell.n_scored, cell.n_scored) for cell in cells]
-            rows.append((row[0], row[1], cells[0].missing.removesuffix(" tasks"), *worst))
+            scores = [Value(cell.with_missing_as_zero, cell.n_scored, cell.n_scored) for cell in cells]
+            rows.append((row[0], row[1], cells[0].missing.removesuffix(" tasks"), *scores))
     if not rows:
         return []
-    columns = ("setting", "model", "tasks", *(overview.columns[place] for place in places))
+    columns = ("setting", "model", "tasks", *(overview.columns[index] for index in indices))
     return [Table("Fewer tasks than the setting has", columns, tuple(rows), _NOTE)]
 
 
@@ -256,11 +258,11 @@ def means_table(title: str, means: Sequence[Mean], group: str, name: str, items:
     """Return one row per column of scores: mean, interval or the reason for a missing one, standard errors."""
     rows: list[tuple[Cell, ...]] = []
     for mean in means:
-        column, found = mean.column, mean.estimate
-        n = found.n_values
-        errors = (Value(error, n, n) for error in (found.standard_error, found.independent_error))
+        column, estimate = mean.column, mean.estimate
+        n = estimate.n_values
+        errors = (Value(error, n, n) for error in (estimate.standard_error, estimate.independent_error))
         names = (column.group, column.name, column.metric_text)
-        rows.append((*names, mean.cell, *errors, n, found.n_clusters, found.reason))
+        rows.append((*names, mean.cell, *errors, n, estimate.n_clusters, estimate.reason))
     return Table(title, (group, name, *_ERROR_COLUMNS), tuple(rows), _UNCERTAINTY_NOTE.format(items=items))
 
 
@@ -322,17 +324,17 @@ def with_baselines(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 
     Derived baselines are added only for metrics that are conditioned on answerability.
     """
-    return [*sorted(evaluations, key=lambda item: is_baseline(item.model)), *_ruled(evaluations)]
+    return [*sorted(evaluations, key=lambda evaluation: is_baseline(evaluation.model)), *_ruled(evaluations)]
 
 
 def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     first = evaluations[0]
     if not any(metric.name == CONDITIONED[0] for metric in first.metrics):
         return
-    retrieved = [item for item in evaluations if CLOSED_BOOK not in _runs(item)]
-    ran = {(bare_model_name(item), row.setting) for item in retrieved for row in item.rows}
+    retrieved = [evaluation for evaluation in evaluations if CLOSED_BOOK not in _runs(evaluation)]
+    ran = {(bare_model_name(evaluation), row.setting) for evaluation in retrieved for row in evaluation.rows}
     tasks, with_passages = _tasks(evaluations), _tasks(retrieved)
-    names = {name for item in evaluations for row in item.rows[:1] for name in row.values}
+    names = {name for evaluation in evaluations for row in evaluation.rows[:1] for name in row.values}
     for rule in _RULES:
         applicable = with_passages if rule.reads_passages else tasks
         rows = []
@@ -346,8 +348,10 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
 
 def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], ScoredAnswer]:
     """Return (setting, task id) -> a row of the task, preferably with the benchmark's own passages."""
-    by_run = sorted(evaluations, key=lambda item: (CLOSED_BOOK not in _runs(item), OFFICIAL in _runs(item)))
-    return {(row.setting, row.task.task_id): row for item in by_run for row in item.rows}
+    by_run = sorted(
+        evaluations, key=lambda evaluation: (CLOSED_BOOK not in _runs(evaluation), OFFICIAL in _runs(evaluation))
+    )
+    return {(row.setting, row.task.task_id): row for evaluation in by_run for row in evaluation.rows}
 
 
 def _runs(evaluation: Evaluation) -> set[str]:
@@ -357,7 +361,7 @@ def _runs(evaluation: Evaluation) -> set[str]:
 
 def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
     """Return a line about the null baselines that need a run, and their commands. Empty if none is missing."""
-    names = {item.model for item in evaluations}
+    names = {evaluation.model for evaluation in evaluations}
     commands = []
     if f"{_PREFIX}oracle" not in map(bare_model_name, evaluations):
         commands.append("the ceiling: `ragtasks run --model ragtasks-oracle ...`")

@@ -34,16 +34,18 @@ _RECALL_NOTE = (
 def gain_tables(evaluations: Sequence[Evaluation], metric: Metric) -> Iterator[Table]:
     """Yield the comparison of full RAG and agentic for each model with both settings."""
     for agentic in evaluations:
-        for given in evaluations:
-            if bare_model_name(agentic) == bare_model_name(given) and has_own_history(agentic) == has_own_history(
-                given
+        for full_rag in evaluations:
+            if bare_model_name(agentic) == bare_model_name(full_rag) and has_own_history(agentic) == has_own_history(
+                full_rag
             ):
-                yield from _gain(given, agentic, metric)
+                yield from _gain(full_rag, agentic, metric)
 
 
 def recall_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     """Yield recall after each call, if a model searched."""
-    judged = [((item.model,), rows) for item in evaluations if (rows := list(filter(_is_judged, item.rows)))]
+    judged = [
+        ((evaluation.model,), rows) for evaluation in evaluations if (rows := list(filter(_is_judged, evaluation.rows)))
+    ]
     if judged:
         most = min(_MOST_CALLS, max(len(row.recall_after) - 1 for _, rows in judged for row in rows))
         columns = {f"{n} call{'s' if n > 1 else ''}": partial(_recall, n_calls=n) for n in range(1, max(most, 1) + 1)}
@@ -56,18 +58,20 @@ def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     lines: list[tuple[Cell, ...]] = []
     for metric in suite_named(AGENTIC).metrics:
         values = [[row.values for row in rows] for rows in agentic.values()]
-        if any(one.get(metric.name) is not None for of_model in values for one in of_model):
+        if any(row_values.get(metric.name) is not None for model_values in values for row_values in model_values):
             means = (
-                mean_of(rows, metric.name, metric.bounds) if any(metric.name in one for one in of_model) else "-"
-                for rows, of_model in zip(agentic.values(), values, strict=True)
+                mean_of(rows, metric.name, metric.bounds)
+                if any(metric.name in row_values for row_values in model_values)
+                else "-"
+                for rows, model_values in zip(agentic.values(), values, strict=True)
             )
             lines.append((metric.name, metric.description, *means))
     if lines:
         yield Table("What models did that search", ("metric", "what it is", *agentic), tuple(lines), _DID_NOTE)
     injected = [
-        ((*names, len(rows)), saw)
+        ((*names, len(rows)), injected_rows)
         for names, rows in by_setting(evaluations)
-        if (saw := [row for row in rows if row.values.get(FOLLOWED) is not None])
+        if (injected_rows := [row for row in rows if row.values.get(FOLLOWED) is not None])
     ]
     if injected:
         columns: Mapping[str, Callable[[Sequence[ScoredAnswer]], Cell]] = {
@@ -77,8 +81,8 @@ def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
         yield table_of("Injected passages", ("setting", "model", "n"), injected, columns, _INJECTED_NOTE)
 
 
-def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Table]:
-    pairs = paired_rows(given, Setting.FULL_RAG, agentic, Setting.AGENTIC)
+def _gain(full_rag: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Table]:
+    pairs = paired_rows(full_rag, Setting.FULL_RAG, agentic, Setting.AGENTIC)
     if not any(metric.name in row.values for pair in pairs for row in pair):
         return
     rows: list[tuple[Cell, ...]] = []
@@ -86,7 +90,7 @@ def _gain(given: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator[Ta
         if part.dimension in _DIMENSIONS:
             chosen = [pair for pair in pairs if part.contains(pair[1])]
             rows.append((part.dimension, part.value, len(chosen), *means_of_pairs(chosen, metric)))
-    names = given.model if given.model == agentic.model else f"{given.model} beside {agentic.model}"
+    names = full_rag.model if full_rag.model == agentic.model else f"{full_rag.model} beside {agentic.model}"
     heads = ("dimension", "value", "n", "full_rag", "agentic", "difference")
     yield Table(f"What searching gained in {metric.name}: {names}", heads, tuple(rows), _GAIN_NOTE)
 

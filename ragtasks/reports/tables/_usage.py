@@ -47,7 +47,7 @@ _Rows = Sequence[ScoredAnswer]
 def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> list[Table]:
     """Return the table of quality against cost, or [] without counts."""
     systems = dict(by_setting(evaluations))
-    legend = [line for item in evaluations for line in _spending_lines(item)]
+    legend = [line for evaluation in evaluations for line in _spending_lines(evaluation)]
     counted = {system: rows for system, rows in systems.items() if any(_has(rows, name) for name in METRICS)}
     systems = counted or (systems if legend else {})
     if not systems:
@@ -56,12 +56,12 @@ def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> li
     columns = _columns(list(systems.values()), quality)
     if fronts and quality:
         cost = sorted({name for name, _ in fronts.values()}, key=COSTS.index)
-        what = f"no other system is better by {quality.name} and takes less {' or '.join(cost)}"
-        legend.insert(0, f"front: {what}; {_SURE}")
+        criterion = f"no other system is better by {quality.name} and takes less {' or '.join(cost)}"
+        legend.insert(0, f"front: {criterion}; {_SURE}")
     table = replace(table_of(TITLE, ("setting", "model"), systems.items(), columns, _NOTE), legend=tuple(legend))
     if fronts:
-        places = (fronts.get(system, ("", "-"))[1] for system in systems)
-        rows = tuple((*row, place) for row, place in zip(table.rows, places, strict=True))
+        positions = (fronts.get(system, ("", "-"))[1] for system in systems)
+        rows = tuple((*row, position) for row, position in zip(table.rows, positions, strict=True))
         table = replace(table, columns=(*table.columns, FRONT), rows=rows)
     return [table]
 
@@ -101,27 +101,34 @@ def _per_tokens(rows: _Rows, name: str) -> Value:
 
 def _fronts(systems: Mapping[_System, _Rows], quality: Metric) -> dict[_System, tuple[str, str]]:
     """Return system -> (its cost, its position). Settings whose systems share no cost are left out."""
-    found: dict[_System, tuple[str, str]] = {}
+    fronts: dict[_System, tuple[str, str]] = {}
     for setting in dict.fromkeys(name for name, _ in systems):
-        members = [item for item in systems if item[0] == setting and _has(systems[item], quality.name)]
-        cost = next((name for name in COSTS if all(_has(systems[item], name) for item in members)), None)
+        members = [system for system in systems if system[0] == setting and _has(systems[system], quality.name)]
+        cost = next((name for name in COSTS if all(_has(systems[system], name) for system in members)), None)
         if cost is None or len(members) < 2 or quality.higher_is_better is None:
             continue
         columns = [
-            [column_of(systems[item], metric, item[1]) for item in members] for metric in (quality, METRICS[cost])
+            [column_of(systems[system], metric, system[1]) for system in members] for metric in (quality, METRICS[cost])
         ]
-        found |= {item: (cost, text) for item, text in zip(members, front_of(*columns), strict=True)}
-    return found
+        fronts |= {system: (cost, text) for system, text in zip(members, front_of(*columns), strict=True)}
+    return fronts
 
 
 def front_of(quality: Sequence[Column], cost: Sequence[Column]) -> list[str]:
     """Return the position of each system: `ON_FRONT`, `UNSURE`, or the systems that significantly beat it in both."""
-    names = [str(place) for place in range(len(quality))]
+    names = [str(index) for index in range(len(quality))]
     better, cheaper = (
-        _gaps([replace(item, name=name) for item, name in zip(part, names, strict=True)]) for part in (quality, cost)
+        _gaps([replace(column, name=name) for column, name in zip(part, names, strict=True)])
+        for part in (quality, cost)
     )
     return [
-        _place(name, [other for other in names if other != name], better, cheaper, [item.name for item in quality])
+        _position(
+            name,
+            [other_name for other_name in names if other_name != name],
+            better,
+            cheaper,
+            [column.name for column in quality],
+        )
         for name in names
     ]
 
@@ -131,25 +138,29 @@ _Gaps = dict[tuple[str, str], tuple[float, bool]]
 
 
 def _gaps(columns: Sequence[Column]) -> _Gaps:
-    found: _Gaps = {}
+    gaps: _Gaps = {}
     sign = 1 if columns[0].higher_is_better else -1
     for pair in compare_columns(columns).pairs:
         first, second = pair.first.name, pair.second.name
         value, is_sure = sign * (pair.difference.value or 0.0), pair.adjusted_p is not None and pair.adjusted_p <= LEVEL
-        found[second, first] = value, is_sure and value > 0
-        found[first, second] = -value, is_sure and value < 0
-    return found
+        gaps[second, first] = value, is_sure and value > 0
+        gaps[first, second] = -value, is_sure and value < 0
+    return gaps
 
 
-def _place(name: str, others: Sequence[str], better: _Gaps, cheaper: _Gaps, models: Sequence[str]) -> str:
+def _position(name: str, other_names: Sequence[str], better: _Gaps, cheaper: _Gaps, models: Sequence[str]) -> str:
     """Return the position of a system. Others beat it if they are better in one measure and not worse in the other."""
     beating = [
-        other
-        for other in others
-        if min(better[other, name][0], cheaper[other, name][0]) >= 0
-        and max(better[other, name][0], cheaper[other, name][0]) > 0
+        other_name
+        for other_name in other_names
+        if min(better[other_name, name][0], cheaper[other_name, name][0]) >= 0
+        and max(better[other_name, name][0], cheaper[other_name, name][0]) > 0
     ]
-    sure = [models[int(other)] for other in beating if better[other, name][1] and cheaper[other, name][1]]
+    sure = [
+        models[int(other_name)]
+        for other_name in beating
+        if better[other_name, name][1] and cheaper[other_name, name][1]
+    ]
     return f"beaten by {', '.join(sure)}" if sure else UNSURE if beating else ON_FRONT
 
 
@@ -158,31 +169,31 @@ def _place(name: str, others: Sequence[str], better: _Gaps, cheaper: _Gaps, mode
 
 def _spending_lines(evaluation: Evaluation) -> Iterator[str]:
     """Yield a line per model and judge with its total usage, failed replies apart, then a line with the total."""
-    parts: dict[str, list[Mapping[str, Any]]] = {}
+    usage: dict[str, list[Mapping[str, Any]]] = {}
     for row in evaluation.rows:
-        for who, calls in row.spending.items():
-            about = f"{evaluation.model} in {row.setting}"
-            parts.setdefault(about if who == MODEL else f"{about}, {who}", []).extend(calls)
-    parts |= {f"{evaluation.model}, {who}": calls for who, calls in evaluation.spending.items()}
-    lines = {about: line for about, calls in parts.items() if (line := spending_line(calls))}
-    yield from (f"{about}: {line}" for about, line in lines.items())
+        for name, calls in row.spending.items():
+            label = f"{evaluation.model} in {row.setting}"
+            usage.setdefault(label if name == MODEL else f"{label}, {name}", []).extend(calls)
+    usage |= {f"{evaluation.model}, {name}": calls for name, calls in evaluation.spending.items()}
+    lines = {label: line for label, calls in usage.items() if (line := spending_line(calls))}
+    yield from (f"{label}: {line}" for label, line in lines.items())
     if len(lines) > 1:
-        yield f"{evaluation.model}, all together: {spending_line([call for calls in parts.values() for call in calls])}"
+        yield f"{evaluation.model}, all together: {spending_line([call for calls in usage.values() for call in calls])}"
 
 
 def spending_line(calls: Sequence[Mapping[str, Any]]) -> str:
     """Return the total usage in words: spent now, on unusable replies, and before. Shared replies cost nothing."""
-    asked = [call for call in calls if call.get("spent") != Spent.SHARED.value]
-    counted = [call for call in asked if any(name in call for name in AMOUNTS)]
-    kinds = {
+    unshared = [call for call in calls if call.get("spent") != Spent.SHARED.value]
+    counted = [call for call in unshared if any(name in call for name in AMOUNTS)]
+    groups = {
         "spent": [call for call in counted if "spent" not in call],
         "cached, so spent before": [call for call in counted if "spent" in call],
         "of both on replies that could not be used": [call for call in counted if not call.get("is_used", True)],
     }
-    n_lost = sum(_n(call) for call in asked if call not in counted)
+    n_lost = sum(_n(call) for call in unshared if call not in counted)
     requests = "1 request took that was" if n_lost == 1 else f"{n_lost:,} requests took that were"
     lost = [f"not known: what {requests} under way when a process ended"] if n_lost else []
-    return "; ".join([*(f"{words} {_amounts(found)}" for words, found in kinds.items() if found), *lost])
+    return "; ".join([*(f"{words} {_amounts(group)}" for words, group in groups.items() if group), *lost])
 
 
 def _amounts(calls: Sequence[Mapping[str, Any]]) -> str:
