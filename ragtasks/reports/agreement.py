@@ -1,4 +1,4 @@
-"""How well metrics rank answers as people do, on MTRAG's human evaluation, beside the paper's scores."""
+"""Agreement of metrics with human ratings on MTRAG's human evaluation, next to the paper's values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.judge_card import AnswerKey
 
 PUBLISHED = "published"
-"""The source of the scores that stand in the file itself."""
+"""Source of the scores in the file itself."""
 HUMAN = (WIN_RATE, *FANC)
-"""What people rated, in the order of Table 6."""
+"""Rated properties, in the order of Table 6."""
 ALL = "all"
-"""Harmonic mean of the four properties, taken rater by rater."""
+"""Harmonic mean of the four properties, computed for each rater."""
 PAPER_TABLE_6: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         model: MappingProxyType(dict(zip((*HUMAN, ALL, *PUBLISHED_METRICS), scores, strict=True)))
@@ -49,20 +49,20 @@ PAPER_AGREEMENT: Mapping[str, float] = MappingProxyType(dict(zip(HUMAN, (87.4, 8
 
 
 class Weighting(str, Enum):
-    """How answers weigh in a correlation."""
+    """Weights of answers in a correlation."""
 
     NONE = "unweighted"
     INVERSE_FREQUENCY = "inverse frequency"
-    """1 over how often the human value occurs, in the correlation of plain ranks."""
+    """1 over the frequency of the human value, in the correlation of plain ranks."""
     INVERSE_FREQUENCY_RANKS = "inverse frequency, ranks too"
-    """The same weights, which also count in the ranks, as if answers were repeated."""
+    """The same weights, which also apply to the ranks, as if answers were repeated."""
 
 
 class Consolidation(str, Enum):
-    """How one score is made of several raters'."""
+    """Statistic that combines several raters' scores."""
 
     MEDIAN = "median"
-    """Between the two middle ratings where a rater is missing; the paper says median."""
+    """Mean of the two middle ratings if a rater is missing. The paper states only the median."""
     MEDIAN_HIGH = "upper median"
     """The higher of the two middle ratings."""
     MEDIAN_LOW = "lower median"
@@ -75,11 +75,11 @@ class MetricScores:
     """Scores of one metric by one judge."""
 
     metric: str
-    """Such as `rb_llm`; the paper's scores are looked up by it."""
+    """Such as `rb_llm`; identifies the paper's scores."""
     source: str
-    """Who made them: a judge, or `published`."""
+    """A judge, or `published`."""
     values: Mapping[AnswerKey, float | None]
-    """Answer -> score conditioned on answerability, None where unscored; an answer may be missing."""
+    """Answer -> score conditioned on answerability, or None if unscored. An answer may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ class Correlation:
     source: str
     human: str
     with_reference: bool
-    """Whether the reference answers are among the rows."""
+    """Whether the rows include the reference answers."""
     weighting: Weighting
     score: Score
-    """The correlation, -1 to 1, or why there is none."""
+    """The correlation, -1 to 1, or the reason for a missing one."""
     n_scored: int
     n_answers: int
 
@@ -108,24 +108,24 @@ class ModelMean:
     source: str
     """The name of a consolidation, or the source of the metric's column."""
     score: Score
-    """Mean over the ANSWERABLE answers that have a score."""
+    """Mean over the scored ANSWERABLE answers."""
     n_scored: int
 
 
 @dataclass(frozen=True, slots=True)
 class IdkAgreement:
-    """How far a judge's IDK verdicts agree with those of the paper's judge, `yes` against the rest."""
+    """Agreement of a judge's IDK verdicts with the paper's judge, `yes` against other labels."""
 
     source: str
     n_labelled: int
-    """Answers with a label; conversational tasks have none."""
+    """Number of labeled answers. Conversational tasks have no label."""
     n_scored: int
-    """Those that the judge gave a verdict on; the scores cover these."""
+    """Number of labeled answers with a verdict of the judge. The scores cover these."""
     accuracy: Score
     precision: Score
-    """Share of the judge's `yes` that are labelled so."""
+    """Share of the judge's `yes` with the label `yes`."""
     recall: Score
-    """Share of the labelled `yes` that the judge found."""
+    """Share of the labels `yes` with the judge's `yes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,20 +137,20 @@ class Calibration:
     means: tuple[ModelMean, ...]
     """By model, then source, then column."""
     idk: tuple[IdkAgreement, ...]
-    """One a judge, in the order given."""
+    """One per judge, in the given order."""
     raters: Mapping[str, Score]
     """Each name of `HUMAN` -> Krippendorff's alpha of the raters, ordinal, over ANSWERABLE answers."""
     agreement: Mapping[str, RaterAgreement]
-    """Each name of `HUMAN` -> how often the raters agree on the answers of models, whatever their answerability."""
+    """Each name of `HUMAN` -> agreement of the raters on the models' answers of any answerability."""
 
 
-# Only ANSWERABLE answers count, as in the paper's Table 6. The paper says neither how its correlation is weighted
-# nor how Table 7's rows were chosen, and no plain choice reproduces Table 7 from the released file: so three
-# weightings stand side by side, named, with and without the reference answers, and none is picked to match.
+# Only ANSWERABLE answers count, as in the paper's Table 6. The paper states neither the weights of its correlation nor
+# the selection of Table 7's rows, and no plain choice reproduces Table 7 from the released file. So three named
+# weightings are listed side by side, with and without the reference answers, and none is selected to match.
 
 HUMAN_VALUES = Consolidation.MEDIAN
-"""Human values of the correlations."""
-_STEPS = {WIN_RATE: 50.0, **dict.fromkeys(FANC, 1.0)}  # a single point of each scale
+"""Consolidation of the human values in correlations."""
+_STEPS = {WIN_RATE: 50.0, **dict.fromkeys(FANC, 1.0)}  # one point of each scale
 
 
 def calibrate(
@@ -158,17 +158,25 @@ def calibrate(
     columns: Sequence[MetricScores] = (),
     verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]] = MappingProxyType({}),
 ) -> Calibration:
-    """Return the published scores' agreement with people, and that of any judge's stored scores.
+    """Return the agreement of the published scores with human ratings, and that of any judge's stored scores.
 
-    Source: MTRAG paper, sections 7 and 8, Tables 6 and 7; IBM/mt-rag-benchmark commit cc5b1d4 has the file and no
-    script for either.
+    Source: MTRAG paper, sections 7 and 8, Tables 6 and 7. IBM/mt-rag-benchmark commit cc5b1d4 has the file and no
+    script for either table.
+
+    Args:
+        answers: the rated answers.
+        columns: scores by judges.
+        verdicts: source -> answer -> IDK verdict.
+
+    Raises:
+        ConfigurationError: scores of other answers, scores that are not finite, or two columns with one name.
     """
     published = [
         MetricScores(name, PUBLISHED, {row.key: row.metrics.get(name) for row in answers}) for name in PUBLISHED_METRICS
     ]
     every = (*published, *columns)
     _check(answers, every, verdicts)
-    # The raters of the reference answers do not count, as the paper's values (section 7) show.
+    # Ratings of the reference answers do not count, as the paper's values show (section 7).
     of_models = [row for row in answers if row.model_id != REFERENCE_MODEL]
     agreement = {
         name: rater_agreement([tuple(row.ratings[name].values()) for row in of_models], _STEPS[name]) for name in HUMAN
@@ -186,7 +194,7 @@ def calibrate(
 def consolidated(row: RatedResponse, name: str, consolidation: Consolidation) -> float:
     """Return one human score of an answer: a name of `HUMAN`, or `all`.
 
-    `all` is each rater's harmonic mean of the four properties, consolidated over the raters who gave all four.
+    `all` is each rater's harmonic mean of the four properties, consolidated over the raters with all four.
     """
     if name != ALL:
         return _CONSOLIDATE[consolidation](list(row.ratings[name].values()))
@@ -200,7 +208,7 @@ def _check(
     columns: Sequence[MetricScores],
     verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]],
 ) -> None:
-    """Raise ConfigurationError for scores that cannot be those of these answers."""
+    """Raise ConfigurationError for scores that cannot belong to these answers."""
     names = [(column.metric, column.source) for column in columns]
     for column_name in names:
         if names.count(column_name) > 1:

@@ -1,4 +1,4 @@
-"""How far metrics and judges agree with the people who rated MTRAG's answers."""
+"""Agreement of metrics and judges with the people who rated MTRAG's answers."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def calibrate_judges(
     pairs: bool = False,
     ragchecker: Path | None = None,
 ) -> tuple[str, Verdicts | None]:
-    """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
+    """Return the calibration tables and the judges' verdicts, and draw the picture if a path is given.
 
-    Without judges the published scores and the n-gram detector are calibrated. With judges each one's verdicts on
-    the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
-    many verdicts are too few: `Verdicts.require_coverage` does.
+    Without judges, the published scores and the n-gram detector are calibrated. With judges, their scores of the 477
+    rated answers are added. Cached replies cause no requests. Too few verdicts are not an error here: see
+    `Verdicts.require_coverage`.
     """
     if (pairs or ragchecker is not None) and not judges:
         raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
@@ -147,7 +147,7 @@ def _refusals(answers: Sequence[RatedResponse], labels: Sequence[IdkLabel]) -> d
 
 
 def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: str = "") -> dict[str, list[CardRow]]:
-    """Return judge -> what pairs in both orders show of it; {} for no pairs."""
+    """Return judge -> measures of its verdicts on pairs in both orders. {} without pairs."""
     if not pairs:
         return {}
     orders = [order for pair in pairs for order in (pair_of(pair.first, pair.second), pair_of(pair.second, pair.first))]
@@ -169,9 +169,8 @@ def _cards(
     rubrics: Sequence[Rubric],
     seconds: float,
 ) -> Iterator[JudgeCard]:
-    """Yield the card of each judge."""
     now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="seconds")
-    # Ratings of one's own are read from the same layout.
+    # The user's own ratings are read from the same layout.
     data = "MTRAG's human evaluation" if len(answers) == _OFFICIAL else f"{len(answers)} rated answers"
     fingerprints = {rubric.name: rubric.fingerprint for rubric in rubrics}
     clusters = [row.response.task.conversation_id for row in answers]
@@ -188,14 +187,14 @@ def _cards(
 def _conditioned(
     answers: Sequence[RatedResponse], scores: Sequence[Score], idk: Mapping[AnswerKey, IdkVerdict | None]
 ) -> dict[AnswerKey, float | None]:
-    """Return scores conditioned as the paper's are."""
+    """Return scores conditioned as in the paper."""
     return {
         row.key: condition_paper(score, row.response.task.answerability, idk[row.key]).value
         for row, score in zip(answers, scores, strict=True)
     }
 
 
-# A calibration as tables: ours beside the paper's, with what each score covers and how it was made.
+# A calibration as tables: our values next to the paper's, with coverage and source of each score.
 
 _SHORT = ("WR", "F", "A", "N", "C", "All")
 _ROWS = {True: "with the reference answers (as Table 7)", False: "without the reference answers (as Figure 4)"}
@@ -218,7 +217,7 @@ _IDK_NOTE = "`yes` against the rest, on all tasks but conversational ones; score
 def calibration_section(calibration: Calibration) -> Section:
     """Return the tables of a calibration.
 
-    A dash means a score that there is none of; a score that leaves answers out says how many it covers.
+    A dash means a missing score. A score that leaves answers out shows its coverage.
     """
     n_answers = max((cell.n_answers for cell in calibration.correlations), default=0)
     sentence = (
@@ -269,7 +268,7 @@ def _correlation_tables(calibration: Calibration) -> Iterator[Table]:
     columns = list(dict.fromkeys((cell.metric, cell.source) for cell in calibration.correlations))
     by_place = {(c.metric, c.source, c.human, c.with_reference, c.weighting): c for c in calibration.correlations}
     heads = ("human value", "weighting", *(f"{metric} ({source})" for metric, source in columns))
-    # The paper's scores are of its own columns; another judge's scores are others.
+    # The paper's scores belong to its own columns. Scores of other judges have no counterpart.
     paper = [PAPER_TABLE_7.get(metric) if source == PUBLISHED else None for metric, source in columns]
     for with_reference, title in _ROWS.items():
         rows: list[tuple[str, ...]] = []
@@ -315,7 +314,7 @@ def _covered(score: Score, n_scored: int, n_answers: int) -> str:
 
 
 def calibration_picture(calibration: Calibration) -> Picture:
-    """Return the correlations to draw, a panel a weighting, with the paper's own as a series of their own.
+    """Return the correlations to draw, one panel per weighting, with the paper's own values as a separate series.
 
     The reference answers are included, as in the paper's Table 7. Columns without a correlation leave a gap.
     """

@@ -20,17 +20,17 @@ from ragtasks.statistics import LEVEL, Column, Comparison, Comparisons, Mean, co
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Format, Section, Table, Value, csv_lines, dashed, fixed, heading, p_text, render
 
-# Evaluations compared in pairs: models in each setting, or the settings of each model.
-# Only evaluations that were scored alike are compared (data and its version, encoder, IDK detector, judges); others
-# stand in sections of their own. Where they were asked otherwise (prompts, answer length), the heading says whose.
-# Items are tasks, and their clusters are the conversations that they were cut from.
+# Evaluations compared in pairs: models in each setting, or the settings of each model. Only evaluations with the same
+# scoring are compared (data and its version, encoder, IDK detector, judges). Others have sections of their own. If
+# their requests differ (prompts, answer length), the heading shows how. Items are tasks, and their clusters are the
+# conversations that they were cut from.
 
 MODEL, SETTING = "model", "setting"
 PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
-"""What is compared where nothing is named: the scores of the MTRAG paper's Table 5 that the evaluations have."""
+"""Default metrics, as far as the evaluations have them: those of the MTRAG paper's Table 5."""
 
 _BESIDE = ("seconds", "tokens", "cost_per_1000")
-"""What is compared beside these where it was counted."""
+"""Usage metrics that are added to the default if they were counted."""
 _CURES = defaultdict(
     lambda: "score both alike: ragtasks score RESULTS RESULTS --output alike, with one --encoder and --judge",
     {
@@ -45,9 +45,9 @@ _LOOKED_AT = "p and intervals here take this for the only look, so they are too 
 def compare_evaluations(
     evaluations: Sequence[Evaluation], *, metrics: Sequence[str] = (), by: str = MODEL, baseline: str | None = None
 ) -> Comparisons:
-    """Return every column's mean, and the difference of every pair.
+    """Return the mean of every column, and the difference of every pair.
 
-    Evaluations of one model are put together first (see `merge_evaluations`).
+    Evaluations of one model are merged first (see `merge_evaluations`).
     """
     if by not in {MODEL, SETTING}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
@@ -58,19 +58,19 @@ def compare_evaluations(
         for column in _columns(alike, list(dict.fromkeys(metrics)), by)
     ]
     _require_pairs(evaluations, columns, by)
-    # What answers took is tested for itself: it does not weigh on the tests of what they are worth.
+    # Usage is tested separately, so that it does not weaken the correction of quality scores.
     usage = [column for column in columns if column.metric in METRICS]
     scores = [column for column in columns if column.metric not in METRICS]
     found = compare_columns(scores or usage, baseline)
     try:
         taken = compare_columns(usage if scores else (), baseline)
-    except ConfigurationError:  # no two of them were counted
+    except ConfigurationError:  # fewer than two have counts
         return found
     return Comparisons(found.means + taken.means, found.pairs + taken.pairs)
 
 
 def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column], by: str) -> None:
-    """Refuse results of which no two compare, by what they differ in."""
+    """Raise ConfigurationError if no two results are comparable. The error names their difference."""
     if max(Counter((one.context, one.group, one.metric) for one in columns).values(), default=0) > 1:
         return
     groups = comparable_evaluations(evaluations)
@@ -101,7 +101,7 @@ def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column],
 
 
 def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
-    """Refuse metrics that are unknown, or have nothing to pair because they are of all responses together."""
+    """Raise ConfigurationError for unknown metrics, and for metrics over all responses together."""
     offered = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     offered |= {metric.name: metric for metric in TURN_ERROR_METRICS}
     for name in metrics:
@@ -113,12 +113,12 @@ def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
 
 
 def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str) -> Iterator[Column]:
-    """Yield a column for each metric that the rows of a model in a setting know, if only as unscored.
+    """Yield a column for each metric of the rows of a model in a setting, even if all are unscored.
 
-    Where no metric is named it is `PAPER_METRICS`, or the first of the suite that the responses have.
+    Without named metrics, these are `PAPER_METRICS`, or the suite's first metric in the responses.
     """
     first = evaluations[0]
-    # What all are scored on and with, and what else differs between them.
+    # Scoring that all share, and differences between the requests.
     context = heading(first.kind[0], {**scored_on(first), **request_differences(evaluations)})
     suite = suite_named(first.suite).metrics
     by_name = {item.name: item for item in (*suite, *TURN_ERROR_METRICS)} | METRICS
@@ -136,8 +136,7 @@ def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str)
                 yield replace(column, note=f"{stopped}. {_LOOKED_AT}" if stopped else column.note)
 
 
-# Comparisons as tables for people, or as CSV for programs.
-# Every interval that is missing says why.
+# Comparisons as tables for people, or as CSV for programs. Each missing interval has a reason.
 
 _NOT_COMPARED = "Nothing else was scored alike: not compared."
 _NOTES = (
@@ -164,14 +163,14 @@ _CSV_COLUMNS = (
 
 
 def doubts_of(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
-    """Return the reasons to distrust what is compared, as a report's conclusion names them."""
+    """Return the warnings about the compared evaluations, as in a report's conclusion."""
     return tuple(line for alike in comparable_evaluations(evaluations) for line in warnings_and_remarks(alike))
 
 
 def comparisons_text(
     found: Comparisons, how: Format, *, group: str, name: str, items: str, doubts: Sequence[str] = ()
 ) -> str:
-    """Return comparisons as they are printed: tables, or a line of CSV a comparison."""
+    """Return comparisons as text: tables, or one line of CSV per comparison."""
     if how is Format.CSV:
         return csv_lines(_CSV_COLUMNS, map(_csv_row, found.pairs))
     return render(comparison_sections(found, group=group, name=name, items=items, doubts=doubts), how)
@@ -180,7 +179,7 @@ def comparisons_text(
 def comparison_sections(
     found: Comparisons, *, group: str, name: str, items: str, doubts: Sequence[str] = ()
 ) -> list[Section]:
-    """Return a section for each context with its means and its differences; the last one ends with how to read them."""
+    """Return one section per context with its means and its differences. The last section ends with explanations."""
     n_of = Counter(pair.first.metric in METRICS for pair in found.pairs if pair.p is not None)
     n_tests = " and for the ".join(
         [f"{n_of[False]} comparisons"] * (not n_of[True] or bool(n_of[False]))
@@ -208,7 +207,7 @@ def _csv_row(pair: Comparison) -> Iterator[object]:
 
 
 def _legend(means: Sequence[Mean]) -> Iterator[str]:
-    """Yield the notes of columns, each once, and the means that there are with the missing tasks at 0."""
+    """Yield the notes of columns, each once, and the incomplete means with missing tasks as 0."""
     yield from dict.fromkeys(f"{mean.column.name}: {mean.column.note}" for mean in means if mean.column.note)
     for mean in means:
         column, as_zero = mean.column, mean.cell.with_missing_as_zero
@@ -224,18 +223,18 @@ def _cells(pair: Comparison) -> tuple[Cell, ...]:
     return (first.group, first.metric_text, first.name, pair.second.name, *sides, pair.cell, *tested, *counts)
 
 
-# Runs of a retriever, concluded as evaluations are.
+# Runs of a retriever, with a conclusion as for evaluations.
 
 _NDCG, _RECALL = "nDCG@5", "R@5"
 _RUN_COLUMNS = ("benchmark", "run", "n", _NDCG, _RECALL, "difference to the best")
 
 
 def concluded_runs(section: Section, found: Comparisons) -> Section:
-    """Return the tables of runs, opened by which one finds most and by how much."""
+    """Return the tables of runs, with a conclusion about the best run and its lead."""
     of_runs = {mean.column.name: mean for mean in found.means if mean.column.metric == _NDCG}
     recall = {mean.column.name: mean for mean in found.means if mean.column.metric == _RECALL}
     best, *others = sorted(of_runs, key=lambda name: -(of_runs[name].estimate.value or 0.0))
-    # Whichever of the two came first.
+    # The best run may be the first or the second of a pair.
     compared = [pair for pair in found.pairs if pair.first.metric == _NDCG]
     pairs = {
         name: next(pair for pair in compared if {pair.first.name, pair.second.name} == {best, name}) for name in others

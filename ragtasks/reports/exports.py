@@ -1,4 +1,4 @@
-"""Results in the formats that others read: Every Eval Ever, the model cards of the Hugging Face hub, rows."""
+"""Results in the formats of others: Every Eval Ever, model cards of the Hugging Face hub, rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from ragtasks.reports.history import Entry
 from ragtasks.results import DECISIVE, UNKNOWN
 from ragtasks.tables import csv_lines, grouped
 
-# Evaluations in the schema of Every Eval Ever: one record for each model and benchmark of a results file.
-# Source of the format: evaleval/every_eval_ever at 9bce413, `every_eval_ever/schemas/eval.schema.json`, version
-# 0.3.0. A metric of which neither direction is better, or whose values have no two bounds, has no place in it and
-# is left out.
+# Evaluations in the schema of Every Eval Ever: one record per model and benchmark of a results file. Source of the
+# format: evaleval/every_eval_ever at 9bce413, `every_eval_ever/schemas/eval.schema.json`, version 0.3.0. The format
+# requires a better direction and two bounds. Metrics without them are left out.
 
 SCHEMA_VERSION = "0.3.0"
 _INTERVAL = "over conversations: Wilson's score interval, and Hall's corrected for skewness where it reaches farther"
@@ -28,7 +27,7 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 
 
 def every_eval_ever(entries: Sequence[Entry], organization: str, relationship: str) -> list[dict[str, Any]]:
-    """Return the records."""
+    """Return one record per results file, model and benchmark."""
     groups = grouped(entries, lambda entry: (entry.source, entry.model, entry.title))
     source = {
         "source_name": "ragtasks",
@@ -109,23 +108,27 @@ def _results(entry: Entry) -> Iterator[dict[str, Any]]:
 
 
 def _known(entry: Entry, field: str) -> str | None:
-    """Return a field of an evaluation's provenance, None where nobody knows it."""
+    """Return a field of an evaluation's provenance, or None if it is unknown."""
     text = entry.provenance.get(field, UNKNOWN)
     return None if text == UNKNOWN else text
 
 
 def _safe(text: str) -> str:
-    """Return a text as a name of a folder: no separators, and never `.` or `..`."""
+    """Return a text as a folder name: no separators, and never `.` or `..`."""
     return _UNSAFE.sub("-", text).strip(".-") or "unknown"
 
 
-# Scores as `model-index`, the metadata at the head of a model card that the Hugging Face hub shows as results.
+# Scores as `model-index`, the metadata of a model card that the Hugging Face hub displays as results.
 
 _TASK = "text-generation"
 
 
 def model_card(entries: Sequence[Entry]) -> str:
-    """Return the YAML that goes between the `---` lines of a model's README.md: its main scores by setting."""
+    """Return the YAML between the `---` lines of a model's README.md: its main scores by setting.
+
+    Raises:
+        ConfigurationError: the entries are not of exactly one model.
+    """
     from huggingface_hub import EvalResult, ModelCardData
 
     models = list(dict.fromkeys(entry.model for entry in entries))
@@ -151,13 +154,13 @@ def model_card(entries: Sequence[Entry]) -> str:
     return str(ModelCardData(model_name=models[0], eval_results=results).to_yaml()) + "\n"
 
 
-# One row for each score of each evaluation: what a table of pandas, a spreadsheet or a database takes.
+# One row per score of each evaluation, for pandas, a spreadsheet or a database.
 
 _PROVENANCE = ("data revision", "encoder", "judges", "run", "harness version", "ragtasks version")
 
 
 def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return a row for each metric that has a value: names, mean, ends of its interval, counts and provenance."""
+    """Return one row per metric with a value: names, mean, interval, counts and provenance."""
     return [
         {
             "model": entry.model,
@@ -181,7 +184,7 @@ def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def written(rows: Sequence[Mapping[str, Any]], ending: str) -> str:
-    """Return rows as text: `.csv`, `.json` (a list) or `.jsonl` (an object a line)."""
+    """Return rows as text: `.csv`, `.json` (a list) or `.jsonl` (an object per line)."""
     if ending == ".jsonl":
         return written_lines(rows).decode()
     if ending == ".json":

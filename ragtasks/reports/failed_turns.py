@@ -1,4 +1,4 @@
-"""Turns that went wrong, as a benchmark of one's own: what failed today is what tomorrow's gate holds."""
+"""Failed turns as a benchmark of the user's own, so that a later gate tests them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,23 @@ from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.tables import grouped
 
 Turn = tuple[str, str, str]
-"""(model, setting, task id): what a note of the page is about."""
+"""(model, setting, task id), the subject of a note on the page."""
 _TURN = ("model", "setting", "task_id")
 
 
 def write_failed_turns(
     evaluations: Sequence[Evaluation], folder: Path, kinds: Collection[str], notes: Path | None = None
 ) -> list[str]:
-    """Write the turns of some kinds, and those that a page's notes flag, as a `custom` benchmark; return what it holds.
+    """Write failed turns as a `custom` benchmark, and return a summary.
 
-    A conversation goes as far as its last chosen turn; earlier turns are its history and no tasks. What a turn was
-    shown is its `retrieved.trec`.
+    A conversation ends with its last selected turn. Earlier turns are its history and not tasks. The passages of each
+    prompt become `retrieved.trec`.
+
+    Args:
+        evaluations: the evaluations with the turns.
+        folder: the folder to write, which must be empty or missing.
+        kinds: kinds of turn errors to select.
+        notes: notes exported from the page, whose flagged turns are selected too.
     """
     known = [kind.value for kind in TurnErrorKind]
     for kind in kinds:
@@ -61,12 +67,12 @@ def _flagged(notes: Path) -> frozenset[Turn]:
 def _chosen(
     evaluations: Sequence[Evaluation], kinds: Collection[str], flagged: Collection[Turn]
 ) -> Iterator[ScoredAnswer]:
-    """Yield what failed, each task once: the first answer to it that did."""
+    """Yield the selected rows, each task once: its first selected answer."""
     seen = set()
     for evaluation in evaluations:
         for row in evaluation.rows:
             if len(row.task.messages) != 2 * row.task.turn - 1:
-                continue  # a history in which not every question was answered is no conversation of such a file
+                continue  # a history with an unanswered question is not a conversation in this format
             is_meant = row.turn_error_kind in kinds or (evaluation.model, row.setting, row.task.task_id) in flagged
             if is_meant and row.task.task_id not in seen:
                 seen.add(row.task.task_id)

@@ -1,8 +1,8 @@
-"""Whether a system is no worse than its baseline: a test with a margin, which ends in a status for pull requests.
+"""The gate: a test with a margin of whether a system is no worse than its baseline, with an exit status.
 
-A drop of a mean is held against the largest one that is allowed, its margin. Where the whole interval of the change is
-above the margin's drop, the system is not worse; where it is below, worse; where the drop lies in it, nobody can say.
-Both answers are proofs, so an unchanged system is hardly ever called worse, and a drop hardly ever passes.
+The change of each mean is compared with its margin, the largest allowed drop. If the complete interval of the change is
+above the drop, the system is not worse. If it is below, the system is worse. If it contains the drop, the test cannot
+say. Both answers are significant, so an unchanged system is rarely called worse, and a drop rarely passes.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ from ragtasks.suites import suite_named
 from ragtasks.tables import grouped
 
 ALL_TASKS = "all tasks"
-"""The slice that every task is in."""
+"""The slice with every task."""
 
-_MOST_NAMED = 3  # tests or problems in one line
-_STEPS = 1000  # in which the share of failing answers is looked for
+_MOST_NAMED = 3  # maximum tests or problems in one line
+_STEPS = 1000  # grid of shares of failing answers
 
 
 class GateStatus(str, Enum):
-    """What a test says of a system."""
+    """Result of a test."""
 
     NOT_WORSE = "not worse"
     WORSE = "worse"
@@ -86,13 +86,13 @@ class GateStatus(str, Enum):
 
     @property
     def status(self) -> int:
-        """Exit status of the command; errors of its input end with 2."""
+        """Exit status of the command. Errors of its input end with 2."""
         return {GateStatus.NOT_WORSE: 0, GateStatus.WORSE: 1, GateStatus.CANNOT_SAY: 3}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class GatedSystem:
-    """One system, as far as a gate needs it: its scores by task, and what they rest on."""
+    """The data of one system for a gate: its scores by task and their basis."""
 
     name: str
     suite: str
@@ -100,26 +100,26 @@ class GatedSystem:
     """Setting -> field of `provenance_of` -> text."""
     rows: Mapping[str, tuple[ScoredAnswer, ...]]
     anchors: Mapping[str, JudgeAnchors] = field(default_factory=dict)
-    """Judge -> what it said of the anchors; none where none were asked."""
+    """Judge -> its verdicts on the anchors. Empty if no anchors were judged."""
     doubts: tuple[str, ...] = ()
-    """Reasons to distrust its answers or verdicts; none of a saved baseline."""
+    """Warnings about its answers or verdicts. Empty for a saved baseline."""
     implausible: Mapping[str, str] = field(default_factory=dict)
-    """Setting -> how many of its answers cannot be answers, where these are more than its evaluation allowed."""
+    """Setting -> remark on implausible answers, if there are more than the evaluation allowed."""
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """Metrics of one response each that have a better end, by name."""
+        """Metric name -> metric, for metrics of single responses with a better direction."""
         found = (*suite_named(self.suite).metrics, *TURN_ERROR_METRICS)
         return {item.name: item for item in found if item.aggregate is None and item.higher_is_better is not None}
 
     @property
     def judges(self) -> set[str]:
-        """The judges that scored it."""
+        """The judges that scored the system."""
         texts = {fields.get("judges", UNKNOWN) for fields in self.fields.values()}
         return {name.strip() for text in texts - {UNKNOWN} for name in text.split(",")}
 
     def is_judged(self, metric: Metric) -> bool:
-        """Return whether a score rests on judges: because it is theirs, or because they decided what is a refusal."""
+        """Return whether a score depends on judges, as a judged metric or because a judge decided on refusals."""
         return metric.needs_judges or any(
             fields.get("idk detector", "").startswith("judge ") for fields in self.fields.values()
         )
@@ -131,44 +131,46 @@ class GateRow:
 
     setting: str
     slice: str
-    """`all tasks`, or such as `domain=fiqa`."""
+    """`all tasks`, or a slice such as `domain=fiqa`."""
     metric: Metric
     change: Estimate
-    """Mean of the differences, better is above 0; its p is of a drop of exactly the margin."""
+    """Mean difference, above 0 if the candidate is better. Its p is for a true drop of exactly the margin."""
     margin: float
     decides: bool
-    """Whether the status rests on it; False for what is only shown."""
+    """Whether the status depends on the test. False for tests that are only listed."""
     least_margin: float | None
-    """Smallest margin with which an unchanged system passes in 80 % of such benchmarks; None where it is not known."""
+    """Smallest margin with which an unchanged system passes in 80 % of such benchmarks. None if unknown."""
     heights: tuple[float, float]
-    """How far the answers are from the worst score: mean, and mean of the squares; infinite where there is none."""
+    """Distance of the answers from the worst score: mean, and mean square. Infinite without a worst score."""
     baseline: float | None = None
     """Mean over the tasks that both sides scored."""
     candidate: float | None = None
-    """The same of the system that is tested."""
+    """Mean of the tested system over the same tasks."""
     verdict: GateStatus = GateStatus.CANNOT_SAY
     why: str = ""
-    """What the verdict rests on, where the interval does not say it; empty elsewhere."""
+    """Reason for the verdict if the interval alone does not explain it. Empty otherwise."""
     found_drop: float | None = None
-    """Smallest true drop that is called worse in 80 % of such benchmarks, all tests of the call counted. It is one of
-    answers that fail wholly, one by one: they make scores more uneven than a drop of all answers alike."""
+    """Smallest true drop that is called worse in 80 % of such benchmarks, corrected for all tests of the call.
+
+    It assumes that single answers fail completely, which spreads scores more than an equal drop of all answers.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """All tests of two systems, and what they say together."""
+    """All tests of two systems, and their combined result."""
 
     candidate: str
     baseline: str
     config: GateConfig
     rows: tuple[GateRow, ...]
     problems: tuple[str, ...]
-    """What makes the two systems no match, a line each; then nothing is tested."""
+    """Reasons why the two systems do not match, one per line. With any reason, no test is made."""
     notes: tuple[str, ...]
 
     @property
     def verdict(self) -> GateStatus:
-        """Worse where any test says so; not worse where all do; else nobody can say."""
+        """Worse if any test is worse, not worse if all tests are, `cannot say` otherwise."""
         verdicts = {row.verdict for row in self.rows if row.decides}
         if self.problems or not verdicts:
             return GateStatus.CANNOT_SAY
@@ -178,7 +180,7 @@ class Gate:
 
     @property
     def sentence(self) -> str:
-        """The verdict with what it rests on, as one line."""
+        """The verdict with its reasons, as one line."""
         if self.problems:
             return f"cannot say: {self.candidate} and {self.baseline} do not match: {'; '.join(self.problems)}"
         decisive = [row for row in self.rows if row.decides]
@@ -207,10 +209,10 @@ def _named(row: GateRow) -> str:
 
 
 def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Gate:
-    """Return whether a system is no worse than its baseline, in each metric that has a margin and in each slice.
+    """Return whether a system is no worse than its baseline, for each metric with a margin and each slice.
 
     Raises:
-        ConfigurationError: no margin, one of a metric that cannot be tested, or an unknown slice.
+        ConfigurationError: no margin, a margin for a metric that cannot be tested, or an unknown slice.
     """
     if not config.margins:
         names = _offered(baseline)
@@ -236,7 +238,7 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
 
 
 def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> tuple[GateStatus, str] | None:
-    """Return what a gate says without any judge, and why: the sides do not match, or all answers are the same."""
+    """Return the gate's result and reason if it needs no judge: no match of the sides, or equal answers."""
     _check(config, baseline, candidate)
     problems, _ = _mismatches(candidate, baseline, config)
     if problems:
@@ -248,7 +250,7 @@ def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateCo
 
 
 def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
-    """Return what a race of a baseline and a system says of the system, and why not where the scores forbid it."""
+    """Return the result of a race between a baseline and a system, and the reason for a missing result."""
     if race.verdict is not RaceEnd.BETTER:
         return GateStatus.CANNOT_SAY, ""
     if race.n_one_sided > most_unscored * race.n_items:
@@ -257,10 +259,10 @@ def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
 
 
 def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem | None = None) -> Gate:
-    """Return the same tests with what they can show, verdicts left at `cannot say`; without margins, of every metric.
+    """Return the same tests with their power, verdicts left at `cannot say`. Without margins, of every metric.
 
-    Without a candidate, its answers are taken to be as uneven as the baseline's, and independent of them. Answers to
-    the same questions are alike as a rule, so a system that is as good as the baseline is tested with more power.
+    Without a candidate, its answers are assumed to be as variable as the baseline's and independent of them. Answers to
+    the same questions usually correlate, so a real candidate of equal quality is tested with more power.
     """
     _check(config, baseline, *([candidate] if candidate else []))
     margins = config.margins or dict.fromkeys(_offered(baseline), math.inf)
@@ -273,25 +275,25 @@ def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem |
 
 
 def is_powerful(row: GateRow) -> bool:
-    """Return whether an unchanged system passes a test in 80 % of such benchmarks or more."""
+    """Return whether an unchanged system passes a test in at least 80 % of such benchmarks."""
     return row.least_margin is not None and row.margin >= row.least_margin
 
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What one test is of."""
+    """Definition and answers of one test."""
 
     setting: str
     slice: str
     is_named: bool
-    """Whether the slice is wanted by its value, or is all tasks: then it decides however few answers it has."""
+    """Whether the user named the slice by its value, or it is all tasks. Such a slice decides even with few answers."""
     metric: Metric
     margin: float
     decides: bool
     pairs: tuple[tuple[ScoredAnswer, ScoredAnswer], ...]
     """Response of the baseline and of the candidate to each task."""
     implausible: str = ""
-    """How many of the candidate's answers cannot be answers, where these are too many to pass; empty elsewhere."""
+    """Remark on implausible answers of the candidate if there are too many to pass. Empty otherwise."""
 
 
 def _places(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
@@ -322,7 +324,7 @@ def _places(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -
 
 
 def _recalibrated(candidate: GatedSystem, baseline: GatedSystem) -> tuple[GatedSystem, list[str]]:
-    """Return the candidate on the scale of the baseline's judges, and a line for each map."""
+    """Return the candidate on the scale of the baseline's judges, and a line per mapping."""
     mapped = {
         setting: mapped_rows(rows, baseline.anchors, candidate.anchors, candidate.name)
         for setting, rows in candidate.rows.items()
@@ -334,9 +336,9 @@ def _recalibrated(candidate: GatedSystem, baseline: GatedSystem) -> tuple[GatedS
 
 
 def _tested(place: _Test, config: GateConfig) -> GateRow:
-    """Return a test before the correction for their number: a drop beyond the margin counts at once."""
+    """Return a test before the correction for the number of tests."""
     sides = [_column(place, side) for side in (0, 1)]
-    # The change is above 0 if the candidate is better: of a metric of which less is better, baseline minus candidate.
+    # The change is above 0 if the candidate is better. If lower values are better, it is baseline minus candidate.
     found = compare(
         *(sides if place.metric.higher_is_better else reversed(sides)),
         tested=-place.margin if math.isfinite(place.margin) else None,
@@ -361,7 +363,7 @@ def _tested(place: _Test, config: GateConfig) -> GateRow:
 
 
 def _planned(place: _Test, config: GateConfig) -> GateRow:
-    """Return a test of a system that does not exist yet, by the spread of the baseline's own scores."""
+    """Return a test of a future system, with the variance of the baseline's own scores."""
     column = _column(place, 0)
     (mean,) = (found.estimate for found in mean_columns([column]))
     error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
@@ -372,7 +374,7 @@ def _planned(place: _Test, config: GateConfig) -> GateRow:
 
 
 def _row(place: _Test, change: Estimate, scored: Sequence[float], least_margin: float | None) -> GateRow:
-    """Return a test without its verdict; `scored` are the scores of the side whose answers may fail."""
+    """Return a test without its verdict. `scored` are the scores of the side whose answers may fail."""
     worst = place.metric.bounds[0 if place.metric.higher_is_better else 1]
     heights = [abs(value - worst) for value in scored] or [math.inf]
     return GateRow(
@@ -393,12 +395,12 @@ def _column(place: _Test, side: int) -> Column:
 
 
 def _are_same(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]]) -> bool:
-    """Return whether both sides gave the same answers on the same passages."""
+    """Return whether both sides gave the same answers with the same passages."""
     return bool(pairs) and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in pairs)
 
 
 def _judged(row: GateRow, alpha: float) -> GateRow:
-    """Return a test with its verdict by the p value of a drop of the margin."""
+    """Return a test with its verdict, by the p value of a drop of the margin."""
     change = row.change
     if change.p is None or change.value is None:
         return replace(row, why=change.reason)
@@ -410,22 +412,23 @@ def _judged(row: GateRow, alpha: float) -> GateRow:
 
 
 def shortage(row: GateRow) -> str:
-    """Return how many conversations a margin takes, where these are too few for it; empty where they are enough."""
+    """Return how many conversations a margin requires if there are too few. Empty if there are enough."""
     n = row.change.n_clusters
     if is_powerful(row):
         return ""
     if row.least_margin is None:
         return row.change.reason or f"too few answers: {n} conversations"
-    # The margin falls with the root of the conversations; where no score differs, with their number.
+    # The margin falls with the square root of the number of conversations. If no scores differ, it falls with their
+    # number.
     needed = math.ceil(n * (row.least_margin / row.margin) ** (1 if row.change.reason == NOTHING_VARIES else 2))
     return f"too few answers: {n} conversations serve a margin of {row.least_margin:.3f}, {row.margin:g} takes {needed}"
 
 
 def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]:
-    """Yield the tests after Holm's correction of those that say worse, with what drop each finds.
+    """Yield the tests after Holm's correction of the worse ones, each with the drop that it detects.
 
-    To pass, every test must pass, which needs no correction: whichever mean has lost too much, its own test lets it
-    through in half of alpha. To fail, any test may fail, so the p values of drops count with their number.
+    To pass, all tests must pass. That needs no correction: a mean with a loss beyond its margin passes its own test
+    with probability alpha / 2. To fail, any test may fail, so the p values of drops are corrected for their number.
     """
     decisive = [row for row in rows if row.decides]
     p_values = [row.change.p if row.verdict is GateStatus.WORSE else 1.0 for row in rows]
@@ -443,7 +446,7 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
 def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | None:
     """Return the smallest margin with which an unchanged system passes in 80 % of such benchmarks.
 
-    Where no score differs nothing has a spread: then it is the smallest drop that so many conversations exclude.
+    If no scores differ, there is no variance. It is then the smallest drop that so many conversations exclude.
     """
     if change.reason != NOTHING_VARIES:
         detectable = detectable_difference(change, alpha)
@@ -459,9 +462,9 @@ def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | 
 
 
 def _found_drop(row: GateRow, level: float) -> float | None:
-    """Return the smallest drop by answers that fail which is found in 80 % of such benchmarks; None for none.
+    """Return the smallest drop by failing answers that is detected in 80 % of such benchmarks, or None.
 
-    It is the margin and the detectable difference, with the variance that failing answers add to that of the change.
+    It is the margin plus the detectable difference, with the variance that failing answers add to that of the change.
     """
     error, (height, square), n = row.change.standard_error, row.heights, row.change.n_values
     detectable = detectable_difference(row.change, level)
@@ -477,11 +480,11 @@ def _found_drop(row: GateRow, level: float) -> float | None:
     return None
 
 
-# What a gate may be given, and whether two systems match.
+# Valid names of a gate's options, and the conditions under which two systems match.
 
 
 def _offered(side: GatedSystem) -> list[str]:
-    """Return the metrics that any response has a value of."""
+    """Return the metrics with a value in any response."""
     given = {
         name for rows in side.rows.values() for row in rows for name, value in row.values.items() if value is not None
     }
@@ -489,7 +492,10 @@ def _offered(side: GatedSystem) -> list[str]:
 
 
 def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: Collection[str] | None = None) -> None:
-    """Refuse names of metrics, slices and causes that there are not; without `slices` their dimensions alone count."""
+    """Raise ConfigurationError for unknown metrics, slices and causes.
+
+    Without `slices`, only their dimensions are checked.
+    """
     for name in (*config.margins, *config.slice_margins):
         if name not in metrics:
             raise ConfigurationError(f"gate: margin of an unknown metric {name!r}: {close_matches(name, metrics)}")
@@ -506,7 +512,7 @@ def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: C
 
 
 def _check(config: GateConfig, side: GatedSystem, *others: GatedSystem) -> None:
-    """Refuse a margin that cannot be tested, and a score outside its metric's range on any side."""
+    """Raise ConfigurationError for a margin that cannot be tested, or a score outside its metric's range."""
     known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in row_slices(rows) if part.value}
     refuse_unknown_names(config, side.metrics, known)
     for name, margin in (*config.margins.items(), *config.slice_margins.items()):
@@ -526,7 +532,7 @@ SYSTEM_FIELDS: Mapping[str, tuple[str, ...]] = {
     "prompts": ("system prompt", "plain prompt", "system instruction", "max_words"),
     "retriever": ("retriever", "run key", "search retriever"),
 }
-"""What a change of the system may be meant to change: these may differ where `may_differ` says so."""
+"""Fields of the system that a change may intend to change. They may differ if `may_differ` names their key."""
 _BY_SYSTEM = {name for names in SYSTEM_FIELDS.values() for name in names}
 _MUST_MATCH = (
     *(name for names in CAUSES.values() for name in names if name not in _BY_SYSTEM),
@@ -534,12 +540,12 @@ _MUST_MATCH = (
 )
 _MENTIONED = tuple(name for name in REQUEST_FIELDS if name not in {*_MUST_MATCH, *_BY_SYSTEM})
 _SAME_SCORE = 1e-6
-_ROUNDED = 1e-6  # how far rounding may move a score beyond its metric's bound
-_LARGEST = 1e100  # of a metric without a bound: the square of a larger score may overflow
+_ROUNDED = 1e-6  # maximum rounding of a score beyond its metric's bound
+_LARGEST = 1e100  # for metrics without a bound: the square of a larger score may overflow
 
 
 def _mismatches(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> tuple[list[str], list[str]]:
-    """Return what makes two systems no match, and what differs and leaves them one."""
+    """Return the differences that prevent a test, and those that do not."""
     problems: list[str] = []
     notes: list[str] = []
     for setting, before in baseline.fields.items():
@@ -580,9 +586,10 @@ _SAVED_FIELDS = (*_FIELDS, "ragtasks version")
 
 
 def _drift(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[tuple[bool, str]]:
-    """Yield each metric that scores answers otherwise than before, though they did not change, and whether it decides.
+    """Yield (whether it decides, line) for each metric with other scores for unchanged answers.
 
-    A free metric gives an answer one score. A judge may change its mind about some, but not in one direction.
+    A metric without judges gives the same answer one score. A judge may change single verdicts, but not in one
+    direction.
     """
     for place in _places(candidate, baseline, config.model_copy(update={"slices": ()})):
         same = tuple(pair for pair in place.pairs if _are_same([pair]))
@@ -623,10 +630,10 @@ def side_of(evaluation: Evaluation) -> GatedSystem:
     )
 
 
-# The systems that a gate compares, from results, or from a baseline that was saved: a fixed copy of what it needs.
+# The systems that a gate compares, from results or from a saved baseline, which is a fixed copy of the needed data.
 
 FOLDER = "baselines"
-"""Where baselines that have a name are saved, below the data folder."""
+"""Folder of named baselines, below the data folder."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -634,7 +641,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def read_side(path: Path, benchmark: str | None = None) -> GatedSystem:
     """Return the one system in a folder of results, in a results file, or in a baseline file.
 
-    `benchmark` names the one that is meant, where the results are of several; a baseline file has one.
+    `benchmark` selects from results of several benchmarks. A baseline file has only one.
     """
     if path.is_file() and not path.name.startswith("results_"):
         return _read_baseline(path)
@@ -656,7 +663,10 @@ def _name(evaluation: Evaluation) -> str:
 
 
 def baseline_file(named: str, folder: Path) -> Path:
-    """Return where a baseline lies: a path as it is, a name below the folder of baselines; it need not be there."""
+    """Return the path of a baseline: a path unchanged, a name below the folder of baselines.
+
+    The file may be missing.
+    """
     path = Path(named)
     if path.exists() or path.suffix == ".json" or len(path.parts) > 1:
         return path
@@ -690,7 +700,7 @@ class _BaselineFile(TypedDict):
     format: Literal["ragtasks baseline 3"]
     n_answers: int
     checksum: str
-    """Of the settings and the answers, in their order."""
+    """Checksum of the settings and the answers, in their order."""
     system: GatedSystem
 
 
@@ -700,13 +710,13 @@ def _baseline_files() -> TypeAdapter[_BaselineFile]:
 
 
 def _content(saved: _BaselineFile) -> dict[str, Any]:
-    """Return a baseline as JSON values, with the checksum that they should have."""
+    """Return a baseline as JSON values, with the correct checksum."""
     content = _baseline_files().dump_python(saved, mode="json", exclude_defaults=True)
     return {**content, "checksum": canonical_hash([list(saved["system"].fields), content["system"]["rows"]])}
 
 
 def save_baseline(system: GatedSystem, path: Path) -> None:
-    """Write what a gate needs of a system to a file that later results do not change."""
+    """Write the data of a system that a gate needs to a file that later results do not change."""
     rows = {setting: tuple(map(_without_texts, found)) for setting, found in system.rows.items()}
     anchors = {judge: replace(found, baseline=None) for judge, found in system.anchors.items()}
     saved = _BaselineFile(
@@ -719,7 +729,7 @@ def save_baseline(system: GatedSystem, path: Path) -> None:
 
 
 def _without_texts(row: ScoredAnswer) -> ScoredAnswer:
-    """Return an answer as the tests read it: its texts are not needed, their hash is."""
+    """Return an answer with its scores and hash, without its texts."""
     task = replace(row.task, messages=(), target="", references=(), extra={})
     response = Response(task, (Passage("", ""),) * len(row.response.passages), "")
     return ScoredAnswer(response, row.setting, row.values, saved_hash=row.answer_hash)

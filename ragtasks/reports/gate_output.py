@@ -1,4 +1,4 @@
-"""A gate's outcome as text: tables, JSON, Markdown for a comment, JUnit XML, and the annotations of GitHub."""
+"""A gate's result as text: tables, JSON, Markdown for a comment, JUnit XML, and the annotations of GitHub."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NEEDS_MARGIN = "--margin METRIC=DROP adds the smallest true drop that is called
 
 
 def gate_text(found: Gate, form: Format, *, is_power: bool = False) -> str:
-    """Return a gate's tests, or what they can show, in a form; CSV has a line a test, JSON is one object."""
+    """Return a gate's tests, or their power, as text. CSV has one line per test, and JSON is one object."""
     if form is Format.JSON:
         return json_text(gate_object(found, is_power=is_power))
     if form is Format.CSV:
@@ -57,7 +57,7 @@ def gate_text(found: Gate, form: Format, *, is_power: bool = False) -> str:
 
 
 def gate_object(found: Gate, *, is_power: bool = False) -> dict[str, Any]:
-    """Return a gate as an object of JSON, which holds all of it."""
+    """Return the complete gate as a JSON object."""
     status = power_status(found) if is_power else found.verdict.status
     return {
         **({} if is_power else {"verdict": found.verdict.value, "sentence": found.sentence}),
@@ -72,14 +72,14 @@ def gate_object(found: Gate, *, is_power: bool = False) -> dict[str, Any]:
 
 
 def power_status(found: Gate) -> int:
-    """Return 0 where an unchanged system passes each test in 80 % of such benchmarks, else 3."""
+    """Return 0 if an unchanged system passes each test in 80 % of such benchmarks, else 3."""
     decisive = [row for row in found.rows if row.decides and math.isfinite(row.margin)]
     is_enough = not found.problems and all(map(is_powerful, decisive))
     return GateStatus.NOT_WORSE.status if is_enough else GateStatus.CANNOT_SAY.status
 
 
 def gate_section(found: Gate) -> Section:
-    """Return a gate as tables: what decides, and what is only shown."""
+    """Return a gate as tables: the deciding tests, then the others."""
     decisive, others = ([row for row in found.rows if row.decides is decides] for decides in (True, False))
     level, n_tests = 100 * (1 - found.config.alpha), count_of_tests(len(decisive))
     legend = tuple(line.format(level=level, n_tests=n_tests) for line in _LEGEND)
@@ -117,7 +117,7 @@ def _power_section(found: Gate) -> Section:
 
 
 def _without_margins(power: Table) -> Table:
-    """Return the table of power without the columns that only a margin fills."""
+    """Return the table of power without the columns that require a margin."""
     kept = [place for place, name in enumerate(power.columns) if name not in {"margin", "finds a drop of"}]
     columns, *rows = (tuple(row[place] for place in kept) for row in (power.columns, *power.rows))
     legend = (power.legend[0], _NEEDS_MARGIN, *power.legend[len(_POWER_LEGEND) :])
@@ -125,7 +125,7 @@ def _without_margins(power: Table) -> Table:
 
 
 def _is_silent(row: GateRow) -> bool:
-    """Return whether nothing can be told of the power of a test that nobody asked for by a margin."""
+    """Return whether the power of a test without a margin is unknown."""
     return math.isinf(row.margin) and row.least_margin is None and bool(row.change.reason)
 
 
@@ -170,7 +170,7 @@ def comment_text(found: Gate) -> str:
 
 
 def github_lines(found: Gate) -> Iterator[str]:
-    """Yield GitHub's commands: an error for each test that says worse, a warning for what nobody can say."""
+    """Yield GitHub's commands: an error for each worse test, a warning for each test that cannot say."""
     for problem in found.problems:
         yield _annotation("warning", "ragtasks gate: no match", problem)
     for row in found.rows:
@@ -201,7 +201,10 @@ def _change_text(row: GateRow) -> str:
 
 
 def junit_text(found: Gate) -> str:
-    """Return JUnit XML: a test case a test; worse is a failure, what nobody can say an error, the uncounted skipped."""
+    """Return JUnit XML with one test case per test.
+
+    `worse` is a failure, `cannot say` an error, an uncounted test skipped.
+    """
     suite = ElementTree.Element(
         "testsuite", name=f"ragtasks gate: {plain(found.candidate)} against {plain(found.baseline)}"
     )

@@ -1,4 +1,4 @@
-"""A folder of results: listed, shown, compared, ranked."""
+"""A folder of results: listed, printed in full, compared."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ from ragtasks.results import (
 from ragtasks.statistics import Column
 from ragtasks.tables import Value, cell_text, fixed, markdown_table, plain
 
-# The evaluations that lie in a folder: one entry for each model, benchmark and setting of a results file.
-# An entry keeps means and provenance and lets the responses go, so that a folder of many evaluations is listed in
-# little memory. A file that cannot be read is no reason to see none of the others: it is kept with the reason.
+# The evaluations in a folder: one entry per model, benchmark and setting of a results file. An entry contains means and
+# provenance without responses, so that many evaluations fit into little memory. An unreadable file does not hide the
+# others: it is listed with the reason.
 
 _RESULTS = re.compile(r"results_(?P<time>.+)\.json")
 _SAMPLES = re.compile(r"samples_.+_(?P<time>[^_]+)\.jsonl")
 _READ = (".json", ".jsonl")
 _LONGEST_REASON = 300
-# JSON that is not what it should be can fail anywhere in its reading: in a listing that is a reason, not an end.
+# Malformed JSON can fail anywhere in its reading. A listing reports the reason and continues.
 _BROKEN = (RagtasksError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that holds no evaluation that could be read."""
+    """A file without a readable evaluation."""
 
     path: Path
     reason: str
@@ -63,16 +63,16 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What lies in a folder."""
+    """The evaluations in a folder."""
 
     entries: tuple[Entry, ...]
-    """By time, then file, then setting as in the file; those without a time first."""
+    """By time, then file, then setting as in the file. Entries without a time are first."""
     skipped: tuple[Skipped, ...]
-    """The other files that look like results or logged samples, by name."""
+    """Other files that look like results or logged samples, by name."""
 
 
 def read_history(folder: Path, *, is_ranked: bool = False) -> History:
-    """Return the evaluations below a folder (or in one results file), and what there is beside them."""
+    """Return the evaluations below a folder or in one results file, and the skipped files."""
     files = _files(folder)
     entries: list[Entry] = []
     skipped: list[Skipped] = []
@@ -93,7 +93,11 @@ def read_history(folder: Path, *, is_ranked: bool = False) -> History:
 
 
 def read_file(path: Path) -> tuple[Entry, ...]:
-    """Return the entries of one results file, or of a folder with one."""
+    """Return the entries of one results file, or of a folder with one.
+
+    Raises:
+        BenchmarkFileError: there is not exactly one results file, or it is unreadable.
+    """
     files = [file for file in _files(path) if _RESULTS.fullmatch(file.name)]
     if len(files) != 1:
         raise _nothing(path, f"{len(files)} of them: {', '.join(map(str, files))}" if files else "none")
@@ -106,7 +110,7 @@ def read_file(path: Path) -> tuple[Entry, ...]:
 
 
 def files_of_results(path: Path) -> list[Path]:
-    """Return one results file, or that of a folder, and the samples that were written with it."""
+    """Return one results file, or that of a folder, and its samples files."""
     files = _files(path)
     found = [(file, match["time"]) for file in files if (match := _RESULTS.fullmatch(file.name))]
     if len(found) != 1:
@@ -116,7 +120,7 @@ def files_of_results(path: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files in a folder that may belong to an evaluation, by name; or the one that is given."""
+    """Return the files in a folder that may belong to an evaluation, by name, or the file itself."""
     if not folder.exists():
         raise missing_path_error("results", folder, "a folder of results, or a results file")
     files = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
@@ -130,7 +134,7 @@ def select_entries(
     model: str | None = None,
     setting: str | None = None,
 ) -> list[Entry]:
-    """Return the entries that fit everything that is given, in order."""
+    """Return the entries that match all filters, in order."""
     entries = list(entries)
     _check("benchmark", benchmark, {*benchmark_names(), *(entry.benchmark for entry in entries)})
     _check("setting", setting, {*(item.value for item in Setting), *(entry.setting for entry in entries)})
@@ -149,7 +153,7 @@ def _check(what: str, name: str | None, names: set[str]) -> None:
 
 
 def _foreign(files: Iterable[Path], used: set[Path], named: set[Path]) -> Iterator[Skipped]:
-    """Yield the files that belong to no results file: neither to one that was used nor to one that was named."""
+    """Yield the files without a used or skipped results file."""
     for path in files:
         match = _SAMPLES.fullmatch(path.name)
         results = path.with_name(f"results_{match['time']}.json") if match else None
@@ -164,7 +168,7 @@ def _foreign(files: Iterable[Path], used: set[Path], named: set[Path]) -> Iterat
 
 
 def _reason(error: Exception, folder: Path) -> str:
-    """Return an error in one line of bounded length, which is the same wherever the folder lies."""
+    """Return an error as one line of bounded length, without the path of the folder."""
     text = " ".join(str(error).replace(f"{folder}/", "").split())
     line = text if isinstance(error, RagtasksError) else f"broken: {type(error).__name__}: {text}"
     return excerpt(line, _LONGEST_REASON)
@@ -177,12 +181,12 @@ def _nothing(path: Path, found: str) -> BenchmarkFileError:
     )
 
 
-# One results file as entries: means and provenance of each model, benchmark and setting, without the responses.
-# Where entries are to be ranked they come with intervals, and with the scores by the one metric that ranks them.
+# One results file as entries: means and provenance per model, benchmark and setting, without responses. Ranked entries
+# also have intervals, and the values of the metric that ranks them.
 
-_PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")  # of the MTRAG paper's Table 5
+_PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")  # those of the MTRAG paper's Table 5
 SAMPLE = " (sample)"
-"""How a benchmark's label ends where it is the shipped sample."""
+"""End of a benchmark's label if it is the shipped sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,61 +195,61 @@ class Entry:
 
     source: Path
     time: datetime | None
-    """When the evaluation began; None where the results do not say."""
+    """Start of the evaluation, or None if the results have no time."""
     model: str
     metrics: tuple[Metric, ...]
-    """The metrics that it has, in the order of their suite."""
+    """The metrics of the entry, in the order of their suite."""
     means: Mapping[str, Value]
     unscored: Mapping[str, Mapping[str, int]]
     """Metric -> reason -> responses without a value for it."""
     n: int
     provenance: Mapping[str, str]
-    """What the scores rest on: the fields of `ragtasks.results.provenance_of`."""
+    """Basis of the scores: the fields of `ragtasks.results.provenance_of`."""
     n_tasks: int | None = None
-    """Tasks that the setting has, where fewer were evaluated; None where none is missing, or nobody knows."""
+    """Number of tasks in the setting if fewer were evaluated. None if all were evaluated or the number is unknown."""
     ranking: Column | None = None
-    """Task by task, its first metric that has a value and a better direction; None where none was asked for."""
+    """Values by task of the first metric with values and a better direction. None without ranking."""
     costs: Mapping[str, Column] = field(default_factory=dict)
-    """What its answers took -> the same, where entries are ranked: each cost of a front that any answer has."""
+    """Cost of a front -> values by task, if entries are ranked and any answer has it."""
     implausible: tuple[str, ...] = ()
-    """Where entries are ranked: what of its answers cannot be answers, or is no merit of theirs, a text a check."""
+    """Results of the plausibility checks, one per text, if entries are ranked."""
 
     @property
     def benchmark(self) -> str:
-        """Label of the benchmark, which says `sample` where it is one."""
+        """Label of the benchmark, with `sample` for a sample."""
         return self.provenance["benchmark"]
 
     @property
     def title(self) -> str:
-        """Label of the benchmark, with the suite where that is no benchmark's: the same tasks, other metrics."""
+        """Label of the benchmark, with the suite if it is not the benchmark's own."""
         suite = self.provenance["suite"]
         name = self.benchmark.partition(" ")[0].rstrip(":")
         return self.benchmark if suite in {name, *benchmark_names()} else f"{self.benchmark}, {suite}"
 
     @property
     def setting(self) -> str:
-        """The setting."""
+        """Name of the setting."""
         return self.provenance["setting"]
 
     @property
     def is_sample(self) -> bool:
-        """Whether its scores are not benchmark scores."""
+        """Whether the entry is of a sample, so that its scores are not benchmark scores."""
         return self.benchmark.endswith(SAMPLE)
 
     @property
     def has_empty(self) -> bool:
-        """Whether any response is without text."""
+        """Whether any response has no text."""
         return EMPTY in self.means and bool(self.means[EMPTY].value)
 
     @property
     def main_metrics(self) -> tuple[Metric, ...]:
-        """The paper's metrics that it has, else its suite's first; and `empty` where any response is."""
+        """The paper's metrics of the entry, or else its suite's first, and `empty` if any response is empty."""
         chosen = tuple(metric for metric in self.metrics if metric.name in _PAPER_METRICS) or self.metrics[:1]
         return (*chosen, *(metric for metric in self.metrics if metric.name == EMPTY and self.has_empty))
 
 
 def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set[Path]]:
-    """Return the entries of a results file, settings in its order, and the sample files that they were read from."""
+    """Return the entries of a results file, settings in its order, and the samples files that were read."""
     if is_ranked:
         found = [(item, summaries_of(item.rows)) for item in read_evaluations([path])]
     else:
@@ -295,9 +299,9 @@ def _ranking(evaluation: Evaluation, means: Mapping[str, Value], rows: Sequence[
 
 
 def _mean(metric: Metric, summary: Summary, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
-    """Return the mean of a metric, None where the responses do not know it.
+    """Return the mean of a metric, or None if the responses do not have the metric.
 
-    The harness's own means of groups weigh with all documents instead of the scored ones, so they are not used.
+    The harness weights its own means of groups by all documents instead of scored ones, so they are not used.
     """
     if metric.aggregate is not None:
         return _of_all(metric.name, summary.n, tasks, results)
@@ -306,7 +310,10 @@ def _mean(metric: Metric, summary: Summary, tasks: Sequence[str], results: Mappi
 
 
 def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
-    """Return a score of all responses together, as the harness computed it; of several harness tasks there is none."""
+    """Return a score over all responses together, as the harness computed it.
+
+    Without a value for several harness tasks.
+    """
     scores = [value_at(results, "results", task) or {} for task in tasks]
     found = [value for values in scores for key, value in values.items() if key.partition(",")[0] == name]
     if not found:
@@ -323,10 +330,9 @@ def _time(results: Mapping[str, Any]) -> datetime | None:
         return None
 
 
-# What differs between two evaluations: their provenance first, then their means.
-# A difference of means says something only where both rest on the same data, encoder, judges and prompts; where
-# they do not, the causes are named. What else answers were asked with may be what a comparison is about: it is
-# named too.
+# Differences between two evaluations: provenance first, then means. A difference of means is meaningful only if both
+# have the same data, encoder, judges and prompts; otherwise the causes are named. Other differences between the
+# requests may be the purpose of the comparison, and are listed too.
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,33 +356,36 @@ class EntryPair:
 
     @property
     def causes(self) -> list[str]:
-        """Why the scores do not compare: `data`, `encoder`, `retriever`, `judges`, `prompts`; empty where they do."""
+        """Causes of incomparable scores: `data`, `encoder`, `retriever`, `judges`, `prompts`.
+
+        Empty if they are comparable.
+        """
         return causes_of(self.fields)
 
     @property
     def request_fields(self) -> list[str]:
-        """The fields that differ in how answers were requested: the scores still compare."""
+        """The fields of the requests that differ. The scores are still comparable."""
         return [name for name in self.fields if name in REQUEST_FIELDS]
 
 
 @dataclass(frozen=True, slots=True)
 class ResultsDiff:
-    """What differs between two results files."""
+    """Differences between two results files."""
 
     pairs: tuple[EntryPair, ...]
-    """Benchmarks and settings that both have; if each has one only, these two."""
+    """Benchmarks and settings of both files. If each file has only one, these two."""
     only_first: tuple[Entry, ...]
-    """What the second file lacks."""
+    """Entries that the second file does not have."""
     only_second: tuple[Entry, ...]
 
     @property
     def comparable(self) -> bool:
-        """Whether every score compares with its counterpart."""
+        """Whether all scores are comparable with their counterparts."""
         return not any(pair.causes for pair in self.pairs)
 
 
 def diff_entries(first: Sequence[Entry], second: Sequence[Entry]) -> ResultsDiff:
-    """Return what differs between the entries of two results files."""
+    """Return the differences between the entries of two results files."""
     ours, theirs = (
         {(entry.benchmark, entry.provenance["suite"], entry.setting): entry for entry in entries}
         for entries in (first, second)
@@ -397,18 +406,18 @@ def _places(entries: Iterable[Entry]) -> str:
     return ", ".join(f"{entry.title} {entry.setting}" for entry in entries)
 
 
-# What lies in a folder of results as text for a terminal: a list, one evaluation in full, and what differs.
-# Names come from files that anyone may have written, so what a terminal would act on is shown as an escape.
+# A folder of results as text for a terminal: a list, one evaluation in full, and differences. Names come from files by
+# anyone, so characters that a terminal would act on are escaped.
 
 SAMPLE_NOTE = "Scores on a sample are not benchmark scores."
 _INTERVALS = "Differences without intervals: `ragtasks compare` gives them, over conversations."
 _SHORT = 8
-_MOST_CHARACTERS = 60  # of a setting that differs
+_MOST_CHARACTERS = 60  # for a setting that differs
 _CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in fields}
 
 
 def render_list(entries: Sequence[Entry], folder: Path) -> str:
-    """Return one line an evaluation, with the files named below the folder."""
+    """Return one line per evaluation, with paths relative to the folder."""
     header = ["time", "model", "benchmark", "setting", "run", "n", "scores", "encoder", "judges", "requests", "file"]
     rows = []
     for entry in entries:
@@ -423,7 +432,7 @@ def render_list(entries: Sequence[Entry], folder: Path) -> str:
 
 
 def render_skipped(skipped: Sequence[Skipped], folder: Path) -> str:
-    """Return one line a file that was left out, with the reason; empty where none was."""
+    """Return one line per skipped file with the reason. Empty without any."""
     lines = [f"  {plain(below(item.path, folder))}: {plain(item.reason)}" for item in skipped]
     return "\n".join([f"skipped files: {len(lines)}", *lines]) if lines else ""
 
@@ -434,7 +443,7 @@ def render_entries(entries: Iterable[Entry]) -> str:
 
 
 def render_differences(found: ResultsDiff) -> str:
-    """Return what differs, pair by pair, and whether the scores compare."""
+    """Return the differences of each pair, and whether the scores are comparable."""
     parts = ["\n".join(_pair(pair)) for pair in found.pairs]
     for which, entries in (("first", found.only_first), ("second", found.only_second)):
         parts += [f"only in the {which}: {_title(entry)}" for entry in entries]
@@ -442,12 +451,12 @@ def render_differences(found: ResultsDiff) -> str:
 
 
 def below(path: Path, folder: Path) -> str:
-    """Return a path as seen from a folder, unchanged where it is not in it."""
+    """Return a path relative to a folder, or unchanged if it is outside the folder."""
     return path.relative_to(folder).as_posix() if path != folder and path.is_relative_to(folder) else str(path)
 
 
 def mean_text(mean: Value | None) -> str:
-    """Return a mean, with what it covers where a response is not scored or a task is missing; a dash where none is."""
+    """Return a mean with its coverage if responses are unscored or tasks are missing. A dash without a mean."""
     if mean is None or mean.value is None:
         return UNKNOWN
     text = cell_text(replace(mean, low=None, high=None, n_tasks=None))
@@ -456,7 +465,7 @@ def mean_text(mean: Value | None) -> str:
 
 
 def time_text(entry: Entry) -> str:
-    """Return when an evaluation began, in UTC, to the minute."""
+    """Return the start of an evaluation in UTC, to the minute."""
     return entry.time.strftime("%Y-%m-%d %H:%M") if entry.time else UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""Makes a judge's card from its verdicts on answers that people rated."""
+"""The card of a judge: statistics of its verdicts on answers that people rated."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ AnswerKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class JudgeResults:
-    """What one judge said of rated answers."""
+    """One judge's verdicts on rated answers."""
 
     judge: str
     scores: Mapping[str, Mapping[AnswerKey, float | None]]
-    """Rubric -> answer -> score, conditioned as the metric is."""
+    """Rubric -> answer -> score, conditioned like the metric."""
     idk: Mapping[AnswerKey, IdkVerdict | None]
     verdicts: Verdicts
     seconds: float
     repeats: Mapping[str, Repeatability]
-    """Rubric -> how far its verdicts repeat; empty where nothing was asked again."""
+    """Rubric -> repeatability of its verdicts. Empty without repeated judging."""
 
 
 def judge_card(
@@ -79,7 +79,7 @@ def card_table(card: JudgeCard) -> Table:
 
 
 def _warnings(card: JudgeCard) -> Iterator[str]:
-    """Yield a line for each rubric under which the judge is of no use, as far as the answers tell."""
+    """Yield a line for each rubric under which the judge is unusable according to these answers."""
     ranks = [row for row in card.rows if row.measure.startswith(_RANK) and row.n > 1]
     constant = {
         rubric
@@ -100,28 +100,28 @@ def _warnings(card: JudgeCard) -> Iterator[str]:
             yield f"{row.rubric}: on {row.n} pairs the judge is not shown to agree with people more often than a coin."
 
 
-# Agreement with people: on pairs of answers to one task, which of the two is better.
+# Agreement with people on pairs of answers to one task: which answer is better.
 
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """Two systems' answers to one task, and what people think of them."""
+    """Two systems' answers to one task, with their human ratings."""
 
     first: Response
     second: Response
     models: tuple[str, str]
     people: Mapping[str, float]
-    """What was rated -> how much higher the first is; 0 where people hold both equal."""
+    """Property -> how much higher the first answer is rated. 0 if both ratings are equal."""
     refuses: tuple[bool, bool] | None = None
-    """Which of them refuse; None where that is not known."""
+    """Whether each answer refuses. None if unknown."""
 
 
 _Preferences = Sequence[tuple[RatedPair, float]]
-"""Pairs with the judge's preference: 1 the first, 0 the second, 0.5 a tie, or one verdict in each order."""
+"""Pairs with the judge's preference: 1 for the first, 0 for the second, 0.5 for a tie or one verdict in each order."""
 
 
 def rated_pairs(answers: Sequence[RatedResponse]) -> list[RatedPair]:
-    """Return every two systems' answers to one task; the reference answers are no system's."""
+    """Return all pairs of systems' answers to one task, without the reference answers."""
     rated = (row for row in answers if row.model_id != REFERENCE_MODEL)
     return [
         RatedPair(
@@ -153,9 +153,14 @@ def _of_rubric(
 def pairwise_rows(
     pairs: Sequence[RatedPair], orders: Sequence[tuple[float | None, float | None]], judge: str, *, people: str = ""
 ) -> Iterator[CardRow]:
-    """Yield what the rubric `pairwise` shows of a judge that was asked about each pair in both orders.
+    """Yield the measures of the rubric `pairwise` for a judge with verdicts on each pair in both orders.
 
-    `orders` are, of each pair, the share of the first answer with the first shown first, and of the second shown first.
+    Args:
+        pairs: the pairs of answers.
+        orders: for each pair, the preference for the first answer when it is shown first, and the preference for the
+            second answer when that is shown first.
+        judge: name of the judge.
+        people: source of the human labels, for the name of the rubric.
     """
     both = [
         (pair, one, other)
@@ -175,7 +180,10 @@ def pairwise_rows(
 
 
 def _agreements(rubric: str, preferences: _Preferences, names: Sequence[str]) -> Iterator[CardRow]:
-    """Yield the share on which judge and people prefer the same answer, of the pairs that people do not hold equal."""
+    """Yield the share of pairs on which judge and people prefer the same answer.
+
+    Pairs with equal ratings are left out.
+    """
     for name in names:
         decided = [(pair, judge) for pair, judge in preferences if abs(pair.people[name]) > _EVEN]
         agreed = [(pair, judge if pair.people[name] > 0 else 1 - judge) for pair, judge in decided]
@@ -183,10 +191,13 @@ def _agreements(rubric: str, preferences: _Preferences, names: Sequence[str]) ->
 
 
 def _biases(rubric: str, preferences: _Preferences, name: str, judge: str) -> Iterator[CardRow]:
-    """Yield how much more often than people the judge prefers answers of a kind."""
+    """Yield how much more often than people the judge prefers answers of a type."""
 
     def favours(side: Callable[[RatedPair], float]) -> list[tuple[RatedPair, float]]:
-        """Return the favour for the answer on a side: above 0 the first, below 0 the second; other pairs are out."""
+        """Return the favor for the answer on a side: the first above 0, the second below 0.
+
+        Other pairs are left out.
+        """
         found = [(pair, side(pair), value - _preference(pair.people[name])) for pair, value in preferences]
         return [(pair, favour if sign > 0 else -favour) for pair, sign, favour in found if sign]
 
@@ -202,13 +213,13 @@ def _biases(rubric: str, preferences: _Preferences, name: str, judge: str) -> It
 
 
 def _doublings(pair: RatedPair) -> float:
-    """Return how many times twice as long the first is; negative where the second is longer."""
+    """Return log2 of the ratio of lengths in words. Negative if the second is longer."""
     first, second = (max(1, len(answer.text.split())) for answer in (pair.first, pair.second))
     return math.log2(first / second)
 
 
 def _slope(favours: Sequence[tuple[RatedPair, float]]) -> list[tuple[RatedPair, float]]:
-    """Return values whose mean, with its error, is the slope through 0 of favour by the doublings in length."""
+    """Return values whose mean, with its error, is the slope through 0 of favor by the doublings in length."""
     lengths = [abs(_doublings(pair)) for pair, _ in favours]
     square = statistics.fmean(length**2 for length in lengths) if lengths else 0.0
     both = list(zip(favours, lengths, strict=True))
@@ -221,16 +232,16 @@ _FAMILIES = {
     **{name: name.lower() for name in ("Llama", "Claude", "DeepSeek", "Phi", "Granite", "Command")},
     **{"Gemini and Gemma": "gemini|gemma", "Mistral": "mi[sx]tral|ministral", "Qwen": "qwen|qwq"},
 }
-"""Family of models -> what a name of one of them holds."""
+"""Family of models -> pattern in their names."""
 
 
 def _family(model: str) -> str | None:
-    """Return the family of a model by its name; None where the name does not say."""
+    """Return the family of a model by its name, or None if the name does not match any."""
     return next((name for name, words in _FAMILIES.items() if re.search(words, model.lower())), None)
 
 
 def _preference(gap: float) -> float:
-    """Return 1 where the first is preferred, 0 where the second is, 0.5 for a tie."""
+    """Return 1 if the first is preferred, 0 if the second is, 0.5 for a tie."""
     return 0.5 if abs(gap) <= _EVEN else float(gap > 0)
 
 
@@ -257,7 +268,7 @@ def _rank_row(
 def _bootstrap(
     rows: Sequence[RatedResponse], measure: Callable[[Sequence[RatedResponse]], float | None]
 ) -> tuple[float | None, float | None]:
-    """Return the interval of a measure by drawing conversations again; none where it cannot be had of the draws."""
+    """Return the bootstrap interval of a measure over conversations, or (None, None) if too few draws have a value."""
     groups = list(grouped(rows, lambda row: row.response.task.conversation_id).values())
     rng = np.random.default_rng(0)
     found = []
@@ -272,7 +283,7 @@ def _bootstrap(
 
 
 def _kappa(answers: Sequence[RatedResponse], idk: Mapping[AnswerKey, IdkVerdict | None]) -> CardRow:
-    """Return Cohen's kappa of the judge's refusals and those of the paper's judge."""
+    """Return Cohen's kappa between the judge's refusals and those of the paper's judge."""
     rows = [row for row in answers if row.refuses is not None and idk.get(row.key) is not None]
 
     def kappa(chosen: Sequence[RatedResponse]) -> float | None:
@@ -283,7 +294,7 @@ def _kappa(answers: Sequence[RatedResponse], idk: Mapping[AnswerKey, IdkVerdict 
     return CardRow("idk", "kappa with the paper's judge", kappa(rows), *_bootstrap(rows, kappa), len(rows))
 
 
-# How the judge answers, and what it costs.
+# Replies and cost of the judge.
 
 
 def _verdict_rows(judged: JudgeResults) -> Iterator[CardRow]:
@@ -300,7 +311,7 @@ def _verdict_rows(judged: JudgeResults) -> Iterator[CardRow]:
 
 
 def _cost(judged: JudgeResults) -> Iterator[CardRow]:
-    """Yield tokens, dollars and seconds a prompt, of what was asked now: what the cache had cost nothing."""
+    """Yield tokens, dollars and seconds per sent prompt. Cached replies cost nothing."""
     usage = judged.verdicts.usage.get(judged.judge, Usage())
     if not usage.n_asked:
         return

@@ -1,9 +1,9 @@
-"""A leaderboard of the evaluations in a folder, as one page that needs nothing else.
+"""A leaderboard of the evaluations in a folder, as one self-contained page.
 
-Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results show`.
-Scores have intervals, and who cannot be told from the best is marked. What else they were asked with stands below a
-model's name where it differs in a table. The page asks nothing of the network, names no clock and no folder of a
-machine, escapes every text, and lets only its own style and script run: the same results give the same bytes.
+Only comparable evaluations share a table: same data, encoder, judges and prompts, as in `ragtasks results show`. Scores
+have intervals, and models without a significant difference to the best are marked. Other differences between requests
+are listed below a model's name. The page sends no requests, contains no current time and no local folders, escapes
+every text, and runs only its own style and script. The same results give the same bytes.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Comparison, compare_columns, holm, pairs_without_best
 from ragtasks.tables import coded, fixed, grouped, p_text
 
-_HIDDEN = {"configuration", "judge usage"}  # paths and addresses of a machine are for `ragtasks results show`
-# An absolute path, as a whole text, a member of a list, or a value of JSON: its folders are of a machine.
+_HIDDEN = {"configuration", "judge usage"}  # local paths and addresses are for `ragtasks results show` only
+# An absolute path, as the complete text, a member of a list, or a value of JSON. Its folders are local.
 _FOLDERS = re.compile(r"""(^|[;,:]\s|["'(=:])(?:/(?!/)|[A-Za-z]:[\\/])(?:[^"',;()]*[\\/])?(?=[^\s"',;()\\/])""")
-_N_MAIN = 4  # columns that are shown before the reader asks for all of them
+_N_MAIN = 4  # columns that are visible by default
 _TITLE = ("benchmark", "setting", "encoder", "judges", "idk detector")
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The evaluations that compare with each other."""
+    """One table of comparable evaluations."""
 
     title: str
-    """Benchmark, with the suite where it is not the benchmark's."""
+    """Benchmark, with the suite if it is not the benchmark's own."""
     shared: dict[str, str]
-    """What all of them rest on: the fields of `DECISIVE`."""
+    """Basis that all of them share: the fields of `DECISIVE`."""
     asked: tuple[str, ...]
     """The fields of `REQUEST_FIELDS` that differ."""
     metrics: tuple[Metric, ...]
-    """What any of them was scored with: the first one ranks, next to it stands the share of empty responses."""
+    """Metrics of any of them. The first one ranks. The share of empty responses is next to it."""
     best: Mapping[str, float]
-    """Metric -> the best score, to the digits that are shown, where scores differ."""
+    """Metric -> the best score, rounded as shown, if scores differ."""
     has_empty: bool
     cost: str
-    """The cost that fronts are of, empty for none."""
+    """The cost of the front, or empty without a front."""
     missing: str
-    """How many tasks of how many it is about, where some are missing: then nobody has a rank."""
+    """Evaluated and total tasks if some are missing. Then there are no ranks."""
     too_few: int
-    """Conversations where they are too few for a test: then no score is marked as the best. 0 where they are enough."""
+    """Number of conversations if they are too few for a test, else 0. With too few, no score is marked as the best."""
     standings: tuple[Standing, ...]
     """Best first."""
 
 
 def leaderboard_tables(entries: Sequence[Entry]) -> list[Board]:
-    """Return a table for everything that makes scores comparable, by benchmark, setting, encoder and judges.
+    """Return one table per group of comparable evaluations, by benchmark, setting, encoder and judges.
 
-    Tables over fewer tasks than their setting has come after the whole ones.
+    Incomplete evaluations come after complete ones.
     """
     groups = grouped(entries, lambda entry: tuple(entry.provenance[field] for field in (*_TITLE, *DECISIVE)))
     return [_table(groups[key]) for key in sorted(groups, key=lambda key: (key[:2], _missing(groups[key]), key))]
 
 
 def write_leaderboard(history: History, folder: Path, path: Path) -> None:
-    """Write the page, atomically."""
+    """Write the leaderboard page atomically."""
     style, script = (asset_text(f"leaderboard.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
     tables = leaderboard_tables(history.entries)
     page = template("leaderboard.html.jinja").render(
@@ -84,7 +84,7 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
         p_text=p_text,
         sort_value=lambda entry, metric: "" if (value := value_of(entry, metric)) is None else repr(value),
         time_text=time_text,
-        # The provenance that is not shared by the whole table.
+        # Provenance that the table does not share.
         rests_on=lambda entry: {
             name: text for name, text in entry.provenance.items() if name not in {*DECISIVE, *_HIDDEN}
         },
@@ -97,12 +97,15 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
         empty_note=empty_note,
         unknown=UNKNOWN,
     )
-    # Halves of surrogate pairs, as JSON may hold them, have no UTF-8.
+    # Lone surrogates, which JSON may contain, have no UTF-8.
     write_atomically(path, page.encode("utf-8", errors="replace"))
 
 
 def _best(found: Sequence[Standing], metric: Metric) -> float | None:
-    """Return the best score of those that have a rank; None where no direction is better, or all are equal."""
+    """Return the best score of the ranked entries.
+
+    None if all are equal, or for a metric without a better direction.
+    """
     values = [value for item in found if item.rank is not None and (value := value_of(item.entry, metric)) is not None]
     rounded = {float(fixed(value)) for value in values}
     if metric.higher_is_better is None or len(rounded) < 2:
@@ -144,20 +147,20 @@ def _table(entries: Sequence[Entry]) -> Board:
 
 
 def _too_few(entries: Sequence[Entry]) -> int:
-    """Return how many conversations several entries are about, where these are too few for a test; else 0."""
+    """Return the number of conversations of several entries if they are too few for a test, else 0."""
     conversations = {name for entry in entries if entry.ranking for name in entry.ranking.cluster_of.values()}
     return len(conversations) if len(entries) > 1 and len(conversations) < MIN_CLUSTERS else 0
 
 
 def _cost(entries: Sequence[Entry]) -> str:
-    """Return the cost that a front is of: the first that all evaluations have that anybody counted, empty for none."""
+    """Return the cost of the front: the first cost that all entries with costs share. Empty without any."""
     counted = [entry for entry in entries if entry.costs]
     shared = (name for name in COSTS if all(name in entry.costs for entry in counted))
     return next(shared, "") if counted else ""
 
 
 def _with_front(found: Sequence[Standing], cost: str) -> list[Standing]:
-    """Return standings with their places on the front of quality against cost, of those that have a rank and both."""
+    """Return the standings with positions on the front of quality against cost, for ranked entries with both."""
     pairs = {
         id(item): (item.entry.ranking, item.entry.costs[cost])
         for item in found
@@ -171,48 +174,53 @@ def _with_front(found: Sequence[Standing], cost: str) -> list[Standing]:
 
 
 def _missing(entries: Sequence[Entry]) -> str:
-    """Return how many tasks of how many these evaluations have, which are the same for all; empty where all."""
+    """Return evaluated and total tasks, which all these entries share. Empty if they are complete."""
     return next((f"{entry.n} of {entry.n_tasks} tasks" for entry in entries if entry.n_tasks is not None), "")
 
 
 def _public(text: str) -> str:
-    """Return a text with only the last part of each absolute path in it."""
+    """Return a text in which absolute paths are reduced to their last part."""
     return _FOLDERS.sub(r"\1", text)
 
 
-# Who stands where in a table of evaluations that compare, and who cannot be told from the best.
+# Standings of comparable evaluations, with the significance of differences to the best.
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An entry with its place in a table."""
+    """An entry with its rank in a table."""
 
     rank: int | None
-    """From 1; equal scores share one. None for a baseline beside models, and where what ranks has no value."""
+    """From 1; equal scores share a rank.
+
+    None for a baseline next to models, and for an entry without the ranking score.
+    """
     entry: Entry
     is_best: bool = False
     """Whether the others are compared with it."""
     difference: float | None = None
-    """Its mean less the best's, over the tasks that both scored; None where they were not compared."""
+    """Mean difference to the best over the tasks that both scored. None if not compared."""
     p: float | None = None
-    """That it is as good as the best, by Holm over all pairs; None where they were not compared or not tested."""
+    """p value of equality with the best, corrected by Holm over all pairs. None if not compared or not tested."""
     untested: str = ""
     is_ahead: bool = False
-    """Whether it is better than the best mean on the tasks that both scored, as the two left others unscored."""
+    """Whether it is better than the best mean on the tasks that both scored. The two left different tasks unscored."""
     front: str = ""
-    """Its place on the front of quality against cost; empty where there is none."""
+    """Position on the front of quality against cost, or empty."""
 
     @property
     def is_tie(self) -> bool:
-        """Whether it cannot be told from the best."""
+        """Whether its difference to the best is not significant."""
         return self.p is not None and self.p > LEVEL
 
 
 def standings(entries: Sequence[Entry], metric: Metric, *, is_partial: bool) -> list[Standing]:
-    """Return the entries best first, baselines and those without a score last; ties by model, then time, then file.
+    """Return the entries best first, baselines and unscored entries last.
 
-    By a metric of which neither direction is better, and where tasks are missing, nobody has a rank. Baselines have
-    one only where there is nothing else.
+    Ties are ordered by model, then time, then file.
+
+    There are no ranks for a metric without a better direction, or if tasks are missing. Baselines have ranks only if
+    there is no other model.
     """
     sign = -1 if metric.higher_is_better else 1
     models = [entry for entry in entries if not is_baseline(entry.model)] or list(entries)
@@ -234,13 +242,13 @@ def standings(entries: Sequence[Entry], metric: Metric, *, is_partial: bool) -> 
 
 
 def value_of(entry: Entry, metric: Metric) -> float | None:
-    """Return the mean of an entry by a metric, None where it has none."""
+    """Return the mean of an entry by a metric, or None without one."""
     mean = entry.means.get(metric.name)
     return None if mean is None else mean.value
 
 
 def _compared(found: Sequence[Standing], metric: Metric) -> list[Standing]:
-    """Return the standings with what sets them apart from the first, where they have a rank and scores to compare."""
+    """Return the standings with their differences to the first, for ranked entries with comparable scores."""
     columns = {
         str(place): replace(item.entry.ranking, name=str(place))
         for place, item in enumerate(found)

@@ -1,4 +1,4 @@
-"""The end of a command's output: the values of a scored system, which of several is better, duration and failures."""
+"""The end of a command's output: scores of a system, decision between systems, duration and failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOO_FAR = "A race that ends early tends to show the difference larger than it i
 
 
 def decision_text(found: Decided) -> str:
-    """Return the decision with its difference, and what it took; more than two systems as a table."""
+    """Return the decision with its difference and its cost. More than two systems are listed in a table."""
     columns = ("system", f"{found.metric.name}, where asked", "answers asked", "standing")
     rows = [
         (name, Value(found.means[name], n, n), f"{n} of {found.n_answers}", _standing(found.race, name))
@@ -32,7 +32,7 @@ def decision_text(found: Decided) -> str:
 
 
 def wave_text(race: Race) -> str:
-    """Return one line on a race after a wave."""
+    """Return one line about a race after a wave."""
     state = "decided" if race.verdict in {RaceEnd.BETTER, RaceEnd.EQUAL} else "not decided"
     gaps = "; ".join(_gap(look) for look in race.looks[:3])
     more = f"; and {len(race.looks) - 3} more pairs" if len(race.looks) > 3 else ""
@@ -40,7 +40,7 @@ def wave_text(race: Race) -> str:
 
 
 def race_lines(race: Race, measure: str) -> Iterator[str]:
-    """Yield how a race ended, and how far that may be trusted."""
+    """Yield the end of a race, and the limits of its result."""
     yield race.conclusion(measure)
     yield from (f"  {_gap(look)}" for look in _decisive(race))
     if race.verdict is RaceEnd.BETTER:
@@ -50,7 +50,7 @@ def race_lines(race: Race, measure: str) -> Iterator[str]:
 
 
 def _request_lines(found: Decided) -> Iterator[str]:
-    """Yield how much of the judging the decision took."""
+    """Yield the share of the judging that the decision required."""
     race = found.race
     n_asked, n_all = sum(found.n_asked.values()), found.n_answers * len(found.n_asked)
     yield (
@@ -70,7 +70,7 @@ def _request_lines(found: Decided) -> Iterator[str]:
 
 
 def _decisive(race: Race) -> list[Look]:
-    """Return the comparisons that the conclusion rests on: among who is left, or how the best one won."""
+    """Return the comparisons behind the conclusion: among the remaining systems, or those that the best one won."""
     left = set(race.left)
     return [look for look in race.looks if {look.first, look.second} <= left] or list(race.out.values())
 
@@ -111,7 +111,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-# How an evaluation went: duration, requests, tokens, and one answer to begin reading with.
+# Course of an evaluation: duration, requests, tokens, and one answer as an example.
 
 _LONGEST_TEXT = 180  # characters: two lines of a terminal
 _WITH_VERDICT = {outcome.value for outcome in (VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS)}
@@ -142,7 +142,7 @@ def duration_text(seconds: float) -> str:
 
 
 def example_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield one answer that went wrong, with its question and reference: of full RAG, the lowest of the main score."""
+    """Yield one wrong answer with its question and reference: the lowest main score, preferably in full RAG."""
     wrong = [row for item in evaluations for row in item.rows if row.turn_error_kind or row.implausible]
     if not wrong:
         return
@@ -157,11 +157,11 @@ def example_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         yield f"  {name + ':':<10} {excerpt(plain(' '.join(text.split())), _LONGEST_TEXT)}"
 
 
-# The summary of a scored system: one line of values, and what to distrust in them.
+# Summary of a scored system: one line of scores, and warnings.
 
 
 def describe_scores(done: SystemScores) -> str:
-    """Return the values, what is missing, and the files written."""
+    """Return the scores, the missing parts, and the written file."""
     (evaluation,) = read_evaluations([done.file])
     implausible = [line for checked in done.checked for line in checked.lines]
     section = summary_section(evaluation, done.n_answers, done.n_tasks)
@@ -171,7 +171,7 @@ def describe_scores(done: SystemScores) -> str:
 
 
 def score_notes(done: SystemScores) -> Iterator[str]:
-    """Yield what is missing or rests on nothing, a line each."""
+    """Yield one line per missing part or answer without contexts."""
     if done.missing:
         where = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
         n = sum(done.missing.values())

@@ -1,4 +1,4 @@
-"""One HTML page of a report: tables that sort, plots, and every conversation with its answers and scores."""
+"""One HTML page of a report: sortable tables, plots, and every conversation with its answers and scores."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, shortened_prompts
 from ragtasks.tables import Section, Table, Value, coded, fixed
 
-# Puts a page together: our HTML, style and script, the tables, the plots, and the packed texts and scores.
-# A content policy with the hashes of our own style and script lets nothing else run, load or leave the page. No
-# clock is read: the same results give the same bytes.
+# A page consists of our HTML, style and script, the tables, the plots, and the packed texts and scores. A content
+# policy with the hashes of our own style and script prevents everything else from running, loading or leaving the page.
+# The page does not contain the current time: the same results give the same bytes.
 
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 MOST_BYTES = 50_000_000
-"""Bytes of answers and passages up to which a page is one file."""
+"""Maximum bytes of answers and passages for a page in one file."""
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
-_NAMED_BY_TWO = (("setting", "model"), ("dimension", "value"))  # the columns that together say what a row is of
+_NAMED_BY_TWO = (("setting", "model"), ("dimension", "value"))  # the two columns that identify a row
 _UNKNOWN = "-"
 _COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "refusals found by", "judges")
 _MORE_COLUMNS = ("prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
@@ -46,9 +46,9 @@ def write_page(
     metrics: Sequence[str] = (),
     most_bytes: int = MOST_BYTES,
 ) -> str:
-    """Write the page, whole or not at all, and return the sha256 of its bytes.
+    """Write the page atomically, and return the sha256 of its bytes.
 
-    A page of more than `most_bytes` is loaded as it is read: answers and passages lie in `files_folder(path)` then.
+    The answers and passages of a page beyond `most_bytes` are written to `files_folder(path)` and loaded on demand.
     """
     parts, text_stores = collect_parts(evaluations, metrics)
     failures = explained(_measured_by(parts))
@@ -88,24 +88,24 @@ def write_page(
         files=f"{quote(files_folder(path).name)}/{prefix}" if is_apart else "",
         files_name=files_folder(path).name,
     )
-    digest = write_atomically(path, page.encode("utf-8", errors="replace"))  # halves of surrogate pairs have no UTF-8
+    digest = write_atomically(path, page.encode("utf-8", errors="replace"))  # lone surrogates have no UTF-8
     _remove_others(path, prefix)
     return digest
 
 
-# A large page: the index with tables and plots is opened, and a block is a script of its own that is loaded when it is
-# needed. A page that was opened from a folder may load scripts, and may not read files.
+# A large page has the index with tables and plots, and its blocks are separate scripts that are loaded on demand. A
+# page from a local folder may load scripts, but may not read files.
 
 _FILE = re.compile(r"[0-9a-f]{16}-\d+\.js")
 
 
 def files_folder(path: Path) -> Path:
-    """Return the folder beside a page that holds its blocks where the page is large."""
+    """Return the folder for the blocks of a large page, next to the page."""
     return path.with_name(f"{path.stem}_files")
 
 
 def _write_files(path: Path, blocks: Sequence[str]) -> str:
-    """Write all blocks but the first, and return what their names begin with, which no other page's do."""
+    """Write all blocks except the first, and return the prefix of their names, which is unique to this page."""
     prefix = hashlib.sha256("".join(blocks).encode()).hexdigest()[:16] + "-"
     folder = files_folder(path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def _write_files(path: Path, blocks: Sequence[str]) -> str:
 
 
 def _remove_others(path: Path, prefix: str) -> None:
-    """Remove the blocks of an earlier page of this name; whatever else lies there stays."""
+    """Remove the blocks of an earlier page with this name. Other files in the folder stay."""
     folder = files_folder(path)
     if not folder.is_dir():
         return
@@ -127,7 +127,7 @@ def _remove_others(path: Path, prefix: str) -> None:
 
 
 def _measured_by(parts: Sequence[PagePart]) -> str:
-    """Return the metric that losses are of, in words: with what it is of, where parts have several."""
+    """Return the metric of the losses in words, with its groups if there are several metrics."""
     labels = group_labels([part.group for part in parts])
     metrics = {part.group: part.metric for part in parts if part.metric}
     names = list(dict.fromkeys(metrics.values())) or ["the metric of the tables"]
@@ -140,7 +140,7 @@ def _blocks(
     text_stores: Mapping[str, TextStore],
     failures: Sequence[FailureKind],
 ) -> list[str]:
-    """Return the packed blocks; the first one says what the others are."""
+    """Return the packed blocks. The first one describes the others."""
     blocks: list[str] = [""]
 
     def place(block: str | None) -> int | None:
@@ -185,7 +185,7 @@ def _blocks(
 
 
 def _provenance(evaluations: Sequence[Evaluation]) -> Table:
-    """Return what the scores of each evaluation rest on."""
+    """Return a table with the basis of the scores of each evaluation."""
     rows = tuple(
         (
             name,
@@ -210,7 +210,7 @@ def _provenance(evaluations: Sequence[Evaluation]) -> Table:
 
 
 def _what_differs(table: Table) -> dict[str, Any]:
-    """Return what all evaluations share once, and the columns in which they differ as the table."""
+    """Return the facts that all evaluations share, and a table of the others."""
     name, *heads = table.columns
     texts = {head: list(dict.fromkeys(row[place] for row in table.rows)) for place, head in enumerate(heads, start=1)}
     shared = {head: found[0] for head, found in texts.items() if len(found) == 1 and found[0] != _UNKNOWN}
@@ -223,7 +223,7 @@ def _what_differs(table: Table) -> dict[str, Any]:
 
 
 def _provenance_text(evaluation: Evaluation, *keys: str) -> str:
-    """Return what the results of all its harness tasks say, each text once; a dash for nothing."""
+    """Return a field of the results of all harness tasks, each text once. A dash without the field."""
     found: dict[str, None] = {}
     for value in evaluation.provenance.values():
         item: Any = value
@@ -234,13 +234,13 @@ def _provenance_text(evaluation: Evaluation, *keys: str) -> str:
 
 
 def _made(evaluation: Evaluation) -> str:
-    """Return when the harness wrote an evaluation, from the name of its file."""
+    """Return the time of an evaluation, from the name of its file."""
     match = _TIME.match(evaluation.source.name)
     return f"{match[1]} {match[2]}:{match[3]}" if match else _UNKNOWN
 
 
 def template(name: str) -> Template:
-    """Return a template of this folder: every text is escaped, and an unknown field is an error."""
+    """Return a template of this folder. Every text is escaped, and an unknown field is an error."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(asset_text(name))
 
@@ -271,13 +271,13 @@ _TITLE_SETTING = re.compile(rf" in setting ({'|'.join(_SETTING_WORDS)})\b")
 
 
 def readable(title: str) -> str:
-    """Return the title of a table with words for settings and metrics; names of metrics stay in brackets."""
+    """Return the title of a table with words for settings and metrics. Metric names follow in brackets."""
     title = _TITLE_SETTING.sub(lambda found: f", {_SETTING_WORDS[found[1]]}", title)
     return _TITLE_NAMES.sub(lambda found: f"{_METRIC_WORDS[found[1]]}{_VARIANTS[found[2]]} ({found[0]})", title)
 
 
 def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[int, int]]:
-    """Return row and column of the best scores of each setting: equal scores are all best."""
+    """Return row and column of the best scores of each setting. Equal scores are all best."""
     if table.columns[:2] != ("setting", "model"):
         return frozenset()
     has_models = any(not is_baseline(str(row[_MODEL])) for row in table.rows)
@@ -297,7 +297,7 @@ def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[i
     return frozenset(found)
 
 
-# Pictures of tables: marks with intervals, which a browser draws as wide as the screen is, in the colours of the theme.
+# Charts of tables: marks with intervals, scaled to the width of the screen, in the colors of the theme.
 
 N_COLOURS = 6
 _SETTING, _MODEL, _N, _MAIN = range(4)
@@ -311,7 +311,7 @@ class Axis:
     high: float
 
     def place(self, value: float) -> float:
-        """Return the place of a value in percent of the axis."""
+        """Return the position of a value in percent of the axis."""
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
     def width(self, low: float, high: float) -> float:
@@ -320,7 +320,7 @@ class Axis:
 
 
 def axes_of(panel: Panel) -> list[tuple[Axis, Sequence[str]]]:
-    """Return each scale of a panel with its groups: one of scores, from 0 to 1 at least; two of a score and a cost."""
+    """Return each scale of a panel with its groups: scores from 0 to at least 1, or a quality and a cost."""
     if not panel.on_front:
         ends = [end for group in panel.groups for end in _ends(panel, group)]
         return [(Axis(min(0.0, *ends), max(1.0, *ends)), panel.groups)]
@@ -338,35 +338,35 @@ def _ends(panel: Panel, group: str) -> list[float]:
 
 
 def colours_of(models: Sequence[str]) -> dict[str, str]:
-    """Return model -> class of its colour; baselines are grey if there are models to tell from them."""
+    """Return model -> class of its color. Baselines are grey if there are other models."""
     coloured = [model for model in models if not is_baseline(model)] or list(models)
     return {model: str(coloured.index(model) % N_COLOURS) if model in coloured else "grey" for model in models}
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The two pictures that a section opens with."""
+    """The two charts at the top of a section."""
 
     panel: Panel
     """The main score by setting."""
     losses: Mapping[str, Mapping[str, float]]
     """Model -> class of losses -> its contribution to the mean loss, above 0; {} if no model has both settings."""
     loss: str
-    """What the second picture shows, in words."""
+    """Caption of the second chart."""
 
     @property
     def kinds(self) -> dict[str, int]:
-        """Class of losses that any model has -> number of its colour."""
+        """Class of losses of any model -> number of its color."""
         return {name: CLASSES.index(name) for parts in self.losses.values() for name in parts}
 
     @property
     def axis(self) -> Axis:
-        """The scale of the second picture: as long as the largest sum."""
+        """The scale of the second chart, up to the largest sum."""
         return Axis(0.0, max(sum(parts.values()) for parts in self.losses.values()))
 
 
 def opening(section: Section) -> Opening | None:
-    """Return the pictures of a section's conclusion, None without one or without scores."""
+    """Return the charts of a section's conclusion, or None without a conclusion or scores."""
     table = section.conclusion
     panels = panels_of(table) if table else ()
     if table is None or not panels:
@@ -377,7 +377,7 @@ def opening(section: Section) -> Opening | None:
 
 
 def _lost(section: Section, metric: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each model with what its classes contribute to the loss, those above 0, from the section's own tables."""
+    """Yield each model with its classes' positive contributions to the loss, from the section's own tables."""
     head = f"Where the loss is: {metric}, "
     for table in section.tables:
         if table.title.startswith(head) and "contribution" in table.columns:
@@ -391,14 +391,14 @@ def _lost(section: Section, metric: str) -> Iterator[tuple[str, dict[str, float]
             yield table.title.removeprefix(head), parts
 
 
-# Our own style and script, and the content policy of the pages that we write: these by their hashes, nothing else.
+# Style and script of our pages, and their content policy, which allows only these by their hashes.
 
 
 def content_policy(style: str, script: str, *, has_files: bool = False) -> str:
-    """Return a content policy that lets nothing but one inline style and one inline script run, load or leave a page.
+    """Return a content policy that allows one inline style and one inline script, and blocks everything else.
 
-    Pictures may stand in the page itself, as addresses that hold them. A page with files may load scripts from where it
-    lies, which on a disk has no narrower name than `file:`.
+    Images may be embedded in the page as data addresses. A page with files may load scripts from its own folder. For
+    local files, the narrowest name of that source is `file:`.
     """
     files = " 'self' file:" if has_files else ""
     own = f"style-src '{_hash(style)}'; script-src '{_hash(script)}'{files}; img-src data:"

@@ -1,4 +1,4 @@
-"""The responses of one model in one setting, as columns: a browser filters and sorts these without unpacking texts."""
+"""The responses of one model in one setting as columns, which a browser filters and sorts without unpacking texts."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def failures_of(row: ScoredAnswer, metric: str, loss: float | None, outcomes: It
     return [name for name in FAILURES if name in found]
 
 
-_DIGITS = 4  # of a score on the page; the logs have them all
+_DIGITS = 4  # digits of a score on the page; the logs have all digits
 _VERDICT = ("rubric", "judge", "outcome", "label", "value", "reason", "replies", "attempts")
 _BITS = {name: 1 << place for place, name in enumerate(FAILURES)}
 
 
 class PagePart:
-    """Collects the responses of one model in one setting."""
+    """Collector of the responses of one model in one setting."""
 
     def __init__(self, group: Group, model: str, setting: str, metric: str) -> None:
         self.group = group
@@ -99,7 +99,7 @@ class PagePart:
 
     @property
     def failures(self) -> set[str]:
-        """The kinds of failure that any response has."""
+        """The kinds of failure of any response."""
         bits = set(self._columns["failures"])
         return {name for name, bit in _BITS.items() if any(bit & item for item in bits)}
 
@@ -108,7 +108,7 @@ class PagePart:
         return len(self._columns["task"])
 
     def add(self, row: ScoredAnswer, text_store: TextStore, loss: float | None) -> None:
-        """Append one response; its task and passages go to the store."""
+        """Append one response, and add its task and passages to the store."""
         place = len(self)
         outcomes = [item.get("outcome") for item in row.verdicts]
         failures = sum(_BITS[name] for name in failures_of(row, self.metric, loss, outcomes))
@@ -131,25 +131,25 @@ class PagePart:
         self._has_verdicts = self._has_verdicts or bool(row.verdicts)
 
     def pack_scores(self, order: Sequence[str]) -> str:
-        """Return the block of all columns but the verdicts, with the metrics in the order given, others behind them."""
+        """Return the block of all columns except the verdicts, with the metrics in the given order."""
         names = [*(name for name in order if name in self._values), *sorted(self._values.keys() - set(order))]
         values = {name: self._values[name] for name in names}
         trajectories = {"trajectories": self._trajectories} if self._trajectories else {}
         return packed({**self._columns, "values": values, "unscored": self._reasons, **trajectories})
 
     def pack_support(self) -> str:
-        """Return the block of what the sentences of each answer rest on."""
+        """Return the block of the support of each answer's sentences."""
         return self._support.finish()
 
     def pack_verdicts(self) -> str | None:
-        """Return the block of the verdicts on each response, None where there are none at all."""
+        """Return the block of the verdicts on each response, or None without verdicts."""
         return self._verdicts.finish() if self._has_verdicts else None
 
 
 def _trajectory_cells(row: ScoredAnswer, trajectory: Trajectory) -> dict[str, Any]:
-    """Return what the page says of a trajectory: calls with what they found, and what became of that.
+    """Return the page's view of a trajectory: calls with results, and the share of words from each passage.
 
-    A passage is named by its place among those that the answer rests on, and by its id where it is not among them.
+    A passage is identified by its index among the passages of the answer, or else by its id.
     """
     passages = row.response.passages
     place_of = {item.passage_id: place for place, item in enumerate(passages)}
@@ -178,9 +178,9 @@ _SOURCES = {source: place for place, source in enumerate(Source)}
 
 
 def _support(row: ScoredAnswer) -> list[list[Any]]:
-    """Return a row a sentence: start, end, share in percent, source, [passage, start, end], words nowhere, flipped.
+    """Return one row per sentence: start, end, percent, source, [passage, start, end], unsupported words, flipped.
 
-    A refusal is based on no passage: it has no rows, and neither has a sentence that refuses in a partial refusal.
+    A refusal is based on no passage and has no rows. The same holds for the refusing sentence of a partial refusal.
     """
     answer, passages = row.response.as_given, row.response.passages
     if not answer or not passages or row.idk == IdkVerdict.YES:
@@ -198,7 +198,7 @@ def _support(row: ScoredAnswer) -> list[list[Any]]:
 
 
 def _without_refusal(sentences: Sequence[GroundedSentence], row: ScoredAnswer) -> Iterator[GroundedSentence]:
-    """Yield the sentences of a partial refusal but the one that refuses, which the reason of the detector quotes."""
+    """Yield the sentences of a partial refusal except the refusing one, which the detector's reason quotes."""
     refusal = " ".join(_WORD.findall(row.idk_reason.partition(": ")[2].lower()))
     for one in sentences:
         if not refusal or f" {refusal} " not in f" {' '.join(_WORD.findall(one.text.lower()))} ":
@@ -224,7 +224,7 @@ def collect_parts(
 
 
 def _in_turn(models: Sequence[Sequence[Named]]) -> Iterator[tuple[Named, ScoredAnswer]]:
-    """Yield one response of each model in turn, so that what a task's passages say is still known from the last one."""
+    """Yield one response of each model in turn, so that a task's passages are still cached."""
     rows_of = (((named, row) for named in evaluations for row in named.evaluation.rows) for evaluations in models)
     for responses in zip_longest(*rows_of):
         yield from filter(None, responses)
@@ -237,7 +237,7 @@ def _part_of(named: Named, row: ScoredAnswer, of_setting: dict[str, PagePart]) -
     return of_setting[setting]
 
 
-# Which part of the page each evaluation goes to, under which name, and what its losses are measured from.
+# Assignment of evaluations to parts of the page, with their names and the scores that losses are measured from.
 
 _WORDS = {"benchmark": "", "metrics": "suite", "encoder of BERTScore": "encoder", "IDK detector": "refusals found by"}
 
@@ -250,14 +250,15 @@ class Named:
     model: str
     group: Group
     metric: Metric | None
-    """The score that losses are of: the first asked for, else the suite's first, that any of the group has; None where
-    none has.
+    """Metric of the losses: the first requested metric with values in the group, or else the suite's first.
+
+    None without any.
     """
     references: Mapping[str, float | None]
-    """Task id -> the model's score in the setting `reference`; empty where it was not evaluated there."""
+    """Task id -> the model's score in the setting `reference`. Empty without that setting."""
 
     def loss(self, row: ScoredAnswer) -> float | None:
-        """Return how much worse a response is than that to the reference passages; None where that is not known."""
+        """Return how much worse a response is than that with reference passages, or None if unknown."""
         before, after = self.references.get(row.task.task_id), row.values.get(self.metric.name) if self.metric else None
         if self.metric is None or self.metric.higher_is_better is None or before is None or after is None:
             return None
@@ -265,7 +266,7 @@ class Named:
 
 
 def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()) -> list[Named]:
-    """Return the evaluations that have logged samples, named as in the tables, in the order given.
+    """Return the evaluations with logged samples, named as in the tables, in the given order.
 
     See `ragtasks.results.model_names`.
     """
@@ -285,7 +286,7 @@ def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] =
 
 
 def group_labels(groups: Sequence[Group]) -> dict[Group, str]:
-    """Return what tells groups apart, in words: only where they differ, so nothing for a single one."""
+    """Return the differences between groups, in words. Empty for a single group."""
     provenance = {group: {"benchmark": group[0][0], **dict(group[2])} for group in groups}
     names = dict.fromkeys(name for fields in provenance.values() for name in fields)
     differing = [name for name in names if len({fields.get(name) for fields in provenance.values()}) > 1]
@@ -302,14 +303,14 @@ def _first_metric(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> 
     return next((present[name] for name in (*metrics, *present) if name in present), None)
 
 
-# JSON that travels inside a page: compressed, in base64, and unpacked by the browser when it is looked at.
-# The alphabet of base64 has no `<`, so no text of a model can end the element that holds it.
+# JSON inside a page: compressed, in base64, and unpacked by the browser on demand. The alphabet of base64 has no `<`,
+# so no text of a model can end the element that contains it.
 
 _LEVEL = 4  # 6 is a tenth smaller and takes twice as long
 
 
 class Stream:
-    """A JSON array that is compressed while it grows: judges' replies are large, and there are many."""
+    """A JSON array that is compressed while it grows, because judges' replies are large and numerous."""
 
     def __init__(self) -> None:
         self._packer = zlib.compressobj(_LEVEL)
@@ -317,26 +318,26 @@ class Stream:
         self._n = 0
 
     def add(self, item: Any) -> None:
-        """Append one item of plain JSON values."""
+        """Append one member of plain JSON values."""
         self._chunks.append(self._packer.compress((b"," if self._n else b"[") + orjson.dumps(item)))
         self._n += 1
 
     def finish(self) -> str:
-        """Return the array as base64 of a zlib stream; nothing can be added any more."""
+        """Return the array as base64 of a zlib stream. No member can be added afterwards."""
         tail = self._packer.compress(b"]" if self._n else b"[]") + self._packer.flush()
         return base64.b64encode(b"".join([*self._chunks, tail])).decode("ascii")
 
 
 def packed(value: Any) -> str:
-    """Return plain JSON values as base64 of a zlib stream; the same values give the same text."""
+    """Return plain JSON values as base64 of a zlib stream. The same values give the same text."""
     return base64.b64encode(zlib.compress(orjson.dumps(value), _LEVEL)).decode("ascii")
 
 
-# The tasks and passages of one benchmark, each held once however many models saw it.
-# What a list of tasks needs is one block; the long texts (passages, earlier turns) are a block for each domain.
+# The tasks and passages of one benchmark, each stored once for all models. Lists of tasks need one block. The long
+# texts (passages, earlier turns) have one block per domain.
 
 Passage = tuple[str, str, str]
-"""Id, title and text: an id alone may name other texts in other runs."""
+"""Id, title and text. An id alone may have different texts in different runs."""
 
 
 @dataclass(slots=True)
@@ -344,20 +345,20 @@ class _Texts:
     """The long texts of a domain."""
 
     passages: dict[Passage, int] = field(default_factory=dict)
-    """Passage -> its place."""
+    """Passage -> its index."""
     histories: dict[tuple[tuple[str, str], ...], int] = field(default_factory=dict)
-    """Earlier messages (role, text) of a task -> their place."""
+    """Earlier messages (role, text) of a task -> their index."""
 
 
 class TextStore:
-    """Collects tasks and passages, and packs them."""
+    """Collector of tasks and passages."""
 
     def __init__(self) -> None:
         self._tasks: dict[tuple[Any, ...], int] = {}
         self._texts: dict[str, _Texts] = {}
 
     def task(self, task: Task) -> int:
-        """Return the place of a task; one that is there already, with the same texts, keeps its place."""
+        """Return the index of a task. A known task with the same texts keeps its index."""
         texts = self._texts.setdefault(task.domain, _Texts())
         history = tuple((message.role.value, message.text) for message in task.messages[:-1])
         record = (
@@ -376,13 +377,13 @@ class TextStore:
         return self._tasks.setdefault(record, len(self._tasks))
 
     def passages(self, row: ScoredAnswer) -> list[int]:
-        """Return the places of the passages that a response was given, in order, among those of its domain."""
+        """Return the indices of a response's passages among those of its domain, in order."""
         texts = self._texts.setdefault(row.task.domain, _Texts())
         found = [(item.passage_id, item.title, item.text) for item in row.response.passages]
         return [texts.passages.setdefault(passage, len(texts.passages)) for passage in found]
 
     def pack_tasks(self) -> str:
-        """Return the block of tasks: one array each, in the order of the fields in `task`."""
+        """Return the block of tasks: one array per task, in the order of the fields in `task`."""
         return packed(list(self._tasks))
 
     def pack_texts(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is drawn of a report's tables: panels with groups along an axis and a series of scores a model."""
+"""Charts of a report's tables: panels with groups along an axis and one series of scores per model."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Panel:
     """A metric, or a dimension."""
     groups: tuple[str, ...]
     series: Mapping[str, Mapping[str, Value]]
-    """Model -> group -> score that has a value; a model may lack a group."""
+    """Model -> group -> score with a value. A model may have no value for a group."""
     is_of_settings: bool
-    """Whether the groups are settings; else they are the values of a dimension."""
+    """Whether the groups are settings; otherwise they are the values of a dimension."""
     on_front: tuple[str, ...] = ()
-    """Of quality against cost: the models that no other one beats; the groups are then the cost and the quality."""
+    """For quality against cost: the models that no other model beats. The groups are then the cost and the quality."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
 
 
 def panels_of(table: Table) -> tuple[Panel, ...]:
-    """Return a panel a metric, a panel a dimension, or a front a setting; () for a table of another shape."""
+    """Return one panel per metric, per dimension, or per setting for a front. () for a table of another shape."""
     return tuple(panel for panel in _panels(table) if panel.series)
 
 
@@ -63,7 +63,7 @@ def _panels(table: Table) -> Iterator[Panel]:
     if table.columns[-1:] == (FRONT,):
         for setting in dict.fromkeys(str(row[0]) for row in table.rows):
             yield from _front_panel(table, setting)
-    if table.columns[:2] == _SETTINGS_HEADS[0][1:]:  # of rows of one's own, which have no setting
+    if table.columns[:2] == _SETTINGS_HEADS[0][1:]:  # the user's own rows have no setting
         own = tuple(("your rows", *row) for row in table.rows)
         table = replace(table, columns=("setting", *table.columns), rows=own)
     if table.columns[:3] in _SETTINGS_HEADS:
@@ -102,7 +102,7 @@ def _front_panel(table: Table, setting: str) -> Iterator[Panel]:
 
 
 def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings: bool) -> Panel:
-    """Return a panel of (group, model, cell); what has no value leaves a gap: a bar of no height would read as 0."""
+    """Return a panel of (group, model, cell). A missing value leaves a gap, as a bar without height would read as 0."""
     series: dict[str, dict[str, Value]] = {}
     for group, model, cell in cells:
         if isinstance(cell, Value) and cell.value is not None:
@@ -111,7 +111,7 @@ def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings
 
 
 def _counted(table: Table) -> dict[str, str]:
-    """Return setting -> responses of each model, the fewest and the most of them where they differ."""
+    """Return setting -> number of responses per model, as a range if it differs."""
     counts: dict[str, list[int]] = {}
     for row in table.rows:
         if isinstance(row[2], int):
@@ -121,7 +121,7 @@ def _counted(table: Table) -> dict[str, str]:
 
 
 def finding(panels: Sequence[Panel]) -> str:
-    """Return the highest and the lowest score: of the settings' first metric, or of a dimension by the first model."""
+    """Return the highest and the lowest score: by setting for the first metric, or by dimension for the first model."""
     if panels[0].on_front:
         return " ".join(
             f"{panel.title} against {panel.groups[0]}, on the front: {', '.join(panel.on_front)}." for panel in panels
@@ -145,7 +145,7 @@ def finding(panels: Sequence[Panel]) -> str:
 
 
 def ends_of(scores: Mapping[str, float]) -> str:
-    """Return who has the highest score, and who the lowest, in words."""
+    """Return the highest and the lowest score with their names, in words."""
     ordered = sorted(scores, key=lambda name: -scores[name])
     ends = [ordered[0], *([ordered[-1]] if len(ordered) > 1 else [])]
     return " down to ".join(f"{name} {fixed(scores[name])}" for name in ends)

@@ -1,4 +1,4 @@
-"""What an evaluation will take, as tables: prompts and the context they need, answers, requests, tokens, dollars."""
+"""Estimated cost of an evaluation, as tables: prompts and their context, answers, requests, tokens, dollars."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ragtasks.scoring.planning import JudgingPlan, SettingPlan
 from ragtasks.tables import Cell, Table
 
 _CONTEXTS = (2048, 4096, 8192, 16384, 32768, 131072)
-_JUDGE_REPLY = 1024  # tokens, where an endpoint says no other limit
+_JUDGE_REPLY = 1024  # tokens, if an endpoint has no limit of its own
 _MINUTES_AN_HOUR = 60
 
 
 def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
-    """Return the prompts as a table: how many, their tokens, the context that holds all."""
+    """Return the number of prompts, their tokens, and the context that fits all of them."""
     needed = max((item.context for item in plans), default=0)
     contexts = [size for size in _CONTEXTS if size < 2 * needed][-4:] or [_CONTEXTS[0]]
     columns = (
@@ -50,7 +50,7 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
 
 
 def answers_table(tasks: Mapping[str, Sequence[SavedTask]]) -> Table:
-    """Return how many answers are there to be scored, of each system to each benchmark; a key names a system."""
+    """Return the number of saved answers of each system to each benchmark and setting. Keys are names of systems."""
     counts: dict[tuple[str, str, str], list[int]] = {}
     for name, members in tasks.items():
         for task in members:
@@ -63,7 +63,7 @@ def answers_table(tasks: Mapping[str, Sequence[SavedTask]]) -> Table:
 
 
 def system_table(plans: Sequence[SettingPlan]) -> Table:
-    """Return how often a system of one's own is asked; what it reads and writes nobody knows."""
+    """Return the number of requests to the user's own system. Its tokens are unknown."""
     rows = tuple((item.name, len(item.tokens)) for item in plans)
     return Table("Requests to the system", ("setting", "requests"), rows)
 
@@ -71,7 +71,14 @@ def system_table(plans: Sequence[SettingPlan]) -> Table:
 def spending_table(
     plans: Sequence[SettingPlan], judging: JudgingPlan, evaluation: EvaluationConfig, *, are_there: bool = False
 ) -> Table:
-    """Return what the model and each judge are sent, reply and cost; `are_there` says that the answers are there."""
+    """Return requests, tokens and cost of the model and each judge.
+
+    Args:
+        plans: the prompts to the model, by setting; empty without a model.
+        judging: the planned judging.
+        evaluation: the configuration, with prices and judges.
+        are_there: whether the answers exist already.
+    """
     rows: list[tuple[Cell, ...]] = []
     for item in plans:
         used = (len(item.tokens), sum(item.tokens), item.answer_tokens)
@@ -94,7 +101,7 @@ def spending_table(
 
 
 def _costs(price: Price | None, used: tuple[int, int, int], longest: int) -> tuple[str, str]:
-    """Return dollars for what is expected, and for replies as long as allowed."""
+    """Return the expected cost in dollars, and the cost of replies of maximum length."""
     if price is None:
         return "-", "-"
     expected, most = (dollars_of(price, used[1], n) for n in (used[2], longest))
@@ -102,7 +109,7 @@ def _costs(price: Price | None, used: tuple[int, int, int], longest: int) -> tup
 
 
 def _hours_at_least(judge: object, judging: JudgingPlan) -> str:
-    """Return how long a judge's account takes for all prompts, replies not counted."""
+    """Return the minimum hours for all prompts under the rate limits of a judge's account, without replies."""
     if not isinstance(judge, Endpoint):
         return "-"
     work = ((judging.n_calls, judge.requests_per_minute), (judging.tokens, judge.tokens_per_minute))
@@ -111,5 +118,5 @@ def _hours_at_least(judge: object, judging: JudgingPlan) -> str:
 
 
 def hours(plans: Sequence[SettingPlan], prompts_per_minute: float) -> float:
-    """Return how long the answers take at a rate, in hours."""
+    """Return the hours for all answers at a rate."""
     return sum(len(item.tokens) for item in plans) / prompts_per_minute / _MINUTES_AN_HOUR

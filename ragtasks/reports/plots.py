@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
-# Pictures of a report's tables: settings side by side as bars, every dimension as points, turn by turn as lines.
-# Only what stands in a table is drawn, with its interval, and no mean is computed here. Baselines are grey where
-# there are models. Scores between 0 and 1 share one scale, and no line leads through a score of one task. Drawn on
-# scores of their own, without pyplot, so that no window system and no state of the caller is involved.
+# Pictures of a report's tables: settings side by side as bars, dimensions as points, turn by turn as lines. Only cells
+# of a table are drawn, with their intervals, and no mean is computed here. Baselines are grey next to models. Scores
+# between 0 and 1 share one scale, and no line passes through a score of one task. Drawing does not use pyplot, so it
+# needs no window system and does not change the caller's state.
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart too; marks tell models apart where colours run out.
+# Okabe and Ito's palette, which is safe for color-blind readers. Marks distinguish models with equal colors.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _GREYS = ("#8a8a8a", "#bbbbbb", "#5a5a5a", "#d5d5d5")
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _HATCHES = ("", "//", "..", "xx")
 _GROUP_WIDTH = 0.8
 _ROW_INCHES, _LINE_INCHES = 3.2, 0.22
-_PANEL_INCHES, _BELOW_INCHES = 2.4, 0.45  # of a row's height; a panel's own title stands above it
+_PANEL_INCHES, _BELOW_INCHES = 2.4, 0.45  # of a row's height; a panel's own title is above it
 _SCALE_INCHES, _MARGIN_INCHES = 0.55, 0.1  # left of each panel, and right of the last one
-_LEGEND_COLUMNS, _LEGEND_INCHES, _LEGEND_LETTER_INCHES = 3, 0.75, 0.085  # most, and what an entry is wide
+_LEGEND_COLUMNS, _LEGEND_INCHES, _LEGEND_LETTER_INCHES = 3, 0.75, 0.085  # maximum columns, and the width of an entry
 _TITLE_LETTER_INCHES = 0.095
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -42,7 +42,7 @@ _STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
-    "axes.titley": 1.0,  # where titles stand anyhow; else each picture is laid out once more to find that out
+    "axes.titley": 1.0,  # the default place; without it, each picture is laid out twice
     "axes.spines.top": False,
     "axes.spines.right": False,
     "grid.color": "#dddddd",
@@ -53,30 +53,30 @@ _STYLE: dict[Any, Any] = {
 }
 _TURNS = "turn by turn"
 _WIDTH, _DOTS_PER_INCH = 12.0, 100  # inches
-_ROW_SLOTS = 80  # bars or points of one row of panels that can still be told apart
-_MANY_GROUPS = 9  # labels below so many groups are printed smaller
+_ROW_SLOTS = 80  # maximum bars or points of one row of panels
+_MANY_GROUPS = 9  # from this number of groups on, labels are smaller
 _LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
-_LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
+_LETTER_SLOTS = 0.58  # width of a letter of a label, for capitals
 _WHISKERS = "lines: 95 % intervals over conversations"
 _DOTTED = "dotted: the front, whom no other one beats in both"
 _PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
 _RESTS_ON = ("encoder of BERTScore", "IDK detector")
-_WIDE_RANGE = 10  # costs that differ by more are drawn on a logarithmic scale
+_WIDE_RANGE = 10  # from this ratio of costs on, their scale is logarithmic
 _FRONT_SLOTS = 26.0
 _PALENESS = 0.35
 _LONGEST_NAME = 100  # characters of a picture's file name
-_BEYOND = 0.06  # room that is left above 1, as for points on it
+_BEYOND = 0.06  # margin above 1, for points on it
 
 
 _Looks = Mapping[str, tuple[str, str, str]]
-"""Model -> colour, mark, hatch: the same in all panels of a picture."""
+"""Model -> (color, mark, hatch), equal in all panels of a picture."""
 
 
 def plot_sections(sections: Sequence[Section], folder: Path) -> list[Path]:
-    """Return the pictures (PNG) that were drawn into a folder; [] without tables that can be drawn.
+    """Draw the tables as PNG files into a folder, and return their paths; [] without suitable tables.
 
-    One picture a table of settings, one a table of dimensions. The same tables give the same bytes. The text of what a
-    picture shows is in the file too. Existing files of these names are replaced.
+    There is one picture per table of settings or dimensions. The same tables give the same bytes. Each file also
+    contains a description as text. Existing files with these names are replaced.
     """
     paths = [
         (picture, folder / f"{_file_name(number, picture)}.png")
@@ -91,11 +91,15 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> list[Path]:
 
 
 PICTURE_FORMATS = (".png", ".svg", ".pdf")
-"""File name endings that can be drawn."""
+"""File name endings of supported formats."""
 
 
 def draw_picture(picture: Picture, path: Path) -> Path:
-    """Return `path` after drawing a picture there: its title, the legend below that, and the panels."""
+    """Draw a picture and return `path`. The title comes first, then the legend, then the panels.
+
+    Raises:
+        ConfigurationError: an unsupported file name ending, or an unwritable path.
+    """
     if path.suffix.lower() not in PICTURE_FORMATS:
         raise ConfigurationError(
             "drawing a picture",
@@ -113,8 +117,8 @@ def draw_picture(picture: Picture, path: Path) -> Path:
         canvas = _canvas(picture)
         try:
             if path.suffix.lower() == ".png":
-                # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
-                agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
+                # Not `savefig`, which first draws everything once more: this layout needs no trial.
+                agg: Any = FigureCanvasAgg(canvas)  # its method is not typed
                 agg.print_png(path, metadata={"Software": "ragtasks", "Description": finding(picture.panels)})
             else:
                 canvas.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
@@ -134,14 +138,14 @@ def _unsaved(path: Path, error: OSError) -> ConfigurationError:
 
 
 def _file_name(number: int, picture: Picture) -> str:
-    """Return a name that is unique also if two sections have one title."""
+    """Return a file name that is unique even if two sections have the same title."""
     text = f"{number} {picture.section.title} {picture.table.title}"
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}_{canonical_hash(name)[:8]}"
 
 
 def _title(picture: Picture) -> str:
-    """Return the text above the panels: the caption, what the scores rest on, and the signs that need a word."""
+    """Return the text above the panels: the caption, the basis of the scores, and explanations of signs."""
     fields, panels = picture.section.provenance, picture.panels
     scores = [score for panel in panels for values in panel.series.values() for score in values.values()]
     lines = [picture.caption, "; ".join(f"{name}: {fields[name]}" for name in _RESTS_ON if name in fields)]
@@ -155,7 +159,7 @@ def _canvas(picture: Picture) -> Canvas:
     from matplotlib.figure import Figure as Canvas
 
     title, rows = _title(picture), _rows(picture.panels)
-    # As many entries of the legend stand side by side as there is room for.
+    # The legend has as many columns as fit.
     entry = _LEGEND_INCHES + _LEGEND_LETTER_INCHES * max(map(len, picture.models))
     n_columns = max(1, min(_LEGEND_COLUMNS, len(picture.models), int(_WIDTH / entry)))
     head = _LINE_INCHES * (title.count("\n") + 1.5)
@@ -170,7 +174,7 @@ def _canvas(picture: Picture) -> Canvas:
             handles |= _draw_panel(canvas.add_axes(box), panel, looks)
     _align(canvas.get_axes())
     canvas.suptitle(title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
-    # Given by hand: a legend that is made of labels leaves out names that begin with an underscore.
+    # Created by hand: a legend that is made of labels leaves out names that begin with an underscore.
     drawn = [handles[model] for model in picture.models]
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 1 - head / height), "borderaxespad": 0.0}
     canvas.legend(drawn, picture.models, ncols=n_columns, frameon=False, **place)
@@ -178,7 +182,7 @@ def _canvas(picture: Picture) -> Canvas:
 
 
 def _widths(row: Sequence[Panel]) -> Iterator[tuple[float, float]]:
-    """Yield left edge and width of each panel in inches: wide as it has bars or points, with room for its scale."""
+    """Yield left edge and width of each panel in inches, in proportion to its bars or points."""
     room = _WIDTH - _MARGIN_INCHES - _SCALE_INCHES * len(row)
     left = 0.0
     for panel in row:
@@ -189,7 +193,7 @@ def _widths(row: Sequence[Panel]) -> Iterator[tuple[float, float]]:
 
 
 def _looks(models: Sequence[str]) -> _Looks:
-    """Return how each model looks; colours begin anew with another mark and hatch where they run out."""
+    """Return the style of each model. If colors run out, they repeat with another mark and hatch."""
     looks = {}
     coloured = [model for model in models if not is_baseline(model)] or list(models)
     for colours, chosen in ((_COLOURS, coloured), (_GREYS, [model for model in models if model not in coloured])):
@@ -200,7 +204,7 @@ def _looks(models: Sequence[str]) -> _Looks:
 
 
 def _draw_front(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
-    """Draw quality over cost, a point a system with both intervals, and a line through those on the front."""
+    """Draw quality over cost: one point per system with both intervals, and a line through the front."""
     handles = {}
     for model, scores in panel.series.items():
         colour, mark, _ = looks[model]
@@ -226,7 +230,7 @@ def _draw_front(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
 
 
 def _draw_panel(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
-    """Return model -> what the legend shows for it."""
+    """Draw a panel, and return model -> its handle in the legend."""
     if panel.on_front:
         return _draw_front(axes, panel, looks)
     handles = {}
@@ -267,7 +271,7 @@ def _draw_series(
 
 
 def _align(panels: Sequence[Axes]) -> None:
-    """Let every axis reach down to 0, and give those of scores between 0 and 1 one scale."""
+    """Extend every axis to 0, and give scores between 0 and 1 the same scale."""
     ends = [axes.get_ylim() for axes in panels]
     for axes, (low, high) in zip(panels, ends, strict=True):
         is_share = low >= -_BEYOND and high <= 1 + _BEYOND
@@ -276,7 +280,7 @@ def _align(panels: Sequence[Axes]) -> None:
 
 
 def _reaches(scores: Iterable[Value]) -> list[list[float]]:
-    """Return how far each interval reaches below and above its mean; 0 where there is none, which draws nothing."""
+    """Return the distances of each interval's ends from its mean. 0, which draws nothing, without an interval."""
     below, above = [], []
     for score in scores:
         value, low, high = score.value, score.low, score.high
@@ -287,7 +291,7 @@ def _reaches(scores: Iterable[Value]) -> list[list[float]]:
 
 
 def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
-    """Return the panels in rows, each panel in the first that has room for it."""
+    """Return the panels in rows, each panel in the first row with space for it."""
     rows: list[list[Panel]] = []
     for panel in panels:
         room = (row for row in rows if sum(map(_slots, row)) + _slots(panel) <= _ROW_SLOTS)
@@ -299,7 +303,7 @@ def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
 
 
 def _slots(panel: Panel) -> float:
-    """Return the room that a panel needs: for its bars or points, and for the labels below them."""
+    """Return the width of a panel in slots, for its bars or points and their labels."""
     if panel.on_front:
         return _FRONT_SLOTS
     longest = max(len(line) for group in panel.groups for line in group.split("\n"))
@@ -308,5 +312,4 @@ def _slots(panel: Panel) -> float:
 
 
 def _label_size(panel: Panel) -> float:
-    """Return the size of a panel's labels: smaller where there are many."""
     return _LABEL_SIZE if len(panel.groups) < _MANY_GROUPS else _SMALL_LABEL_SIZE
