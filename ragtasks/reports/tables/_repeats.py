@@ -127,7 +127,7 @@ def _moves(score: Repeated) -> str:
 _FEWEST_ALIKE = 20
 """Minimum number of equal verdicts for a warning."""
 _DEGREES = ("rb_llm", "rl_f", "rl_r", "rl_mtb")
-"""Rubrics with several degrees. Verdicts about refusals may be `no` for every answer without a fault."""
+"""Rubrics with several degrees. Verdicts about refusals may be `no` for every answer without a problem."""
 _RATINGS, _HALF = "rb_llm", 0.5
 
 
