@@ -1,6 +1,6 @@
-"""Hook of mkdocs: makes the reference pages of commands, options and metrics from the code, so that none is ever stale.
+"""mkdocs hook that generates the reference pages of commands, options and metrics from the code.
 
-Links that lead out of the pages' folder have no place on the site; their text stays.
+It also removes links to files outside of docs/, which the site does not contain, and keeps their text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUITES = {
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that are made."""
+    """Add the generated pages."""
     pages: dict[str, Callable[[], Iterable[str]]] = {
         "index": index,
         "commands": commands,
@@ -53,28 +53,28 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 _REFERENCE = (
-    ("[Commands](commands.md)", "every command with its options and an example"),
-    ("[Options of an evaluation](options.md)", "keys of `--metadata` and of `evaluation.yaml`, and of endpoints"),
-    ("[Declared metrics](metrics.md)", "name, range and direction of each, by suite"),
-    ("[Metrics](../metrics.md)", "formula, source, what each misses"),
+    ("[Commands](commands.md)", "all commands with options and an example"),
+    ("[Options of an evaluation](options.md)", "keys of `--metadata`, `evaluation.yaml` and endpoints"),
+    ("[Declared metrics](metrics.md)", "names, ranges and directions, by benchmark"),
+    ("[Metrics](../metrics.md)", "formulas, sources, limits"),
     ("[Benchmarks](../benchmarks.md)", "harness tasks, settings, main scores, what is official"),
-    ("[Endpoints](../endpoints.md)", "servers: keys, limits, prices"),
-    ("[Cached replies and embeddings](../cache.md)", "where they are, and how they are pruned"),
-    ("[Intervals and tests](../statistics.md)", "what the numbers in brackets are"),
+    ("[Endpoints](../endpoints.md)", "keys, limits and prices of servers"),
+    ("[Cached replies and embeddings](../cache.md)", "location and pruning"),
+    ("[Intervals and tests](../statistics.md)", "intervals, p values, the gate, drift of judges"),
 )
 
 
 def index() -> Iterator[str]:
-    """Yield the page that lists the reference, and each command in a line."""
+    """Yield the overview of the reference, with one line per command."""
     yield "# Reference\n"
-    yield from markdown_table(("page", "what it holds"), _REFERENCE, is_padded=False)
+    yield from markdown_table(("page", "contents"), _REFERENCE, is_padded=False)
     root: Any = typer.main.get_command(app)
     yield "\n## Commands\n"
     rows = [
         (command.rich_help_panel, f"[`{name}`](commands.md#ragtasks-{name})", _first_line(command))
         for name, command in _in_order(root)
     ]
-    yield from markdown_table(("for", "command", "what it does"), rows, is_padded=False)
+    yield from markdown_table(("for", "command", "purpose"), rows, is_padded=False)
 
 
 def _first_line(command: Any) -> str:
@@ -82,7 +82,7 @@ def _first_line(command: Any) -> str:
 
 
 def commands() -> Iterator[str]:
-    """Yield the page of commands, by group, as `ragtasks --help` orders them."""
+    """Yield the page of commands in the order of `ragtasks --help`."""
     root: Any = typer.main.get_command(app)
     yield "# Commands"
     for section, found in itertools.groupby(_in_order(root), lambda item: item[1].rich_help_panel):
@@ -92,7 +92,7 @@ def commands() -> Iterator[str]:
 
 
 def _in_order(root: Any) -> list[tuple[str, Any]]:
-    """Return the commands by section, with their names."""
+    """Return name and command in the order of the help, without hidden commands."""
     return [(name, root.commands[name]) for name in root.list_commands(None) if not root.commands[name].hidden]
 
 
@@ -117,7 +117,7 @@ def _option(item: Any) -> tuple[str, str]:
 
 
 def _meaning(text: str, default: object, *, is_required: bool) -> str:
-    """Return what an option means, as a sentence, with its default."""
+    """Return the help of an option as a sentence, followed by its default."""
     shown = "" if is_required else _shown(default)
     more = "Required." if is_required else f"Default: {shown}." if shown and "efault:" not in text else ""
     sentence = f"{text[:1].upper()}{text[1:].removesuffix('.')}." if text else ""
@@ -131,12 +131,12 @@ def _shown(default: object) -> str:
 
 
 def options() -> Iterator[str]:
-    """Yield the page of the keys of `--metadata` and of endpoints."""
+    """Yield the page with the keys of `--metadata` and of endpoints."""
     yield "# Options of an evaluation\n"
-    yield "Keys of `--metadata`, as JSON; each shows in the results.\n"
+    yield "Keys of `--metadata` and of `options` in evaluation.yaml. Results contain their values.\n"
     yield from _fields(EvaluationConfig)
     yield "\n## Keys of an endpoint\n"
-    yield "Of judges, rewriters and rerankers behind a server; see [Endpoints](../endpoints.md).\n"
+    yield "For judges, rewriters and rerankers behind a server. See [Endpoints](../endpoints.md).\n"
     yield from _fields(Endpoint)
 
 
@@ -149,9 +149,9 @@ def _fields(model: type[BaseModel]) -> Iterator[str]:
 
 
 def metrics() -> Iterator[str]:
-    """Yield the page of all metrics that suites declare."""
+    """Yield the page with the declared metrics of every suite."""
     yield "# Declared metrics\n"
-    yield "As the harness's tables and the reports show them; formulas and sources: [Metrics](../metrics.md)."
+    yield "Names in the tables of the harness and of reports. [Metrics](../metrics.md) has formulas and sources."
     for suite, title in SUITES.items():
         yield f"\n## {title}\n"
         rows = [
@@ -163,4 +163,4 @@ def metrics() -> Iterator[str]:
             )
             for metric in suite_named(suite).metrics
         ]
-        yield from markdown_table(("metric", "range", "better", "what it is"), rows, is_padded=False)
+        yield from markdown_table(("metric", "range", "better", "meaning"), rows, is_padded=False)
