@@ -10,10 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, IdkVerdict, Setting
-from ragtasks.reports.tables._scores import is_baseline, turn_slices
-from ragtasks.results import Evaluation, ScoredAnswer, bare_model_name, has_own_history
+from ragtasks.reports.tables._scores import is_baseline
+from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.statistics import UNBOUNDED, estimate_mean
 from ragtasks.tables import Cell, Table, Value, fixed
 
@@ -232,50 +231,3 @@ def _examples(losses: Sequence[_Loss]) -> str:
     """Return the tasks of the largest losses; a task that lost nothing is no example."""
     fallen = sorted((item for item in losses if item.loss > 0), key=lambda item: (-item.loss, item.row.task.task_id))
     return ", ".join(item.row.task.task_id for item in fallen[:N_EXAMPLES])
-
-
-# What errors cost that a conversation carries on: the same model with the benchmark's history and with its own.
-
-_NOTE = (
-    "Own less gold history, on the tasks that both scored; intervals over conversations. The first turn has no "
-    "history: a difference there is chance."
-)
-_RETRIEVED = (
-    " Passages are searched for with the own history: where the gold side's come from another retriever or query form, "
-    "the difference holds that too."
-)
-
-
-def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Iterator[Table]:
-    """Yield a table for each two evaluations of one model, with gold and own history, that share tasks of a setting."""
-    for own in evaluations:
-        for gold in evaluations:
-            if has_own_history(own) and not has_own_history(gold) and bare_model_name(own) == bare_model_name(gold):
-                pairs = paired_rows(gold, setting, own, setting)
-                if any(_values(pair, metric.name)[0] is not None for pair in pairs):
-                    yield _table(f"{gold.model} beside {own.model}", pairs, metric, setting)
-
-
-def _table(names: str, pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric, setting: str) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for part in turn_slices([row for _, row in pairs]):
-        chosen = [pair for pair in pairs if part.contains(pair[1])]
-        rows.append((part.value or part.dimension, len(chosen), *means_of_pairs(chosen, metric)))
-    note = _NOTE + (_RETRIEVED if setting == "full_rag" else "")
-    heads = ("turn", "n", "gold history", "own history", "difference")
-    return Table(f"{metric.name} by gold and own history in setting {setting}: {names}", heads, tuple(rows), note)
-
-
-def means_of_pairs(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], metric: Metric) -> list[Value]:
-    """Return both means and the difference; a task that one side did not score is in none."""
-    low, high = metric.bounds
-    values = [_values(pair, metric.name) for pair in pairs]
-    conversations = [own.task.conversation_id for _, own in pairs]
-    sides = zip(zip(*values, strict=True), (metric.bounds, metric.bounds, (low - high, high - low)), strict=True)
-    return [estimate_mean(column, conversations, bounds).cell for column, bounds in sides]
-
-
-def _values(pair: tuple[ScoredAnswer, ScoredAnswer], metric: str) -> tuple[float | None, float | None, float | None]:
-    """Return the values with gold and own history and their difference; all None where one is unscored."""
-    gold, own = (row.values.get(metric) for row in pair)
-    return (None, None, None) if gold is None or own is None else (gold, own, own - gold)

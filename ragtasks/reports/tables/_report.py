@@ -27,7 +27,8 @@ from ragtasks.reports.tables._conclusion import (
     unscored_sentence,
 )
 from ragtasks.reports.tables._judging import card_tables, judge_tables
-from ragtasks.reports.tables._losses import loss_tables, own_history_tables
+from ragtasks.reports.tables._losses import loss_tables
+from ragtasks.reports.tables._own_history import own_history_tables
 from ragtasks.reports.tables._paper import conditioning_table, paper_tables
 from ragtasks.reports.tables._people import RATED_KIND, people_table, rated_table
 from ragtasks.reports.tables._repeats import NOT_REPEATED, anchors_table, repeats_table

@@ -7,7 +7,8 @@ from functools import partial
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables._losses import means_of_pairs, paired_rows
+from ragtasks.reports.tables._losses import paired_rows
+from ragtasks.reports.tables._own_history import means_of_pairs
 from ragtasks.reports.tables._scores import by_setting, mean_of, row_slices
 from ragtasks.results import Evaluation, ScoredAnswer, bare_model_name, has_own_history
 from ragtasks.statistics import estimate_mean
