@@ -150,7 +150,7 @@ def export(  # noqa: PLR0917 (one parameter an option)
         typer.Argument(
             metavar="rows|model-card|every-eval-ever|benchmark",
             help="A row for each score; the `model-index` of a model card; records of Every Eval Ever (schema 0.3.0); "
-            "or a benchmark of your own from the turns that went wrong.",
+            "or a benchmark made of the turns with errors.",
         ),
     ],
     paths: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Folders of results, or results files.")],
@@ -169,7 +169,7 @@ def export(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     notes: Annotated[Path | None, typer.Option(help="benchmark: notes exported from a page.", hidden=True)] = None,
 ) -> None:
-    """Write results in the format of another tool, or the turns that went wrong as a benchmark."""
+    """Write results in the format of another tool, or the turns with errors as a benchmark."""
     is_record, is_benchmark = form == "every-eval-ever", form == "benchmark"
     given = {
         "--model": model is not None and is_benchmark,

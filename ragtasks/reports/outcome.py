@@ -149,8 +149,8 @@ def example_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     main = next((metric.name for metric in evaluations[0].metrics if wrong[0].values.get(metric.name) is not None), "")
     in_full_rag = [row for row in wrong if row.setting == Setting.FULL_RAG] or wrong
     worst = min(in_full_rag, key=lambda row: value if (value := row.values.get(main)) is not None else 2.0)
-    says = next((kind.says for kind in TurnErrorKind if kind.value == worst.turn_error_kind), "is implausible")
-    yield f"for example, an answer that {says} ({worst.task.task_id}):"
+    error = next((kind.label for kind in TurnErrorKind if kind.value == worst.turn_error_kind), "implausible answer")
+    yield f"example of {error} ({worst.task.task_id}):"
     reference = worst.task.target or "none"
     texts = {"question": worst.task.question, "answer": worst.response.as_given, "reference": reference}
     for name, text in texts.items():

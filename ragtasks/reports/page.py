@@ -20,7 +20,7 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.page_parts import FailureKind, PagePart, TextStore, collect_parts, explained, group_labels, packed
 from ragtasks.reports.panels import Panel, finding, panels_of, pictures_of
-from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
+from ragtasks.reports.tables import CLASSES, LOSS_TITLE, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, shortened_prompts
 from ragtasks.tables import Section, Table, Value, coded, fixed
 
@@ -371,14 +371,14 @@ def opening(section: Section) -> Opening | None:
     panels = panels_of(table) if table else ()
     if table is None or not panels:
         return None
-    loss = next((line for line in table.legend if line.startswith("Where the loss is")), "")
+    loss = next((line for line in table.legend if line.startswith(LOSS_TITLE)), "")
     losses = {model: parts for model, parts in _lost(section, panels[0].title) if parts}
     return Opening(panels[0], losses, loss)
 
 
 def _lost(section: Section, metric: str) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield each model with its classes' positive contributions to the loss, from the section's own tables."""
-    head = f"Where the loss is: {metric}, "
+    head = f"{LOSS_TITLE}: {metric}, "
     for table in section.tables:
         if table.title.startswith(head) and "contribution" in table.columns:
             place = table.columns.index("contribution")

@@ -23,55 +23,50 @@ from ragtasks.metrics import (
     k_precision,
 )
 from ragtasks.records import IdkVerdict, Setting, Task, Trajectory
-from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
+from ragtasks.reports.tables import NOT_USED, loss_class
 from ragtasks.results import UNKNOWN, Evaluation, Group, ScoredAnswer, group_of, model_names
 
-# What can go wrong with a response, as kinds to filter by: what went wrong in its turn, for results where nobody looked
-# the classes of the tables of losses, and gaps.
+# Failures of a response, which the page filters by: the classes of the loss tables, missing scores, missing verdicts.
 
 UNSCORED = "unscored"
-"""The metric that losses are of has no value."""
-NO_VERDICT = "a judge gave no verdict"
-"""A judge was asked and gave no value; others may have given theirs."""
+"""The main metric has no value."""
+NO_VERDICT = "missing verdict"
+"""A judge was asked and gave no verdict; others may have given theirs."""
 
 _NO_PROBLEM = {outcome.value for outcome in (VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS, *UNASKED)}
 
 
 @dataclass(frozen=True, slots=True)
 class FailureKind:
-    """A kind of failure."""
+    """A failure with its definition, for filters and legends."""
 
     name: str
     meaning: str
 
 
-_TURN_ERRORS = {kind.value: kind.says for kind in TurnErrorKind}
-_LOSSES = (REFUSED, ANSWERED, MISSED, NOT_USED)
-FAILURES = tuple(dict.fromkeys((*_TURN_ERRORS.values(), *_LOSSES, UNSCORED, NO_VERDICT)))
-"""Names of all kinds, in the order in which they are shown; a response has at most one beside the last two."""
+FAILURES = (*(kind.label for kind in TurnErrorKind), NOT_USED, UNSCORED, NO_VERDICT)
+"""Names of all failures in display order; a response has at most one apart from the last two."""
 
 
 def explained(metric: str) -> list[FailureKind]:
-    """Return all kinds, in the order of `FAILURES`."""
+    """Return all failures with definitions, in the order of `FAILURES`."""
     meanings = {
-        **{kind.says: kind.meaning for kind in TurnErrorKind},
-        REFUSED: "the passages have an answer, at least of a part, and the response wholly refuses",
-        ANSWERED: "the passages have no answer, and the response does not wholly refuse",
-        NOT_USED: f"answered, a reference passage was shown, and {metric} is worse than in setting reference",
-        UNSCORED: f"{metric} has no value: the reason stands beside it",
-        NO_VERDICT: "at least one judge was asked and gave none",
+        **{kind.label: kind.meaning for kind in TurnErrorKind},
+        NOT_USED: f"no error, a reference passage was shown, and {metric} is worse than in setting reference",
+        UNSCORED: f"{metric} has no value; its reason is next to it",
+        NO_VERDICT: "at least one judge was asked and gave no verdict",
     }
     return [FailureKind(name, meanings[name]) for name in FAILURES]
 
 
 def failures_of(row: ScoredAnswer, metric: str, loss: float | None, outcomes: Iterable[str | None]) -> list[str]:
-    """Return the names of the kinds that a response has, in the order of `FAILURES`."""
-    found = {failure_kind(row, loss) if row.turn_error_kind is None else _TURN_ERRORS.get(row.turn_error_kind, "")}
+    """Return the names of a response's failures, in the order of `FAILURES`."""
+    failures = {loss_class(row, loss)}
     if row.values.get(metric) is None:
-        found.add(UNSCORED)
+        failures.add(UNSCORED)
     if any(outcome not in _NO_PROBLEM for outcome in outcomes):
-        found.add(NO_VERDICT)
-    return [name for name in FAILURES if name in found]
+        failures.add(NO_VERDICT)
+    return [name for name in FAILURES if name in failures]
 
 
 _DIGITS = 4  # digits of a score on the page; the logs have all digits

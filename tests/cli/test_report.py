@@ -44,7 +44,7 @@ def test_tables_are_markdown_by_default(folder: Path) -> None:
     text = report(folder, "--full")
     assert text.startswith("# mtrag\n")
     assert "## By setting\n" in text
-    assert "## Where the loss is: rb_alg, org/model\n" in text
+    assert "## Loss from reference to full_rag: rb_alg, org/model\n" in text
     assert "## rb_alg in setting full_rag\n" in text
     assert "## rouge_l in setting full_rag\n" in report(folder, "--full", "--metric", "rb_alg", "--metric", "rouge_l")
 
@@ -53,7 +53,7 @@ def test_the_screen_has_the_conclusion_and_says_where_the_rest_is(folder: Path) 
     text = report(folder)
     assert text.startswith("# mtrag\n")
     assert "\n## " not in text
-    assert "- Where the loss is" in text
+    assert "- Loss from reference to full_rag" in text
     assert "--full prints " in text
     assert "scored with: encoder minilm, refusals by ngrams-1; 95 % intervals: over conversations\n" in text
     assert len(text.splitlines()) < 25

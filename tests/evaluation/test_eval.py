@@ -120,7 +120,7 @@ def test_an_evaluation_ends_with_each_thing_once_and_in_order(command: Command) 
         "- Sample data:",
         "scored with: encoder none",
         "took ",
-        "for example, ",
+        "example of ",
     )
     parts += (
         "  question:",
@@ -134,8 +134,8 @@ def test_an_evaluation_ends_with_each_thing_once_and_in_order(command: Command) 
     assert places == sorted(places)
     assert [done.out.count(part) for part in parts] == [1] * len(parts)
     assert "took 0 s: 108 answers, 0 failed" in re.sub(r"took \d+ s", "took 0 s", done.out)
-    example = done.out.partition("for example, ")[2]
-    assert example.startswith("an answer that refuses what is there (sample-")
+    example = done.out.partition("example of ")[2]
+    assert example.startswith("false refusal (sample-")
     assert "  answer:    I do not have specific information.\n" in example
     (page,) = re.findall(r"^page: (file://\S+)$", done.out, re.MULTILINE)
     assert Path(url2pathname(urlsplit(page).path)).is_file()

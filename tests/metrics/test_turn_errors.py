@@ -1,4 +1,4 @@
-"""What went wrong in a turn: each kind on an answer that shows it, and none on right answers."""
+"""Each turn error on an answer that has it, and no error on correct answers."""
 
 from __future__ import annotations
 
@@ -232,8 +232,8 @@ def test_a_kind_ends_where_the_answer_may_be_right(
 @pytest.mark.parametrize(
     ("text", "idk", "reason"),
     [
-        ("A lost card is replaced for 80 euros.", NO, "numbers that stand nowhere: 80"),
-        ("It is 75 euros.", NO, "numbers that stand nowhere: 75"),
+        ("A lost card is replaced for 80 euros.", NO, "unsupported numbers: 80"),
+        ("It is 75 euros.", NO, "unsupported numbers: 75"),
         ("I cannot say.", YES, "1 of 1 reference passages were shown"),
     ],
 )

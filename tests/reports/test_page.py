@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.metrics import TurnErrorKind
 from ragtasks.reports.page import files_folder, write_page
 from ragtasks.reports.page_parts import (
     FAILURES,
@@ -31,13 +32,14 @@ from ragtasks.reports.page_parts import (
     name_evaluations,
     packed,
 )
-from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
+from ragtasks.reports.tables import NOT_USED
 from ragtasks.results import Group, ScoredAnswer, read_evaluations
 from ragtasks.tables import Section, Table, Value
 from tests.reports._pages import HOSTILE, TURNS, always, blocks_of, known_results, poison, write
 from tests.reports._rows import row as any_row
 from tests.reports._saved import Values, facts_of, save
 
+MISSED, REFUSED, ANSWERED = (TurnErrorKind(name).label for name in ("missed", "refused_known", "answered_unknown"))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
@@ -65,7 +67,9 @@ def test_a_stream_is_the_array_of_its_items(items: list[Any]) -> None:
 
 def row(**changes: Any) -> ScoredAnswer:
     """Return an answered, answerable response that was shown its only reference passage."""
-    return any_row(1, 0.5, **{"setting": "full_rag", "question_types": (), "values": {"rb_alg": 0.5}} | changes)
+    return any_row(
+        1, 0.5, **{"setting": "full_rag", "question_types": (), "values": {"rb_alg": 0.5}, "turn_error": ""} | changes
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,14 +78,19 @@ def row(**changes: Any) -> ScoredAnswer:
         ({}, None, [], []),
         ({}, 0.0, ["given", "no statements", "not asked"], []),
         ({}, 0.1, [], [NOT_USED]),
-        ({"n_found": 0}, 0.1, [], [MISSED]),
-        ({"idk": "yes", "n_found": 0}, 0.1, [], [REFUSED]),
-        ({"idk": "partial", "answerability": "UNANSWERABLE"}, None, [], [ANSWERED]),
+        ({"n_found": 0, "turn_error": "missed"}, 0.1, [], [MISSED]),
+        ({"idk": "yes", "turn_error": "refused_known"}, 0.1, [], [REFUSED]),
+        ({"turn_error": "answered_unknown", "answerability": "UNANSWERABLE"}, None, [], [ANSWERED]),
         ({"idk": "yes", "answerability": "UNANSWERABLE", "n_references": 0}, None, [], []),
         ({"values": {"rb_alg": None, "rouge_l": 0.5}}, None, [], [UNSCORED]),
         ({"values": {"rb_alg": 0.5, "rouge_l": None}}, None, [], []),
         ({"values": {"rouge_l": 0.5}}, None, [], [UNSCORED]),
-        ({"idk": "yes", "values": {"rb_alg": None}}, None, ["failed"], [REFUSED, UNSCORED, NO_VERDICT]),
+        (
+            {"turn_error": "refused_known", "values": {"rb_alg": None}},
+            None,
+            ["failed"],
+            [REFUSED, UNSCORED, NO_VERDICT],
+        ),
         ({}, None, ["given", "unparsable"], [NO_VERDICT]),
         ({"verdicts": {("rl_f", "a"): None}}, None, ["no statements"], []),
     ],
@@ -105,7 +114,7 @@ def test_without_an_encoder_only_what_the_leading_metric_lacks_is_unscored(tmp_p
     unscored = 1 << FAILURES.index(UNSCORED)
     assert [bits & unscored for bits in blocks[book["parts"][0]["scores"]]["failures"]] == [0, 0, 0, unscored]
     meanings = {item["name"]: item["meaning"] for item in book["failures"]}
-    assert meanings[UNSCORED] == "ans_acc has no value: the reason stands beside it"
+    assert meanings[UNSCORED] == "ans_acc has no value; its reason is next to it"
 
 
 @pytest.fixture(scope="module")

@@ -177,7 +177,7 @@ def test_the_conclusion_and_its_pictures_stand_first_and_mark_the_best(tab: Tab,
         "return [...document.querySelectorAll('#tables [role=img]')].map((item) => item.ariaLabel)"
     )
     assert scores == "rb_alg: in reference high 0.900 down to low 0.600; in full_rag high 0.900 down to low 0.300."
-    assert losses.startswith("Where the loss is (reference to full_rag, rb_alg): high loses nothing; low loses 0.300")
+    assert losses.startswith("Loss from reference to full_rag (rb_alg): high loses nothing; low loses 0.300")
     assert tab.run(
         "return [...document.querySelectorAll('#tables .mark circle')].map((dot) => dot.getAttribute('cx'))"
     ) == [
@@ -285,11 +285,11 @@ def test_search_looks_into_questions_answers_and_ids(tab: Tab, page: Path) -> No
         ({"turn": "4"}, ["a4", "b4", "c4"]),
         ({"type": "Keyword", "turn": "later"}, ["b2", "b3", "b4"]),
         ({"multi": "Follow-up", "query": "2 of"}, ["b2"]),
-        ({"failure": "refused what could be answered"}, ["a2", "b2", "c2"]),
-        ({"failure": "answered what should be refused"}, ["a3", "b3", "c3"]),
-        ({"failure": "retrieval missed it"}, ["a4", "b4", "c4"]),
-        ({"failure": "retrieved but not used"}, ["a1", "b1", "c1"]),
-        ({"failure": "a judge gave no verdict", "domain": "fiqa"}, ["b1", "b2", "b3", "b4"]),
+        ({"failure": "false refusal"}, ["a2", "b2", "c2"]),
+        ({"failure": "missing refusal"}, ["a3", "b3", "c3"]),
+        ({"failure": "retrieval miss"}, ["a4", "b4", "c4"]),
+        ({"failure": "passages not used"}, ["a1", "b1", "c1"]),
+        ({"failure": "missing verdict", "domain": "fiqa"}, ["b1", "b2", "b3", "b4"]),
         ({"failure": "any", "domain": "fiqa", "turn": "1", "query": "nowhere"}, []),
     ],
 )
@@ -308,7 +308,7 @@ def test_one_task_shows_all_that_is_known_of_it(tab: Tab, page: Path) -> None:
     assert tab.texts(".said") == ["userfirst", "assistantreply", "userquestion 2 of b"]
     assert tab.texts(".answer") == ["answer to b 2"]
     assert tab.texts(".target") == ["the target"]
-    assert {"refused what could be answered", "a judge gave no verdict"} <= set(tab.texts(".badge"))
+    assert {"false refusal", "missing verdict"} <= set(tab.texts(".badge"))
     assert [text.split("text")[0].strip() for text in tab.texts(".passage summary")] == [
         "1 both: reference and retrieved t1 p1",
         "2 retrieved t2 p2",
@@ -400,7 +400,7 @@ def grounded(sample: dict[str, Any]) -> None:
         {"passage_id": "p1", "title": "Cards", "text": "Prices \U0001f600. A library card costs twelve euros."}
     ]
     sample["filtered_resps"] = ["\U0001f600 A library card costs twelve euros. Streaming films needs museum vouchers."]
-    wrong = {"kind": "invented", "reason": "50% of its words stand nowhere: films"}
+    wrong = {"kind": "invented", "reason": "50% of its words are unsupported: films"}
     doc["scoring"]["turn_error"] = wrong if doc["turn"] == 2 else {}
 
 
@@ -413,8 +413,8 @@ def test_sentences_show_where_they_come_from_and_keys_go_from_failure_to_failure
     tab.shows("b<::>2")
     tab.press("F")
     tab.shows("a<::>2")
-    assert tab.texts("#detail .badge.warn")[0] == "invents"
-    assert "50% of its words stand nowhere: films" in " ".join(tab.texts("#detail .quiet"))
+    assert tab.texts("#detail .badge.warn")[0] == "unsupported content"
+    assert "50% of its words are unsupported: films" in " ".join(tab.texts("#detail .quiet"))
     signs = tab.run("return [...document.querySelectorAll('.held')].map((item) => item.dataset.source)")
     assert signs == ["1", "\u2013"]
     assert tab.texts(".held.nothing .nowhere") == ["Streaming", "films", "needs", "museum", "vouchers"]
@@ -465,7 +465,7 @@ def test_nothing_is_explained_on_hover_alone(tab: Tab, concluded: Path, size: tu
     tab.open(concluded, f"#task={quote('a<::>2')}&model=low&setting=full_rag", size=size)
     tab.shows("a<::>2")
     (failure,) = tab.texts("#detail .failure")
-    assert failure.startswith("refused what could be answered the passages have an answer")
+    assert failure.startswith("false refusal the question is ANSWERABLE")
     assert tab.run("return document.querySelectorAll('#detail [title]').length") == 0
 
 

@@ -205,7 +205,7 @@ sys.exit("matplotlib.pyplot" in sys.modules)
 
 def test_other_tables_are_not_drawn(tmp_path: Path) -> None:
     empty = settings(("reference", "a", 5, NOTHING))
-    other = Table("Where the loss is", ("class", "tasks"), (("no loss", 3),))
+    other = Table("Loss from reference to full_rag", ("class", "tasks"), (("no loss", 3),))
     assert plot_sections([Section("mtrag", FACTS, (empty, other))], tmp_path) == []
     assert plot_sections([], tmp_path) == []
 
@@ -246,7 +246,7 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
 
 def test_pictures_of_titles_that_are_long_and_begin_alike_have_names_of_their_own(tmp_path: Path) -> None:
     tables = tuple(
-        replace(settings(("reference", "a", 5, score(0.5))), title=f"What went wrong: {'m' * 300}{end}") for end in "ab"
+        replace(settings(("reference", "a", 5, score(0.5))), title=f"Turn errors: {'m' * 300}{end}") for end in "ab"
     )
     paths = plot_sections([Section("mtrag", FACTS, tables)], tmp_path)
     assert len({path.name for path in paths}) == 2

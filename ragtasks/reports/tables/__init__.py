@@ -2,7 +2,8 @@
 
 from ragtasks.reports.tables._benchmark import benchmark_section, question_labels_table
 from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, summary_section, warnings_and_remarks
-from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
+from ragtasks.reports.tables._losses import CLASSES, NO_LOSS, NOT_USED, loss_class
+from ragtasks.reports.tables._losses import TITLE as LOSS_TITLE
 from ragtasks.reports.tables._people import rated_evaluations
 from ragtasks.reports.tables._report import (
     ReportOptions,
@@ -28,18 +29,16 @@ from ragtasks.reports.tables._scores import (
 from ragtasks.reports.tables._usage import COSTS, FRONT, METRICS, ON_FRONT, front_of, spending_line
 
 __all__ = [
-    "ANSWERED",
     "CLASSES",
     "COSTS",
     "DIMENSIONS",
     "EMPTY",
     "FRONT",
+    "LOSS_TITLE",
     "METRICS",
-    "MISSED",
     "NOT_USED",
     "NO_LOSS",
     "ON_FRONT",
-    "REFUSED",
     "SAMPLE_WARNING",
     "TO_THE_BEST",
     "ReportOptions",
@@ -51,9 +50,9 @@ __all__ = [
     "column_of",
     "empty_note",
     "estimate_of",
-    "failure_kind",
     "front_of",
     "is_baseline",
+    "loss_class",
     "mean_of",
     "means_table",
     "missing_from",

@@ -1,7 +1,8 @@
-"""Where a metric falls between the reference passages and full RAG, by what the response did.
+"""The loss of a metric from the reference passages to full RAG, by the error of the full-RAG turn.
 
-Both settings ask the same questions, so on each task that both scored the difference is a loss of retrieval, or of
-what the model made of it. Each of these tasks is in exactly one class, so that the classes add up to the whole.
+Both settings ask the same questions, so the difference on a task that both scored is a loss of retrieval or of the
+model's use of the passages. Each task is in exactly one class, and the classes add up to the total. Classes are the
+turn errors of `ragtasks.metrics` and four more for turns without an error.
 """
 
 from __future__ import annotations
@@ -10,163 +11,155 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ragtasks.metrics import TurnErrorKind, turn_error
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.tables._scores import is_baseline
 from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.statistics import UNBOUNDED, estimate_mean
 from ragtasks.tables import Cell, Table, Value, fixed
 
-ANSWERED = "answered what should be refused"
-"""UNANSWERABLE, and the response does not wholly refuse."""
-REFUSED = "refused what could be answered"
-"""ANSWERABLE or PARTIAL, and the response wholly refuses, whatever was retrieved."""
-MISSED = "retrieval missed it"
-"""ANSWERABLE or PARTIAL, answered, and none of its reference passages was shown."""
-NOT_USED = "retrieved but not used"
-"""ANSWERABLE or PARTIAL, answered, at least one reference passage was shown, and the value fell."""
+NOT_USED = "passages not used"
+"""No turn error; the task is ANSWERABLE or PARTIAL, a reference passage was shown, and the score fell."""
 NO_IDK = "no IDK verdict"
-"""Whether the response refuses is not known, and the classes above need it."""
+"""Without a verdict on refusal, half of the turn errors cannot be detected."""
 OTHER = "other loss"
-"""The value fell and no class above holds: CONVERSATIONAL, UNDERSPECIFIED, a right refusal, no reference passages."""
+"""No turn error, and the score fell on a task without an answer or without reference passages."""
 NO_LOSS = "no loss"
-"""The rest: the value stayed or rose."""
-CLASSES = (ANSWERED, REFUSED, MISSED, NOT_USED, NO_IDK, OTHER, NO_LOSS)
-"""All classes, in the order in which they are shown."""
+"""No turn error, and the score stayed or rose."""
+CLASSES = (*(kind.label for kind in TurnErrorKind), NOT_USED, NO_IDK, OTHER, NO_LOSS)
+"""All classes in display order."""
 
-_PHRASES = {
-    ANSWERED: "where it answers what should be refused",
-    REFUSED: "where it refuses what could be answered",
-    MISSED: "where retrieval missed the answer",
-    NOT_USED: "where it was shown the answer and did not use it",
-    NO_IDK: "where it may have refused",
-    OTHER: "for other reasons",
-}
-"""How a class goes on a sentence: it loses most ..."""
-_FAILURES = (ANSWERED, REFUSED, MISSED, NOT_USED)
-_ONLY_WITH_TASKS = (NO_IDK, OTHER)
+_LABELS = {kind.value: kind.label for kind in TurnErrorKind}
+_HAVE_ANSWERS = (Answerability.ANSWERABLE, Answerability.PARTIAL)
+_NEED_IDK = (*_HAVE_ANSWERS, Answerability.UNANSWERABLE)
 N_EXAMPLES = 3
-"""Tasks named for each kind of loss or error."""
-_MAX_MODELS = 3  # in one line
-_HAVE_ANSWERS = (Answerability.ANSWERABLE.value, Answerability.PARTIAL.value)
+"""Number of tasks named as examples of a class or an error."""
+_MAX_MODELS = 3  # in one sentence
+TITLE = "Loss from reference to full_rag"
 _COLUMNS = ("class", "tasks", "share", "contribution", "mean loss", "reference shown", "examples")
 _LEGEND = (
-    "Each task is in one class, by its full_rag response; a refusal counts first, also where retrieval had missed. "
-    "Contribution: loss summed over the class / all tasks; they add up to the whole loss, and a value that rose "
-    "counts against it. Share and mean loss come without intervals. Reference shown: tasks where at least one "
-    "reference passage was shown. Other loss: conversational and underspecified tasks, right refusals, tasks without "
-    "reference passages. Examples: the largest losses."
+    "A class is the error of the full_rag turn. Contribution: sum of the class's losses / all tasks; contributions add "
+    "up to the total loss, and tasks whose score rose reduce it. Share and mean loss have no intervals. Reference "
+    "shown: tasks with at least one reference passage in the prompt. Passages not used: no error, a reference passage "
+    "was shown, and the score fell. Other loss: the score fell on a task without an answer or without reference "
+    "passages. Examples: the largest losses."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """One task that both settings scored."""
+    """A task that both settings scored."""
 
     row: ScoredAnswer
     """The full_rag response."""
     loss: float
-    """How much worse it is than the response to the reference passages; below 0 where it is better."""
+    """Score with the reference passages minus score in full_rag; negative if full_rag is better."""
     name: str
+    """One of `CLASSES`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ModelLosses:
-    """The losses of one model."""
+    """The losses of a model."""
 
     model: str
     losses: tuple[_Loss, ...]
     """Tasks that both settings scored."""
     n_shared: int
-    """Tasks that both settings have."""
+    """Number of tasks in both settings, scored or not."""
     bounds: tuple[float, float]
-    """Smallest and largest loss that can be."""
+    """Smallest and largest possible loss."""
 
     def of(self, name: str) -> list[_Loss]:
-        """Return the tasks of a class."""
-        return [item for item in self.losses if item.name == name]
+        """Return the losses of a class."""
+        return [loss for loss in self.losses if loss.name == name]
 
     def part(self, name: str | None = None) -> Value:
-        """Return what a class contributes to the mean loss: its losses, and 0 for every other task."""
-        values = [item.loss if name in {None, item.name} else 0.0 for item in self.losses]
-        return estimate_mean(values, [item.row.task.conversation_id for item in self.losses], self.bounds).cell
+        """Return the contribution of a class, or of all classes, to the mean loss, with its interval."""
+        values = [loss.loss if name in {None, loss.name} else 0.0 for loss in self.losses]
+        return estimate_mean(values, [loss.row.task.conversation_id for loss in self.losses], self.bounds).cell
 
     @property
     def parts(self) -> dict[str, float]:
-        """Class -> what it contributes; they add up to the mean loss."""
-        return {name: math.fsum(item.loss for item in self.of(name)) / len(self.losses) for name in CLASSES}
+        """Class -> its contribution to the mean loss."""
+        return {name: math.fsum(loss.loss for loss in self.of(name)) / len(self.losses) for name in CLASSES}
+
+    @property
+    def classes(self) -> list[str]:
+        """Classes with at least one task."""
+        return [name for name in CLASSES if self.of(name)]
 
 
 def loss_tables(evaluations: Sequence[Evaluation], metric: str) -> list[Table]:
-    """Return where the loss from `reference` to `full_rag` is: models side by side, then one table a model.
+    """Return tables of the loss from `reference` to `full_rag`: all models side by side, then a table per model.
 
-    A model without one of the two settings has no part in it; without any that has both, []. One model needs no table
-    side by side. Of a metric of which less is better, the loss is what the value rose by; of one of which neither is
-    better there is none, and one table says so.
+    Models without one of the two settings are left out; without any model, the list is empty. A single model gets no
+    side-by-side table. For a metric whose lower values are better, the loss is the increase. A metric without a
+    direction gets one empty table with a note.
     """
-    splits = [split for split in (_split(item, metric) for item in evaluations) if split.n_shared]
-    if splits and any(_is_undirected(item, metric) for item in evaluations):
-        note = f"Nothing is lost by it: neither a higher nor a lower {metric} is better."
-        return [Table(f"Where the loss is: {metric}", _COLUMNS, (), note)]
+    splits = [split for split in (_split(evaluation, metric) for evaluation in evaluations) if split.n_shared]
+    if splits and any(_is_undirected(evaluation, metric) for evaluation in evaluations):
+        note = f"Not computed: neither higher nor lower values of {metric} are better."
+        return [Table(f"{TITLE}: {metric}", _COLUMNS, (), note)]
     together = [_side_by_side(splits, metric)] if len(splits) > 1 else []
     return [*together, *(_by_class(split, metric) for split in splits)]
 
 
 def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
-    """Return in one line what each model loses from `reference` to `full_rag`, and where it loses most."""
+    """Return a sentence with each model's loss from `reference` to `full_rag` and its largest class."""
     if _is_undirected(evaluations[0], metric):
         return ""
-    models = [item for item in evaluations if not is_baseline(item.model)] or evaluations
-    splits = [_split(item, metric) for item in models]
+    models = [evaluation for evaluation in evaluations if not is_baseline(evaluation.model)] or evaluations
+    splits = [_split(evaluation, metric) for evaluation in models]
     summaries = [_summary(split) for split in splits if split.losses]
-    settings = {row.setting for item in models for row in item.rows}
+    settings = {row.setting for evaluation in models for row in evaluation.rows}
     if not summaries and not settings >= {Setting.REFERENCE, Setting.FULL_RAG}:
-        return ""  # nobody expects a loss between settings that were not evaluated
+        return ""  # the settings were not evaluated, so no loss is expected
     if not summaries:
-        return "Where the loss is: unknown, as no model has both reference and full_rag scored."
+        return f"{TITLE}: unknown, because no model has scores in both settings."
     more = f"; {len(summaries) - _MAX_MODELS} more models" if len(summaries) > _MAX_MODELS else ""
-    return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(summaries[:_MAX_MODELS])}{more}."
+    return f"{TITLE} ({metric}): {'; '.join(summaries[:_MAX_MODELS])}{more}."
 
 
 def _summary(split: _ModelLosses) -> str:
-    """Return what a model loses or gains, and the class that loses most; the tables have the other classes."""
+    """Return the loss or gain of a model and the class with the largest loss."""
     parts = split.parts
-    whole = math.fsum(parts.values())
-    change = f"{'loses' if whole > 0 else 'gains'} {fixed(abs(whole))}" if float(fixed(whole)) else "loses nothing"
-    name = max(_PHRASES, key=lambda name: parts[name])
+    total = math.fsum(parts.values())
+    change = f"{'loses' if total > 0 else 'gains'} {fixed(abs(total))}" if float(fixed(total)) else "loses nothing"
+    name = max(CLASSES[:-1], key=lambda name: parts[name])
     if float(fixed(parts[name])) <= 0:
         return f"{split.model} {change}"
-    most = "most" if whole > 0 and float(fixed(whole)) else "but some"
-    return f"{split.model} {change}, {most} {_PHRASES[name]} ({fixed(parts[name])})"
+    link = "mostly" if total > 0 and float(fixed(total)) else "with a loss from"
+    return f"{split.model} {change}, {link} {name} ({fixed(parts[name])})"
 
 
-def failure_kind(row: ScoredAnswer, loss: float | None = None) -> str:
-    """Return what is wrong with one response: one of the first four classes, or ""."""
-    name = _class_of(row, loss or 0.0)
-    return name if name in _FAILURES else ""
+def loss_class(row: ScoredAnswer, loss: float | None = None) -> str:
+    """Return the class of a full_rag response in `CLASSES`; without a loss, turns without an error are no loss."""
+    fell = (loss or 0.0) > 0
+    kind = _turn_error_kind(row)
+    if kind:
+        return _LABELS.get(kind, OTHER)
+    if row.idk is None and row.task.answerability in _NEED_IDK:
+        return NO_IDK
+    if not fell:
+        return NO_LOSS
+    return NOT_USED if row.n_found and row.task.answerability in _HAVE_ANSWERS else OTHER
 
 
-def _class_of(row: ScoredAnswer, loss: float) -> str:
-    is_unanswerable = row.task.answerability is Answerability.UNANSWERABLE
-    if is_unanswerable or row.task.answerability in _HAVE_ANSWERS:
-        if row.idk is None:
-            return NO_IDK
-        is_refusal = row.idk == IdkVerdict.YES.value
-        if is_refusal != is_unanswerable:
-            return REFUSED if is_refusal else ANSWERED
-        if not is_unanswerable and len(row.references):
-            if not row.n_found:
-                return MISSED
-            return NOT_USED if loss > 0 else NO_LOSS
-    return OTHER if loss > 0 else NO_LOSS
+def _turn_error_kind(row: ScoredAnswer) -> str:
+    """Return the logged turn error, or the computed one for results that were saved without it."""
+    if row.turn_error_kind is not None:
+        return row.turn_error_kind
+    error = turn_error(row.response, IdkVerdict(row.idk) if row.idk else None, row.implausible)
+    return error.kind.value if error else ""
 
 
 def _is_undirected(evaluation: Evaluation, metric: str) -> bool:
-    """Return whether neither a higher nor a lower score is better."""
-    return any(item.name == metric and item.higher_is_better is None for item in evaluation.metrics)
+    return any(declared.name == metric and declared.higher_is_better is None for declared in evaluation.metrics)
 
 
 def _split(evaluation: Evaluation, metric: str) -> _ModelLosses:
-    declared = next((item for item in evaluation.metrics if item.name == metric), None)
+    declared = next((declared for declared in evaluation.metrics if declared.name == metric), None)
     sign = -1 if declared and declared.higher_is_better is False else 1
     low, high = declared.bounds if declared else UNBOUNDED
     shared = paired_rows(evaluation, Setting.REFERENCE, evaluation, Setting.FULL_RAG)
@@ -175,59 +168,54 @@ def _split(evaluation: Evaluation, metric: str) -> _ModelLosses:
         first, second = reference.values.get(metric), row.values.get(metric)
         if first is not None and second is not None:
             loss = sign * (first - second)
-            losses.append(_Loss(row, loss, _class_of(row, loss)))
+            losses.append(_Loss(row, loss, loss_class(row, loss)))
     return _ModelLosses(evaluation.model, tuple(losses), len(shared), (low - high, high - low))
 
 
 def paired_rows(
     first: Evaluation, first_setting: str, second: Evaluation, second_setting: str
 ) -> list[tuple[ScoredAnswer, ScoredAnswer]]:
-    """Return the rows of two evaluations, each in a setting, on the tasks that both have, in the second's order."""
+    """Return pairs of rows of the same task, one from each evaluation and setting, in the order of the second."""
     firsts = {row.task.task_id: row for row in first.rows if row.setting == first_setting}
     seconds = [row for row in second.rows if row.setting == second_setting]
     return [(firsts[row.task.task_id], row) for row in seconds if row.task.task_id in firsts]
 
 
 def _side_by_side(splits: Sequence[_ModelLosses], metric: str) -> Table:
-    """Return the contributions of all models' classes."""
-    names = [name for name in CLASSES if name not in _ONLY_WITH_TASKS or any(split.of(name) for split in splits)]
+    names = [name for name in CLASSES if any(split.of(name) for split in splits)]
     rows: list[tuple[Cell, ...]] = [(name, *(split.part(name) for split in splits)) for name in names]
     rows.append(("all", *(split.part() for split in splits)))
     rows.append(("tasks", *(len(split.losses) for split in splits)))
-    note = (
-        "Loss from reference to full_rag: what each class contributes to the mean over the tasks that both settings "
-        "scored."
-    )
+    note = "Contribution of each class to the mean loss over the tasks that both settings scored."
     columns = ("class", *(split.model for split in splits))
-    return Table(f"Where the loss is: {metric}, all models", columns, tuple(rows), note)
+    return Table(f"{TITLE}: {metric}, all models", columns, tuple(rows), note)
 
 
 def _by_class(split: _ModelLosses, metric: str) -> Table:
-    n, title = len(split.losses), f"Where the loss is: {metric}, {split.model}"
+    n, title = len(split.losses), f"{TITLE}: {metric}, {split.model}"
     if not n:
-        note = f"Not classified: none of the {split.n_shared} tasks that both settings have has a value in both."
+        note = f"Not classified: of the {split.n_shared} tasks in both settings, 0 are scored in both."
         return Table(title, _COLUMNS, (), note)
-    others = ": the others have no value in one of them" if n < split.n_shared else ""
-    counts = f"Loss from reference to full_rag, on {n} of the {split.n_shared} tasks that both have{others}"
+    unscored = "; the remaining tasks are unscored in at least one" if n < split.n_shared else ""
+    counts = f"On {n} of the {split.n_shared} tasks in both settings{unscored}"
     return Table(title, _COLUMNS, tuple(_lines(split)), f"{counts}. {_LEGEND}")
 
 
 def _lines(split: _ModelLosses) -> Iterator[tuple[Cell, ...]]:
-    for name in CLASSES:
+    for name in split.classes:
         losses = split.of(name)
-        if losses or name not in _ONLY_WITH_TASKS:
-            yield (name, *_cells(split, losses, split.part(name)), _examples(losses))
+        yield (name, *_cells(split, losses, split.part(name)), _examples(losses))
     yield ("all", *_cells(split, split.losses, split.part()), "")
 
 
 def _cells(split: _ModelLosses, losses: Sequence[_Loss], part: Value) -> tuple[Cell, ...]:
     n, n_all = len(losses), len(split.losses)
-    mean = math.fsum(item.loss for item in losses) / n if n else None
-    n_shown = sum(item.row.n_found > 0 for item in losses)
+    mean = math.fsum(loss.loss for loss in losses) / n
+    n_shown = sum(loss.row.n_found > 0 for loss in losses)
     return (n, Value(n / n_all, n_all, n_all), part, Value(mean, n, n), n_shown)
 
 
 def _examples(losses: Sequence[_Loss]) -> str:
-    """Return the tasks of the largest losses; a task that lost nothing is no example."""
-    fallen = sorted((item for item in losses if item.loss > 0), key=lambda item: (-item.loss, item.row.task.task_id))
-    return ", ".join(item.row.task.task_id for item in fallen[:N_EXAMPLES])
+    """Return the ids of the tasks with the largest positive losses."""
+    fallen = sorted((loss for loss in losses if loss.loss > 0), key=lambda loss: (-loss.loss, loss.row.task.task_id))
+    return ", ".join(loss.row.task.task_id for loss in fallen[:N_EXAMPLES])

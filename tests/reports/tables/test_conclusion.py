@@ -142,16 +142,13 @@ def test_the_largest_loss_is_named() -> None:
     before = model("mine", [1.0] * N, n_references=1, n_found=1, idk="no")
     after = model("mine", [0.0] * N, "full_rag", n_references=1, n_found=0, idk="no")
     first, *_ = concluded(replace(before, rows=before.rows + after.rows)).legend
-    assert first == (
-        "Where the loss is (reference to full_rag, rb_alg): mine loses 1.000, most where retrieval missed the answer "
-        "(1.000)."
-    )
+    assert first == "Loss from reference to full_rag (rb_alg): mine loses 1.000, mostly retrieval miss (1.000)."
 
 
 def test_the_loss_is_called_unknown_only_where_both_settings_were_evaluated() -> None:
     one, other = model("a", [1.0] * N), model("b", [0.0] * N, "full_rag")
-    assert not any("Where the loss is" in line for line in concluded(one, model("b", [0.0] * N)).legend)
-    assert "Where the loss is: unknown, as no model has both reference and full_rag scored." in (
+    assert not any("Loss from" in line for line in concluded(one, model("b", [0.0] * N)).legend)
+    assert "Loss from reference to full_rag: unknown, because no model has scores in both settings." in (
         concluded(one, other).legend
     )
 

@@ -1,10 +1,11 @@
-"""Losses told apart: every class by hand, and classes that always add up to the difference of the means."""
+"""Classes of losses: each by hand, and classes that add up to the difference of the means."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.reports.tables import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
+from ragtasks.metrics import TurnErrorKind, turn_error
+from ragtasks.records import IdkVerdict
+from ragtasks.reports.tables import CLASSES, NO_LOSS, NOT_USED, loss_class
 from ragtasks.reports.tables._losses import NO_IDK, OTHER, loss_sentence, loss_tables
 from ragtasks.results import Evaluation, ScoredAnswer, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
@@ -22,12 +25,17 @@ from tests.reports._rows import row as row_of
 from tests.reports._saved import save
 
 METRIC = "rb_alg"
+MISSED, REFUSED, ANSWERED, BROKEN = (
+    TurnErrorKind(name).label for name in ("missed", "refused_known", "answered_unknown", "broken")
+)
+NOT_SHOWN = {"n_found": 0, "turn_error": "missed"}
+FALSE_REFUSAL = {"idk": "yes", "turn_error": "refused_known"}
 LABELS = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "CONVERSATIONAL", "UNDERSPECIFIED")
 
 
 def row(task_id: str, value: float | None, setting: str = "full_rag", **changes: Any) -> ScoredAnswer:
     fields = {"task_id": task_id, "conversation_id": task_id, "setting": setting, "question_types": ()}
-    fields |= {"n_passages": 5, "n_references": 2, "values": {METRIC: value}}
+    fields |= {"n_passages": 5, "n_references": 2, "values": {METRIC: value}, "turn_error": ""}
     return row_of(1, value, **fields | changes)
 
 
@@ -63,15 +71,14 @@ def class_of(before: float, after: float, **changes: Any) -> str:
         ({}, NOT_USED, NO_LOSS),
         ({"idk": "partial"}, NOT_USED, NO_LOSS),
         ({"answerability": "PARTIAL"}, NOT_USED, NO_LOSS),
-        ({"n_found": 0}, MISSED, MISSED),
-        ({"n_found": 0, "answerability": "PARTIAL", "idk": "partial"}, MISSED, MISSED),
+        ({"answerability": "PARTIAL", "idk": "yes"}, NOT_USED, NO_LOSS),
+        ({"n_found": 0, "turn_error": "missed"}, MISSED, MISSED),
+        ({"n_found": 0}, OTHER, NO_LOSS),
         ({"n_found": 0, "n_references": 0}, OTHER, NO_LOSS),
-        ({"idk": "yes"}, REFUSED, REFUSED),
-        ({"idk": "yes", "n_found": 0, "answerability": "PARTIAL"}, REFUSED, REFUSED),
+        ({"idk": "yes", "turn_error": "refused_known"}, REFUSED, REFUSED),
         ({"idk": None}, NO_IDK, NO_IDK),
-        ({"idk": None, "n_found": 0}, NO_IDK, NO_IDK),
-        ({"answerability": "UNANSWERABLE"}, ANSWERED, ANSWERED),
-        ({"answerability": "UNANSWERABLE", "idk": "partial", "n_found": 0}, ANSWERED, ANSWERED),
+        ({"idk": None, "turn_error": "broken"}, BROKEN, BROKEN),
+        ({"answerability": "UNANSWERABLE", "turn_error": "answered_unknown"}, ANSWERED, ANSWERED),
         ({"answerability": "UNANSWERABLE", "idk": "yes"}, OTHER, NO_LOSS),
         ({"answerability": "UNANSWERABLE", "idk": None}, NO_IDK, NO_IDK),
         ({"answerability": "UNDERSPECIFIED", "n_found": 0}, OTHER, NO_LOSS),
@@ -79,16 +86,16 @@ def class_of(before: float, after: float, **changes: Any) -> str:
         ({"answerability": "CONVERSATIONAL", "idk": "yes"}, OTHER, NO_LOSS),
     ],
 )
-def test_what_the_response_did_decides_on_its_class(changes: dict[str, Any], fallen: str, risen: str) -> None:
+def test_the_turn_error_decides_the_class(changes: dict[str, Any], fallen: str, risen: str) -> None:
     assert class_of(0.75, 0.5, **changes) == fallen
     assert class_of(0.5, 0.75, **changes) == class_of(0.5, 0.5, **changes) == risen
 
 
 def test_a_table_by_hand() -> None:
     rows = [
-        *pair("a", 1.0, 0.0, idk="yes", n_found=0),
-        *pair("b", 0.5, 0.0, idk="yes"),
-        *pair("c", 0.75, 0.25, n_found=0),
+        *pair("a", 1.0, 0.0, n_found=0, **FALSE_REFUSAL),
+        *pair("b", 0.5, 0.0, **FALSE_REFUSAL),
+        *pair("c", 0.75, 0.25, **NOT_SHOWN),
         *pair("d", 0.25, 0.5),
         *pair("e", 0.75, None),
         row("only before", 1.0, "reference"),
@@ -96,14 +103,12 @@ def test_a_table_by_hand() -> None:
         row("c", 0.0, "reference_rag"),
     ]
     (table,) = tables([evaluation(rows)])
-    assert table.title == "Where the loss is: rb_alg, m"
-    assert "on 4 of the 5 tasks that both have" in table.note
+    assert table.title == "Loss from reference to full_rag: rb_alg, m"
+    assert "On 4 of the 5 tasks in both settings" in table.note
     shown = {str(cells[0]): [cells[1], *map(number, cells[2:5]), *cells[5:]] for cells in table.rows}
     assert shown == {
-        ANSWERED: [0, 0.0, 0.0, None, 0, ""],
         REFUSED: [2, 0.5, 0.375, 0.75, 1, "a, b"],
         MISSED: [1, 0.25, 0.125, 0.5, 0, "c"],
-        NOT_USED: [0, 0.0, 0.0, None, 0, ""],
         NO_LOSS: [1, 0.25, -0.0625, -0.25, 1, ""],
         "all": [4, 1.0, 0.4375, 0.4375, 2, ""],
     }
@@ -111,7 +116,7 @@ def test_a_table_by_hand() -> None:
 
 def test_examples_are_the_largest_losses_and_no_task_that_lost_nothing() -> None:
     losses = {"b": 0.5, "a": 0.5, "d": 1.0, "c": 0.25, "kept": 0.0, "risen": -0.5}
-    rows = [part for name, loss in losses.items() for part in pair(name, 0.5 + loss / 2, 0.5 - loss / 2, n_found=0)]
+    rows = [part for name, loss in losses.items() for part in pair(name, 0.5 + loss / 2, 0.5 - loss / 2, **NOT_SHOWN)]
     (table,) = tables([evaluation(rows)])
     assert line(table, MISSED)[-1] == "d, a, b"
     (table,) = tables([evaluation([row for row in rows if row.task.task_id in {"c", "kept", "risen"}])])
@@ -119,7 +124,7 @@ def test_examples_are_the_largest_losses_and_no_task_that_lost_nothing() -> None
 
 
 def test_models_stand_side_by_side_each_on_its_own_tasks() -> None:
-    first = evaluation([*pair("a", 1.0, 0.0, n_found=0), *pair("b", 0.5, 0.5)], "first")
+    first = evaluation([*pair("a", 1.0, 0.0, **NOT_SHOWN), *pair("b", 0.5, 0.5)], "first")
     second = evaluation(pair("a", 0.5, 0.25, answerability="UNDERSPECIFIED"), "second")
     alone = evaluation([row("a", 1.0, "reference")], "alone")
     together, *single = tables([first, second, alone])
@@ -136,7 +141,7 @@ def test_nothing_scored_in_both_settings_is_said_and_not_counted_as_no_loss() ->
     scored = evaluation(pair("a", 1.0, 0.0), "scored")
     together, _, table = tables([scored, evaluation([*pair("a", None, 1.0), *pair("b", 1.0, None)])])
     assert table.rows == ()
-    assert "none of the 2 tasks" in table.note
+    assert "0 are scored in both" in table.note
     assert [number(cells[2]) for cells in together.rows[:-1]] == [None] * (len(together.rows) - 1)
 
 
@@ -149,8 +154,8 @@ def test_where_less_is_better_a_rise_is_the_loss() -> None:
 def test_where_neither_direction_is_better_nothing_is_a_loss() -> None:
     before, after = row("a", None, "reference", values={"idk_yes": 0.0}), row("a", None, values={"idk_yes": 1.0})
     (table,) = tables([evaluation([before, after], model) for model in "mn"], "idk_yes")
-    assert (table.title, table.rows) == ("Where the loss is: idk_yes", ())
-    assert table.note == "Nothing is lost by it: neither a higher nor a lower idk_yes is better."
+    assert (table.title, table.rows) == ("Loss from reference to full_rag: idk_yes", ())
+    assert table.note == "Not computed: neither higher nor lower values of idk_yes are better."
     assert loss_tables([evaluation([before])], "idk_yes") == []
 
 
@@ -160,18 +165,17 @@ def sentence(rows: Sequence[ScoredAnswer], model: str = "m") -> str:
 
 
 def test_the_sentence_has_the_whole_change_and_the_class_that_loses_most() -> None:
-    fallen = pair("a", 1.0, 0.0, n_found=0) + pair("b", 1.0, 0.5)
+    fallen = pair("a", 1.0, 0.0, **NOT_SHOWN) + pair("b", 1.0, 0.5)
     risen = pair("c", 0.0, 1.0) + pair("d", 0.5, 0.5)
-    missed, unused = "where retrieval missed the answer", "where it was shown the answer and did not use it"
-    assert sentence(fallen) == f"m loses 0.750, most {missed} (0.500)."
-    assert sentence(fallen + risen) == f"m loses 0.125, most {missed} (0.250)."
-    assert sentence(fallen[2:] + risen) == f"m gains 0.167, but some {unused} (0.167)."
-    assert sentence(fallen[:2] + risen[:2]) == f"m loses nothing, but some {missed} (0.500)."
+    assert sentence(fallen) == f"m loses 0.750, mostly {MISSED} (0.500)."
+    assert sentence(fallen + risen) == f"m loses 0.125, mostly {MISSED} (0.250)."
+    assert sentence(fallen[2:] + risen) == f"m gains 0.167, with a loss from {NOT_USED} (0.167)."
+    assert sentence(fallen[:2] + risen[:2]) == f"m loses nothing, with a loss from {MISSED} (0.500)."
     assert sentence(risen) == "m gains 0.500."
 
 
 def test_the_sentence_is_of_baselines_only_where_there_is_nothing_else() -> None:
-    oracle, mine = (evaluation(pair("a", 1.0, 0.0, n_found=0), name) for name in ("ragtasks-oracle", "mine"))
+    oracle, mine = (evaluation(pair("a", 1.0, 0.0, **NOT_SHOWN), name) for name in ("ragtasks-oracle", "mine"))
     assert "ragtasks-oracle" not in loss_sentence([oracle, mine], METRIC)
     assert "mine loses 1.000" in loss_sentence([oracle, mine], METRIC)
     assert "ragtasks-oracle loses 1.000" in loss_sentence([oracle], METRIC)
@@ -199,7 +203,7 @@ def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
     losses = {(n, turn): n / 24 if turn == 1 else 0.5 + n / 48 for n in range(12) for turn in (1, 2)}
     rows = []
     for (n, turn), loss in losses.items():
-        changes = {"conversation_id": f"c{n}", "idk": "yes" if turn == 2 and n % 2 else "no"}
+        changes = {"conversation_id": f"c{n}", **(FALSE_REFUSAL if turn == 2 and n % 2 else {})}
         rows += pair(f"{n} {turn}", 0.75, 0.75 - loss, **changes)
     together, single, _ = loss_tables([evaluation(rows, "one"), evaluation(rows, "other")], METRIC)
     conversations = [f"c{n}" for n, _ in losses]
@@ -219,7 +223,7 @@ def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
 
 def test_too_few_conversations_have_contributions_without_intervals() -> None:
     for n, has_interval in ((MIN_CLUSTERS - 1, False), (MIN_CLUSTERS, True)):
-        rows = [part for number in range(n) for part in pair(str(number), 1.0, number / 20, n_found=0)]
+        rows = [part for number in range(n) for part in pair(str(number), 1.0, number / 20, **NOT_SHOWN)]
         (table,) = loss_tables([evaluation(rows)], METRIC)
         for name in (MISSED, "all"):
             cell = line(table, name)[3]
@@ -262,7 +266,7 @@ def test_classes_add_up_to_the_difference_of_the_means(one: Any, other: Any) -> 
         parts = [cells for cells in table.rows if cells[0] in CLASSES]
         beside = [number(cells[index]) for cells in together.rows if cells[0] in CLASSES]
         if difference is None:
-            assert (parts, set(beside)) == ([], {None})
+            assert (parts, set(beside) - {None}) == ([], set())
             continue
         assert sum(int(str(cells[1])) for cells in parts) == n == line(table, "all")[1]
         assert math.fsum(number(cells[3]) or 0.0 for cells in parts) == pytest.approx(difference, abs=1e-12)
@@ -284,17 +288,29 @@ def test_reference_passages_are_counted_once_however_often_they_stand_there(tmp_
 @pytest.mark.parametrize(
     ("changes", "loss", "expected"),
     [
-        ({}, None, ""),
-        ({}, 0.0, ""),
+        ({}, None, NO_LOSS),
         ({}, 0.5, NOT_USED),
-        ({"idk": "yes", "n_found": 0}, None, REFUSED),
-        ({"n_found": 0}, None, MISSED),
-        ({"answerability": "UNANSWERABLE"}, None, ANSWERED),
-        ({"answerability": "UNANSWERABLE", "idk": "yes"}, 0.5, ""),
-        ({"idk": None, "values": {METRIC: None}, "verdicts": {("idk", "a"): None}}, 0.5, ""),
-        ({"n_found": 0, "values": {METRIC: None}}, None, MISSED),
-        ({"answerability": "CONVERSATIONAL", "idk": None, "values": {METRIC: None}}, None, ""),
+        (FALSE_REFUSAL, None, REFUSED),
+        ({"idk": None, "values": {METRIC: None}, "verdicts": {("idk", "a"): None}}, 0.5, NO_IDK),
+        ({"values": {METRIC: None}, **NOT_SHOWN}, None, MISSED),
+        ({"answerability": "CONVERSATIONAL", "idk": None, "values": {METRIC: None}}, None, NO_LOSS),
     ],
 )
-def test_what_is_wrong_with_one_response(changes: dict[str, Any], loss: float | None, expected: str) -> None:
-    assert failure_kind(row("a", 0.5, **changes), loss) == expected
+def test_a_response_without_a_loss_has_the_class_of_its_error(
+    changes: dict[str, Any], loss: float | None, expected: str
+) -> None:
+    assert loss_class(row("a", 0.5, **changes), loss) == expected
+
+
+@pytest.mark.parametrize("idk", ["yes", "no", None])
+@pytest.mark.parametrize("answerability", LABELS)
+@pytest.mark.parametrize("n_found", [0, 1])
+def test_results_saved_without_turn_errors_get_the_class_of_the_same_definition(
+    idk: str | None, answerability: str, n_found: int
+) -> None:
+    changes = {"target": "The library is open from nine to five.", "text": "It opens at noon, in June.", "idk": idk}
+    old = row("a", 0.5, answerability=answerability, n_found=n_found, turn_error=None, **changes)
+    error = turn_error(old.response, IdkVerdict(idk) if idk else None)
+    new = replace(old, turn_error={"kind": error.kind.value, "reason": error.reason} if error else {})
+    assert loss_class(old, 0.5) == loss_class(new, 0.5)
+    assert (loss_class(new, 0.5) == (error.kind.label if error else "")) == (error is not None)

@@ -1,4 +1,4 @@
-"""The table of what went wrong: shares by model and by part, examples by name, and nothing where nobody looked."""
+"""Turn error tables: shares by model and dimension, examples, and no table without examined turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TASKS = tuple((conversation, turn) for conversation in "abcdefghijkl" for turn i
 
 
 def evaluations(folder: Path, *wrong_turns: int) -> list[Evaluation]:
-    """Save one model a number: those turns invent, the others show nothing."""
+    """Save one model a number: these turns have an error, the others have none."""
     for day, wrong in enumerate(wrong_turns, start=1):
 
         def note(sample: dict[str, Any], wrong: int = wrong) -> None:
@@ -28,7 +28,7 @@ def evaluations(folder: Path, *wrong_turns: int) -> list[Evaluation]:
     return read_evaluations([folder])
 
 
-def test_shares_stand_by_model_and_by_part_with_examples(tmp_path: Path) -> None:
+def test_shares_are_by_model_and_dimension_with_examples(tmp_path: Path) -> None:
     whole, *parts = turn_error_tables(evaluations(tmp_path, 2, 0))
     assert whole.title == f"{TITLE} in setting reference"
     assert [row[0] for row in whole.rows] == ["invented", "turns"]
@@ -42,13 +42,13 @@ def test_shares_stand_by_model_and_by_part_with_examples(tmp_path: Path) -> None
     assert (first.value, later.value) == (0.0, 1.0)
 
 
-def test_nothing_is_shown_where_nobody_looked(tmp_path: Path) -> None:
+def test_results_without_examined_turns_have_no_table(tmp_path: Path) -> None:
     save(tmp_path)
     assert turn_error_tables(read_evaluations([tmp_path])) == []
     assert read_evaluations([tmp_path])[0].rows[0].turn_error is None
 
 
-def test_kinds_are_no_scores_of_the_report_and_are_compared_by_name(tmp_path: Path) -> None:
+def test_errors_are_compared_by_name_and_are_not_columns_of_scores(tmp_path: Path) -> None:
     found = evaluations(tmp_path, 2, 0)
     (section,) = report_sections(found)
     assert not any("invented" in table.columns for table in section.tables if TITLE not in table.title)
@@ -56,8 +56,8 @@ def test_kinds_are_no_scores_of_the_report_and_are_compared_by_name(tmp_path: Pa
     assert pair.difference.value == -0.5
 
 
-def test_the_conclusion_names_what_went_wrong_most(tmp_path: Path) -> None:
+def test_the_conclusion_names_the_most_frequent_errors(tmp_path: Path) -> None:
     found = evaluations(tmp_path, 2, 0)
     (section,) = report_sections(found)
-    sentence = "Went wrong most (reference): model2: invents in 50% of 24 turns."
+    sentence = "Most frequent errors (reference): model2: unsupported content in 50% of 24 turns."
     assert sentence in section.conclusion.legend
