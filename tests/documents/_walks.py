@@ -145,6 +145,7 @@ WALKS: dict[str, Walk] = {
     ),
     "docs/grounding.md": Walk(before=(EVALUATED,), changes={"--kind invented": "--kind refused_known"}),
     "docs/reports.md": Walk(before=(EVALUATED,), changes={"--model my-model": "--model ragtasks-oracle"}),
+    "docs/background/architecture.md": Walk(left_out={r"scripts/house\.py": "reads the sources of a checkout"}),
     "docs/background/results.md": Walk(left_out={r"CHECKOUT|PIECE|nugget_assignment|results --full": REAL}),
     "docs/retrieval.md": Walk(
         before=(
