@@ -36,7 +36,7 @@ from ragtasks.files import (
 )
 from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, by_query, measure_name, retrieval_metric, score_run
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
-from ragtasks.reports.comparison import compare_evaluations, comparison_sections, doubts_of
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections, warnings_of
 from ragtasks.reports.outcome import decision_text
 from ragtasks.reports.tables import mean_of, overview_sections
 from ragtasks.requirements import importing
@@ -841,7 +841,7 @@ class Differences(_AsTables):
     def _sections(self) -> Sequence[Section]:
         """Return means, differences, and how to read them."""
         group, name, items = ("queries", "run", "queries") if self.of_runs else ("setting", "model", "tasks")
-        return comparison_sections(self.comparisons, group=group, name=name, items=items, doubts=self.doubts)
+        return comparison_sections(self.comparisons, group=group, name=name, items=items, warnings=self.doubts)
 
 
 Side = Results | RunEvaluation | str | Path
@@ -868,7 +868,7 @@ def compare(a: Side, b: Side, *, metric: str | Sequence[str] = ()) -> Difference
     first, second = ((side if isinstance(side, Results) else read_results(side)).evaluations for side in (a, b))
     shared = {item.model for item in first} & {item.model for item in second}
     named = [*_with_place(first, shared, "first"), *_with_place(second, shared, "second")]
-    return Differences(compare_evaluations(named, metrics=metrics), of_runs=False, doubts=doubts_of(named))
+    return Differences(compare_evaluations(named, metrics=metrics), of_runs=False, doubts=warnings_of(named))
 
 
 @dataclass(frozen=True, repr=False)

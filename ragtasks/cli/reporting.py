@@ -298,16 +298,16 @@ def _compare_chosen(by: str | None, *possible: str) -> str:
 def _compare_results(
     paths: list[Path], metrics: Sequence[str], by: str, baseline: str | None, form: Format, *, recalibrate: bool
 ) -> None:
-    from ragtasks.reports.comparison import compare_evaluations, comparisons_text, doubts_of
+    from ragtasks.reports.comparison import compare_evaluations, comparisons_text, warnings_of
     from ragtasks.results import read_evaluations, recalibrated
 
     with step("reading the results, differences and intervals"):
         evaluations = read_evaluations(paths, left_out=leave_out)
         evaluations = recalibrated(evaluations) if recalibrate else evaluations
         found = compare_evaluations(evaluations, metrics=metrics, by=by, baseline=baseline)
-        doubts = doubts_of(evaluations)
+        warnings = warnings_of(evaluations)
     group = "setting" if by == "model" else "model"
-    put(comparisons_text(found, form, group=group, name=by, items="tasks", doubts=doubts))
+    put(comparisons_text(found, form, group=group, name=by, items="tasks", warnings=warnings))
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)

@@ -174,8 +174,8 @@ def calibrate(
     published = [
         MetricScores(name, PUBLISHED, {row.key: row.metrics.get(name) for row in answers}) for name in PUBLISHED_METRICS
     ]
-    every = (*published, *columns)
-    _check(answers, every, verdicts)
+    all_columns = (*published, *columns)
+    _check(answers, all_columns, verdicts)
     # Ratings of the reference answers do not count, as the paper's values show (section 7).
     of_models = [row for row in answers if row.model_id != REFERENCE_MODEL]
     agreement = {
@@ -183,9 +183,9 @@ def calibrate(
     }
     chosen = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE]
     return Calibration(
-        tuple(_correlations(chosen, every)),
-        tuple(_means(chosen, every)),
-        tuple(_idk(source, answers, found) for source, found in verdicts.items()),
+        tuple(_correlations(chosen, all_columns)),
+        tuple(_means(chosen, all_columns)),
+        tuple(_idk(source, answers, labels) for source, labels in verdicts.items()),
         {name: krippendorff_alpha([tuple(r.ratings[name].values()) for r in chosen], Level.ORDINAL) for name in HUMAN},
         {name: shares for name, shares in agreement.items() if shares is not None},
     )
@@ -214,9 +214,11 @@ def _check(
         if names.count(column_name) > 1:
             raise _error(" by ".join(column_name), "each column once", "several columns of that name", "rename one")
     keys = {row.key for row in answers}
-    given = {f"{c.metric} by {c.source}": c.values.keys() for c in columns} | {k: v.keys() for k, v in verdicts.items()}
-    for name, found in given.items():
-        if unknown := sorted(found - keys):
+    keys_of = {f"{c.metric} by {c.source}": c.values.keys() for c in columns} | {
+        k: v.keys() for k, v in verdicts.items()
+    }
+    for name, column_keys in keys_of.items():
+        if unknown := sorted(column_keys - keys):
             next_step = "pass verdicts on this file's answers only"
             raise _error(name, "answers of the human evaluation", f"{len(unknown)} others, as {unknown[0]}", next_step)
     for column in columns:
@@ -226,8 +228,8 @@ def _check(
 
 
 def _error(where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
-    what = "calibration"
-    return ConfigurationError(what, where=where, expected=expected, found=found, next_step=next_step)
+    subject = "calibration"
+    return ConfigurationError(subject, where=where, expected=expected, found=found, next_step=next_step)
 
 
 def _correlations(rows: Sequence[RatedResponse], columns: Sequence[MetricScores]) -> Iterator[Correlation]:
@@ -240,8 +242,8 @@ def _correlations(rows: Sequence[RatedResponse], columns: Sequence[MetricScores]
                     scores = [column.values.get(row.key) for row in compared]
                     pairs = [(f, h) for f, h in zip(scores, human, strict=True) if f is not None]
                     score = _correlate([f for f, _ in pairs], [h for _, h in pairs], weighting)
-                    place = (column.metric, column.source, name, with_reference, weighting)
-                    yield Correlation(*place, score, len(pairs), len(compared))
+                    cell = (column.metric, column.source, name, with_reference, weighting)
+                    yield Correlation(*cell, score, len(pairs), len(compared))
 
 
 def _correlate(scores: Sequence[float], human: Sequence[float], weighting: Weighting) -> Score:
@@ -259,17 +261,19 @@ def _means(rows: Sequence[RatedResponse], columns: Sequence[MetricScores]) -> It
                 scores = [consolidated(row, name, consolidation) for row in of_model]
                 yield ModelMean(model_id, name, consolidation.value, _mean(scores), len(scores))
         for column in columns:
-            found = [value for row in of_model if (value := column.values.get(row.key)) is not None]
-            yield ModelMean(model_id, column.metric, column.source, _mean(found), len(found))
+            values = [value for row in of_model if (value := column.values.get(row.key)) is not None]
+            yield ModelMean(model_id, column.metric, column.source, _mean(values), len(values))
 
 
 def _mean(scores: Sequence[float]) -> Score:
     return Score(statistics.fmean(scores)) if scores else Score(None, "no answer has a score")
 
 
-def _idk(source: str, answers: Sequence[RatedResponse], found: Mapping[AnswerKey, IdkVerdict | None]) -> IdkAgreement:
+def _idk(
+    source: str, answers: Sequence[RatedResponse], verdicts: Mapping[AnswerKey, IdkVerdict | None]
+) -> IdkAgreement:
     labels = {row.key: row.refuses for row in answers if row.refuses is not None}
-    pairs = [(label, found[key] is IdkVerdict.YES) for key, label in labels.items() if found.get(key) is not None]
+    pairs = [(label, verdicts[key] is IdkVerdict.YES) for key, label in labels.items() if verdicts.get(key) is not None]
     both = sum(label and verdict for label, verdict in pairs)
     return IdkAgreement(
         source,
@@ -281,8 +285,8 @@ def _idk(source: str, answers: Sequence[RatedResponse], found: Mapping[AnswerKey
     )
 
 
-def _share(part: int, whole: int) -> Score:
-    return Score(part / whole) if whole else Score(None, "no such answer")
+def _share(numerator: int, denominator: int) -> Score:
+    return Score(numerator / denominator) if denominator else Score(None, "no such answer")
 
 
 _CONSOLIDATE: Mapping[Consolidation, Callable[[Sequence[float]], float]] = {

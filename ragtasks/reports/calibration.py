@@ -94,15 +94,15 @@ def calibrate_judges(
     rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics()
     if unknown := [metric for metric in metrics if metric not in {rubric.name for rubric in rubrics}]:
         raise ConfigurationError(f"calibrate: judges are not asked for {unknown[0]!r}; take rl_mtb or rl_r")
-    known = [] if ragchecker is None else load_labelled_pairs(ragchecker)
-    labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in known]
+    pairs_of_file = [] if ragchecker is None else load_labelled_pairs(ragchecker)
+    labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in pairs_of_file]
     with step("answers that people rated, and who refuses by n-grams"):
         answers = load_human_evaluation(root)
         responses = [row.response for row in answers]
         idk = {"ngrams": _refusals(answers, NgramIdk().detect(responses))}
     columns: list[MetricScores] = []
-    found: Verdicts | None = None
-    made: list[JudgeCard] = []
+    verdicts: Verdicts | None = None
+    judge_cards: list[JudgeCard] = []
     ask = partial(
         judge_responses,
         judges=[endpoint_of(judge) for judge in judges],
@@ -113,32 +113,34 @@ def calibrate_judges(
     if judges:
         begin = time.monotonic()
         with progress_bars() as progress:
-            found = ask(responses, progress=progress)
+            verdicts = ask(responses, progress=progress)
         seconds = time.monotonic() - begin
-        idk["judges"] = _refusals(answers, found.idk_labels())
+        idk["judges"] = _refusals(answers, verdicts.idk_labels())
         columns = [
-            MetricScores(name, judge, _conditioned(answers, found.judge_scores(name, judge), idk["judges"]))
+            MetricScores(name, judge, _conditioned(answers, verdicts.judge_scores(name, judge), idk["judges"]))
             for name in (RB_LLM, RL_F, *metrics)
-            for judge in found.judges
+            for judge in verdicts.judges
         ]
     with step("agreement with people, with intervals"):
         calibration = calibrate(answers, columns, idk)
-    if found is not None:
+    if verdicts is not None:
         with progress_bars() as progress:
             again = [ask(responses, judging=f"repeat {n}", progress=progress) for n in range(2, repeats + 1)]
-        shown = (_pairwise(rated_pairs(answers) if pairs else [], ask), _pairwise(labelled, ask, "RAGChecker"))
+        pairwise = (_pairwise(rated_pairs(answers) if pairs else [], ask), _pairwise(labelled, ask, "RAGChecker"))
         with step("cards of the judges, with intervals"):
-            for card in _cards(answers, columns, idk["judges"], [found, *again], rubrics=rubrics, seconds=seconds):
-                whole = replace(card, rows=(*card.rows, *(row for rows in shown for row in rows.get(card.judge, ()))))
-                made.append(whole.with_cost_of(latest_card(cards, card.judge, card.rubrics)))
-                if made[-1].is_of_verdicts:
-                    store_card(cards, made[-1])
+            for card in _cards(answers, columns, idk["judges"], [verdicts, *again], rubrics=rubrics, seconds=seconds):
+                complete = replace(
+                    card, rows=(*card.rows, *(row for rows in pairwise for row in rows.get(card.judge, ())))
+                )
+                judge_cards.append(complete.with_cost_of(latest_card(cards, card.judge, card.rubrics)))
+                if judge_cards[-1].is_of_verdicts:
+                    store_card(cards, judge_cards[-1])
     if picture is not None:
         draw_picture(calibration_picture(calibration), picture)
     sections = [calibration_section(calibration)]
-    if made:
-        sections.append(Section("Cards of the judges", {}, tuple(map(card_table, made))))
-    return render(sections, Format.MARKDOWN), found
+    if judge_cards:
+        sections.append(Section("Cards of the judges", {}, tuple(map(card_table, judge_cards))))
+    return render(sections, Format.MARKDOWN), verdicts
 
 
 def _refusals(answers: Sequence[RatedResponse], labels: Sequence[IdkLabel]) -> dict[AnswerKey, IdkVerdict | None]:
@@ -152,11 +154,13 @@ def _pairwise(pairs: Sequence[RatedPair], ask: Callable[..., Verdicts], people: 
         return {}
     orders = [order for pair in pairs for order in (pair_of(pair.first, pair.second), pair_of(pair.second, pair.first))]
     with progress_bars() as progress:
-        found = ask(orders, rubrics=[rubric_of_pairs()], progress=progress)
-    values = {judge: [score.value for score in found.judge_scores(PAIRWISE, judge)] for judge in found.judges}
+        verdicts = ask(orders, rubrics=[rubric_of_pairs()], progress=progress)
+    values = {judge: [score.value for score in verdicts.judge_scores(PAIRWISE, judge)] for judge in verdicts.judges}
     return {
-        judge: list(pairwise_rows(pairs, list(zip(given[::2], given[1::2], strict=True)), judge, people=people))
-        for judge, given in values.items()
+        judge: list(
+            pairwise_rows(pairs, list(zip(preferences[::2], preferences[1::2], strict=True)), judge, people=people)
+        )
+        for judge, preferences in values.items()
     }
 
 
@@ -178,7 +182,7 @@ def _cards(
         scores = {column.metric: column.values for column in columns if column.source == judge}
         repeated = {}
         for name in scores if len(judgings) > 1 else ():
-            values = [[score.value for score in one.judge_scores(name, judge)] for one in judgings]
+            values = [[score.value for score in verdicts.judge_scores(name, judge)] for verdicts in judgings]
             repeated[name] = repeatability(values, clusters, estimate_mean(values[0], clusters), (0.0, 1.0))
         judged = JudgeResults(judge, scores, idk, judgings[0], seconds, repeated)
         yield judge_card(answers, judged, time=now, data=data, rubrics=fingerprints)
@@ -286,7 +290,9 @@ def _raters(calibration: Calibration) -> Table:
     rows: list[tuple[str, ...]] = [("alpha", *(_decimals(score, 2) for score in calibration.raters.values()))]
     for title, part in (("absolute", "absolute"), ("absolute or high", "high"), ("two of the raters", "majority")):
         shares = (calibration.agreement.get(name) for name in calibration.raters)
-        rows.append((title, *("-" if found is None else f"{100 * getattr(found, part):.1f}" for found in shares)))
+        rows.append(
+            (title, *("-" if agreement is None else f"{100 * getattr(agreement, part):.1f}" for agreement in shares))
+        )
     rows.append(("paper, section 7", *(f"{PAPER_AGREEMENT[name]:.1f}" for name in calibration.raters)))
     return Table("Agreement of the raters", ("", *calibration.raters), tuple(rows), _RATERS_NOTE)
 
@@ -294,11 +300,11 @@ def _raters(calibration: Calibration) -> Table:
 def _tables_idk(calibration: Calibration) -> Iterator[Table]:
     rows = tuple(
         (
-            found.source,
-            f"{found.n_scored} of {found.n_labelled}",
-            *(_decimals(score, 3) for score in (found.accuracy, found.precision, found.recall)),
+            agreement.source,
+            f"{agreement.n_scored} of {agreement.n_labelled}",
+            *(_decimals(score, 3) for score in (agreement.accuracy, agreement.precision, agreement.recall)),
         )
-        for found in calibration.idk
+        for agreement in calibration.idk
     )
     heads = ("judge", "scored", "accuracy", "precision of yes", "recall of yes")
     if rows:

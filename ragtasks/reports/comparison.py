@@ -29,7 +29,7 @@ MODEL, SETTING = "model", "setting"
 PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
 """Default metrics, as far as the evaluations have them: those of the MTRAG paper's Table 5."""
 
-_BESIDE = ("seconds", "tokens", "cost_per_1000")
+_USAGE = ("seconds", "tokens", "cost_per_1000")
 """Usage metrics that are added to the default if they were counted."""
 _CURES = defaultdict(
     lambda: "score both alike: ragtasks score RESULTS RESULTS --output alike, with one --encoder and --judge",
@@ -39,7 +39,7 @@ _CURES = defaultdict(
         "judges drifted": "add --recalibrate, which maps the scores of a judge that drifted",
     },
 )
-_LOOKED_AT = "p and intervals here take this for the only look, so they are too sure; those of the decision hold"
+_ONLY_LOOK = "p and intervals here take this for the only look, so they are too sure; those of the decision hold"
 
 
 def compare_evaluations(
@@ -54,33 +54,35 @@ def compare_evaluations(
     _check(evaluations, metrics)
     columns = [
         column
-        for alike in comparable_evaluations(evaluations)
-        for column in _columns(alike, list(dict.fromkeys(metrics)), by)
+        for comparable in comparable_evaluations(evaluations)
+        for column in _columns(comparable, list(dict.fromkeys(metrics)), by)
     ]
     _require_pairs(evaluations, columns, by)
     # Usage is tested separately, so that it does not weaken the correction of quality scores.
     usage = [column for column in columns if column.metric in METRICS]
     scores = [column for column in columns if column.metric not in METRICS]
-    found = compare_columns(scores or usage, baseline)
+    compared = compare_columns(scores or usage, baseline)
     try:
-        taken = compare_columns(usage if scores else (), baseline)
+        usage_compared = compare_columns(usage if scores else (), baseline)
     except ConfigurationError:  # fewer than two have counts
-        return found
-    return Comparisons(found.means + taken.means, found.pairs + taken.pairs)
+        return compared
+    return Comparisons(compared.means + usage_compared.means, compared.pairs + usage_compared.pairs)
 
 
 def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column], by: str) -> None:
     """Raise ConfigurationError if no two results are comparable. The error names their difference."""
-    if max(Counter((one.context, one.group, one.metric) for one in columns).values(), default=0) > 1:
+    if max(Counter((column.context, column.group, column.metric) for column in columns).values(), default=0) > 1:
         return
     groups = comparable_evaluations(evaluations)
-    first, *others = [one for alike in groups for one in alike]
-    settings = {one.model: list(dict.fromkeys(row.setting for row in one.rows)) for one in (first, *others)}
-    named = {model: "" if first.has_own_rows else f" ({', '.join(found)})" for model, found in settings.items()}
-    names = " and ".join(f"{model}{found}" for model, found in named.items())
-    if not others and len(settings[first.model]) > 1:
+    first, *more = [evaluation for group in groups for evaluation in group]
+    settings = {
+        evaluation.model: list(dict.fromkeys(row.setting for row in evaluation.rows)) for evaluation in (first, *more)
+    }
+    suffixes = {model: "" if first.has_own_rows else f" ({', '.join(names)})" for model, names in settings.items()}
+    names = " and ".join(f"{model}{suffix}" for model, suffix in suffixes.items())
+    if not more and len(settings[first.model]) > 1:
         problem, step = f"only one model, {names}", "add --by setting, or name results of another model too"
-    elif not others:
+    elif not more:
         on = "" if first.has_own_rows else f" on {first.kind[0]}"
         problem = f"only one result, {names}"
         step = f"name results of another system{on} too; `ragtasks results list` lists all"
@@ -90,9 +92,9 @@ def _require_pairs(evaluations: Sequence[Evaluation], columns: Sequence[Column],
         problem, step = f"no model in two settings: {names}", "leave out --by setting"
     else:
         second = groups[1][0]
-        fields = [{"benchmark": one.kind[0], **scored_on(one)} for one in (first, second)]
+        fields = [{"benchmark": evaluation.kind[0], **scored_on(evaluation)} for evaluation in (first, second)]
         differing = next(name for name in {**fields[0], **fields[1]} if fields[0].get(name) != fields[1].get(name))
-        values = " and ".join(found.get(differing, "none") for found in fields)
+        values = " and ".join(texts.get(differing, "none") for texts in fields)
         problem, step = f"{first.model} and {second.model} differ in {differing}: {values}", _CURES[differing]
         if first.has_own_rows and differing == "data revision":
             problem = f"the rows of {first.model} and {second.model} differ in their questions, ids or references"
@@ -106,7 +108,7 @@ def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
     offered |= {metric.name: metric for metric in TURN_ERROR_METRICS}
     for name in metrics:
         if name not in offered:
-            names = [other for other, metric in offered.items() if metric.aggregate is None]
+            names = [metric_name for metric_name, metric in offered.items() if metric.aggregate is None]
             raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, names)}")
         if offered[name].aggregate is not None:
             raise ConfigurationError(f"metric {name!r} is of all responses together and has no value of one to compare")
@@ -121,19 +123,19 @@ def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str)
     # Scoring that all share, and differences between the requests.
     context = heading(first.kind[0], {**scored_on(first), **request_differences(evaluations)})
     suite = suite_named(first.suite).metrics
-    by_name = {item.name: item for item in (*suite, *TURN_ERROR_METRICS)} | METRICS
-    of_model = {item.model: item for item in evaluations}
+    by_name = {metric.name: metric for metric in (*suite, *TURN_ERROR_METRICS)} | METRICS
+    of_model = {evaluation.model: evaluation for evaluation in evaluations}
     for (setting, model), rows in by_setting(evaluations):
         group, name = (setting, model) if by == MODEL else (model, setting)
         n_tasks = missing_from(rows, of_model[model].n_tasks.get(setting))
         stopped = early_stop_text(of_model[model].provenance.values())
-        given = {name for row in rows for name in row.values}
-        names = [item.name for item in suite if item.aggregate is None and item.name in given]
+        names_in_rows = {name for row in rows for name in row.values}
+        names = [metric.name for metric in suite if metric.aggregate is None and metric.name in names_in_rows]
         usual = [name for name in PAPER_METRICS if name in names] or names[:1]
-        for metric in metrics or (*usual, *_BESIDE):
-            if metric in given:
-                column = column_of(rows, by_name[metric], name, group=group, context=context, n_offered=n_tasks)
-                yield replace(column, note=f"{stopped}. {_LOOKED_AT}" if stopped else column.note)
+        for metric_name in metrics or (*usual, *_USAGE):
+            if metric_name in names_in_rows:
+                column = column_of(rows, by_name[metric_name], name, group=group, context=context, n_offered=n_tasks)
+                yield replace(column, note=f"{stopped}. {_ONLY_LOOK}" if stopped else column.note)
 
 
 # Comparisons as tables for people, or as CSV for programs. Each missing interval has a reason.
@@ -162,40 +164,40 @@ _CSV_COLUMNS = (
 )
 
 
-def doubts_of(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+def warnings_of(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     """Return the warnings about the compared evaluations, as in a report's conclusion."""
     return tuple(line for alike in comparable_evaluations(evaluations) for line in warnings_and_remarks(alike))
 
 
 def comparisons_text(
-    found: Comparisons, how: Format, *, group: str, name: str, items: str, doubts: Sequence[str] = ()
+    comparisons: Comparisons, form: Format, *, group: str, name: str, items: str, warnings: Sequence[str] = ()
 ) -> str:
     """Return comparisons as text: tables, or one line of CSV per comparison."""
-    if how is Format.CSV:
-        return csv_lines(_CSV_COLUMNS, map(_csv_row, found.pairs))
-    return render(comparison_sections(found, group=group, name=name, items=items, doubts=doubts), how)
+    if form is Format.CSV:
+        return csv_lines(_CSV_COLUMNS, map(_csv_row, comparisons.pairs))
+    return render(comparison_sections(comparisons, group=group, name=name, items=items, warnings=warnings), form)
 
 
 def comparison_sections(
-    found: Comparisons, *, group: str, name: str, items: str, doubts: Sequence[str] = ()
+    comparisons: Comparisons, *, group: str, name: str, items: str, warnings: Sequence[str] = ()
 ) -> list[Section]:
     """Return one section per context with its means and its differences. The last section ends with explanations."""
-    n_of = Counter(pair.first.metric in METRICS for pair in found.pairs if pair.p is not None)
+    n_of = Counter(pair.first.metric in METRICS for pair in comparisons.pairs if pair.p is not None)
     n_tests = " and for the ".join(
         [f"{n_of[False]} comparisons"] * (not n_of[True] or bool(n_of[False]))
         + [f"{n_of[True]} of what answers took"] * bool(n_of[True])
     )
     notes = tuple(note.format(items=items, Items=items.capitalize(), n_tests=n_tests) for note in _NOTES)
     sections = []
-    for context in dict.fromkeys(mean.column.context for mean in found.means):
-        means = [mean for mean in found.means if mean.column.context == context]
-        rows = tuple(_cells(pair) for pair in found.pairs if pair.first.context == context)
+    for context in dict.fromkeys(mean.column.context for mean in comparisons.means):
+        means = [mean for mean in comparisons.means if mean.column.context == context]
+        rows = tuple(_cells(pair) for pair in comparisons.pairs if pair.first.context == context)
         averages = replace(means_table("Means", means, group, name, items), legend=tuple(_legend(means)))
         differences = Table("Differences", (group, *_COLUMNS), rows, "" if rows else _NOT_COMPARED)
         sections.append(Section(context, {}, (averages, differences)))
-    *others, last = sections
-    distrust = [Table("What to distrust", (), (), legend=tuple(doubts))] if doubts else []
-    return [*others, replace(last, tables=(*last.tables, *distrust, Table("How to read these", (), (), legend=notes)))]
+    *earlier, last = sections
+    distrust = [Table("What to distrust", (), (), legend=tuple(warnings))] if warnings else []
+    return [*earlier, replace(last, tables=(*last.tables, *distrust, Table("How to read these", (), (), legend=notes)))]
 
 
 def _csv_row(pair: Comparison) -> Iterator[object]:
@@ -229,15 +231,16 @@ _NDCG, _RECALL = "nDCG@5", "R@5"
 _RUN_COLUMNS = ("benchmark", "run", "n", _NDCG, _RECALL, "difference to the best")
 
 
-def concluded_runs(section: Section, found: Comparisons) -> Section:
+def concluded_runs(section: Section, comparisons: Comparisons) -> Section:
     """Return the tables of runs, with a conclusion about the best run and its lead."""
-    of_runs = {mean.column.name: mean for mean in found.means if mean.column.metric == _NDCG}
-    recall = {mean.column.name: mean for mean in found.means if mean.column.metric == _RECALL}
-    best, *others = sorted(of_runs, key=lambda name: -(of_runs[name].estimate.value or 0.0))
+    of_runs = {mean.column.name: mean for mean in comparisons.means if mean.column.metric == _NDCG}
+    recall = {mean.column.name: mean for mean in comparisons.means if mean.column.metric == _RECALL}
+    best, *other_runs = sorted(of_runs, key=lambda name: -(of_runs[name].estimate.value or 0.0))
     # The best run may be the first or the second of a pair.
-    compared = [pair for pair in found.pairs if pair.first.metric == _NDCG]
+    compared = [pair for pair in comparisons.pairs if pair.first.metric == _NDCG]
     pairs = {
-        name: next(pair for pair in compared if {pair.first.name, pair.second.name} == {best, name}) for name in others
+        name: next(pair for pair in compared if {pair.first.name, pair.second.name} == {best, name})
+        for name in other_runs
     }
     rows = tuple(
         (
@@ -250,7 +253,11 @@ def concluded_runs(section: Section, found: Comparisons) -> Section:
     tables = tuple(table for table in section.tables if table.columns)
     conclusion = Table("Conclusion", _RUN_COLUMNS, rows, legend=notes)
     top = of_runs[best].estimate
-    lead = f", {_gap(pairs[others[0]])} ahead of {others[0]} ({_certainty(pairs[others[0]])})" if others else ""
+    lead = (
+        f", {_gap(pairs[other_runs[0]])} ahead of {other_runs[0]} ({_certainty(pairs[other_runs[0]])})"
+        if other_runs
+        else ""
+    )
     sentence = f"{best} has {_NDCG} {dashed(top.value)} over {top.n_values} queries{lead}."
     return replace(section, tables=tables, conclusion=conclusion, sentence=sentence)
 

@@ -63,10 +63,10 @@ def _record(entries: Sequence[Entry], source: dict[str, str]) -> dict[str, Any]:
         "source_metadata": source,
         "eval_library": {
             "name": "lm_eval",
-            "version": _known(first, "harness version") or "unknown",
+            "version": _provenance_field(first, "harness version") or "unknown",
             "additional_details": {
                 "plugin": "ragtasks",
-                "plugin_version": _known(first, "ragtasks version") or "unknown",
+                "plugin_version": _provenance_field(first, "ragtasks version") or "unknown",
             },
         },
         "model_info": {
@@ -81,7 +81,7 @@ def _record(entries: Sequence[Entry], source: dict[str, str]) -> dict[str, Any]:
 
 
 def _results(entry: Entry) -> Iterator[dict[str, Any]]:
-    rests_on = {name: entry.provenance[name] for name in DECISIVE if entry.provenance[name] != UNKNOWN}
+    basis = {name: entry.provenance[name] for name in DECISIVE if entry.provenance[name] != UNKNOWN}
     for metric in entry.metrics:
         mean = entry.means[metric.name]
         if mean.value is None or metric.higher_is_better is None or any(map(math.isinf, metric.bounds)):
@@ -95,7 +95,7 @@ def _results(entry: Entry) -> Iterator[dict[str, Any]]:
             details["uncertainty"] = {"confidence_interval": ends, "num_samples": mean.n_scored}
         yield {
             "evaluation_name": f"{entry.title}, {entry.setting}: {metric.name}",
-            "source_data": {"dataset_name": entry.benchmark, "source_type": "other", "additional_details": rests_on},
+            "source_data": {"dataset_name": entry.benchmark, "source_type": "other", "additional_details": basis},
             "metric_config": {
                 "evaluation_description": metric.description,
                 "lower_is_better": not metric.higher_is_better,
@@ -107,7 +107,7 @@ def _results(entry: Entry) -> Iterator[dict[str, Any]]:
         }
 
 
-def _known(entry: Entry, field: str) -> str | None:
+def _provenance_field(entry: Entry, field: str) -> str | None:
     """Return a field of an evaluation's provenance, or None if it is unknown."""
     text = entry.provenance.get(field, UNKNOWN)
     return None if text == UNKNOWN else text
@@ -133,8 +133,8 @@ def model_card(entries: Sequence[Entry]) -> str:
 
     models = list(dict.fromkeys(entry.model for entry in entries))
     if len(models) != 1:
-        found = ", ".join(models) or "none"
-        raise ConfigurationError(f"a model card is of one model, found {found}. Next step: name one with --model")
+        listed = ", ".join(models) or "none"
+        raise ConfigurationError(f"a model card is of one model, found {listed}. Next step: name one with --model")
     results = [
         EvalResult(
             task_type=_TASK,
@@ -142,7 +142,7 @@ def model_card(entries: Sequence[Entry]) -> str:
             dataset_type=entry.benchmark,
             dataset_name=f"{entry.title}, {entry.setting}",
             dataset_config=entry.setting,
-            dataset_revision=_known(entry, "data revision"),
+            dataset_revision=_provenance_field(entry, "data revision"),
             metric_type=metric.name,
             metric_name=metric.name,
             metric_value=round(mean.value, 4),
@@ -175,7 +175,7 @@ def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             "n_tasks": entry.n_tasks or entry.n,
             "higher_is_better": metric.higher_is_better,
             "time": entry.time.isoformat() if entry.time else None,
-            **{name.replace(" ", "_"): _known(entry, name) for name in _PROVENANCE},
+            **{name.replace(" ", "_"): _provenance_field(entry, name) for name in _PROVENANCE},
         }
         for entry in entries
         for metric in entry.metrics

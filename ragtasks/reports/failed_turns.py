@@ -33,68 +33,70 @@ def write_failed_turns(
         kinds: kinds of turn errors to select.
         notes: notes exported from the page, whose flagged turns are selected too.
     """
-    known = [kind.value for kind in TurnErrorKind]
+    valid_kinds = [kind.value for kind in TurnErrorKind]
     for kind in kinds:
-        if kind not in known:
-            raise ConfigurationError(f"--kind {kind!r}: {close_matches(kind, known)}")
+        if kind not in valid_kinds:
+            raise ConfigurationError(f"--kind {kind!r}: {close_matches(kind, valid_kinds)}")
     if folder.exists() and any(folder.iterdir()):
         raise ConfigurationError(f"{folder} holds something already. Next step: name a new folder by --output")
     flagged = _flagged(notes) if notes else frozenset()
     chosen = list(_chosen(evaluations, set(kinds), flagged))
     if not chosen:
-        raise ConfigurationError(f"no turn is of these kinds or flagged; {_what_there_is(evaluations)}")
+        raise ConfigurationError(f"no turn is of these kinds or flagged; {_available_kinds(evaluations)}")
     return _write(chosen, folder)
 
 
-def _what_there_is(evaluations: Sequence[Evaluation]) -> str:
-    counts = Counter(row.turn_error_kind for one in evaluations for row in one.rows if row.turn_error_kind)
-    held = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
-    return f"the results hold {held or 'no failed turn'}. Next step: name one by --kind, or flag turns on the page"
+def _available_kinds(evaluations: Sequence[Evaluation]) -> str:
+    counts = Counter(
+        row.turn_error_kind for evaluation in evaluations for row in evaluation.rows if row.turn_error_kind
+    )
+    listed = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
+    return f"the results hold {listed or 'no failed turn'}. Next step: name one by --kind, or flag turns on the page"
 
 
 def _flagged(notes: Path) -> frozenset[Turn]:
     problems = Problems(notes, "notes", "export them again from the page")
-    found = set()
+    flagged = set()
     for number, row in json_lines(problems):
         if isinstance(row.get("flag"), bool) and all(isinstance(row.get(key), str) for key in _TURN):
-            found |= {(row["model"], row["setting"], row["task_id"])} if row["flag"] else set()
+            flagged |= {(row["model"], row["setting"], row["task_id"])} if row["flag"] else set()
         else:
             problems.add(number, "model, setting, task_id and flag", row)
     problems.raise_if_any()
-    return frozenset(found)
+    return frozenset(flagged)
 
 
 def _chosen(
     evaluations: Sequence[Evaluation], kinds: Collection[str], flagged: Collection[Turn]
 ) -> Iterator[ScoredAnswer]:
     """Yield the selected rows, each task once: its first selected answer."""
-    seen = set()
+    chosen_ids = set()
     for evaluation in evaluations:
         for row in evaluation.rows:
             if len(row.task.messages) != 2 * row.task.turn - 1:
                 continue  # a history with an unanswered question is not a conversation in this format
-            is_meant = row.turn_error_kind in kinds or (evaluation.model, row.setting, row.task.task_id) in flagged
-            if is_meant and row.task.task_id not in seen:
-                seen.add(row.task.task_id)
+            is_chosen = row.turn_error_kind in kinds or (evaluation.model, row.setting, row.task.task_id) in flagged
+            if is_chosen and row.task.task_id not in chosen_ids:
+                chosen_ids.add(row.task.task_id)
                 yield row
 
 
 def _write(chosen: Sequence[ScoredAnswer], folder: Path) -> list[str]:
     conversations = grouped(chosen, lambda row: row.task.conversation_id)
-    shown = {one.passage_id: (row.task.domain, one) for row in chosen for one in _passages(row.response)}
-    missing = sum(one.passage_id not in shown for row in chosen for one in row.task.references)
+    shown = {passage.passage_id: (row.task.domain, passage) for row in chosen for passage in _passages(row.response)}
+    missing = sum(passage.passage_id not in shown for row in chosen for passage in row.task.references)
     folder.mkdir(parents=True, exist_ok=True)
     turns = written_lines(_conversation(rows, shown) for rows in conversations.values())
     write_atomically(folder / "conversations.jsonl", turns)
     passages = (
-        {"_id": one.passage_id, "text": one.text, "title": one.title, "domain": domain}
-        for domain, one in shown.values()
+        {"_id": passage.passage_id, "text": passage.text, "title": passage.title, "domain": domain}
+        for domain, passage in shown.values()
     )
     write_atomically(folder / "passages.jsonl", written_lines(passages))
     run = [
-        f"{row.task.task_id} Q0 {one.passage_id} {rank} {1 / rank:.6f} shown\n"
+        f"{row.task.task_id} Q0 {passage.passage_id} {rank} {1 / rank:.6f} shown\n"
         for row in chosen
-        for rank, one in enumerate(row.response.passages, start=1)
+        for rank, passage in enumerate(row.response.passages, start=1)
     ]
     write_atomically(folder / "retrieved.trec", "".join(run).encode())
     lines = [f"{len(chosen)} turns of {len(conversations)} conversations, {len(shown)} passages: {folder}"]
@@ -102,16 +104,18 @@ def _write(chosen: Sequence[ScoredAnswer], folder: Path) -> list[str]:
 
 
 def _passages(response: Response) -> Iterator[Passage]:
-    yield from (one for one in (*response.passages, *response.task.references) if one.text.strip())
+    yield from (passage for passage in (*response.passages, *response.task.references) if passage.text.strip())
 
 
-def _conversation(rows: Sequence[ScoredAnswer], known: Collection[str]) -> dict[str, Any]:
+def _conversation(rows: Sequence[ScoredAnswer], passage_ids: Collection[str]) -> dict[str, Any]:
     by_turn = {row.task.turn: row.task for row in rows}
     last = max(by_turn)
     messages = by_turn[last].messages
-    questions, replies = ([one.text for one in messages if one.role is role] for role in (Role.USER, Role.ASSISTANT))
+    questions, replies = (
+        [message.text for message in messages if message.role is role] for role in (Role.USER, Role.ASSISTANT)
+    )
     turns = [
-        _turn(by_turn[number], known)
+        _turn(by_turn[number], passage_ids)
         if number in by_turn
         else {"question": question, "answer": replies[number - 1], "scored": False}
         for number, question in enumerate(questions, start=1)
@@ -119,12 +123,12 @@ def _conversation(rows: Sequence[ScoredAnswer], known: Collection[str]) -> dict[
     return {"conversation_id": rows[0].task.conversation_id, "domain": rows[0].task.domain, "turns": turns}
 
 
-def _turn(task: Task, known: Collection[str]) -> dict[str, Any]:
+def _turn(task: Task, passage_ids: Collection[str]) -> dict[str, Any]:
     return {
         "question": task.question,
         "answer": task.target,
         "answerability": task.answerability.value,
-        "references": [one.passage_id for one in task.references if one.passage_id in known],
+        "references": [passage.passage_id for passage in task.references if passage.passage_id in passage_ids],
         "question_types": list(task.question_types),
         "multi_turn": task.multi_turn,
     }

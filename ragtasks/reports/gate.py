@@ -73,7 +73,7 @@ from ragtasks.tables import grouped
 ALL_TASKS = "all tasks"
 """The slice with every task."""
 
-_MOST_NAMED = 3  # maximum tests or problems in one line
+_MAX_LISTED = 3  # maximum tests or problems in one line
 _STEPS = 1000  # grid of shares of failing answers
 
 
@@ -101,7 +101,7 @@ class GatedSystem:
     rows: Mapping[str, tuple[ScoredAnswer, ...]]
     anchors: Mapping[str, JudgeAnchors] = field(default_factory=dict)
     """Judge -> its verdicts on the anchors. Empty if no anchors were judged."""
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """Warnings about its answers or verdicts. Empty for a saved baseline."""
     implausible: Mapping[str, str] = field(default_factory=dict)
     """Setting -> remark on implausible answers, if there are more than the evaluation allowed."""
@@ -109,8 +109,12 @@ class GatedSystem:
     @property
     def metrics(self) -> dict[str, Metric]:
         """Metric name -> metric, for metrics of single responses with a better direction."""
-        found = (*suite_named(self.suite).metrics, *TURN_ERROR_METRICS)
-        return {item.name: item for item in found if item.aggregate is None and item.higher_is_better is not None}
+        metrics = (*suite_named(self.suite).metrics, *TURN_ERROR_METRICS)
+        return {
+            metric.name: metric
+            for metric in metrics
+            if metric.aggregate is None and metric.higher_is_better is not None
+        }
 
     @property
     def judges(self) -> set[str]:
@@ -188,9 +192,9 @@ class Gate:
             return "cannot say: nothing decides, for what is tested rests on judges that are not anchored or drifted"
         if self.verdict is GateStatus.NOT_WORSE:
             return f"not worse: {count_of_tests(len(decisive))}, each with its interval above the drop that is allowed"
-        found = [row for row in decisive if row.verdict is self.verdict]
-        named = shortened_list(list(map(_named, found)), _MOST_NAMED, "; ")
-        return f"{self.verdict.value}: {len(found)} of {count_of_tests(len(decisive))}: {named}"
+        matching = [row for row in decisive if row.verdict is self.verdict]
+        examples = shortened_list(list(map(_test_text, matching)), _MAX_LISTED, "; ")
+        return f"{self.verdict.value}: {len(matching)} of {count_of_tests(len(decisive))}: {examples}"
 
 
 def count_of_tests(n: int) -> str:
@@ -198,11 +202,11 @@ def count_of_tests(n: int) -> str:
     return f"{n} test{'s' if n != 1 else ''}"
 
 
-def _named(row: GateRow) -> str:
-    place = f"{row.metric.name} in {row.setting}, {row.slice}"
+def _test_text(row: GateRow) -> str:
+    test = f"{row.metric.name} in {row.setting}, {row.slice}"
     if row.change.value is None:
-        return f"{place}: {row.why}"
-    return f"{place}: change {row.change.value:+.3f}, margin {row.margin:g}" + (f" ({row.why})" if row.why else "")
+        return f"{test}: {row.why}"
+    return f"{test}: change {row.change.value:+.3f}, margin {row.margin:g}" + (f" ({row.why})" if row.why else "")
 
 
 # The tests.
@@ -224,8 +228,8 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
     _check(config, baseline, candidate)
     candidate, recalibrated = _recalibrated(candidate, baseline) if config.recalibrate else (candidate, [])
     problems, notes = _mismatches(candidate, baseline, config)
-    notes = [*recalibrated, *notes, *candidate.doubts]
-    rows = [] if problems else [_tested(place, config) for place in _places(candidate, baseline, config)]
+    notes = [*recalibrated, *notes, *candidate.warnings]
+    rows = [] if problems else [_tested(test, config) for test in _tests(candidate, baseline, config)]
     rows = [row for row in rows if row.decides or row.change.reason != NOTHING_SCORED]
     return Gate(
         candidate=candidate.name,
@@ -243,7 +247,7 @@ def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateCo
     problems, _ = _mismatches(candidate, baseline, config)
     if problems:
         return GateStatus.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
-    pairs = [pair for place in _places(candidate, baseline, config) for pair in place.pairs]
+    pairs = [pair for test in _tests(candidate, baseline, config) for pair in test.pairs]
     if _are_same(pairs):
         return GateStatus.NOT_WORSE, "every answer is the same as the baseline's"
     return None
@@ -266,12 +270,14 @@ def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem |
     """
     _check(config, baseline, *([candidate] if candidate else []))
     margins = config.margins or dict.fromkeys(_offered(baseline), math.inf)
-    wanted = config.model_copy(update={"margins": margins})
-    problems, notes = _mismatches(candidate, baseline, wanted) if candidate else ([], [])
-    places = [] if problems else list(_places(candidate or baseline, baseline, wanted))
-    rows = [_tested(place, wanted) for place in places] if candidate else [_planned(place, wanted) for place in places]
+    test_config = config.model_copy(update={"margins": margins})
+    problems, notes = _mismatches(candidate, baseline, test_config) if candidate else ([], [])
+    tests = [] if problems else list(_tests(candidate or baseline, baseline, test_config))
+    rows = (
+        [_tested(test, test_config) for test in tests] if candidate else [_planned(test, test_config) for test in tests]
+    )
     name = candidate.name if candidate else "a system as uneven as the baseline, whose answers are independent of it"
-    return Gate(name, baseline.name, wanted, tuple(_corrected(rows, wanted)), tuple(problems), tuple(notes))
+    return Gate(name, baseline.name, test_config, tuple(_corrected(rows, test_config)), tuple(problems), tuple(notes))
 
 
 def is_powerful(row: GateRow) -> bool:
@@ -296,19 +302,19 @@ class _Test:
     """Remark on implausible answers of the candidate if there are too many to pass. Empty otherwise."""
 
 
-def _places(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
+def _tests(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> Iterator[_Test]:
     """Yield every test, in the order of settings, slices and margins."""
     sides = (baseline,) if candidate is baseline else (baseline, candidate)
     anchored = {name for name in baseline.judges if not not_anchored_reason([side.anchors.get(name) for side in sides])}
     is_anchored = baseline.judges <= set(config.anchored_judges) | anchored
     for setting, rows in baseline.rows.items():
-        others = {row.task.task_id: row for row in candidate.rows[setting]}
+        candidate_rows = {row.task.task_id: row for row in candidate.rows[setting]}
         for part in row_slices(rows):
             label = f"{part.dimension}={part.value}" if part.value else ALL_TASKS
             is_named = label in {ALL_TASKS, *config.slices}
             if not is_named and part.dimension not in config.slices:
                 continue
-            pairs = tuple((row, others[row.task.task_id]) for row in part.of(rows))
+            pairs = tuple((row, candidate_rows[row.task.task_id]) for row in part.of(rows))
             for name, margin in config.margins.items():
                 metric = baseline.metrics[name]
                 yield _Test(
@@ -329,74 +335,76 @@ def _recalibrated(candidate: GatedSystem, baseline: GatedSystem) -> tuple[GatedS
         setting: mapped_rows(rows, baseline.anchors, candidate.anchors, candidate.name)
         for setting, rows in candidate.rows.items()
     }
-    lines = {line.text: line.judge for _, found in mapped.values() for line in found}
+    lines = {line.text: line.judge for _, mappings in mapped.values() for line in mappings}
     anchors = {**candidate.anchors, **{name: replace(baseline.anchors[name], baseline=None) for name in lines.values()}}
     rows = {setting: rows for setting, (rows, _) in mapped.items()}
     return replace(candidate, rows=rows, anchors=anchors), [f"recalibrated by the anchors: {text}" for text in lines]
 
 
-def _tested(place: _Test, config: GateConfig) -> GateRow:
+def _tested(test: _Test, config: GateConfig) -> GateRow:
     """Return a test before the correction for the number of tests."""
-    sides = [_column(place, side) for side in (0, 1)]
+    sides = [_column(test, side) for side in (0, 1)]
     # The change is above 0 if the candidate is better. If lower values are better, it is baseline minus candidate.
-    found = compare(
-        *(sides if place.metric.higher_is_better else reversed(sides)),
-        tested=-place.margin if math.isfinite(place.margin) else None,
+    comparison = compare(
+        *(sides if test.metric.higher_is_better else reversed(sides)),
+        tested=-test.margin if math.isfinite(test.margin) else None,
         level=1 - config.alpha,
         is_discrete=True,
     )
-    means = (found.first_mean, found.second_mean)
-    baseline, candidate = means if place.metric.higher_is_better else reversed(means)
+    means = (comparison.first_mean, comparison.second_mean)
+    baseline, candidate = means if test.metric.higher_is_better else reversed(means)
     both = zip(*(side.values.values() for side in sides), strict=True)
     scored = [value for before, value in both if value is not None and before is not None]
-    least_margin = _least_margin(found.gaps, found.difference, config.alpha)
-    row = replace(_row(place, found.difference, scored, least_margin), baseline=baseline, candidate=candidate)
-    if _are_same(place.pairs):
+    least_margin = _least_margin(comparison.gaps, comparison.difference, config.alpha)
+    row = replace(_row(test, comparison.difference, scored, least_margin), baseline=baseline, candidate=candidate)
+    if _are_same(test.pairs):
         return replace(row, verdict=GateStatus.NOT_WORSE, why="every answer is the same")
-    if found.n_one_sided > config.most_unscored * len(place.pairs):
-        why = f"{found.n_one_sided} of {len(place.pairs)} answers have a score on one side only"
-        return replace(row, why=why)
+    if comparison.n_one_sided > config.most_unscored * len(test.pairs):
+        reason = f"{comparison.n_one_sided} of {len(test.pairs)} answers have a score on one side only"
+        return replace(row, why=reason)
     judged = _judged(row, config.alpha)
-    if place.implausible and judged.verdict is GateStatus.NOT_WORSE:
-        return replace(judged, verdict=GateStatus.CANNOT_SAY, why=place.implausible)
+    if test.implausible and judged.verdict is GateStatus.NOT_WORSE:
+        return replace(judged, verdict=GateStatus.CANNOT_SAY, why=test.implausible)
     return judged
 
 
-def _planned(place: _Test, config: GateConfig) -> GateRow:
+def _planned(test: _Test, config: GateConfig) -> GateRow:
     """Return a test of a future system, with the variance of the baseline's own scores."""
-    column = _column(place, 0)
-    (mean,) = (found.estimate for found in mean_columns([column]))
+    column = _column(test, 0)
+    (mean,) = (column_mean.estimate for column_mean in mean_columns([column]))
     error = None if mean.standard_error is None else math.sqrt(2) * mean.standard_error
     change = replace(mean, value=None, low=None, high=None, standard_error=error)
     scored = [value for value in column.values.values() if value is not None]
-    row = _row(place, change, scored, detectable_difference(change, config.alpha))
+    row = _row(test, change, scored, detectable_difference(change, config.alpha))
     return replace(row, baseline=mean.value, why=mean.reason)
 
 
-def _row(place: _Test, change: Estimate, scored: Sequence[float], least_margin: float | None) -> GateRow:
+def _row(test: _Test, change: Estimate, scored: Sequence[float], least_margin: float | None) -> GateRow:
     """Return a test without its verdict. `scored` are the scores of the side whose answers may fail."""
-    worst = place.metric.bounds[0 if place.metric.higher_is_better else 1]
+    worst = test.metric.bounds[0 if test.metric.higher_is_better else 1]
     heights = [abs(value - worst) for value in scored] or [math.inf]
     return GateRow(
-        setting=place.setting,
-        slice=place.slice,
-        metric=place.metric,
+        setting=test.setting,
+        slice=test.slice,
+        metric=test.metric,
         change=change,
-        margin=place.margin,
-        decides=place.decides and (place.is_named or change.n_clusters >= MIN_CLUSTERS),
+        margin=test.margin,
+        decides=test.decides and (test.is_named or change.n_clusters >= MIN_CLUSTERS),
         least_margin=least_margin,
         heights=(math.fsum(heights) / len(heights), math.fsum(height**2 for height in heights) / len(heights)),
     )
 
 
-def _column(place: _Test, side: int) -> Column:
+def _column(test: _Test, side: int) -> Column:
     """Return the scores of the baseline (0) or of the candidate (1)."""
-    return column_of([pair[side] for pair in place.pairs], place.metric, "")
+    return column_of([pair[side] for pair in test.pairs], test.metric, "")
 
 
 def _are_same(pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]]) -> bool:
     """Return whether both sides gave the same answers with the same passages."""
-    return bool(pairs) and all(one.answer_hash and one.answer_hash == other.answer_hash for one, other in pairs)
+    return bool(pairs) and all(
+        before.answer_hash and before.answer_hash == after.answer_hash for before, after in pairs
+    )
 
 
 def _judged(row: GateRow, alpha: float) -> GateRow:
@@ -435,11 +443,11 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
     adjusted = iter(holm([p for p, row in zip(p_values, rows, strict=True) if row.decides]))
     for row in rows:
         p = next(adjusted) if row.decides else row.change.p
-        found = _found_drop(row, config.alpha / max(1, len(decisive)))
-        after = replace(row, found_drop=found)
+        detected = _found_drop(row, config.alpha / max(1, len(decisive)))
+        after = replace(row, found_drop=detected)
         if row.verdict is GateStatus.WORSE and (p is None or p > config.alpha):
-            why = f"beyond the margin by its interval, not after the correction for {len(decisive)} tests"
-            after = replace(after, verdict=GateStatus.CANNOT_SAY, why=why)
+            reason = f"beyond the margin by its interval, not after the correction for {len(decisive)} tests"
+            after = replace(after, verdict=GateStatus.CANNOT_SAY, why=reason)
         yield after
 
 
@@ -456,8 +464,8 @@ def _least_margin(column: Clustered, change: Estimate, alpha: float) -> float | 
         return None
     for _ in range(30):
         middle = (low + high) / 2
-        (found,) = estimate_means([column], tested=change.value - middle)
-        low, high = (low, middle) if found.p is not None and found.p <= alpha else (middle, high)
+        (estimate,) = estimate_means([column], tested=change.value - middle)
+        low, high = (low, middle) if estimate.p is not None and estimate.p <= alpha else (middle, high)
     return high
 
 
@@ -485,10 +493,10 @@ def _found_drop(row: GateRow, level: float) -> float | None:
 
 def _offered(side: GatedSystem) -> list[str]:
     """Return the metrics with a value in any response."""
-    given = {
+    valued = {
         name for rows in side.rows.values() for row in rows for name, value in row.values.items() if value is not None
     }
-    return [name for name in side.metrics if name in given]
+    return [name for name in side.metrics if name in valued]
 
 
 def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: Collection[str] | None = None) -> None:
@@ -501,31 +509,33 @@ def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: C
             raise ConfigurationError(f"gate: margin of an unknown metric {name!r}: {close_matches(name, metrics)}")
     for name in config.slice_margins.keys() - config.margins.keys():
         raise ConfigurationError(f"gate: slice_margins has {name!r}, margins has not. Next step: add it to margins")
-    for wanted in config.slices:
-        named = wanted.partition("=")[0] if slices is None else wanted
-        if named not in {*DIMENSIONS, *(slices or ())}:
-            known = {*DIMENSIONS, *(slices or ())}
-            raise ConfigurationError(f"gate: unknown slice {wanted!r}: {close_matches(named, known)}")
+    for slice_name in config.slices:
+        dimension = slice_name.partition("=")[0] if slices is None else slice_name
+        if dimension not in {*DIMENSIONS, *(slices or ())}:
+            names = {*DIMENSIONS, *(slices or ())}
+            raise ConfigurationError(f"gate: unknown slice {slice_name!r}: {close_matches(dimension, names)}")
     for cause in config.may_differ:
         if cause not in SYSTEM_FIELDS:
             raise ConfigurationError(f"gate: may_differ {cause!r}: {close_matches(cause, SYSTEM_FIELDS)}")
 
 
-def _check(config: GateConfig, side: GatedSystem, *others: GatedSystem) -> None:
+def _check(config: GateConfig, side: GatedSystem, *other_sides: GatedSystem) -> None:
     """Raise ConfigurationError for a margin that cannot be tested, or a score outside its metric's range."""
-    known = {f"{part.dimension}={part.value}" for rows in side.rows.values() for part in row_slices(rows) if part.value}
-    refuse_unknown_names(config, side.metrics, known)
+    slices = {
+        f"{part.dimension}={part.value}" for rows in side.rows.values() for part in row_slices(rows) if part.value
+    }
+    refuse_unknown_names(config, side.metrics, slices)
     for name, margin in (*config.margins.items(), *config.slice_margins.items()):
         low, high = side.metrics[name].bounds
         if margin >= high - low:
             raise ConfigurationError(f"gate: margin {name}={margin:g} allows any drop. Next step: below {high - low:g}")
         low, high = max(low, -_LARGEST) - _ROUNDED, min(high, _LARGEST) + _ROUNDED
-        for one in (side, *others):
-            for row in (row for rows in one.rows.values() for row in rows):
+        for system in (side, *other_sides):
+            for row in (row for rows in system.rows.values() for row in rows):
                 value = row.values.get(name)
                 if value is not None and not low <= value <= high:
-                    where, expected = f"{one.name}, task {row.task.task_id}", f"{name} from {low:g} to {high:g}"
-                    raise _error(where, expected, f"{value:g}", "correct the score, or score the answers again")
+                    location, expected = f"{system.name}, task {row.task.task_id}", f"{name} from {low:g} to {high:g}"
+                    raise _error(location, expected, f"{value:g}", "correct the score, or score the answers again")
 
 
 SYSTEM_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -567,9 +577,9 @@ def _mismatches(candidate: GatedSystem, baseline: GatedSystem, config: GateConfi
     is_judged = any(baseline.is_judged(metric) for name, metric in baseline.metrics.items() if name in config.margins)
     decides_too = is_judged and baseline.judges <= set(config.anchored_judges)
     for name in sorted(baseline.judges & candidate.judges & baseline.anchors.keys() & candidate.anchors.keys()):
-        why = not_anchored_reason([baseline.anchors[name], candidate.anchors[name]])
-        if why.startswith(DRIFT):
-            (problems if decides_too else notes).append(f"judge {name}: {why}")
+        reason = not_anchored_reason([baseline.anchors[name], candidate.anchors[name]])
+        if reason.startswith(DRIFT):
+            (problems if decides_too else notes).append(f"judge {name}: {reason}")
     if not problems:
         for decides, line in _drift(candidate, baseline, config):
             (problems if decides else notes).append(line)
@@ -591,18 +601,18 @@ def _drift(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
     A metric without judges gives the same answer one score. A judge may change single verdicts, but not in one
     direction.
     """
-    for place in _places(candidate, baseline, config.model_copy(update={"slices": ()})):
-        same = tuple(pair for pair in place.pairs if _are_same([pair]))
-        found = compare(*(_column(replace(place, pairs=same), side) for side in (0, 1)))
-        moved = [gap for gap in found.differences.values() if gap is not None and abs(gap) > _SAME_SCORE]
+    for test in _tests(candidate, baseline, config.model_copy(update={"slices": ()})):
+        same = tuple(pair for pair in test.pairs if _are_same([pair]))
+        comparison = compare(*(_column(replace(test, pairs=same), side) for side in (0, 1)))
+        moved = [gap for gap in comparison.differences.values() if gap is not None and abs(gap) > _SAME_SCORE]
         if not moved:
             continue
-        p = p_of_signs(found.difference)
-        if baseline.is_judged(place.metric) and (p is None or p > config.alpha):
+        p = p_of_signs(comparison.difference)
+        if baseline.is_judged(test.metric) and (p is None or p > config.alpha):
             continue
         by = f"by {math.fsum(moved) / len(moved):+.3f} on average"
         scored = f"{len(moved)} of {len(same)} answers that did not change have another score, {by}"
-        yield place.decides, f"drift of {place.metric.name} in {place.setting}: {scored}"
+        yield test.decides, f"drift of {test.metric.name} in {test.setting}: {scored}"
 
 
 # Evaluations as sides.
@@ -615,18 +625,18 @@ def side_of(evaluation: Evaluation) -> GatedSystem:
         setting: provenance_of(evaluation, evaluation.tasks_in(setting), summary, {})
         for setting, summary in summaries_of(evaluation.rows).items()
     }
-    limits = [value_at(one, "configuration", "max_implausible") for one in evaluation.provenance.values()]
-    given = [value for value in limits if isinstance(value, int | float)]
-    limit = max(given, default=EvaluationConfig().max_implausible)
-    checked = {setting: checked_answers(found, setting) for setting, found in rows.items()}
+    limits = [value_at(provenance, "configuration", "max_implausible") for provenance in evaluation.provenance.values()]
+    numbers = [value for value in limits if isinstance(value, int | float)]
+    limit = max(numbers, default=EvaluationConfig().max_implausible)
+    checked = {setting: checked_answers(rows_of_setting, setting) for setting, rows_of_setting in rows.items()}
     return GatedSystem(
         name=evaluation.model,
         suite=evaluation.suite,
-        fields={setting: {name: found[name] for name in _SAVED_FIELDS} for setting, found in fields.items()},
-        rows={setting: tuple(found) for setting, found in rows.items()},
+        fields={setting: {name: texts[name] for name in _SAVED_FIELDS} for setting, texts in fields.items()},
+        rows={setting: tuple(rows_of_setting) for setting, rows_of_setting in rows.items()},
         anchors=anchors_in(evaluation),
-        doubts=tuple(warnings_and_remarks([evaluation])),
-        implausible={setting: str(found) for setting, found in checked.items() if found.estimated_share > limit},
+        warnings=tuple(warnings_and_remarks([evaluation])),
+        implausible={setting: str(answers) for setting, answers in checked.items() if answers.estimated_share > limit},
     )
 
 
@@ -646,15 +656,20 @@ def read_side(path: Path, benchmark: str | None = None) -> GatedSystem:
     if path.is_file() and not path.name.startswith("results_"):
         return _read_baseline(path)
     evaluations = merge_evaluations(read_evaluations([path]))
-    names = sorted({_name(item) for item in evaluations})
-    chosen = [item for item in evaluations if benchmark in (None, _name(item))]
+    names = sorted({_name(evaluation) for evaluation in evaluations})
+    chosen = [evaluation for evaluation in evaluations if benchmark in (None, _name(evaluation))]
     if len(chosen) == 1:
         return side_of(chosen[0])
-    found = "; ".join(f"{item.model} on {item.kind[0]} ({files_of(item)})" for item in evaluations)
+    evaluations_text = "; ".join(
+        f"{evaluation.model} on {evaluation.kind[0]} ({files_of(evaluation)})" for evaluation in evaluations
+    )
     is_open = benchmark not in names and len(names) > 1
     next_step = f"name one benchmark with --benchmark: {', '.join(names)}" if is_open else "name one results file"
     raise _error(
-        str(path), f"the results of one system on {benchmark or 'one benchmark'}, each task once", found, next_step
+        str(path),
+        f"the results of one system on {benchmark or 'one benchmark'}, each task once",
+        evaluations_text,
+        next_step,
     )
 
 
@@ -683,12 +698,12 @@ def named_side(named: str, folder: Path, benchmark: str | None = None) -> GatedS
     if path.exists():
         return read_side(path, benchmark)
     if path.parent != folder:
-        found, next_step = missing_path(path)
+        problem, next_step = missing_path(path)
         raise ConfigurationError(
-            f"--baseline {named}: {found}. Next step: ragtasks gate RESULTS --save-baseline {named} writes it; or "
+            f"--baseline {named}: {problem}. Next step: ragtasks gate RESULTS --save-baseline {named} writes it; or "
             f"{next_step}"
         )
-    saved = sorted(item.stem for item in folder.glob("*.json"))
+    saved = sorted(file.stem for file in folder.glob("*.json"))
     hint = close_matches(named, saved) if saved else f"none is saved in {folder}"
     raise ConfigurationError(f"no baseline {named!r}: {hint}. Next step: ragtasks gate RESULTS --save-baseline {named}")
 
@@ -717,13 +732,13 @@ def _content(saved: _BaselineFile) -> dict[str, Any]:
 
 def save_baseline(system: GatedSystem, path: Path) -> None:
     """Write the data of a system that a gate needs to a file that later results do not change."""
-    rows = {setting: tuple(map(_without_texts, found)) for setting, found in system.rows.items()}
-    anchors = {judge: replace(found, baseline=None) for judge, found in system.anchors.items()}
+    rows = {setting: tuple(map(_without_texts, record)) for setting, record in system.rows.items()}
+    anchors = {judge: replace(record, baseline=None) for judge, record in system.anchors.items()}
     saved = _BaselineFile(
         format="ragtasks baseline 3",
         n_answers=sum(map(len, rows.values())),
         checksum="",
-        system=replace(system, rows=rows, anchors=anchors, doubts=(), implausible={}),
+        system=replace(system, rows=rows, anchors=anchors, warnings=(), implausible={}),
     )
     write_atomically(path, orjson.dumps(_content(saved), option=orjson.OPT_INDENT_2) + b"\n")
 
@@ -744,16 +759,18 @@ def _read_baseline(path: Path) -> GatedSystem:
         saved = _baseline_files().validate_json(path.read_bytes(), strict=True)
     except ValidationError as problem:
         formats = [
-            item["input"] for item in problem.errors() if (item["type"], item["loc"]) == ("literal_error", ("format",))
+            mismatch["input"]
+            for mismatch in problem.errors()
+            if (mismatch["type"], mismatch["loc"]) == ("literal_error", ("format",))
         ]
-        other = [f"format {found!r}" for found in formats]
-        raise error(str(path), expected, shortened_list(other or misfits(problem), _MOST_NAMED, "; ")) from None
+        other_formats = [f"format {name!r}" for name in formats]
+        raise error(str(path), expected, shortened_list(other_formats or misfits(problem), _MAX_LISTED, "; ")) from None
     system = saved["system"]
     for setting, fields in system.fields.items():
         foreign = [f"{name}: {text}" for name, text in fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN]
         if foreign:
             expected = "conditions that this version knows"
-            raise error(f"{path}, {setting}", expected, shortened_list(foreign, _MOST_NAMED))
+            raise error(f"{path}, {setting}", expected, shortened_list(foreign, _MAX_LISTED))
     if saved["checksum"] != _content(saved)["checksum"]:
         n = sum(map(len, system.rows.values()))
         found = "changed ones" if n == saved["n_answers"] else f"{n} answers"

@@ -81,15 +81,15 @@ def read_history(folder: Path, *, is_ranked: bool = False) -> History:
         if _RESULTS.fullmatch(path.name) is None:
             continue
         try:
-            found, samples = entries_of(path, is_ranked=is_ranked)
+            file_entries, samples = entries_of(path, is_ranked=is_ranked)
         except _BROKEN as error:
             skipped.append(Skipped(path, _reason(error, folder)))
         else:
-            entries += found
+            entries += file_entries
             used |= samples | {path}
-    skipped += _foreign(files, used, {item.path for item in skipped})
+    skipped += _foreign(files, used, {skipped_file.path for skipped_file in skipped})
     entries.sort(key=lambda entry: (entry.time.isoformat() if entry.time else "", str(entry.source)))
-    return History(tuple(entries), tuple(sorted(skipped, key=lambda item: str(item.path))))
+    return History(tuple(entries), tuple(sorted(skipped, key=lambda skipped_file: str(skipped_file.path))))
 
 
 def read_file(path: Path) -> tuple[Entry, ...]:
@@ -100,22 +100,22 @@ def read_file(path: Path) -> tuple[Entry, ...]:
     """
     files = [file for file in _files(path) if _RESULTS.fullmatch(file.name)]
     if len(files) != 1:
-        raise _nothing(path, f"{len(files)} of them: {', '.join(map(str, files))}" if files else "none")
+        raise _results_error(path, f"{len(files)} of them: {', '.join(map(str, files))}" if files else "none")
     try:
         return tuple(entries_of(files[0])[0])
     except RagtasksError:
         raise
     except _BROKEN as error:
-        raise _nothing(files[0], f"{type(error).__name__}: {error}") from error
+        raise _results_error(files[0], f"{type(error).__name__}: {error}") from error
 
 
 def files_of_results(path: Path) -> list[Path]:
     """Return one results file, or that of a folder, and its samples files."""
     files = _files(path)
-    found = [(file, match["time"]) for file in files if (match := _RESULTS.fullmatch(file.name))]
-    if len(found) != 1:
-        raise _nothing(path, f"{len(found)} of them" if found else "none")
-    ((file, time),) = found
+    results_files = [(file, match["time"]) for file in files if (match := _RESULTS.fullmatch(file.name))]
+    if len(results_files) != 1:
+        raise _results_error(path, f"{len(results_files)} of them" if results_files else "none")
+    ((file, time),) = results_files
     return [file, *sorted(file.parent.glob(f"samples_*_{glob.escape(time)}.jsonl"))]
 
 
@@ -137,7 +137,9 @@ def select_entries(
     """Return the entries that match all filters, in order."""
     entries = list(entries)
     _check("benchmark", benchmark, {*benchmark_names(), *(entry.benchmark for entry in entries)})
-    _check("setting", setting, {*(item.value for item in Setting), *(entry.setting for entry in entries)})
+    _check(
+        "setting", setting, {*(known_setting.value for known_setting in Setting), *(entry.setting for entry in entries)}
+    )
     return [
         entry
         for entry in entries
@@ -147,9 +149,9 @@ def select_entries(
     ]
 
 
-def _check(what: str, name: str | None, names: set[str]) -> None:
-    if name is not None and name not in {*names, *(other.removesuffix(SAMPLE) for other in names)}:
-        raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, names)}")
+def _check(field: str, name: str | None, names: set[str]) -> None:
+    if name is not None and name not in {*names, *(known_name.removesuffix(SAMPLE) for known_name in names)}:
+        raise ConfigurationError(f"unknown {field} {name!r}: {close_matches(name, names)}")
 
 
 def _foreign(files: Iterable[Path], used: set[Path], named: set[Path]) -> Iterator[Skipped]:
@@ -174,7 +176,7 @@ def _reason(error: Exception, folder: Path) -> str:
     return excerpt(line, _LONGEST_REASON)
 
 
-def _nothing(path: Path, found: str) -> BenchmarkFileError:
+def _results_error(path: Path, found: str) -> BenchmarkFileError:
     next_step = "name the folder that was given as --output_path, or one results file in it"
     return BenchmarkFileError(
         "results", where=str(path), expected="a results file of the harness", found=found, next_step=next_step
@@ -251,19 +253,23 @@ class Entry:
 def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set[Path]]:
     """Return the entries of a results file, settings in its order, and the samples files that were read."""
     if is_ranked:
-        found = [(item, summaries_of(item.rows)) for item in read_evaluations([path])]
+        summarized = [(evaluation, summaries_of(evaluation.rows)) for evaluation in read_evaluations([path])]
     else:
-        found = read_summaries(path)
+        summarized = read_summaries(path)
     results = parse_json(path.read_bytes())
-    entries = [entry for item, summaries in found for entry in _entries(item, summaries, results, is_ranked=is_ranked)]
-    return entries, {sample for evaluation, _ in found for sample in evaluation.samples.values()}
+    entries = [
+        entry
+        for evaluation, summaries in summarized
+        for entry in _entries(evaluation, summaries, results, is_ranked=is_ranked)
+    ]
+    return entries, {sample for evaluation, _ in summarized for sample in evaluation.samples.values()}
 
 
 def _entries(
     evaluation: Evaluation, summaries: Mapping[str, Summary], results: Mapping[str, Any], *, is_ranked: bool
 ) -> Iterator[Entry]:
     for setting, summary in summaries.items():
-        tasks, of = evaluation.tasks_in(setting), summary.metrics
+        tasks, metrics_of = evaluation.tasks_in(setting), summary.metrics
         n_tasks = evaluation.n_tasks.get(setting)
         n_tasks = n_tasks if n_tasks is not None and summary.n < n_tasks else None
         means = {metric.name: _mean(metric, summary, tasks, results) for metric in evaluation.metrics}
@@ -271,15 +277,15 @@ def _entries(
         rows = [row for row in evaluation.rows if row.setting == setting]
         for metric in evaluation.metrics if is_ranked else ():
             if metric.name in counted and metric.aggregate is None:
-                found = estimate_of(rows, metric.name, metric.bounds)
-                counted[metric.name] = replace(counted[metric.name], low=found.low, high=found.high)
+                estimate = estimate_of(rows, metric.name, metric.bounds)
+                counted[metric.name] = replace(counted[metric.name], low=estimate.low, high=estimate.high)
         yield Entry(
             source=evaluation.source,
             time=_time(results),
             model=evaluation.model,
             metrics=tuple(metric for metric in evaluation.metrics if metric.name in counted),
             means=counted,
-            unscored={name: dict(of[name].unscored) if name in of else {} for name in counted},
+            unscored={name: dict(metrics_of[name].unscored) if name in metrics_of else {} for name in counted},
             n=summary.n,
             provenance=provenance_of(evaluation, tasks, summary, results),
             n_tasks=n_tasks,
@@ -287,15 +293,17 @@ def _entries(
             costs={name: column_of(rows, METRICS[name], evaluation.model) for name in COSTS if name in counted}
             if is_ranked
             else {},
-            implausible=tuple(item.says for item in checked_answers(rows).summary),
+            implausible=tuple(check.says for check in checked_answers(rows).summary),
         )
 
 
 def _ranking(evaluation: Evaluation, means: Mapping[str, Value], rows: Sequence[ScoredAnswer]) -> Column | None:
-    metrics = [item for item in evaluation.metrics if item.name not in METRICS]
-    directed = (item for item in metrics if item.higher_is_better is not None and item.aggregate is None)
-    metric = next((item for item in directed if item.name in means and means[item.name].value is not None), None)
-    return None if metric is None else column_of(rows, metric, evaluation.model)
+    metrics = [metric for metric in evaluation.metrics if metric.name not in METRICS]
+    directed = (metric for metric in metrics if metric.higher_is_better is not None and metric.aggregate is None)
+    ranking_metric = next(
+        (metric for metric in directed if metric.name in means and means[metric.name].value is not None), None
+    )
+    return None if ranking_metric is None else column_of(rows, ranking_metric, evaluation.model)
 
 
 def _mean(metric: Metric, summary: Summary, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
@@ -304,21 +312,23 @@ def _mean(metric: Metric, summary: Summary, tasks: Sequence[str], results: Mappi
     The harness weights its own means of groups by all documents instead of scored ones, so they are not used.
     """
     if metric.aggregate is not None:
-        return _of_all(metric.name, summary.n, tasks, results)
-    found = summary.metrics.get(metric.name)
-    return None if found is None else Value(found.mean, found.n_scored, found.n)
+        return _aggregate(metric.name, summary.n, tasks, results)
+    metric_summary = summary.metrics.get(metric.name)
+    return None if metric_summary is None else Value(metric_summary.mean, metric_summary.n_scored, metric_summary.n)
 
 
-def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
+def _aggregate(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
     """Return a score over all responses together, as the harness computed it.
 
-    Without a value for several harness tasks.
+    For several harness tasks, the result has no value.
     """
     scores = [value_at(results, "results", task) or {} for task in tasks]
-    found = [value for values in scores for key, value in values.items() if key.partition(",")[0] == name]
-    if not found:
+    values = [
+        value for scores_of_task in scores for key, value in scores_of_task.items() if key.partition(",")[0] == name
+    ]
+    if not values:
         return None
-    value = found[0] if len(tasks) == 1 and isinstance(found[0], float | int) else None
+    value = values[0] if len(tasks) == 1 and isinstance(values[0], float | int) else None
     return Value(value, n if value is not None else 0, n)
 
 
@@ -390,19 +400,19 @@ def diff_entries(first: Sequence[Entry], second: Sequence[Entry]) -> ResultsDiff
         {(entry.benchmark, entry.provenance["suite"], entry.setting): entry for entry in entries}
         for entries in (first, second)
     )
-    shared = [place for place in ours if place in theirs]
+    shared = [key for key in ours if key in theirs]
     if len(ours) == len(theirs) == 1:
         return ResultsDiff((EntryPair(first[0], second[0]),), (), ())
     if not shared:
-        raise ConfigurationError(f"no benchmark and setting in common: {_places(first)} against {_places(second)}")
+        raise ConfigurationError(f"no benchmark and setting in common: {_names_of(first)} against {_names_of(second)}")
     return ResultsDiff(
-        tuple(EntryPair(ours[place], theirs[place]) for place in shared),
-        tuple(entry for place, entry in ours.items() if place not in theirs),
-        tuple(entry for place, entry in theirs.items() if place not in ours),
+        tuple(EntryPair(ours[key], theirs[key]) for key in shared),
+        tuple(entry for key, entry in ours.items() if key not in theirs),
+        tuple(entry for key, entry in theirs.items() if key not in ours),
     )
 
 
-def _places(entries: Iterable[Entry]) -> str:
+def _names_of(entries: Iterable[Entry]) -> str:
     return ", ".join(f"{entry.title} {entry.setting}" for entry in entries)
 
 
@@ -421,11 +431,16 @@ def render_list(entries: Sequence[Entry], folder: Path) -> str:
     header = ["time", "model", "benchmark", "setting", "run", "n", "scores", "encoder", "judges", "requests", "file"]
     rows = []
     for entry in entries:
-        found, metrics = entry.provenance, entry.main_metrics
+        provenance, metrics = entry.provenance, entry.main_metrics
         scores = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in metrics)
-        names = (time_text(entry), entry.model, entry.title, entry.setting, found["run"], str(entry.n), scores)
-        rested = (found["encoder"], found["judges"], found["requests"][:_SHORT], below(entry.source, folder))
-        rows.append((*names, *rested))
+        names = (time_text(entry), entry.model, entry.title, entry.setting, provenance["run"], str(entry.n), scores)
+        basis = (
+            provenance["encoder"],
+            provenance["judges"],
+            provenance["requests"][:_SHORT],
+            below(entry.source, folder),
+        )
+        rows.append((*names, *basis))
     table = markdown_table(header, rows)
     notes = [SAMPLE_NOTE] if any(entry.is_sample for entry in entries) else []
     return "\n".join([*table, "", f"evaluations: {len(entries)}", *notes])
@@ -433,7 +448,7 @@ def render_list(entries: Sequence[Entry], folder: Path) -> str:
 
 def render_skipped(skipped: Sequence[Skipped], folder: Path) -> str:
     """Return one line per skipped file with the reason. Empty without any."""
-    lines = [f"  {plain(below(item.path, folder))}: {plain(item.reason)}" for item in skipped]
+    lines = [f"  {plain(below(skipped_file.path, folder))}: {plain(skipped_file.reason)}" for skipped_file in skipped]
     return "\n".join([f"skipped files: {len(lines)}", *lines]) if lines else ""
 
 
@@ -442,10 +457,10 @@ def render_entries(entries: Iterable[Entry]) -> str:
     return "\n\n".join("\n".join(_entry(entry)) for entry in entries)
 
 
-def render_differences(found: ResultsDiff) -> str:
+def render_differences(diff: ResultsDiff) -> str:
     """Return the differences of each pair, and whether the scores are comparable."""
-    parts = ["\n".join(_pair(pair)) for pair in found.pairs]
-    for which, entries in (("first", found.only_first), ("second", found.only_second)):
+    parts = ["\n".join(_pair(pair)) for pair in diff.pairs]
+    for which, entries in (("first", diff.only_first), ("second", diff.only_second)):
         parts += [f"only in the {which}: {_title(entry)}" for entry in entries]
     return "\n\n".join([*parts, _INTERVALS])
 
@@ -507,8 +522,8 @@ def _pair(pair: EntryPair) -> Iterator[str]:
 def _verdict(pair: EntryPair) -> str:
     if pair.causes:
         return f"not comparable: other {', '.join(pair.causes)}"
-    others = [name for name in pair.request_fields if name != SCORED_BY]
-    notes = [f"asked with other {', '.join(others)}"] * bool(others)
+    fields = [name for name in pair.request_fields if name != SCORED_BY]
+    notes = [f"asked with other {', '.join(fields)}"] * bool(fields)
     notes += ["scored by another version of ragtasks"] * (SCORED_BY in pair.request_fields)
     return f"comparable, but {' and '.join(notes)}" if notes else "comparable"
 

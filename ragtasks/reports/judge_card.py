@@ -125,14 +125,14 @@ def rated_pairs(answers: Sequence[RatedResponse]) -> list[RatedPair]:
     rated = (row for row in answers if row.model_id != REFERENCE_MODEL)
     return [
         RatedPair(
-            one.response,
-            other.response,
-            (one.model_id, other.model_id),
-            {name: one.rating(name) - other.rating(name) for name in _RATED},
-            None if one.refuses is None or other.refuses is None else (one.refuses, other.refuses),
+            first.response,
+            second.response,
+            (first.model_id, second.model_id),
+            {name: first.rating(name) - second.rating(name) for name in _RATED},
+            None if first.refuses is None or second.refuses is None else (first.refuses, second.refuses),
         )
         for rows in grouped(rated, lambda row: row.response.task.task_id).values()
-        for one, other in itertools.combinations(rows, 2)
+        for first, second in itertools.combinations(rows, 2)
     ]
 
 
@@ -141,9 +141,9 @@ def _of_rubric(
 ) -> Iterator[CardRow]:
     scores, preferences = judged.scores[rubric], []
     for pair in pairs:
-        one, other = (scores.get((pair.first.task.task_id, model)) for model in pair.models)
-        if one is not None and other is not None:
-            preferences.append((pair, _preference(one - other)))
+        first_score, second_score = (scores.get((pair.first.task.task_id, model)) for model in pair.models)
+        if first_score is not None and second_score is not None:
+            preferences.append((pair, _preference(first_score - second_score)))
     yield from _agreements(rubric, preferences, _RATED)
     for name in (*FANC, WIN_RATE):
         yield _rank_row(answers, scores, rubric, name)
@@ -163,17 +163,23 @@ def pairwise_rows(
         people: source of the human labels, for the name of the rubric.
     """
     both = [
-        (pair, one, other)
-        for pair, (one, other) in zip(pairs, orders, strict=True)
-        if one is not None and other is not None
+        (pair, first_shown, second_shown)
+        for pair, (first_shown, second_shown) in zip(pairs, orders, strict=True)
+        if first_shown is not None and second_shown is not None
     ]
-    preferences = [(pair, (one + 1 - other) / 2) for pair, one, other in both]
+    preferences = [(pair, (first_shown + 1 - second_shown) / 2) for pair, first_shown, second_shown in both]
     rubric = f"{PAIRWISE} ({people})" if people else PAIRWISE
     names = list(pairs[0].people) if pairs else []
     yield from _agreements(rubric, preferences, names)
-    yield _mean_row(rubric, "prefers what is shown first", [(pair, (one + other) / 2) for pair, one, other in both])
     yield _mean_row(
-        rubric, "another verdict in the other order", [(pair, float(one != 1 - other)) for pair, one, other in both]
+        rubric,
+        "prefers what is shown first",
+        [(pair, (first_shown + second_shown) / 2) for pair, first_shown, second_shown in both],
+    )
+    yield _mean_row(
+        rubric,
+        "another verdict in the other order",
+        [(pair, float(first_shown != 1 - second_shown)) for pair, first_shown, second_shown in both],
     )
     if names:
         yield from _biases(rubric, preferences, names[-1], judge)
@@ -198,8 +204,8 @@ def _biases(rubric: str, preferences: _Preferences, name: str, judge: str) -> It
 
         Other pairs are left out.
         """
-        found = [(pair, side(pair), value - _preference(pair.people[name])) for pair, value in preferences]
-        return [(pair, favour if sign > 0 else -favour) for pair, sign, favour in found if sign]
+        favors = [(pair, side(pair), value - _preference(pair.people[name])) for pair, value in preferences]
+        return [(pair, favour if sign > 0 else -favour) for pair, sign, favour in favors if sign]
 
     longer = favours(_doublings)
     yield _mean_row(rubric, "favours longer", longer, -1.0)
@@ -249,18 +255,18 @@ def _mean_row(
     rubric: str, measure: str, values: Sequence[tuple[RatedPair, float]], lowest: float = 0.0, highest: float = 1.0
 ) -> CardRow:
     clusters = [pair.first.task.conversation_id for pair, _ in values]
-    found = estimate_mean([value for _, value in values], clusters, (lowest, highest))
-    return CardRow(rubric, measure, found.value, found.low, found.high, found.n_values)
+    estimate = estimate_mean([value for _, value in values], clusters, (lowest, highest))
+    return CardRow(rubric, measure, estimate.value, estimate.low, estimate.high, estimate.n_values)
 
 
 def _rank_row(
     answers: Sequence[RatedResponse], scores: Mapping[AnswerKey, float | None], rubric: str, name: str
 ) -> CardRow:
-    known = {key: score for key, score in scores.items() if score is not None}
-    rows = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE and row.key in known]
+    scored = {key: score for key, score in scores.items() if score is not None}
+    rows = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE and row.key in scored]
 
     def rho(chosen: Sequence[RatedResponse]) -> float | None:
-        return spearman([known[row.key] for row in chosen], [row.rating(name) for row in chosen]).value
+        return spearman([scored[row.key] for row in chosen], [row.rating(name) for row in chosen]).value
 
     return CardRow(rubric, f"{_RANK}{name}", rho(rows), *_bootstrap(rows, rho), len(rows))
 
@@ -271,11 +277,11 @@ def _bootstrap(
     """Return the bootstrap interval of a measure over conversations, or (None, None) if too few draws have a value."""
     groups = list(grouped(rows, lambda row: row.response.task.conversation_id).values())
     rng = np.random.default_rng(0)
-    found = []
+    values_or_none = []
     for _ in range(_DRAWS if len(groups) > 1 else 0):
-        drawn = [row for place in rng.integers(0, len(groups), len(groups)) for row in groups[place]]
-        found.append(measure(drawn))
-    values = [value for value in found if value is not None]
+        drawn = [row for index in rng.integers(0, len(groups), len(groups)) for row in groups[index]]
+        values_or_none.append(measure(drawn))
+    values = [value for value in values_or_none if value is not None]
     if len(values) < 0.9 * _DRAWS:
         return None, None
     low, high = np.quantile(values, [0.025, 0.975])
@@ -298,16 +304,16 @@ def _kappa(answers: Sequence[RatedResponse], idk: Mapping[AnswerKey, IdkVerdict 
 
 
 def _verdict_rows(judged: JudgeResults) -> Iterator[CardRow]:
-    for item in judged.verdicts.coverage():
-        if item.judge != judged.judge or not item.n_asked:
+    for coverage in judged.verdicts.coverage():
+        if coverage.judge != judged.judge or not coverage.n_asked:
             continue
-        unparsable = item.missing.get(VerdictOutcome.UNPARSABLE.value, 0)
-        yield CardRow(item.rubric, _WITHOUT, 1 - item.share, n=item.n_asked)
-        yield CardRow(item.rubric, "unparsable", unparsable / item.n_asked, n=item.n_asked)
-    for rubric, found in judged.repeats.items():
-        yield CardRow(rubric, "same value again", found.identical, n=found.n_answers)
-        value, low, high = found.mean_move or (None, None, None)
-        yield CardRow(rubric, "mean moves by", value, low, high, found.n_answers)
+        unparsable = coverage.missing.get(VerdictOutcome.UNPARSABLE.value, 0)
+        yield CardRow(coverage.rubric, _WITHOUT, 1 - coverage.share, n=coverage.n_asked)
+        yield CardRow(coverage.rubric, "unparsable", unparsable / coverage.n_asked, n=coverage.n_asked)
+    for rubric, repeats in judged.repeats.items():
+        yield CardRow(rubric, "same value again", repeats.identical, n=repeats.n_answers)
+        value, low, high = repeats.mean_move or (None, None, None)
+        yield CardRow(rubric, "mean moves by", value, low, high, repeats.n_answers)
 
 
 def _cost(judged: JudgeResults) -> Iterator[CardRow]:

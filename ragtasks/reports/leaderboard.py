@@ -39,7 +39,7 @@ class Board:
     """Benchmark, with the suite if it is not the benchmark's own."""
     shared: dict[str, str]
     """Basis that all of them share: the fields of `DECISIVE`."""
-    asked: tuple[str, ...]
+    request_fields: tuple[str, ...]
     """The fields of `REQUEST_FIELDS` that differ."""
     metrics: tuple[Metric, ...]
     """Metrics of any of them. The first one ranks. The share of empty responses is next to it."""
@@ -67,13 +67,16 @@ def leaderboard_tables(entries: Sequence[Entry]) -> list[Board]:
 
 def write_leaderboard(history: History, folder: Path, path: Path) -> None:
     """Write the leaderboard page atomically."""
-    style, script = (asset_text(f"leaderboard.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
+    style, script = (asset_text(f"leaderboard.{ending}") + asset_text(f"tips.{ending}") for ending in ("css", "js"))
     tables = leaderboard_tables(history.entries)
     page = template("leaderboard.html.jinja").render(
         tables=tables,
         benchmarks=list(dict.fromkeys(table.title for table in tables)),
         settings=list(dict.fromkeys(table.shared["setting"] for table in tables)),
-        skipped=[(_public(below(item.path, folder)), _public(item.reason)) for item in history.skipped],
+        skipped=[
+            (_public(below(skipped_file.path, folder)), _public(skipped_file.reason))
+            for skipped_file in history.skipped
+        ],
         sample_note=SAMPLE_NOTE,
         n_main=_N_MAIN,
         main_of=lambda table: {metric.name for metric in table.metrics[:_N_MAIN]},
@@ -101,12 +104,16 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
     write_atomically(path, page.encode("utf-8", errors="replace"))
 
 
-def _best(found: Sequence[Standing], metric: Metric) -> float | None:
+def _best(ranked: Sequence[Standing], metric: Metric) -> float | None:
     """Return the best score of the ranked entries.
 
     None if all are equal, or for a metric without a better direction.
     """
-    values = [value for item in found if item.rank is not None and (value := value_of(item.entry, metric)) is not None]
+    values = [
+        value
+        for standing in ranked
+        if standing.rank is not None and (value := value_of(standing.entry, metric)) is not None
+    ]
     rounded = {float(fixed(value)) for value in values}
     if metric.higher_is_better is None or len(rounded) < 2:
         return None
@@ -129,21 +136,23 @@ def _table(entries: Sequence[Entry]) -> Board:
 
     cost = _cost(entries)
 
-    def place(metric: Metric) -> tuple[bool, ...]:
+    def order_key(metric: Metric) -> tuple[bool, ...]:
         is_empty = has_empty and metric.name == EMPTY
         is_behind = metric not in scored, metric.name not in main
         return (metric is not first, not is_empty, metric.name != cost, *is_behind)
 
-    order = sorted(offered, key=place)
+    order = sorted(offered, key=order_key)
     shared = {field: entries[0].provenance[field] for field in DECISIVE}
     fields = tuple(field for field in REQUEST_FIELDS if len({entry.provenance[field] for entry in entries}) > 1)
-    found = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
-    found = _with_front(found, cost)
+    board_standings = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
+    board_standings = _with_front(board_standings, cost)
     too_few = _too_few(entries)
     marked = [] if too_few else order
-    best = {metric.name: value for metric in marked if (value := _best(found, metric)) is not None}
+    best = {metric.name: value for metric in marked if (value := _best(board_standings, metric)) is not None}
     missing = _missing(entries)
-    return Board(entries[0].title, shared, fields, tuple(order), best, has_empty, cost, missing, too_few, tuple(found))
+    return Board(
+        entries[0].title, shared, fields, tuple(order), best, has_empty, cost, missing, too_few, tuple(board_standings)
+    )
 
 
 def _too_few(entries: Sequence[Entry]) -> int:
@@ -159,18 +168,18 @@ def _cost(entries: Sequence[Entry]) -> str:
     return next(shared, "") if counted else ""
 
 
-def _with_front(found: Sequence[Standing], cost: str) -> list[Standing]:
+def _with_front(ranked: Sequence[Standing], cost: str) -> list[Standing]:
     """Return the standings with positions on the front of quality against cost, for ranked entries with both."""
     pairs = {
-        id(item): (item.entry.ranking, item.entry.costs[cost])
-        for item in found
-        if item.rank is not None and item.entry.ranking is not None and cost in item.entry.costs
+        id(standing): (standing.entry.ranking, standing.entry.costs[cost])
+        for standing in ranked
+        if standing.rank is not None and standing.entry.ranking is not None and cost in standing.entry.costs
     }
     if len(pairs) < 2 or len({quality.metric for quality, _ in pairs.values()}) > 1:
-        return list(found)
+        return list(ranked)
     qualities, costs = zip(*pairs.values(), strict=True)
-    places = dict(zip(pairs, front_of(qualities, costs), strict=True))
-    return [replace(item, front=places.get(id(item), "")) for item in found]
+    positions = dict(zip(pairs, front_of(qualities, costs), strict=True))
+    return [replace(standing, front=positions.get(id(standing), "")) for standing in ranked]
 
 
 def _missing(entries: Sequence[Entry]) -> str:
@@ -230,15 +239,15 @@ def standings(entries: Sequence[Entry], metric: Metric, *, is_partial: bool) -> 
 
     def order(entry: Entry) -> tuple[bool, bool, float, str, str, str]:
         value = values[id(entry)]
-        place = (value is None, id(entry) in last, sign * (value or 0.0))
-        return (*place, entry.model, time_text(entry), str(entry.source))
+        key = (value is None, id(entry) in last, sign * (value or 0.0))
+        return (*key, entry.model, time_text(entry), str(entry.source))
 
     def rank(entry: Entry) -> int | None:
         value = None if is_partial or id(entry) in last else values[id(entry)]
-        return None if value is None else 1 + sum(other < sign * value for other in signed)
+        return None if value is None else 1 + sum(value_of_other < sign * value for value_of_other in signed)
 
-    found = [Standing(rank(entry), entry) for entry in sorted(entries, key=order)]
-    return _compared(found, metric)
+    ordered = [Standing(rank(entry), entry) for entry in sorted(entries, key=order)]
+    return _compared(ordered, metric)
 
 
 def value_of(entry: Entry, metric: Metric) -> float | None:
@@ -247,26 +256,28 @@ def value_of(entry: Entry, metric: Metric) -> float | None:
     return None if mean is None else mean.value
 
 
-def _compared(found: Sequence[Standing], metric: Metric) -> list[Standing]:
+def _compared(ranked: Sequence[Standing], metric: Metric) -> list[Standing]:
     """Return the standings with their differences to the first, for ranked entries with comparable scores."""
     columns = {
-        str(place): replace(item.entry.ranking, name=str(place))
-        for place, item in enumerate(found)
-        if item.rank is not None and item.entry.ranking is not None and item.entry.ranking.metric == metric.name
+        str(index): replace(standing.entry.ranking, name=str(index))
+        for index, standing in enumerate(ranked)
+        if standing.rank is not None
+        and standing.entry.ranking is not None
+        and standing.entry.ranking.metric == metric.name
     }
     if len(columns) < 2 or "0" not in columns:
-        return list(found)
-    found_pairs = compare_columns(list(columns.values()), "0").pairs
-    corrected = holm([pair.p for pair in found_pairs], pairs_without_best(len(columns)))
-    pairs = {pair.second.name: replace(pair, adjusted_p=p) for pair, p in zip(found_pairs, corrected, strict=True)}
-    return [_with_comparison(item, str(place), pairs, metric) for place, item in enumerate(found)]
+        return list(ranked)
+    comparisons = compare_columns(list(columns.values()), "0").pairs
+    corrected = holm([pair.p for pair in comparisons], pairs_without_best(len(columns)))
+    pairs = {pair.second.name: replace(pair, adjusted_p=p) for pair, p in zip(comparisons, corrected, strict=True)}
+    return [_with_comparison(standing, str(index), pairs, metric) for index, standing in enumerate(ranked)]
 
 
 def _with_comparison(standing: Standing, name: str, pairs: dict[str, Comparison], metric: Metric) -> Standing:
     if name not in pairs:
         return replace(standing, is_best=name == "0")
-    found, p = pairs[name].difference, pairs[name].adjusted_p
-    value = found.value or 0.0
+    difference, p = pairs[name].difference, pairs[name].adjusted_p
+    value = difference.value or 0.0
     is_ahead = bool(float(fixed(value))) and (value > 0) is bool(metric.higher_is_better)
-    untested = found.reason if p is None else ""
-    return replace(standing, difference=found.value, p=p, untested=untested, is_ahead=is_ahead)
+    untested = difference.reason if p is None else ""
+    return replace(standing, difference=difference.value, p=p, untested=untested, is_ahead=is_ahead)

@@ -20,15 +20,15 @@ _HOLDS = "The interval holds however often the race was looked at."
 _TOO_FAR = "A race that ends early tends to show the difference larger than it is."
 
 
-def decision_text(found: Decided) -> str:
+def decision_text(decided: Decided) -> str:
     """Return the decision with its difference and its cost. More than two systems are listed in a table."""
-    columns = ("system", f"{found.metric.name}, where asked", "answers asked", "standing")
+    columns = ("system", f"{decided.metric.name}, where asked", "answers asked", "standing")
     rows = [
-        (name, Value(found.means[name], n, n), f"{n} of {found.n_answers}", _standing(found.race, name))
-        for name, n in found.n_asked.items()
+        (name, Value(decided.means[name], n, n), f"{n} of {decided.n_answers}", _standing(decided.race, name))
+        for name, n in decided.n_asked.items()
     ]
     table = ["", *markdown_table(columns, rows)] if len(rows) > 2 else []
-    return "\n".join([*race_lines(found.race, found.metric.name), *_request_lines(found), *found.notes, *table])
+    return "\n".join([*race_lines(decided.race, decided.metric.name), *_request_lines(decided), *decided.notes, *table])
 
 
 def wave_text(race: Race) -> str:
@@ -46,25 +46,25 @@ def race_lines(race: Race, measure: str) -> Iterator[str]:
     if race.verdict is RaceEnd.BETTER:
         yield f"  {_HOLDS} {_TOO_FAR}" if race.n_items < len(race.order) else f"  {_HOLDS}"
     if race.verdict is RaceEnd.UNDECIDED:
-        yield from _what_all_would_show(race)
+        yield from _limit_lines(race)
 
 
-def _request_lines(found: Decided) -> Iterator[str]:
+def _request_lines(decided: Decided) -> Iterator[str]:
     """Yield the share of the judging that the decision required."""
-    race = found.race
-    n_asked, n_all = sum(found.n_asked.values()), found.n_answers * len(found.n_asked)
+    race = decided.race
+    n_asked, n_all = sum(decided.n_asked.values()), decided.n_answers * len(decided.n_asked)
     yield (
-        f"asked: {found.n_verdicts:,} verdicts of {', '.join(found.judges)}, on {n_asked:,} of {n_all:,} answers "
-        f"({_percent(n_asked / n_all)}) in {found.setting}"
+        f"asked: {decided.n_verdicts:,} verdicts of {', '.join(decided.judges)}, on {n_asked:,} of {n_all:,} answers "
+        f"({_percent(n_asked / n_all)}) in {decided.setting}"
     )
-    if found.left_out:
-        yield f"not asked at all: {', '.join(found.left_out)}, which {found.metric.name} does not rest on"
-    if found.n_settled:
-        yield f"settled without a judge: {found.n_settled:,} more, by refusals and kinds of tasks"
-    n_rest = n_all - n_asked - found.n_settled
+    if decided.left_out:
+        yield f"not asked at all: {', '.join(decided.left_out)}, which {decided.metric.name} does not rest on"
+    if decided.n_settled:
+        yield f"settled without a judge: {decided.n_settled:,} more, by refusals and kinds of tasks"
+    n_rest = n_all - n_asked - decided.n_settled
     if n_rest:
         n_left = len(race.order) - race.n_items
-        out = " and on systems that were out" if n_rest > n_left * len(found.n_asked) else ""
+        out = " and on systems that were out" if n_rest > n_left * len(decided.n_asked) else ""
         share = _percent(n_rest / n_all)
         yield f"not asked: {n_rest:,} answers ({share}), on {n_left:,} of {len(race.order):,} tasks{out}"
 
@@ -75,8 +75,8 @@ def _decisive(race: Race) -> list[Look]:
     return [look for look in race.looks if {look.first, look.second} <= left] or list(race.out.values())
 
 
-def _what_all_would_show(race: Race) -> Iterator[str]:
-    look = max(_decisive(race), key=lambda one: one.difference.standard_error or 0.0)
+def _limit_lines(race: Race) -> Iterator[str]:
+    look = max(_decisive(race), key=lambda look: look.difference.standard_error or 0.0)
     size = detectable_difference(look.difference)
     if size is not None:
         least = size * math.sqrt(race.n_items / len(race.order))
@@ -87,15 +87,19 @@ def _what_all_would_show(race: Race) -> Iterator[str]:
 
 
 def _gap(look: Look) -> str:
-    found = look.difference
-    if found.value is None:
-        return f"{look.second} less {look.first}: {found.reason}"
-    interval = f" [{found.low:+.3f}, {found.high:+.3f}]" if found.low is not None and found.high is not None else ""
-    why = f" (no interval: {found.reason})" if not interval else ""
-    left_out = f", {found.n_unscored} without a score" if found.n_unscored else ""
+    difference = look.difference
+    if difference.value is None:
+        return f"{look.second} less {look.first}: {difference.reason}"
+    interval = (
+        f" [{difference.low:+.3f}, {difference.high:+.3f}]"
+        if difference.low is not None and difference.high is not None
+        else ""
+    )
+    why = f" (no interval: {difference.reason})" if not interval else ""
+    left_out = f", {difference.n_unscored} without a score" if difference.n_unscored else ""
     return (
-        f"{look.second} less {look.first}: {found.value:+.3f}{interval}{why}, {found.n_values} tasks of "
-        f"{found.n_clusters} conversations{left_out}"
+        f"{look.second} less {look.first}: {difference.value:+.3f}{interval}{why}, {difference.n_values} tasks of "
+        f"{difference.n_clusters} conversations{left_out}"
     )
 
 
@@ -120,30 +124,32 @@ _WITHOUT_REQUEST = {outcome.value for outcome in UNASKED}
 
 def work_lines(evaluations: Sequence[Evaluation], seconds: float) -> Iterator[str]:
     """Yield the duration, the number of requests and of failures, and the tokens if they were counted."""
-    rows = [row for item in evaluations for row in item.rows]
+    rows = [row for evaluation in evaluations for row in evaluation.rows]
     n_failed = sum(bool(row.response.no_answer) for row in rows)
-    outcomes = [item.get("outcome") for row in rows for item in row.verdicts]
-    asked = [outcome for outcome in outcomes if outcome not in _WITHOUT_REQUEST]
-    n_lost = sum(outcome not in _WITH_VERDICT for outcome in asked)
-    judged = f"; judges: {len(asked):,} requests, {n_lost:,} without a verdict" if asked else ""
+    outcomes = [evaluation.get("outcome") for row in rows for evaluation in row.verdicts]
+    requested = [outcome for outcome in outcomes if outcome not in _WITHOUT_REQUEST]
+    n_lost = sum(outcome not in _WITH_VERDICT for outcome in requested)
+    judged = f"; judges: {len(requested):,} requests, {n_lost:,} without a verdict" if requested else ""
     yield f"took {duration_text(seconds)}: {len(rows):,} answers, {n_failed:,} failed{judged}"
     calls: dict[str, list[Mapping[str, Any]]] = {}
-    for who, used in [pair for row in rows for pair in row.spending.items()]:
-        calls.setdefault(who, []).extend(used)
-    lines = {who: line for who, used in calls.items() if (line := spending_line(used))}
-    yield from (f"tokens, {who}: {line}" for who, line in lines.items())
+    for name, used in [pair for row in rows for pair in row.spending.items()]:
+        calls.setdefault(name, []).extend(used)
+    lines = {name: line for name, used in calls.items() if (line := spending_line(used))}
+    yield from (f"tokens, {name}: {line}" for name, line in lines.items())
 
 
 def duration_text(seconds: float) -> str:
     """Return a duration in its two largest units."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return (
+        f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds_left} s" if minutes else f"{seconds_left} s"
+    )
 
 
 def example_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Yield one wrong answer with its question and reference: the lowest main score, preferably in full RAG."""
-    wrong = [row for item in evaluations for row in item.rows if row.turn_error_kind or row.implausible]
+    wrong = [row for evaluation in evaluations for row in evaluation.rows if row.turn_error_kind or row.implausible]
     if not wrong:
         return
     main = next((metric.name for metric in evaluations[0].metrics if wrong[0].values.get(metric.name) is not None), "")
@@ -173,9 +179,9 @@ def describe_scores(done: SystemScores) -> str:
 def score_notes(done: SystemScores) -> Iterator[str]:
     """Yield one line per missing part or answer without contexts."""
     if done.missing:
-        where = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
+        domains = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
         n = sum(done.missing.values())
-        yield f"missing: {n} of {done.n_tasks} tasks have no answer ({where}); no mean above counts them"
+        yield f"missing: {n} of {done.n_tasks} tasks have no answer ({domains}); no mean above counts them"
     if done.n_failed:
         yield f"failed: {done.n_failed} requests got no answer; the samples hold the reasons"
     if done.n_without:
@@ -186,5 +192,5 @@ def score_notes(done: SystemScores) -> Iterator[str]:
         n = done.n_answers - done.n_searched
         yield f"searches: {n} of {done.n_answers} answers do not say theirs (`searches`); these have no search scores"
     if n_bare := done.n_answers - done.n_own_contexts:
-        rest = "name none" if done.is_own_rows else "have none and are scored against the setting's"
-        yield f"contexts: {n_bare} of {done.n_answers} answers {rest}"
+        remark = "name none" if done.is_own_rows else "have none and are scored against the setting's"
+        yield f"contexts: {n_bare} of {done.n_answers} answers {remark}"

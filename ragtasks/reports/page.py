@@ -32,7 +32,7 @@ _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 MOST_BYTES = 50_000_000
 """Maximum bytes of answers and passages for a page in one file."""
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
-_NAMED_BY_TWO = (("setting", "model"), ("dimension", "value"))  # the two columns that identify a row
+_ROW_KEYS = (("setting", "model"), ("dimension", "value"))  # the two columns that identify a row
 _UNKNOWN = "-"
 _COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "refusals found by", "judges")
 _MORE_COLUMNS = ("prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
@@ -51,8 +51,8 @@ def write_page(
     The answers and passages of a page beyond `most_bytes` are written to `files_folder(path)` and loaded on demand.
     """
     parts, text_stores = collect_parts(evaluations, metrics)
-    failures = explained(_measured_by(parts))
-    seen = set().union(*(part.failures for part in parts))
+    failures = explained(_loss_metric(parts))
+    failure_names = set().union(*(part.failures for part in parts))
     titles = [evaluation.kind[0] for evaluation in evaluations] or [section.title for section in tables]
     metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     blocks = _blocks(evaluations, parts, text_stores, failures)
@@ -63,12 +63,12 @@ def write_page(
         title=" and ".join(dict.fromkeys(titles)),
         is_sample=any(title.endswith("(sample)") for title in titles),
         has_conversations=bool(evaluations),
-        made=max((_made(evaluation) for evaluation in evaluations), default=_UNKNOWN),
+        made=max((_time_of(evaluation) for evaluation in evaluations), default=_UNKNOWN),
         sections=tables,
-        **_what_differs(_provenance(evaluations)),
+        **_shared_and_differing(_provenance(evaluations)),
         is_score=lambda cell: isinstance(cell, Value),
         is_number=lambda cell: bool(_NUMBER.fullmatch(cell)),
-        named_by_two=_NAMED_BY_TWO,
+        named_by_two=_ROW_KEYS,
         fixed=fixed,
         opening=opening,
         axes_of=axes_of,
@@ -80,7 +80,7 @@ def write_page(
         setting_words=_SETTING_WORDS,
         coded=coded,
         pictures=list(pictures_of(tables)),
-        failures=[failure for failure in failures if failure.name in seen],
+        failures=[failure for failure in failures if failure.name in failure_names],
         style=Markup(style),
         script=Markup(script),
         policy=Markup(content_policy(style, script, has_files=is_apart)),
@@ -126,7 +126,7 @@ def _remove_others(path: Path, prefix: str) -> None:
         folder.rmdir()
 
 
-def _measured_by(parts: Sequence[PagePart]) -> str:
+def _loss_metric(parts: Sequence[PagePart]) -> str:
     """Return the metric of the losses in words, with its groups if there are several metrics."""
     labels = group_labels([part.group for part in parts])
     metrics = {part.group: part.metric for part in parts if part.metric}
@@ -143,7 +143,7 @@ def _blocks(
     """Return the packed blocks. The first one describes the others."""
     blocks: list[str] = [""]
 
-    def place(block: str | None) -> int | None:
+    def add_block(block: str | None) -> int | None:
         if block is None:
             return None
         blocks.append(block)
@@ -152,23 +152,23 @@ def _blocks(
     metrics = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     benchmarks = {
         name: {
-            "tasks": place(text_store.pack_tasks()),
-            "texts": {domain: place(block) for domain, block in text_store.pack_texts().items()},
+            "tasks": add_block(text_store.pack_tasks()),
+            "texts": {domain: add_block(block) for domain, block in text_store.pack_texts().items()},
         }
         for name, text_store in text_stores.items()
     }
     labels = group_labels([part.group for part in parts])
-    places = {group: place for place, group in enumerate(labels)}
+    numbers = {group: number for number, group in enumerate(labels)}
     described = [
         {
             "label": f"{part.model} · {labels[part.group]}" if labels[part.group] else part.model,
             "differs": labels[part.group],
             "benchmark": part.group[0][0],
             "setting": part.setting,
-            "group": places[part.group],
-            "scores": place(part.pack_scores(list(metrics))),
-            "support": place(part.pack_support()),
-            "verdicts": place(part.pack_verdicts()),
+            "group": numbers[part.group],
+            "scores": add_block(part.pack_scores(list(metrics))),
+            "support": add_block(part.pack_support()),
+            "verdicts": add_block(part.pack_verdicts()),
         }
         for part in parts
     ]
@@ -177,7 +177,7 @@ def _blocks(
             "id": hashlib.sha256("".join(blocks).encode()).hexdigest()[:16],
             "benchmarks": benchmarks,
             "parts": described,
-            "metrics": {name: [item.description, item.higher_is_better] for name, item in metrics.items()},
+            "metrics": {name: [metric.description, metric.higher_is_better] for name, metric in metrics.items()},
             "failures": [asdict(failure) for failure in failures],
         }
     )
@@ -201,7 +201,7 @@ def _provenance(evaluations: Sequence[Evaluation]) -> Table:
             _provenance_text(evaluation, "scoring", "profiles"),
             _provenance_text(evaluation, "revision"),
             _provenance_text(evaluation, "ragtasks_version"),
-            _made(evaluation),
+            _time_of(evaluation),
             files_of(evaluation),
         )
         for evaluation, name in zip(evaluations, model_names(evaluations), strict=True)
@@ -209,31 +209,31 @@ def _provenance(evaluations: Sequence[Evaluation]) -> Table:
     return Table("What the scores rest on", (*_COLUMNS, *_MORE_COLUMNS), rows)
 
 
-def _what_differs(table: Table) -> dict[str, Any]:
+def _shared_and_differing(table: Table) -> dict[str, Any]:
     """Return the facts that all evaluations share, and a table of the others."""
     name, *heads = table.columns
-    texts = {head: list(dict.fromkeys(row[place] for row in table.rows)) for place, head in enumerate(heads, start=1)}
-    shared = {head: found[0] for head, found in texts.items() if len(found) == 1 and found[0] != _UNKNOWN}
-    columns = [place for place, head in enumerate(table.columns) if head == name or len(texts[head]) > 1]
-    rows = tuple(tuple(row[place] for place in columns) for row in table.rows)
+    texts = {head: list(dict.fromkeys(row[index] for row in table.rows)) for index, head in enumerate(heads, start=1)}
+    shared = {head: values[0] for head, values in texts.items() if len(values) == 1 and values[0] != _UNKNOWN}
+    columns = [index for index, head in enumerate(table.columns) if head == name or len(texts[head]) > 1]
+    rows = tuple(tuple(row[index] for index in columns) for row in table.rows)
     return {
         "shared": shared,
-        "provenance": Table(table.title, tuple(table.columns[place] for place in columns), rows),
+        "provenance": Table(table.title, tuple(table.columns[index] for index in columns), rows),
     }
 
 
 def _provenance_text(evaluation: Evaluation, *keys: str) -> str:
     """Return a field of the results of all harness tasks, each text once. A dash without the field."""
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for value in evaluation.provenance.values():
-        item: Any = value
+        field: Any = value
         for key in keys:
-            item = item.get(key) if isinstance(item, Mapping) else None
-        found[", ".join(map(str, item)) if isinstance(item, list) else str(item or _UNKNOWN)] = None
-    return "; ".join(found)
+            field = field.get(key) if isinstance(field, Mapping) else None
+        texts[", ".join(map(str, field)) if isinstance(field, list) else str(field or _UNKNOWN)] = None
+    return "; ".join(texts)
 
 
-def _made(evaluation: Evaluation) -> str:
+def _time_of(evaluation: Evaluation) -> str:
     """Return the time of an evaluation, from the name of its file."""
     match = _TIME.match(evaluation.source.name)
     return f"{match[1]} {match[2]}:{match[3]}" if match else _UNKNOWN
@@ -272,8 +272,8 @@ _TITLE_SETTING = re.compile(rf" in setting ({'|'.join(_SETTING_WORDS)})\b")
 
 def readable(title: str) -> str:
     """Return the title of a table with words for settings and metrics. Metric names follow in brackets."""
-    title = _TITLE_SETTING.sub(lambda found: f", {_SETTING_WORDS[found[1]]}", title)
-    return _TITLE_NAMES.sub(lambda found: f"{_METRIC_WORDS[found[1]]}{_VARIANTS[found[2]]} ({found[0]})", title)
+    title = _TITLE_SETTING.sub(lambda match: f", {_SETTING_WORDS[match[1]]}", title)
+    return _TITLE_NAMES.sub(lambda match: f"{_METRIC_WORDS[match[1]]}{_VARIANTS[match[2]]} ({match[0]})", title)
 
 
 def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[int, int]]:
@@ -281,20 +281,20 @@ def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[i
     if table.columns[:2] != ("setting", "model"):
         return frozenset()
     has_models = any(not is_baseline(str(row[_MODEL])) for row in table.rows)
-    found = set()
+    best = set()
     for column, name in enumerate(table.columns):
         direction = metrics[name].higher_is_better if name in metrics else None
         sign = 0 if direction is None else 1 if direction else -1
         by_setting: dict[object, dict[int, float]] = {}
-        for place, row in enumerate(table.rows):
+        for index, row in enumerate(table.rows):
             cell = row[column]
             is_ranked = not (has_models and is_baseline(str(row[_MODEL])))
             if sign and is_ranked and isinstance(cell, Value) and cell.value is not None and not cell.missing:
-                by_setting.setdefault(row[_SETTING], {})[place] = sign * float(fixed(cell.value))
+                by_setting.setdefault(row[_SETTING], {})[index] = sign * float(fixed(cell.value))
         for scores in by_setting.values():
             if len(set(scores.values())) > 1:
-                found |= {(place, column) for place, value in scores.items() if value == max(scores.values())}
-    return frozenset(found)
+                best |= {(index, column) for index, value in scores.items() if value == max(scores.values())}
+    return frozenset(best)
 
 
 # Charts of tables: marks with intervals, scaled to the width of the screen, in the colors of the theme.
@@ -310,13 +310,13 @@ class Axis:
     low: float
     high: float
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return the position of a value in percent of the axis."""
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
     def width(self, low: float, high: float) -> float:
         """Return the width of an interval in percent of the axis."""
-        return round(self.place(high) - self.place(low), 2)
+        return round(self.position(high) - self.position(low), 2)
 
 
 def axes_of(panel: Panel) -> list[tuple[Axis, Sequence[str]]]:
@@ -372,17 +372,17 @@ def opening(section: Section) -> Opening | None:
     if table is None or not panels:
         return None
     loss = next((line for line in table.legend if line.startswith(LOSS_TITLE)), "")
-    losses = {model: parts for model, parts in _lost(section, panels[0].title) if parts}
+    losses = {model: parts for model, parts in _loss_parts(section, panels[0].title) if parts}
     return Opening(panels[0], losses, loss)
 
 
-def _lost(section: Section, metric: str) -> Iterator[tuple[str, dict[str, float]]]:
+def _loss_parts(section: Section, metric: str) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield each model with its classes' positive contributions to the loss, from the section's own tables."""
     head = f"{LOSS_TITLE}: {metric}, "
     for table in section.tables:
         if table.title.startswith(head) and "contribution" in table.columns:
-            place = table.columns.index("contribution")
-            cells = {str(row[0]): row[place] for row in table.rows}
+            index = table.columns.index("contribution")
+            cells = {str(row[0]): row[index] for row in table.rows}
             parts = {
                 name: cell.value
                 for name in CLASSES

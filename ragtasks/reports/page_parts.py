@@ -96,7 +96,7 @@ class PagePart:
     def failures(self) -> set[str]:
         """The kinds of failure of any response."""
         bits = set(self._columns["failures"])
-        return {name for name, bit in _BITS.items() if any(bit & item for item in bits)}
+        return {name for name, bit in _BITS.items() if any(bit & failure_bits for failure_bits in bits)}
 
     def __len__(self) -> int:
         """Return the number of responses."""
@@ -104,8 +104,8 @@ class PagePart:
 
     def add(self, row: ScoredAnswer, text_store: TextStore, loss: float | None) -> None:
         """Append one response, and add its task and passages to the store."""
-        place = len(self)
-        outcomes = [item.get("outcome") for item in row.verdicts]
+        index = len(self)
+        outcomes = [verdict.get("outcome") for verdict in row.verdicts]
         failures = sum(_BITS[name] for name in failures_of(row, self.metric, loss, outcomes))
         task, passages = text_store.task(row.task), text_store.passages(row)
         why = (row.turn_error or {}).get("reason", "")
@@ -114,15 +114,15 @@ class PagePart:
         for column, cell in zip(self._columns.values(), cells, strict=True):
             column.append(cell)
         for name in row.values.keys() - self._values.keys() - TURN_ERROR_NAMES:
-            self._values[name] = [None] * place
+            self._values[name] = [None] * index
         for name, values in self._values.items():
             value = row.values.get(name)
             values.append(None if value is None else round(value, _DIGITS))
         for name, reason in row.unscored.items():
-            self._reasons.setdefault(name, {})[str(place)] = reason
+            self._reasons.setdefault(name, {})[str(index)] = reason
         if row.response.trajectory is not None:
-            self._trajectories[str(place)] = _trajectory_cells(row, row.response.trajectory)
-        self._verdicts.add([[item.get(key) for key in _VERDICT] for item in row.verdicts])
+            self._trajectories[str(index)] = _trajectory_cells(row, row.response.trajectory)
+        self._verdicts.add([[verdict.get(key) for key in _VERDICT] for verdict in row.verdicts])
         self._has_verdicts = self._has_verdicts or bool(row.verdicts)
 
     def pack_scores(self, order: Sequence[str]) -> str:
@@ -147,13 +147,13 @@ def _trajectory_cells(row: ScoredAnswer, trajectory: Trajectory) -> dict[str, An
     A passage is identified by its index among the passages of the answer, or else by its id.
     """
     passages = row.response.passages
-    place_of = {item.passage_id: place for place, item in enumerate(passages)}
-    held = [k_precision(row.response.as_given, [item.text]) for item in passages]
+    index_of = {passage.passage_id: index for index, passage in enumerate(passages)}
+    shares = [k_precision(row.response.as_given, [passage.text]) for passage in passages]
     steps = [
         {
             "tool": step.tool,
             "text": " ".join(str(value) for name, value in step.arguments.items() if name != "k"),
-            "found": [place_of.get(name, name) for name in step.passages],
+            "found": [index_of.get(name, name) for name in step.passages],
             "problem": step.problem,
             "repeat": step.is_repeat,
         }
@@ -162,9 +162,9 @@ def _trajectory_cells(row: ScoredAnswer, trajectory: Trajectory) -> dict[str, An
     return {
         "steps": steps,
         "ending": trajectory.ending,
-        "relevant": [place_of.get(name, name) for name in trajectory.seen if name in row.relevant],
+        "relevant": [index_of.get(name, name) for name in trajectory.seen if name in row.relevant],
         "n_relevant": len(row.relevant),
-        "held": [None if share is None else round(share, 2) for share in held],
+        "held": [None if share is None else round(share, 2) for share in shares],
     }
 
 
@@ -182,22 +182,22 @@ def _support(row: ScoredAnswer) -> list[list[Any]]:
         return []
     rows: list[list[Any]] = []
     sentences = GroundedAnswer(answer, passages, row.task.messages).sentences
-    for one in _without_refusal(sentences, row) if row.idk == IdkVerdict.PARTIAL else sentences:
-        best = [one.best.passage, one.best.span.start, one.best.span.end] if one.best else None
-        share = None if one.share_with_conversation is None else round(100 * one.share_with_conversation)
-        known = set(one.from_conversation)
-        nowhere = [[span.start, span.end] for span in one.not_found if span not in known]
-        flipped = [one.flipped.start, one.flipped.end] if one.flipped else None
-        rows.append([one.span.start, one.span.end, share, _SOURCES[one.source], best, nowhere, flipped])
+    for sentence in _without_refusal(sentences, row) if row.idk == IdkVerdict.PARTIAL else sentences:
+        best = [sentence.best.passage, sentence.best.span.start, sentence.best.span.end] if sentence.best else None
+        share = None if sentence.share_with_conversation is None else round(100 * sentence.share_with_conversation)
+        from_conversation = set(sentence.from_conversation)
+        nowhere = [[span.start, span.end] for span in sentence.not_found if span not in from_conversation]
+        flipped = [sentence.flipped.start, sentence.flipped.end] if sentence.flipped else None
+        rows.append([sentence.span.start, sentence.span.end, share, _SOURCES[sentence.source], best, nowhere, flipped])
     return rows
 
 
 def _without_refusal(sentences: Sequence[GroundedSentence], row: ScoredAnswer) -> Iterator[GroundedSentence]:
     """Yield the sentences of a partial refusal except the refusing one, which the detector's reason quotes."""
     refusal = " ".join(_WORD.findall(row.idk_reason.partition(": ")[2].lower()))
-    for one in sentences:
-        if not refusal or f" {refusal} " not in f" {' '.join(_WORD.findall(one.text.lower()))} ":
-            yield one
+    for sentence in sentences:
+        if not refusal or f" {refusal} " not in f" {' '.join(_WORD.findall(sentence.text.lower()))} ":
+            yield sentence
 
 
 def collect_parts(
@@ -277,7 +277,7 @@ def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] =
         if metric is not None:
             rows = [row for row in evaluation.rows if row.setting == Setting.REFERENCE.value]
             evaluations_of.update((row.task.task_id, row.values.get(metric.name)) for row in rows)
-    return [Named(item, name, group, first[group], references[group, name]) for item, name, group in named]
+    return [Named(evaluation, name, group, first[group], references[group, name]) for evaluation, name, group in named]
 
 
 def group_labels(groups: Sequence[Group]) -> dict[Group, str]:
@@ -312,9 +312,9 @@ class Stream:
         self._chunks: list[bytes] = []
         self._n = 0
 
-    def add(self, item: Any) -> None:
+    def add(self, member: Any) -> None:
         """Append one member of plain JSON values."""
-        self._chunks.append(self._packer.compress((b"," if self._n else b"[") + orjson.dumps(item)))
+        self._chunks.append(self._packer.compress((b"," if self._n else b"[") + orjson.dumps(member)))
         self._n += 1
 
     def finish(self) -> str:
@@ -374,8 +374,8 @@ class TextStore:
     def passages(self, row: ScoredAnswer) -> list[int]:
         """Return the indices of a response's passages among those of its domain, in order."""
         texts = self._texts.setdefault(row.task.domain, _Texts())
-        found = [(item.passage_id, item.title, item.text) for item in row.response.passages]
-        return [texts.passages.setdefault(passage, len(texts.passages)) for passage in found]
+        records = [(passage.passage_id, passage.title, passage.text) for passage in row.response.passages]
+        return [texts.passages.setdefault(record, len(texts.passages)) for record in records]
 
     def pack_tasks(self) -> str:
         """Return the block of tasks: one array per task, in the order of the fields in `task`."""

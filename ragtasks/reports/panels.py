@@ -68,8 +68,8 @@ def _panels(table: Table) -> Iterator[Panel]:
         table = replace(table, columns=("setting", *table.columns), rows=own)
     if table.columns[:3] in _SETTINGS_HEADS:
         counted = _counted(table)
-        for place, metric in enumerate(table.columns[3:], start=3):
-            cells = [(f"{row[0]}\nn={counted[str(row[0])]}", str(row[1]), row[place]) for row in table.rows]
+        for index, metric in enumerate(table.columns[3:], start=3):
+            cells = [(f"{row[0]}\nn={counted[str(row[0])]}", str(row[1]), row[index]) for row in table.rows]
             if not metric.endswith("coverage"):
                 yield _panel(metric, cells, is_of_settings=True)
     if table.columns[:3] == _DIMENSION_HEADS:
@@ -89,15 +89,15 @@ def _front_panel(table: Table, setting: str) -> Iterator[Panel]:
     rows = {str(row[1]): row for row in table.rows if row[0] == setting and row[-1] != "-"}
     quality = table.columns[2]
     for cost in (name for name in COSTS if name in table.columns):
-        place = table.columns.index(cost)
-        found = {
+        index = table.columns.index(cost)
+        series = {
             model: {cost: x, quality: y}
             for model, row in rows.items()
-            if isinstance(x := row[place], Value) and isinstance(y := row[2], Value) and x.value is not None
+            if isinstance(x := row[index], Value) and isinstance(y := row[2], Value) and x.value is not None
         }
-        if found and len(found) == len(rows):
+        if series and len(series) == len(rows):
             best = tuple(model for model, row in rows.items() if row[-1] == ON_FRONT)
-            yield Panel(f"{quality} in {setting}", (cost, quality), found, is_of_settings=False, on_front=best)
+            yield Panel(f"{quality} in {setting}", (cost, quality), series, is_of_settings=False, on_front=best)
             return
 
 
@@ -129,17 +129,17 @@ def finding(panels: Sequence[Panel]) -> str:
     models = {model: scores for model, scores in panels[0].series.items() if not is_baseline(model)}
     first = replace(panels[0], series=models or panels[0].series)
     if first.is_of_settings:
-        found = []
+        texts = []
         for group in first.groups:
             means = {model: values[group].value or 0.0 for model, values in first.series.items() if group in values}
-            found += [f"in {group.split(chr(10))[0]} {ends_of(means)}"] if means else []
-        return f"{first.title}: {'; '.join(found)}."
-    model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
+            texts += [f"in {group.split(chr(10))[0]} {ends_of(means)}"] if means else []
+        return f"{first.title}: {'; '.join(texts)}."
+    model, scores = max(first.series.items(), key=lambda pair: max(score.value or 0.0 for score in pair[1].values()))
     sentences = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
     for panel in panels[1:]:
         values = panel.series.get(model, {})
         if len(values) > 1:
-            means = {group.split("\n")[0]: one.value or 0.0 for group, one in values.items()}
+            means = {group.split("\n")[0]: score.value or 0.0 for group, score in values.items()}
             sentences.append(f"{panel.title}: {ends_of(means)}")
     return f"{'; '.join(sentences)}."
 

@@ -18,7 +18,7 @@ _MINUTES_AN_HOUR = 60
 
 def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
     """Return the number of prompts, their tokens, and the context that fits all of them."""
-    needed = max((item.context for item in plans), default=0)
+    needed = max((plan.context for plan in plans), default=0)
     contexts = [size for size in _CONTEXTS if size < 2 * needed][-4:] or [_CONTEXTS[0]]
     columns = (
         "setting",
@@ -32,14 +32,14 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
     )
     rows: list[tuple[Cell, ...]] = [
         (
-            item.name,
-            len(item.tokens),
-            *(item.quantile(share) for share in (0.5, 0.99, 1.0)),
-            item.reply_tokens,
-            item.context,
-            *(f"{item.share_within(size):.1%}" for size in contexts),
+            plan.name,
+            len(plan.tokens),
+            *(plan.quantile(share) for share in (0.5, 0.99, 1.0)),
+            plan.reply_tokens,
+            plan.context,
+            *(f"{plan.share_within(size):.1%}" for size in contexts),
         )
-        for item in plans
+        for plan in plans
     ]
     how = "estimated from words, marks and digits" if is_estimate else "counted"
     note = (
@@ -58,13 +58,13 @@ def answers_table(tasks: Mapping[str, Sequence[SavedTask]]) -> Table:
                 setting = "-" if task.benchmark == ROWS else answer.setting
                 key = name, str(task.provenance["benchmark"]), setting
                 counts.setdefault(key, [0, 0])[bool(answer.response.no_answer)] += 1
-    rows: tuple[tuple[Cell, ...], ...] = tuple((*key, *found) for key, found in counts.items())
+    rows: tuple[tuple[Cell, ...], ...] = tuple((*key, *numbers) for key, numbers in counts.items())
     return Table("Answers", ("system", "benchmark", "setting", "answers", "without an answer"), rows)
 
 
 def system_table(plans: Sequence[SettingPlan]) -> Table:
     """Return the number of requests to the user's own system. Its tokens are unknown."""
-    rows = tuple((item.name, len(item.tokens)) for item in plans)
+    rows = tuple((plan.name, len(plan.tokens)) for plan in plans)
     return Table("Requests to the system", ("setting", "requests"), rows)
 
 
@@ -80,10 +80,10 @@ def spending_table(
         are_there: whether the answers exist already.
     """
     rows: list[tuple[Cell, ...]] = []
-    for item in plans:
-        used = (len(item.tokens), sum(item.tokens), item.answer_tokens)
-        longest = len(item.tokens) * item.reply_tokens
-        rows.append((f"model, {item.name}", *used, *_costs(evaluation.price, used, longest), "-"))
+    for plan in plans:
+        used = (len(plan.tokens), sum(plan.tokens), plan.answer_tokens)
+        longest = len(plan.tokens) * plan.reply_tokens
+        rows.append((f"model, {plan.name}", *used, *_costs(evaluation.price, used, longest), "-"))
     for judge in evaluation.judges:
         price = judge.price if isinstance(judge, Endpoint) else None
         used = (judging.n_calls, judging.tokens, judging.reply_tokens)
@@ -119,4 +119,4 @@ def _hours_at_least(judge: object, judging: JudgingPlan) -> str:
 
 def hours(plans: Sequence[SettingPlan], prompts_per_minute: float) -> float:
     """Return the hours for all answers at a rate."""
-    return sum(len(item.tokens) for item in plans) / prompts_per_minute / _MINUTES_AN_HOUR
+    return sum(len(plan.tokens) for plan in plans) / prompts_per_minute / _MINUTES_AN_HOUR

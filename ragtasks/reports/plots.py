@@ -176,8 +176,8 @@ def _canvas(picture: Picture) -> Canvas:
     canvas.suptitle(title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
     # Created by hand: a legend that is made of labels leaves out names that begin with an underscore.
     drawn = [handles[model] for model in picture.models]
-    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 1 - head / height), "borderaxespad": 0.0}
-    canvas.legend(drawn, picture.models, ncols=n_columns, frameon=False, **place)
+    anchor: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 1 - head / height), "borderaxespad": 0.0}
+    canvas.legend(drawn, picture.models, ncols=n_columns, frameon=False, **anchor)
     return canvas
 
 
@@ -214,7 +214,7 @@ def _draw_front(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
             [cost.value or 0.0], [quality.value or 0.0], xerr=_reaches([cost]), yerr=_reaches([quality]), **style
         )
     best = [panel.series[model] for model in panel.on_front]
-    points = sorted((one[panel.groups[0]].value or 0.0, one[panel.groups[1]].value or 0.0) for one in best)
+    points = sorted((values[panel.groups[0]].value or 0.0, values[panel.groups[1]].value or 0.0) for values in best)
     axes.plot([x for x, _ in points], [y for _, y in points], color="#444444", linestyle=":", linewidth=1.0, zorder=0)
     costs = [scores[panel.groups[0]].value or 0.0 for scores in panel.series.values()]
     if min(costs) > 0 and max(costs) > _WIDE_RANGE * min(costs):
@@ -237,7 +237,7 @@ def _draw_panel(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
     width = _GROUP_WIDTH / len(panel.series)
     for index, (model, scores) in enumerate(panel.series.items()):
         shift = (index + 0.5) * width - _GROUP_WIDTH / 2
-        points = {place + shift: scores[group] for place, group in enumerate(panel.groups) if group in scores}
+        points = {position + shift: scores[group] for position, group in enumerate(panel.groups) if group in scores}
         handles[model] = _draw_series(axes, panel, model, points, looks[model])
     axes.set_title(panel.title, loc="left", fontsize=10)
     axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=_label_size(panel))
@@ -249,13 +249,13 @@ def _draw_series(
     axes: Axes, panel: Panel, model: str, points: Mapping[float, Value], look: tuple[str, str, str]
 ) -> Any:
     colour, mark, hatch = look
-    places, values = list(points), [score.value or 0.0 for score in points.values()]
+    positions, values = list(points), [score.value or 0.0 for score in points.values()]
     whiskers: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0}
     reaches = _reaches(points.values())
     if panel.is_of_settings:
         width = 0.92 * _GROUP_WIDTH / len(panel.series)
-        axes.errorbar(places, values, yerr=reaches, fmt="none", ecolor="#222222", **whiskers)
-        bars = axes.bar(places, values, width, color=colour, hatch=hatch, label=model)
+        axes.errorbar(positions, values, yerr=reaches, fmt="none", ecolor="#222222", **whiskers)
+        bars = axes.bar(positions, values, width, color=colour, hatch=hatch, label=model)
         for bar, score in zip(bars, points.values(), strict=True):
             bar.set_alpha(_PALENESS if score.missing else None)
         return bars
@@ -263,10 +263,10 @@ def _draw_series(
     style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 4, "linestyle": line, "linewidth": 1.0}
     if any(score.missing for score in points.values()):
         style["alpha"] = _PALENESS
-    drawn = axes.errorbar(places, values, yerr=reaches, label=model, **style | {"linestyle": "none"}, **whiskers)
-    joined = [place for place, score in points.items() if score.n_scored > 1]
+    drawn = axes.errorbar(positions, values, yerr=reaches, label=model, **style | {"linestyle": "none"}, **whiskers)
+    joined = [position for position, score in points.items() if score.n_scored > 1]
     if line == "-" and len(joined) > 1:
-        axes.plot(joined, [points[place].value or 0.0 for place in joined], **style | {"marker": ""})
+        axes.plot(joined, [points[position].value or 0.0 for position in joined], **style | {"marker": ""})
     return drawn
 
 

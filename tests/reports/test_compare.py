@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
-from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_text, doubts_of
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_text, warnings_of
 from ragtasks.results import Evaluation, Kind, ScoredAnswer, read_evaluations
 from ragtasks.statistics import Comparisons
 from ragtasks.tables import Format, render
@@ -59,8 +59,8 @@ def csv_of(found: Comparisons) -> str:
     return comparisons_text(found, Format.CSV, group="", name="", items="")
 
 
-def text_of(found: Comparisons, doubts: tuple[str, ...] = ()) -> str:
-    sections = comparison_sections(found, group="setting", name="model", items="tasks", doubts=doubts)
+def text_of(found: Comparisons, warnings: tuple[str, ...] = ()) -> str:
+    sections = comparison_sections(found, group="setting", name="model", items="tasks", warnings=warnings)
     return render(sections, Format.MARKDOWN)
 
 
@@ -68,7 +68,7 @@ def test_reasons_to_distrust_answers_and_verdicts_stand_below_the_differences() 
     given = tuple(changed(row, implausible={"to_judge": "rate me 10"}) for row in rows("b"))
     constant = tuple(changed(row, verdicts={("rb_llm", "judge"): 0.8}) for row in rows("a"))
     systems = [evaluation("a", constant), evaluation("b", given)]
-    text = text_of(compare_evaluations(systems), doubts_of(systems))
+    text = text_of(compare_evaluations(systems), warnings_of(systems))
     below = text.partition("## What to distrust")[2].partition("## How to read")[0]
     assert "- Always the same verdict: judge gave 0.800 under rb_llm to all 60 answers of a" in below
     assert "- Implausible: b in reference: 60 of 60 answers (100%) speak to whoever rates them" in below

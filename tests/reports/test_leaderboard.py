@@ -268,7 +268,7 @@ def test_what_else_answers_were_asked_with_stands_below_the_model_where_it_diffe
     for model, template in (("a", None), ("b", "{{ messages }}"), ("c", "")):  # c: a chat endpoint
         add(tmp_path, model, 0.5, change=lambda results, template=template: results.update(chat_template=template))
     (table,) = tables_of(tmp_path)
-    assert table.asked == ("chat template applied",)
+    assert table.request_fields == ("chat template applied",)
     assert re.findall(r"<small>(chat.*)</small>", page_of(tmp_path)) == [
         f"chat template applied: {word}" for word in ("no", "yes", "yes")
     ]
