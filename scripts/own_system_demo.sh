@@ -12,7 +12,7 @@ fi
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 ln -sfn "$root/examples" "$folder/examples"
 cd "$folder"
-sed -n '/^## A benchmark.s questions/,/^## Questions/p' "$root/docs/score-your-system.md" | sed -n '/^```$/,/^```$/p' |
+sed -n '/^## Score answers to a benchmark/,/^## Export/p' "$root/docs/score-your-system.md" | sed -n '/^```$/,/^```$/p' |
   sed '1d;/^```$/,$d' | while IFS= read -r command; do
   case $command in
     pip\ *) [ -n "${RAGTASKS_DEMO_INSTALLED:-}" ] && continue; command=${command/"'."/"'$root"} ;;

@@ -83,7 +83,7 @@ def test_the_rows_of_the_documentation_have_the_scores_that_it_shows(ask: Ask, t
     assert len(lines) == 5
     (tmp_path / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
     _, out, _ = ask("rows.jsonl")
-    table = text.partition("The first line ends in")[2].split("```")[1].strip()
+    table = text.partition("The first command prints")[2].split("```")[1].strip()
     assert table in out
 
 

@@ -214,7 +214,7 @@ def test_every_key_has_a_description_and_options_are_those_of_the_configuration(
 
 def test_the_page_of_models_lists_every_key() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "evaluate-a-model.md").read_text("utf-8")
-    table = text.partition("| key | what it holds |")[2].partition("\n\n")[0]
+    table = text.partition("| key | value |")[2].partition("\n\n")[0]
     assert not [key for key in FILE_KEYS if f"`{key}`" not in table]
     sections = {
         "model": ModelSection,

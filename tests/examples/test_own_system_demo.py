@@ -31,5 +31,5 @@ def test_a_file_of_answers_and_a_running_system_get_the_same_scores(tmp_path: Pa
     assert len(values) == 2
     assert values[0] == values[1]
     docs = (ROOT / "docs" / "score-your-system.md").read_text("utf-8")
-    for line in docs.partition("The fourth ends in")[2].split("```")[1].strip().splitlines():
+    for line in docs.partition("The fourth command prints")[2].split("```")[1].strip().splitlines():
         assert line in done.stdout
