@@ -1,4 +1,4 @@
-"""The page on adding to ragtasks shows the example package as it lies there, which its own test installs and uses."""
+"""docs/extending.md shows or links every file of the example package, which its own test installs and uses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ FILES = [path for path in (EXAMPLE / "ragtasks_example_plugin").rglob("*") if pa
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_the_page_shows_the_file_as_it_is(path: Path) -> None:
-    text = path.read_text(encoding="utf-8").strip()
-    if path.name != "__init__.py":
-        assert SHOWN[path.relative_to(EXAMPLE).as_posix()] == text, "copy the file into docs/extending.md"
+def test_the_page_shows_or_links_every_file_of_the_example(path: Path) -> None:
+    name = path.relative_to(EXAMPLE).as_posix()
+    if name in SHOWN:
+        assert SHOWN[name] == path.read_text(encoding="utf-8").strip(), "copy the file into docs/extending.md"
+    elif path.name != "__init__.py":
+        assert f"](../examples/ragtasks_example_plugin/{name})" in PAGE
+
+
+def test_the_page_shows_files_of_the_example_only() -> None:
+    assert set(SHOWN) <= {"pyproject.toml", *(path.relative_to(EXAMPLE).as_posix() for path in FILES)}
 
 
 def test_the_page_shows_every_entry_point() -> None:
