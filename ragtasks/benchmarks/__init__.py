@@ -1,4 +1,4 @@
-"""Benchmarks: pinned official files, how they are fetched and checked, and raw file to records."""
+"""Benchmarks: pinned official files, download, validation, and conversion to records."""
 
 from ragtasks.benchmarks._bm25 import BUILT_IN_RUN, bm25_rankings
 from ragtasks.benchmarks._definition import (

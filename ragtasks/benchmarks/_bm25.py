@@ -1,4 +1,4 @@
-"""BM25 over passages in memory: the default run of `custom_full_rag`, without an index on disk."""
+"""BM25 over passages in memory, the default run of `custom_full_rag`. It needs no index on disk."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _TERM = re.compile(r"[^\W_]+")
 def bm25_rankings(
     queries: Mapping[str, str], passages: Iterable[Passage], k: int, language: str = ENGLISH
 ) -> dict[str, tuple[str, ...]]:
-    """Return query id -> the best `k` passage ids, best first; empty for a query that shares no word with a passage.
+    """Return query id -> the best `k` passage ids, best first.
 
-    Terms are runs of letters and digits in lower case; in languages other than English, the words of `words_of`. A
-    term that the query repeats counts as often.
+    Terms are sequences of letters and digits in lower case; in languages other than English, the words of `words_of`. A
+    term that occurs twice in a query counts twice. A query without a word in common with any passage gets an empty
+    ranking.
 
     Args:
         queries: query id -> text.
-        passages: one domain's, each with its title in its text.
+        passages: passages of one domain, with their titles in the texts.
         k: maximum passages per query.
         language: ISO 639-1 code.
     """
@@ -53,9 +54,9 @@ def _best(index: bm25s.BM25, terms: list[str], passages: Sequence[Passage], k: i
     numbers = index.get_tokens_ids(terms)
     if not numbers:
         return ()
-    # The library leaves out the constant factor, which decides how scores round to 32 bits.
+    # bm25s omits the constant factor (K1 + 1), which affects rounding to 32 bits.
     scores = index.get_scores_from_ids(numbers) * (K1 + 1)
-    # Ranks compare scores in 32 bits: a passage just below the k-th score may be a tie.
+    # Ranks compare scores in 32 bits, so a passage just below the k-th score may be a tie.
     least = np.partition(scores, -k)[-k] * (1 - 1e-6) if k < len(scores) else 0.0
     found = np.flatnonzero((scores >= least) & (scores > 0)).tolist()
     ranked = in_rank_order(Ranked(passages[place].passage_id, float(scores[place])) for place in found)

@@ -1,4 +1,4 @@
-"""What a family of benchmarks, or another package, declares of each benchmark."""
+"""Definition of a benchmark, as declared by a benchmark family or another package."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from ragtasks.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkDefinition:
-    """How one benchmark is found and read."""
+    """How to download and read one benchmark."""
 
     source: Source
-    """Its official files; its `name` is what a user types."""
+    """Official files; its `name` is the name that users type."""
     load: Callable[[Path], Benchmark]
-    """Folder -> benchmark. A file that is missing or broken is a `BenchmarkFileError`."""
+    """Folder -> benchmark. Raises BenchmarkFileError for a missing or invalid file."""
     retrieval: RetrievalSide | None = None
-    """How its retrieval files are read; None where it has none."""
+    """How to read the retrieval files; None without any."""
     sample: Path | None = None
-    """Folder with a small benchmark of the same format that ships with the code; None: one of ours, or none."""
+    """Folder with a small benchmark of the same format in the package; None: the sample of ragtasks, if any."""
     tables: Callable[[Benchmark], Sequence[Table]] | None = None
-    """Benchmark -> what `describe` shows of its files beyond its tasks; None: nothing."""
+    """Benchmark -> further tables for `describe`; None without any."""
     answers: Callable[[Benchmark], Sequence[RepairedAnswer]] | None = None
-    """Benchmark -> the answers of its conversations beside what a model wrote first; None: nothing is published."""
+    """Benchmark -> the answers in its conversations with the model's drafts; None if drafts are not published."""
 
     def __post_init__(self) -> None:
         kinds = (
@@ -52,51 +52,51 @@ class BenchmarkDefinition:
 
 
 class RepairedAnswer(NamedTuple):
-    """One answer of a benchmark's conversations, as people left it."""
+    """An answer in a benchmark's conversations, as edited by annotators."""
 
     domain: str
     conversation: int
     text: str
     draft: str | None
-    """What the model wrote; None where nobody changed it."""
+    """The model's original answer; None if it was not edited."""
 
 
-# What a benchmark module hands to the rest of ragtasks, whatever its files look like.
+# The records of a benchmark, independent of its file format.
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The tasks of one benchmark and where they were read from."""
+    """The tasks of one benchmark and the folder they were read from."""
 
     name: str
     """Short name, such as `mtrag`."""
     root: Path
     is_sample: bool
-    """Whether this is the small benchmark that ships with ragtasks: its scores are not benchmark scores."""
+    """Whether this is the small benchmark in the package. Scores on it are not benchmark scores."""
     revision: str
-    """Commit of the official files, or the version of the sample."""
+    """Commit of the official files, or version of the sample."""
     answerability_key: str
-    """How the files spell the key of the answerability label: the official scripts read one spelling only."""
+    """Spelling of the answerability key in the files: the official scripts accept only one spelling."""
     tasks: tuple[Task, ...]
     read_contexts: Callable[[Setting], Contexts]
-    """Passages that the benchmark itself publishes for a setting."""
+    """Setting -> passages published by the benchmark itself."""
     suite: str = "mtrag"
-    """Module of `ragtasks.suites` that scores responses to it."""
+    """Module of `ragtasks.suites` that scores responses."""
     n_passages: int = 5
-    """How many retrieved passages a task is given."""
+    """Number of retrieved passages in a prompt."""
     copy: str = ""
-    """Which one is meant where a name means many, such as everybody's own data; empty elsewhere."""
+    """Name of the data if many data sets share `name`, such as users' own folders; otherwise empty."""
     belongs: Callable[[Task, Setting], bool] = lambda _task, _setting: True
     has_own_domains: bool = False
-    """Whether each domain is a set of tasks of its own that is never averaged with the others."""
+    """Whether each domain is a separate set of tasks that is never averaged with the others."""
 
     def count_tasks(self, setting: Setting, domains: Iterable[str], *, conversational: bool) -> dict[str, int]:
-        """Return domain -> tasks that an evaluation of a setting has if it leaves none out.
+        """Return domain -> number of tasks in a complete evaluation of a setting.
 
         Args:
-            setting: what is evaluated.
-            domains: those that it has tasks of. The others count too, unless every domain is a set of its own.
-            conversational: whether conversational tasks take part.
+            setting: the evaluated setting.
+            domains: domains with evaluated tasks. All other domains are counted too, unless `has_own_domains`.
+            conversational: whether conversational tasks are included.
         """
         counts: dict[str, int] = {}
         for task in self.tasks:
@@ -109,45 +109,48 @@ class Benchmark:
 
     @property
     def label(self) -> str:
-        """Name for tables and reports; says `sample` where it is one, and which copy where there are many."""
+        """Name for tables and reports, with the name of the data set and a mark for samples."""
         name = f"{self.name}: {self.copy}" if self.copy else self.name
         return f"{name} (sample)" if self.is_sample else name
 
 
-# How the corpora and relevance judgements of a benchmark are read; its module has one of these as `RETRIEVAL`.
+# Corpora and relevance judgements of a benchmark; its module defines one of these as `RETRIEVAL`.
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalSide:
-    """How one benchmark's retrieval files are read; every function takes the benchmark's folder and a domain."""
+    """How to read the retrieval files of one benchmark.
+
+    Each function receives the folder of the benchmark and a domain.
+    """
 
     domains: tuple[str, ...]
-    """Short names of the corpora; none where the tasks say which there are."""
+    """Short names of the corpora; empty if the tasks define the domains."""
     corpus_file: Callable[[Path, str], Path]
     load_qrels: Callable[[Path, str], tuple[Qrel, ...]]
     load_rewrites: Callable[[Path, str], Mapping[str, str]] | None = None
-    """Query id -> rewritten question, where the benchmark publishes some; None elsewhere."""
+    """Query id -> rewritten question; None if the benchmark publishes no rewrites."""
     load_facts: Callable[[Path, str], Mapping[str, tuple[str, ...]]] | None = None
-    """Task id -> facts that passages must hold, where the benchmark's own scores count those; None elsewhere."""
+    """Task id -> facts that retrieved passages must contain; None if the benchmark's own scores do not count facts."""
     load_rankings: Callable[[Path], Mapping[str, tuple[Passage, ...]]] | None = None
-    """Task id -> all passages that are published for it, best first; None: those of the setting `full_rag` are all."""
+    """Task id -> all published passages, best first; None if the setting `full_rag` already contains all of them."""
     rankings_name: Callable[[Path], str] | None = None
-    """What tables call the rankings of `load_rankings`; None: `official`, as of published ones."""
+    """Name of the rankings of `load_rankings` in tables; None: `official`, for published rankings."""
     load_results: Callable[[Path], tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]] | None = None
-    """Result file of its own script -> (item -> texts, best first; item -> facts); None: it writes no such file."""
+    """Result file of the official script -> (item -> texts, best first; item -> facts); None without such files."""
     load_run: Callable[[Path], Run] | None = None
-    """Task id -> the published ranking by its scores, where the benchmark publishes them; None: the order is all."""
+    """Task id -> published ranking with scores; None if only the order is published."""
     document_of: Callable[[str], str] | None = None
-    """Id of a passage -> id of the document that it was cut from; None where ids do not say it."""
+    """Passage id -> id of its document; None if the passage id does not contain it."""
 
     def domains_of(self, tasks: Iterable[Task]) -> tuple[str, ...]:
-        """Return the domains of some tasks, in the order of `domains`, or of the tasks where that is empty."""
+        """Return the domains of the tasks, in the order of `domains` or, if that is empty, of the tasks."""
         present = dict.fromkeys(task.domain for task in tasks)
         return tuple(domain for domain in self.domains or present if domain in present)
 
 
 def reference_contexts(benchmark: str, task_name: str, tasks: Sequence[Task], setting: Setting) -> Contexts:
-    """Return the reference passages of every task of a benchmark that publishes no others."""
+    """Return the reference passages of every task, for benchmarks that publish no other passages."""
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
     raise ConfigurationError(
@@ -161,30 +164,30 @@ def reference_contexts(benchmark: str, task_name: str, tasks: Sequence[Task], se
 
 
 def reference_qrels(load: Callable[[Path], Benchmark], root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the reference passages of each task as relevant, of a benchmark with one corpus."""
+    """Return the reference passages of each task as relevant, for a benchmark with a single corpus."""
     del domain
     return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in load(root).tasks for passage in task.references)
 
 
 def has_references(task: Task, setting: Setting) -> bool:
-    """Return whether a task has a part in a setting: one without reference passages has none to be given."""
+    """Return whether a task is part of a setting: tasks without reference passages are not part of `reference`."""
     return setting is not Setting.REFERENCE or bool(task.references)
 
 
 def check_domain(domain: str, known: Sequence[str]) -> None:
-    """Raise an error for a domain that a benchmark does not have."""
+    """Raise ConfigurationError for an unknown domain."""
     if domain not in known:
         raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, known)}")
 
 
-# Files derived from official ones, such as passages cut from documents: made once, stored in `<root>/derived/`.
+# Files derived from official files, such as passages cut from documents. They are created once in `<root>/derived/`.
 
 FOLDER = "derived"
-"""Folder below that of a benchmark's files."""
+"""Folder below the folder of a benchmark."""
 
 
 def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, Any]]]) -> Path:
-    """Return the derived file of a name, made now where it is not there; it is whole or not there at all."""
+    """Return the path of a derived file. It is created atomically if it is missing."""
     path = root / FOLDER / name
     if path.is_file():
         return path
@@ -196,13 +199,13 @@ def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, An
     return path
 
 
-# Official files: that they are there, and how many records they must have.
+# Existence and record counts of official files.
 
 AnyCounts = TypeVar("AnyCounts")
 
 
 def official_file(path: Path, title: str, benchmark: str) -> Path:
-    """Return the path of an official file, which is there."""
+    """Return the path of an official file. Raises BenchmarkFileError if it is missing."""
     if path.is_file():
         return path
     raise BenchmarkFileError(
@@ -218,9 +221,9 @@ def official_file(path: Path, title: str, benchmark: str) -> Path:
 def read_edition(
     root: Path, commit: str, counts: AnyCounts, read: Callable[[Any], AnyCounts]
 ) -> tuple[bool, str, AnyCounts]:
-    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics.
+    """Return (is sample, revision, counts) of the copy under `root`. Only a sample contains its own statistics.
 
-    `read` makes counts of what the sample says, and refuses what it does not know.
+    `read` validates the counts of the sample's statistics.
     """
     statistics = sample_statistics(root)
     if statistics is None:
@@ -231,22 +234,22 @@ def read_edition(
         raise broken_statistics(root, "version, counts", error) from error
 
 
-# Questions of somebody's own: in any language, and in no folder.
+# Users' own questions, which may be in any language and in no folder.
 
 
 def with_languages(
     tasks: Iterable[Task], given: Mapping[str, str], answers: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Task, ...]:
-    """Return tasks that know their conversation's language: the one that is given, else detected.
+    """Return the tasks with the language of their conversation, either given or detected.
 
-    A conversation that is too short to detect has the language of most others. If that is English, a task with letters
-    beyond ASCII is `UNKNOWN`, unless its target and answer are detected as English. So is a task of an English
-    conversation whose target or answer is in another script. Nothing is noted of English.
+    A conversation that is too short for detection gets the most frequent language. If that is English, a task with
+    letters beyond ASCII is `UNKNOWN`, unless its target and answer are detected as English. A task of an English
+    conversation is `UNKNOWN` too if its target or answer uses another script. English is not recorded.
 
     Args:
-        tasks: of whole conversations.
-        given: conversation id -> ISO 639-1 code, for those whose language the data say.
-        answers: task id -> answer, where there are answers already.
+        tasks: tasks of complete conversations.
+        given: conversation id -> ISO 639-1 code, if the data state it.
+        answers: task id -> answer, if answers exist.
     """
     chosen = tuple(tasks)
     texts: dict[str, list[str]] = {}
@@ -271,11 +274,11 @@ def with_languages(
 
 
 ROWS = "rows"
-"""Name of the benchmark and of the suite of rows of one's own."""
+"""Name of the benchmark and of the suite for users' own rows."""
 
 
 def rows_benchmark(tasks: Iterable[Task]) -> Benchmark:
-    """Return the benchmark that some questions are; it lies in no folder, and its passages are those of the answers."""
+    """Return a benchmark of single questions. It has no folder, and its passages are those of the answers."""
     chosen = tuple(tasks)
     asked = [
         [task.task_id, task.conversation_id, task.question, *(variant.target for variant in task.variants)]

@@ -1,8 +1,8 @@
-"""Task + setting -> the flat dictionary that templates, models and logs see.
+"""Docs: flat dictionaries of a task and its passages for templates, models and logs.
 
-A doc holds plain lists, numbers and text only, so that it survives the harness's dataset, its JSON logs and its
-process boundaries; what only one benchmark has is one JSON text, since a dataset has one type a field. `response_of`
-turns a doc and an answer back into records for scoring.
+A doc contains only lists, numbers and text, so that it survives the harness's dataset, its JSON logs and its process
+boundaries. Fields of a single benchmark are stored as one JSON text, since a dataset has one type per field.
+`response_of` converts a doc and an answer back to records for scoring.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Doc = dict[str, Any]
 def build_docs(
     benchmark: Benchmark, setting: Setting, domain: str | None, *, conversational: bool, contexts: Contexts
 ) -> list[Doc]:
-    """Return the docs of one harness task, in the order of the benchmark."""
+    """Return the docs of a harness task, in the order of the benchmark."""
     chosen = [
         task
         for task in benchmark.tasks
@@ -49,7 +49,7 @@ def build_docs(
 
 
 def build_doc(benchmark: Benchmark, task: Task, setting: Setting, run: str, passages: tuple[Passage, ...]) -> Doc:
-    """Return the doc of one task with the passages that it is given."""
+    """Return the doc of a task with its passages."""
     return {
         "benchmark": benchmark.name,
         "is_sample": benchmark.is_sample,
@@ -72,15 +72,15 @@ def build_doc(benchmark: Benchmark, task: Task, setting: Setting, run: str, pass
 
 
 def passage_rows(passages: Iterable[Passage]) -> list[dict[str, str]]:
-    """Return passages as they stand in a doc."""
+    """Return passages in the format of a doc."""
     return [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
 
 
 def response_of(doc: Mapping[str, Any], text: str) -> Response:
-    """Return the response `text` to a doc as a record; the doc's `no_answer` says why there is none.
+    """Return the response `text` to a doc as a record. The doc's `no_answer` is the reason for a missing response.
 
-    Blanks at its ends are for those alone who show the answer as it came (`Response.verbatim`): no metric reads them.
-    The reference passages of the record carry ids only: their text is not in the doc.
+    Metrics read the text without surrounding blanks. `Response.verbatim` keeps the original for display. The reference
+    passages of the record contain ids only, because a doc does not contain their texts.
     """
     messages = tuple(Message(_ROLES[item["role"]], item["content"]) for item in doc["history"])
     task = Task(
@@ -94,7 +94,7 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
         question_types=tuple(doc["question_types"]),
         multi_turn=doc["multi_turn"],
         references=tuple(Passage(passage_id, "") for passage_id in doc["references"]),
-        extra=json.loads(doc.get("extra", "{}")),  # answers that were saved before the field was there lack it
+        extra=json.loads(doc.get("extra", "{}")),  # missing in answers saved by earlier versions
     )
     passages = tuple(Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"])
     bare = text.strip()
@@ -117,22 +117,22 @@ def _trajectories() -> TypeAdapter[Trajectory]:
 
 
 def trajectory_row(trajectory: Trajectory) -> dict[str, Any]:
-    """Return a trajectory as it stands in a doc; steps leave out the values that most of them have."""
+    """Return a trajectory in the format of a doc. Steps omit default values."""
     row = _trajectories().dump_python(trajectory, mode="json")
     short = _trajectories().dump_python(trajectory, mode="json", exclude_defaults=True)
     return {**row, "steps": short.get("steps", [])}
 
 
-# The passages that the tasks of a setting are given: published ones, those of a stored run, or none.
+# The passages of a setting's tasks: published, from a stored run, or none.
 
 
 def tasks_checksum(tasks: Iterable[Task]) -> str:
-    """Return a hash of ids and questions: what a run was made for."""
+    """Return a hash of ids and questions, which identifies the tasks of a run."""
     return canonical_hash([[task.task_id, task.question] for task in tasks])
 
 
 def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) -> Contexts:
-    """Return the passages that the tasks of a setting are given."""
+    """Return the passages of each task in a setting."""
     if run == CLOSED_BOOK or setting is Setting.AGENTIC:
         own = [task.task_id for task in benchmark.tasks if benchmark.belongs(task, setting)]
         return Contexts(run, setting, dict.fromkeys(own, ()))
@@ -142,7 +142,7 @@ def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) 
 
 
 def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]]:
-    """Return task id -> passages that the benchmark itself publishes as retrieved, best first: the run `OFFICIAL`."""
+    """Return task id -> retrieved passages that the benchmark publishes, best first: the run `OFFICIAL`."""
     try:
         return benchmark.read_contexts(Setting.FULL_RAG).passages
     except ConfigurationError as error:
@@ -160,14 +160,14 @@ _LONGEST_METHOD, _LONGEST_DATA = 50, 16  # characters of a default name, to whic
 
 
 def default_run_name(method: str, benchmark: Benchmark) -> str:
-    """Return the name of a run by default: retriever and query form (`method`), and the data."""
+    """Return the default name of a run: retriever and query form (`method`), and the data."""
     return f"{_slug(method, _LONGEST_METHOD) or 'run'}{_data_suffix(benchmark)}"
 
 
 def stored_name(store: Path, name: str, benchmark: Benchmark) -> str:
-    """Return the full name of a stored run of a benchmark, whose data may be left out of the given name.
+    """Return the full name of a stored run. The given name may omit the suffix for the data.
 
-    A run of exactly this name comes first, unless it was made for other data.
+    A run of exactly this name takes precedence, unless it was made for other data.
     """
     folder, full = run_folder(store, name), f"{name}{_data_suffix(benchmark)}"
     if not (folder.with_name(full) / MANIFEST).is_file():
@@ -178,7 +178,7 @@ def stored_name(store: Path, name: str, benchmark: Benchmark) -> str:
 
 
 def _data_suffix(benchmark: Benchmark) -> str:
-    """Return the part of a name for the data, which leaves out the default benchmark."""
+    """Return the suffix of a run name for the data; empty for the default benchmark."""
     names = [benchmark.name] if benchmark.name != DEFAULT_BENCHMARK else []
     names += [benchmark.copy] if benchmark.copy else []
     names += [SAMPLE] if benchmark.is_sample else []
@@ -191,7 +191,7 @@ def _slug(text: str, longest: int) -> str:
 
 
 def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setting) -> Contexts:
-    """Return the passages that a stored run gives to the tasks of a setting of this very benchmark."""
+    """Return the passages of a stored run for the tasks of a setting. The run must be made for this benchmark."""
     name = stored_name(store, name, benchmark)
     folder = run_folder(store, name)
     if not (folder / MANIFEST).is_file():
@@ -216,15 +216,15 @@ def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setti
     return read_contexts(folder, setting)
 
 
-# Tasks as a system of one's own is asked them: what it may see, and nothing that gives the answer away.
+# Tasks for users' own systems, without anything that reveals the answer.
 
 
 def exported_tasks(
     benchmark: Benchmark, contexts: Contexts, *, conversational: bool = False, with_contexts: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Yield one object a task of a setting, in the order of the benchmark: `id`, `domain`, `messages`, `contexts`.
+    """Yield one object per task of a setting, in benchmark order: `id`, `domain`, `messages`, `contexts`.
 
-    Neither reference answers nor reference passages nor labels are in it, unless the setting gives the passages.
+    Reference answers, reference passages and labels are omitted, unless the setting provides the passages.
     """
     for task in benchmark.tasks:
         is_counted = conversational or task.answerability is not Answerability.CONVERSATIONAL
@@ -233,7 +233,7 @@ def exported_tasks(
 
 
 def contexts_to_export(benchmark: Benchmark, setting: Setting, run: str, store: Path, *, is_needed: bool) -> Contexts:
-    """Return the passages of a setting's tasks; a system that retrieves for itself needs none of full RAG."""
+    """Return the passages of a setting's tasks. In `full_rag` they are empty if unavailable and not needed."""
     try:
         return contexts_for(benchmark, setting, run, store)
     except RagtasksError:
@@ -243,7 +243,7 @@ def contexts_to_export(benchmark: Benchmark, setting: Setting, run: str, store: 
 
 
 def exported_task(task: Task, passages: tuple[Passage, ...] | None) -> dict[str, Any]:
-    """Return what a system is shown of one task; `contexts` only where there are passages to be given."""
+    """Return the input of a system for one task; `contexts` only if passages are provided."""
     shown: dict[str, Any] = {
         "id": task.task_id,
         "domain": task.domain,

@@ -1,7 +1,7 @@
-"""Benchmark files by declared fields: a model states name, type, range and what is required; errors come by line.
+"""Benchmark files with declared fields. A model states the name, type and range of each field and if it is required.
 
-A reader is such a model and a function from it to records. Whatever does not fit the model is noted in the `Problems`
-of the file, with the path of the field and the value, so that one error lists all of them.
+A reader consists of such a model and a function that converts it to records. Every mismatch is added to the `Problems`
+of the file, with field path and value, so that a single error lists all of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _number_as_text(value: object) -> object:
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:
-    """Return the check that a complete text matches a pattern; `expected` describes it in errors."""
+    """Return the check that a complete text matches a pattern. Errors contain `expected`."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -47,30 +47,28 @@ def matching(pattern: str, expected: str) -> AfterValidator:
 
 
 Text = Annotated[str, AfterValidator(_filled)]
-"""A text that is not blank."""
 Whole = Annotated[int, Strict()]
-"""A whole number."""
 Label = Annotated[Text, BeforeValidator(_number_as_text)]
-"""An id, which some writers give as a whole number."""
+"""An id, which some files contain as a whole number."""
 TaskId = Annotated[str, AfterValidator(_task_id)]
-"""A task id, in the one form in use."""
+"""A normalized task id."""
 
 
 class Fields(BaseModel):
-    """The fields of one object of a file; keys that are not declared are ignored."""
+    """Fields of an object in a file. Undeclared keys are ignored."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
 class TitledText(Fields):
-    """A passage of a file, without its id."""
+    """A passage in a file, without its id."""
 
     text: Text
     title: str | None = None
     url: str | None = None
 
     def passage(self, passage_id: str) -> Passage:
-        """Return the passage."""
+        """Return the record of the passage."""
         return Passage(passage_id, self.text, self.title or "", self.url or "")
 
 
@@ -81,7 +79,7 @@ Row = TypeVar("Row", bound=Fields)
 def typed_lines(
     problems: Problems, kind: type[Row], id_key: str = "", *, parse: Callable[[bytes], Any] = parse_json
 ) -> Iterator[tuple[int, Row]]:
-    """Yield (line number from 1, object) of a file of JSON lines; `id_key` names a line in errors."""
+    """Yield (line number from 1, object) of a JSON lines file. `id_key` is the key that identifies a row in errors."""
     for line, row in json_lines(problems, parse):
         found = checked(TypeAdapter(kind), row, problems, line, str(row.get(id_key) or ""))
         if found is not None:
@@ -89,7 +87,10 @@ def typed_lines(
 
 
 def text_lines(problems: Problems) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text) of each line that is not blank, after noting those that are not UTF-8."""
+    """Yield (line number from 1, text) of each line that is not blank.
+
+    Lines that are not UTF-8 are added to `problems`.
+    """
     for number, line in enumerate(read_content(problems).splitlines(), start=1):
         try:
             text = line.decode("utf-8")
@@ -101,7 +102,7 @@ def text_lines(problems: Problems) -> Iterator[tuple[int, str]]:
 
 
 def typed_items(problems: Problems, kind: type[Row]) -> list[tuple[int, Row]]:
-    """Return (number from 1, object) of a file that is one JSON array."""
+    """Return (number from 1, object) of a file with a single JSON array."""
     adapter = TypeAdapter(kind)
     numbered = enumerate(json_array(problems), start=1)
     typed = ((number, checked(adapter, row, problems, name=f"item {number}")) for number, row in numbered)
@@ -109,7 +110,7 @@ def typed_items(problems: Problems, kind: type[Row]) -> list[tuple[int, Row]]:
 
 
 def typed_file(problems: Problems, kind: TypeAdapter[Checked]) -> Checked:
-    """Return the content of a file that is one JSON value, or raise its errors."""
+    """Return the content of a file with a single JSON value, or raise its errors."""
     content = None
     try:
         content = checked(kind, parse_json(read_content(problems)), problems)
@@ -122,7 +123,7 @@ def typed_file(problems: Problems, kind: TypeAdapter[Checked]) -> Checked:
 def checked(
     kind: TypeAdapter[Checked], value: object, problems: Problems, line: int = 0, name: str = ""
 ) -> Checked | None:
-    """Return a value as its declared type, or None after noting everything that does not fit."""
+    """Return a value as its declared type. If it does not fit, add every mismatch to `problems` and return None."""
     try:
         return kind.validate_python(value)
     except ValidationError as error:
@@ -145,7 +146,7 @@ def _expected_and_found(item: ErrorDetails, kind: TypeAdapter[Any]) -> tuple[str
 
 
 def once(problems: Problems, rows: Iterable[tuple[int, str, Checked]], what: str) -> dict[str, Checked]:
-    """Return id -> row of (line, id, row), after noting the ids that come again."""
+    """Return id -> row of (line, id, row). Repeated ids are added to `problems`."""
     found: dict[str, Checked] = {}
     lines: dict[str, int] = {}
     for line, key, row in rows:
@@ -160,5 +161,5 @@ def once(problems: Problems, rows: Iterable[tuple[int, str, Checked]], what: str
 def rows_by_id(
     problems: Problems, kind: type[Row], id_of: Callable[[Row], str], what: str, id_key: str = ""
 ) -> dict[str, Row]:
-    """Return id -> object of a file of JSON lines, after noting the ids that come again."""
+    """Return id -> object of a JSON lines file. Repeated ids are added to `problems`."""
     return once(problems, ((line, id_of(row), row) for line, row in typed_lines(problems, kind, id_key)), what)

@@ -1,4 +1,4 @@
-"""Which benchmarks there are, and the definition that each family declares."""
+"""Registry of benchmarks: names and definitions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ragtasks.plugins import ExtensionPoint
 from ragtasks.tables import Table
 
 SAMPLE = "sample"
-"""What means the benchmark inside the package where a data folder is asked for."""
+"""Value of `data` that selects the benchmark inside the package."""
 DEFAULT_BENCHMARK = "mtrag"
-"""What commands take where none is named."""
+"""Default benchmark of commands."""
 
 _SAMPLES = Path(__file__).resolve().parent / "sample"
 BENCHMARKS = ExtensionPoint(
@@ -46,16 +46,16 @@ BENCHMARKS = ExtensionPoint(
         "trec_rag25": "ragtasks.benchmarks.trec_rag:TREC_RAG25",
     },
 )
-"""Every benchmark; a family is imported when one of its benchmarks is first asked for."""
+"""All benchmarks. A family is imported on the first use of one of its benchmarks."""
 
 
 def benchmark_names() -> list[str]:
-    """Return the names of all benchmarks of this package."""
+    """Return the names of the built-in benchmarks."""
     return sorted(BENCHMARKS.built_in)
 
 
 def added_benchmark_names() -> list[str]:
-    """Return the names of the benchmarks that other packages add; nothing is imported."""
+    """Return the names of the benchmarks from other packages, without importing them."""
     return BENCHMARKS.plugin_names()
 
 
@@ -65,7 +65,7 @@ def source_of(name: str) -> Source:
 
 
 def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
-    """Return the folder with a benchmark's files: the sample, the user's own, or the fetched copy."""
+    """Return the folder with a benchmark's files: the sample, the user's own, or the downloaded copy."""
     definition = BENCHMARKS.get(name)
     source = definition.source
     if data == SAMPLE:
@@ -95,17 +95,17 @@ def _sample(name: str, definition: BenchmarkDefinition) -> Path:
 
 @functools.lru_cache(maxsize=8)
 def open_benchmark(name: str, root: Path) -> Benchmark:
-    """Return a benchmark, read once for all its harness tasks; its revision names files that are not official."""
+    """Return a benchmark, read once for all its harness tasks. Its revision lists changed files."""
     definition = BENCHMARKS.get(name)
     found = definition.load(root)
     if not isinstance(found, Benchmark):
         raise ConfigurationError(f"benchmark {name!r}: its `load` gives {type(found).__name__}, not a Benchmark")
     revision = found.revision if found.is_sample else _revision(definition.source, found)
-    return replace(found, name=name, revision=revision)  # by its name whoever has it finds its definition again
+    return replace(found, name=name, revision=revision)  # under this name its definition is found again
 
 
 def _revision(source: Source, found: Benchmark) -> str:
-    """Return the commit; where files are not those of the commit, their names and a hash of their bytes as well."""
+    """Return the commit. If files differ from it, add their names and a hash of their bytes."""
     paths = changed_files(source, found.root) if source.files else ()
     if not paths:
         return found.revision
@@ -115,19 +115,19 @@ def _revision(source: Source, found: Benchmark) -> str:
 
 
 def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return the tables of what only this benchmark's files have; () for none."""
+    """Return the benchmark's tables about its own file contents; () without any."""
     tables = BENCHMARKS.get(benchmark.name).tables
     return tables(benchmark) if tables else ()
 
 
 def repaired_answers(benchmark: Benchmark) -> Sequence[RepairedAnswer]:
-    """Return the answers of a benchmark's conversations beside their drafts; () where none are published."""
+    """Return the answers in a benchmark's conversations with their drafts; () if none are published."""
     answers = BENCHMARKS.get(benchmark.name).answers
     return answers(benchmark) if answers else ()
 
 
 def retrieval_side(name: str) -> RetrievalSide:
-    """Return how a benchmark's retrieval files are read."""
+    """Return how to read a benchmark's retrieval files. Raises ConfigurationError if it has none."""
     side = BENCHMARKS.get(name).retrieval
     if side is None:
         having = [other for other in benchmark_names() if BENCHMARKS.get(other).retrieval is not None]
@@ -136,7 +136,7 @@ def retrieval_side(name: str) -> RetrievalSide:
 
 
 def relevant_passages(benchmark: Benchmark, domains: Iterable[str]) -> dict[str, list[str]]:
-    """Return task id -> relevant passages; nothing of a corpus whose judgements cannot be read."""
+    """Return task id -> relevant passages. Corpora with unreadable judgements are omitted."""
     found: dict[str, list[str]] = {}
     for domain in dict.fromkeys(domains):
         try:

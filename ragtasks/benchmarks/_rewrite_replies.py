@@ -1,8 +1,9 @@
-"""How a rewriting model's reply is read, and how one is written that is read back as itself.
+"""Parsing of a rewriting model's replies, and writing of replies in the same format.
 
-There are two contracts. In the MTRAG paper's (appendix C.1) a reply is a JSON object with the class of the question and
-its reworded version. In the conditional one (OR-CONVQA paper, section 4.7) it begins with a word: `no_rewrite` ends it,
-and the question itself is the query, so nothing more is generated; `rewrite` goes before the reworded version.
+There are two contracts. In the MTRAG paper (appendix C.1) a reply is a JSON object with the class of the question and
+its reworded version. In the conditional contract (OR-CONVQA paper, section 4.7) a reply begins with a keyword.
+`no_rewrite` ends the reply and the question itself is the query, which saves tokens. `rewrite` precedes the reworded
+version.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from enum import Enum
 from typing import Any
 
 PARSER_VERSION = 1
-"""Moves when the same JSON reply is read in another way."""
+"""Increases when the parser reads the same JSON reply differently."""
 
 MOST_SEARCHES = 6
-"""Searches that a question may be split into."""
+"""Maximum number of searches into which a question may be split."""
 
 NO_REWRITE = "no_rewrite"
-"""The word of the conditional contract for a question that stands alone."""
+"""Keyword of the conditional contract for a standalone question."""
 
 _KEYS = frozenset({"class", "reworded version"})
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
@@ -38,28 +39,28 @@ class QuestionClass(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What a rewriting model is asked to reply."""
+    """The reply format of a rewriting model."""
 
     parse: Callable[[str, str], tuple[QuestionClass, str]]
-    """(reply, question) -> class and query; a ValueError names the kind of error and never quotes the reply."""
+    """(reply, question) -> (class, query). Raises ValueError with the type of error, without quoting the reply."""
     write: Callable[[str, str], str]
-    """(question, rewrite) -> the reply that says so; a rewrite that is the question makes it standalone."""
+    """(question, rewrite) -> reply. A rewrite equal to the question makes it standalone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reply comes to."""
+    """The result of parsing a reply."""
 
     query: str
-    """What is searched for: the last turn where there is a `problem`, as a system in use would."""
+    """The search query. With a `problem` it is the last turn, as in a production system."""
     question_class: QuestionClass | None
-    """None where the reply breaks the contract."""
+    """None if the reply is invalid."""
     problem: str = ""
-    """How it breaks the contract; empty where it does not."""
+    """Why the reply is invalid; empty if it is valid."""
 
 
 def read_reply(contract: Contract, text: str, question: str) -> Reading:
-    """Return what a reply to a question comes to; one that breaks the contract leaves the question as it is."""
+    """Return the parsed reply to a question. An invalid reply leaves the question unchanged."""
     try:
         question_class, query = contract.parse(text, question)
     except ValueError as error:
@@ -68,9 +69,9 @@ def read_reply(contract: Contract, text: str, question: str) -> Reading:
 
 
 def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
-    """Return (class, reworded version) of a JSON reply; whitespace within the version is collapsed.
+    """Return (class, reworded version) of a JSON reply, with whitespace collapsed in the version.
 
-    The reply must be one JSON object with exactly the two keys, alone or in a code fence, and nothing around it.
+    The reply must be a JSON object with exactly the two keys, optionally in a code fence, without other text.
     """
     content = _object_in(text, _KEYS)
     label, version = content["class"], content["reworded version"]
@@ -80,7 +81,7 @@ def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
 
 
 def parse_searches(text: str) -> tuple[str, ...]:
-    """Return the searches that a question was split into, 1 to `MOST_SEARCHES` and each once, of a JSON reply."""
+    """Return the distinct searches in a JSON reply, 1 to `MOST_SEARCHES`. Raises ValueError for an invalid reply."""
     searches = _object_in(text, frozenset({"searches"}))["searches"]
     if not isinstance(searches, list) or not searches:
         raise ValueError("no list of searches")
@@ -91,7 +92,7 @@ def parse_searches(text: str) -> tuple[str, ...]:
 
 
 def _object_in(text: str, keys: frozenset[str]) -> dict[str, Any]:
-    """Return the JSON object that a reply is, alone or in a code fence, with exactly these keys."""
+    """Return the JSON object of a reply, optionally in a code fence, with exactly these keys."""
     fenced = _FENCED.fullmatch(text.strip())
     try:
         content = json.loads(fenced[1] if fenced else text, object_pairs_hook=_without_duplicates)
@@ -119,7 +120,10 @@ def _collapsed(version: object, missing: str = "no reworded version") -> str:
 
 
 def parse_conditional(text: str, question: str) -> tuple[QuestionClass, str]:
-    """Return (class, query) of a conditional reply; behind `no_rewrite` nothing is read: the query is the question."""
+    """Return (class, query) of a conditional reply.
+
+    Text after `no_rewrite` is ignored and the query is the question.
+    """
     reply = text.strip()
     if _NO_REWRITE.match(reply):
         return QuestionClass.STANDALONE, question
@@ -142,10 +146,7 @@ def _write_conditional(question: str, rewrite: str) -> str:
 
 
 JSON_CONTRACT = Contract(lambda text, _question: parse_rewrite(text), _write_json)
-"""A JSON object with class and reworded version."""
-
 CONDITIONAL_CONTRACT = Contract(parse_conditional, _write_conditional)
-"""A word that says whether a reworded version follows."""
+"""A keyword, then a reworded version if the keyword is `rewrite`."""
 
 CONTRACTS: Mapping[str, Contract] = {"json": JSON_CONTRACT, "conditional": CONDITIONAL_CONTRACT}
-"""Name -> contract."""

@@ -1,4 +1,4 @@
-"""Doc2Dial and MultiDoc2Dial: one data set and one retrieval unit make one benchmark."""
+"""Doc2Dial and MultiDoc2Dial. Each combination of a data set and a retrieval unit is a benchmark."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, parse_json, sample_statistics
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
-# The files of MultiDoc2Dial and Doc2Dial: found unpacked or in the official zip, read whole.
-# A file is one JSON object, so an error names the path of the field instead of a line.
+# The files of MultiDoc2Dial and Doc2Dial, unpacked or in the official zip. A file is one JSON object, so errors name
+# the path of a field instead of a line.
 
 DOMAINS = ("dmv", "ssa", "studentaid", "va")
 """The four domains of both data sets."""
 EXTRA_DOMAINS = ("cdccovid",)
-"""Domains of further files of MultiDoc2Dial: its unseen dialogues, whose documents the release may lack."""
+"""Domains of further files of MultiDoc2Dial: its unseen dialogues, whose documents the release may omit."""
 _ALL_DOMAINS = (*DOMAINS, *EXTRA_DOMAINS)
 
 _Domain = Literal["dmv", "ssa", "studentaid", "va", "cdccovid"]
 _FOLDERS = ("", "multidoc2dial", "doc2dial/v1.0.1", "doc2dial", "data")
 NEXT_STEP = "unpack the official zip again"
-"""Where a file is not what the format says."""
+"""Next step for a file with an invalid format."""
 
 
 def read_json(root: Path, name: str) -> tuple[Any, Path]:
-    """Return the parsed file of a name below `root` and where it was found: unpacked, or in a zip of `root`."""
+    """Return the parsed file of a name below `root` and its path, unpacked or inside a zip in `root`."""
     path = next((root / folder / name for folder in _FOLDERS if (root / folder / name).is_file()), None)
     try:
         if path is not None:
@@ -69,36 +69,33 @@ def _unreadable(name: str, path: Path, expected: str, found: str) -> BenchmarkFi
     return BenchmarkFileError("Doc2Dial data", where=str(path), expected=expected, found=found, next_step=step)
 
 
-# Documents of MultiDoc2Dial and Doc2Dial with their marked spans.
-
-
 class _Title(Fields):
     text: str
 
 
 class GroundingSpan(Fields):
-    """A marked part of a document; dialogues are grounded in these."""
+    """A marked part of a document, to which dialogues refer."""
 
     start: Whole = Field(alias="start_sp", ge=0)
-    """Offset of its first character in the document's text."""
+    """Offset of the first character in the document's text."""
     end: Whole = Field(alias="end_sp")
-    """Offset behind its last character."""
+    """Offset after the last character."""
     text: str = Field(alias="text_sp")
-    """Its text, as the file has it beside the offsets."""
+    """Text of the span. The file contains it in addition to the offsets."""
     section_id: str = Field(alias="id_sec")
     title: str
     parent_titles: list[_Title]
-    """Titles above it, outermost first; empty if the file names none."""
+    """Titles of the enclosing sections, outermost first; empty if the file has none."""
 
 
 class WebPage(Fields):
-    """One page of a public service."""
+    """A page of a public service."""
 
     title: str
     text: Text = Field(alias="doc_text")
-    """Complete text; spans point into it."""
+    """Complete text; the offsets of spans refer to it."""
     spans: Mapping[str, GroundingSpan]
-    """Span id -> span, in the order of the file."""
+    """Span id -> span, in file order."""
 
     @model_validator(mode="after")
     def _offsets(self) -> WebPage:
@@ -113,9 +110,9 @@ class _Documents(Fields):
 
 
 def read_documents(root: Path, name: str) -> dict[str, WebPage]:
-    """Return document id -> document, in the order of the file.
+    """Return document id -> document, in file order.
 
-    An id may contain `#`, blanks and digits: it is a text that is never taken apart.
+    An id may contain `#`, blanks and digits, so it is never split.
     """
     content, path = read_json(root, name)
     problems = Problems(path, "Doc2Dial documents", NEXT_STEP)
@@ -126,8 +123,6 @@ def read_documents(root: Path, name: str) -> dict[str, WebPage]:
     return documents
 
 
-# Dialogues of MultiDoc2Dial and Doc2Dial over their documents.
-
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -137,7 +132,7 @@ class _Reference(Fields):
 
 
 class DialogueAct(Fields):
-    """One utterance of a dialogue."""
+    """An utterance of a dialogue."""
 
     turn_id: Whole
     """Number in the dialogue, from 1, as in the file."""
@@ -146,21 +141,21 @@ class DialogueAct(Fields):
     """Dialogue act, such as `query_condition`."""
     text: str = Field(alias="utterance")
     references: list[_Reference]
-    """The spans that it is based on; may be empty."""
+    """The spans it is based on; may be empty."""
 
 
 class GroundedDialogue(Fields):
-    """One dialogue."""
+    """A dialogue with its utterances."""
 
     dialogue_id: Text = Field(alias="dial_id")
     domain: str = ""
     document_id: str = ""
-    """The one document of a Doc2Dial dialogue, whose references do not name it."""
+    """The single document of a Doc2Dial dialogue, whose references do not name it."""
     turns: list[DialogueAct] = Field(min_length=1)
-    """Utterances in their order; a speaker may have several in a row."""
+    """Utterances in order; a speaker may have several in a row."""
 
     def spans_of(self, turn: DialogueAct) -> list[tuple[str, str]]:
-        """Return (document id, span id) of what a turn is based on."""
+        """Return (document id, span id) of the references of a turn."""
         return [(item.document_id or self.document_id, item.span_id) for item in turn.references]
 
 
@@ -173,9 +168,9 @@ class _DialoguesByDocument(Fields):
 
 
 def read_dialogues(root: Path, name: str, documents: Mapping[str, WebPage]) -> tuple[GroundedDialogue, ...]:
-    """Return the dialogues of a split, in the order of the file.
+    """Return the dialogues of a split, in file order.
 
-    A blank utterance is left out, as is a dialogue of `EXTRA_DOMAINS` over missing documents; a warning counts them.
+    Blank utterances and dialogues of `EXTRA_DOMAINS` over missing documents are omitted. A warning counts them.
     """
     content, path = read_json(root, name)
     problems = Problems(path, "Doc2Dial dialogues", NEXT_STEP)
@@ -211,15 +206,15 @@ def _all_dialogues(content: Any, is_by_document: bool, problems: Problems) -> It
             yield from (dialogue.model_copy(update=own) for dialogue in dialogues)
 
 
-# Retrieval units of the Doc2Dial documents, and which of them hold the grounding of an answer.
-# The two segmentations are the official ones, number by number, so that scores compare: `token` cuts every 100
-# blank-separated words, `structure` joins the spans of a section behind its titles. Passages are numbered over all
-# documents in the order of the file.
+# Retrieval units of the Doc2Dial documents, and the units that contain the grounding of an answer. The two
+# segmentations are the official ones with the same numbering, so scores are comparable. `token` cuts every 100
+# blank-separated words. `structure` joins the spans of a section after its titles. Passages are numbered over all
+# documents in file order.
 
 STRUCTURE = "structure"
-"""Passages of one section each."""
+"""One passage per section."""
 TOKEN = "token"
-"""Passages of 100 words each."""
+"""Passages of 100 words."""
 
 _N_WORDS = 100
 _CUT_AT_ENDS = 3
@@ -244,7 +239,7 @@ def _token_texts(document: WebPage) -> list[str]:
 
 
 def _structure_texts(document: WebPage) -> list[str]:
-    """Return the texts of runs of neighbouring spans of one section or one title."""
+    """Return the texts of groups of adjacent spans with the same section or title."""
     sections: list[list[GroundingSpan]] = []
     for span in document.spans.values():
         before = sections[-1][-1] if sections else None
@@ -256,10 +251,10 @@ def _structure_texts(document: WebPage) -> list[str]:
 
 
 def _section_text(document: WebPage, spans: Sequence[GroundingSpan]) -> str:
-    """Return the titles above a section's last span (the document's where there is one at most), then its spans."""
+    """Return the titles above a section's last span (the document title if there is at most one), then its spans."""
     above = [title.text for title in spans[-1].parent_titles]
     titles = above if len(above) > 1 else [document.title]
-    # The official passages lose what follows a `#`, and slashes separate titles only.
+    # As in the official passages: text after `#` is dropped, and slashes only separate titles.
     headings = [title.replace("/", "-").split("#")[0] for title in titles]
     return _one_line(f"{' / '.join(headings)} // {' '.join(span.text for span in spans)}")
 
@@ -269,13 +264,14 @@ def _one_line(text: str) -> str:
 
 
 def gold_passages(grounding: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-    """Return the passages of the grounded document that hold an answer's grounding.
+    """Return the passages of the grounded document that contain an answer's grounding.
 
-    The first passage that holds it alone; else the run of neighbours that holds it and begins latest, as short as it
-    can be; else none. A passage holds it as it is, or without blanks and case and three characters at either end.
+    The result is the first passage that contains the grounding. If no single passage does, it is the shortest sequence
+    of adjacent passages with the latest start that does; otherwise it is empty. A passage matches exactly, or after
+    removing blanks, case and three characters at both ends of the grounding.
 
-    Known difference: the official script takes a grounding of at most six characters for one that any passage holds;
-    here it must occur as it is.
+    Known difference: the official script matches a grounding of at most six characters with every passage. Here it must
+    occur exactly.
 
     Source: `scripts/data_preprocessor.py` of IBM/multidoc2dial at 1f0ab09.
     """
@@ -294,14 +290,13 @@ def _holds(text: str, grounding: str) -> bool:
     return grounding in text or (bool(core) and core in text.lower().translate(_BLANKS))
 
 
-# What the benchmarks on the Doc2Dial documents share: one data set and one retrieval unit make one benchmark.
-# The corpus is pooled: a question of any domain is asked of the passages of all four, as in the papers' main
-# tables.
+# The benchmarks on the Doc2Dial documents. The corpus is pooled: a question of any domain is searched in the passages
+# of all four domains, as in the papers' main tables.
 
 N_PASSAGES = 20
-"""Retrieved units a task is given (OR-CONVQA paper, section 4.1)."""
+"""Number of retrieved units in a prompt (OR-CONVQA paper, section 4.1)."""
 PROPOSITIONS = "proposition"
-"""The unit without known gold: single statements, written by a model."""
+"""A unit without gold labels: single statements written by a model."""
 
 _LINK = "files_of"
 _FETCH = "run `ragtasks data fetch multidoc2dial`, or put the official zip there"
@@ -314,22 +309,22 @@ class _Ranking(Fields):
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """One data set, cut into one kind of unit."""
+    """A data set and its retrieval unit."""
 
     name: str
     documents: str
     dialogues: str
-    """File of the split that is evaluated."""
+    """File of the evaluated split."""
     unit: str
     """`structure`, `token` or `proposition`."""
     commit: str
     n_dialogues: int | None = None
-    """Dialogues of the official split; None where no source says."""
+    """Number of dialogues in the official split; None if no source states it."""
     n_documents: int | None = None
-    """Official documents; None where no source says."""
+    """Number of official documents; None if no source states it."""
 
     def load(self, root: Path) -> Benchmark:
-        """Return the benchmark whose files lie under `root` (unpacked, as official zips, or the sample)."""
+        """Return the benchmark with files under `root` (unpacked, as official zips, or the sample)."""
         statistics = sample_statistics(root)
         revision = self.commit if statistics is None else statistics["version"]
         tasks = _tasks(self, files_root(root))
@@ -360,15 +355,15 @@ class Segmentation:
             problems.raise_if_any()
 
     def retrieval(self) -> RetrievalSide:
-        """Return how corpus and judgements are read."""
+        """Return how to read corpus and judgements."""
         return RetrievalSide(_ALL_DOMAINS, self.corpus_file, self.load_qrels, load_rewrites)
 
     def corpus_file(self, root: Path, domain: str) -> Path:
-        """Return the file of units, made now where it is not there; the same for every domain."""
+        """Return the file of units, created if it is missing. It is the same for every domain."""
         check_domain(domain, _ALL_DOMAINS)
         own = files_root(root)
         rows = [{"_id": unit.passage_id, "title": unit.title, "text": unit.text} for unit in self._units(own)]
-        # The name moves with the content, so that a file made from other documents is not found.
+        # The name contains a hash of the content, so a file made from other documents is not reused.
         digest = hashlib.sha256(orjson.dumps(rows)).hexdigest()[:12]
         return derived_file(own, f"{self.unit}-{digest}.jsonl", lambda: rows)
 
@@ -380,7 +375,7 @@ class Segmentation:
             yield from passages
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
-        """Return the gold passages of a domain's questions; questions whose grounding no passage holds have none."""
+        """Return the gold passages of a domain's questions. A question without a matching passage has none."""
         check_domain(domain, _ALL_DOMAINS)
         if self.unit == PROPOSITIONS:
             raise ConfigurationError(_no_gold("relevance judgements"))
@@ -388,7 +383,7 @@ class Segmentation:
         return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in tasks for passage in task.references)
 
     def _contexts(self, root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-        """Return the gold passages; for `full_rag` the sample's own run, the only one that exists."""
+        """Return the gold passages; for `full_rag` the sample's run, the only published one."""
         if setting is Setting.REFERENCE and self.unit != PROPOSITIONS:
             return Contexts("official", setting, {task.task_id: task.references for task in tasks})
         ranking = root / "full_rag.jsonl"
@@ -411,16 +406,16 @@ class Segmentation:
 
 @functools.lru_cache(maxsize=4)
 def _tasks(collection: Segmentation, root: Path) -> tuple[Task, ...]:
-    """Return the tasks, read once: judgements ask for them again by domain."""
+    """Return the tasks, cached because judgements are loaded per domain."""
     documents = read_documents(root, collection.documents)
     passages = None if collection.unit == PROPOSITIONS else cut(documents, collection.unit)
     return tasks_of(read_dialogues(root, collection.dialogues, documents), documents, passages)
 
 
 def files_root(root: Path) -> Path:
-    """Return the folder with the files: `root`, or the sample beside it that `root`'s statistics name.
+    """Return the folder with the files: `root`, or the sample in the same folder that its statistics name.
 
-    The samples of two units of one data set are the same files, which ship once.
+    Samples of two units of the same data set share their files.
     """
     name = (sample_statistics(root) or {}).get(_LINK)
     return root.parent / name if isinstance(name, str) else root
@@ -439,7 +434,7 @@ class _Propositions(Fields):
 
 
 def read_propositions(root: Path) -> tuple[Passage, ...]:
-    """Return the propositions of the released file in its order, numbered by row; a repeated text is kept."""
+    """Return the propositions of the released file in file order, numbered by row. Repeated texts are kept."""
     content, path = read_json(root, "propositions.json")
     problems = Problems(path, "propositions", "fetch the file again")
     rows = checked(TypeAdapter(tuple[_Propositions]), content, problems)
@@ -457,9 +452,9 @@ class _Rewrite(Fields):
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
-    """Return task id -> question that stands on its own, from `rewrites.jsonl` if a user or the sample has one.
+    """Return task id -> standalone question from `rewrites.jsonl`, which the sample or a user provides.
 
-    Neither data set comes with rewrites; the file is JSON lines `_id`, `text`, for the tasks of all domains.
+    Neither data set contains rewrites. The file is JSON lines with `_id` and `text` for the tasks of all domains.
     """
     check_domain(domain, _ALL_DOMAINS)
     path = files_root(root) / "rewrites.jsonl"
@@ -478,23 +473,24 @@ def _no_gold(what: str) -> str:
     )
 
 
-# The benchmarks on the Doc2Dial documents, a row each: one data set and one retrieval unit make one.
-# MultiDoc2Dial holds goal-oriented dialogues, each over several pages of four public services (Feng et al. 2021);
-# tasks are the user turns of the test split. Its units are passages of one section each (`structure`), as in the
-# official baseline, passages of 100 blank-separated words (`token`, the second official segmentation), or
-# propositions: single statements that a model drew from the documents, released with the OR-CONVQA paper. Nothing
-# says which propositions an answer rests on, so these have no reference units and no judgements: what can be
-# measured is the answers that rest on retrieved ones (Table 6 of that paper).
-# Doc2Dial 1.0.1 is the older data set, whose dialogues rest on one given page each (Feng et al. 2020). Tasks are
-# the user turns of the validation split: the test dialogues were withheld when the data came out. The OR-CONVQA
-# paper evaluates retrieval of passages on it (Table 5) and no answers, since a system is given the page.
+# The benchmarks on the Doc2Dial documents. MultiDoc2Dial contains goal-oriented dialogues over several pages of four
+# public services (Feng et al. 2021). Its tasks are the user turns of the test split. Its units are passages of one
+# section (`structure`, the official baseline), passages of 100 blank-separated words (`token`, the second official
+# segmentation), or propositions. Propositions are single statements that a model extracted from the documents, released
+# with the OR-CONVQA paper. No source links answers to propositions, so there are no reference units and no judgements.
+# Only answers based on retrieved propositions can be evaluated (Table 6 of that paper).
+#
+# Doc2Dial 1.0.1 is the older data set, whose dialogues are based on a single given page (Feng et al. 2020). Its tasks
+# are the user turns of the validation split, because the test dialogues were withheld at release. The OR-CONVQA paper
+# evaluates passage retrieval on it (Table 5), but no answers, since a system receives the page.
 
 OFFICIAL_DIALOGUES: Mapping[str, int] = {"train": 3474, "validation": 661, "test": 661}
-"""Dialogues of each split; their sum, 4,796, is the score that the OR-CONVQA paper gives (section 3.1)."""
+"""Dialogues of each split. Their sum, 4,796, is the number in the OR-CONVQA paper (section 3.1)."""
 OFFICIAL_DOCUMENTS: Mapping[str, int] = {"dmv": 149, "ssa": 109, "studentaid": 92, "va": 138}
-"""Documents of each domain, 488 in all."""
+"""Documents of each domain, 488 in total."""
 
-# The zips are read as they are; unpacked files are found too. Others record the same checksum of the first.
+# The zips are read directly, and unpacked files are supported too. Other projects record the same checksum of the first
+# zip.
 _ZIP_SHA256 = "f0c034c249663d7b3cb08b19cf2cc2c3d101372485be982621d4711931a1ce00"
 _SOURCE = Source(
     name="multidoc2dial",
@@ -522,7 +518,7 @@ _PROPOSITIONS_SOURCE = replace(
     commit=_PROPOSITIONS_COMMIT,
     base_url="https://raw.githubusercontent.com/christosvhs/Document-Grounded-Conversational-QA/"
     f"{_PROPOSITIONS_COMMIT}/",
-    # They land beside the files of `multidoc2dial`: fetch both.
+    # Stored in the folder of `multidoc2dial`: download both.
     files=(SourceFile("data/propositions.json", None, 3049634, "tasks"),),
 )
 
@@ -550,14 +546,14 @@ MULTIDOC2DIAL_PROPOSITIONS = _row(_PROPOSITIONS_SOURCE, replace(COLLECTION, unit
 DOC2DIAL = _row(_OLD_SOURCE, _OLD)
 
 
-# From dialogues to tasks: every user turn that an agent answers is one, as in the official preparation.
-# Two differences, both stated. The official task leaves out answers that say there is no solution; here they are
-# `UNANSWERABLE` tasks, so that a refusal can be right, and the metrics that compare texts leave them out. And
-# utterances that one speaker makes in a row are one message, since chat models want speakers in turn; the task is
-# then asked after the last of them.
+# Conversion of dialogues to tasks. Every user turn followed by an agent turn is a task, as in the official preparation,
+# with two differences. First, the official task omits answers that state that there is no solution. Here they are
+# `UNANSWERABLE` tasks, so that a refusal can be correct, and metrics that compare texts omit them. Second, consecutive
+# utterances of one speaker are joined into one message, since chat models require alternating speakers. The task then
+# follows the last of them.
 
 NO_SOLUTION = "respond_no_solution"
-"""The act of an agent who says that the documents hold no answer."""
+"""Dialogue act of an agent who states that the documents contain no answer."""
 
 _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 
@@ -567,9 +563,9 @@ def tasks_of(
     documents: Mapping[str, WebPage],
     passages: Mapping[str, tuple[Passage, ...]] | None,
 ) -> tuple[Task, ...]:
-    """Return the tasks of all dialogues, in the order of the file.
+    """Return the tasks of all dialogues, in file order.
 
-    Their `extra` holds `official_id` (`<dialogue>_<turn>`), `document_id`, `grounding`, `user_act` and `agent_act`.
+    Their `extra` contains `official_id` (`<dialogue>_<turn>`), `document_id`, `grounding`, `user_act` and `agent_act`.
     """
     return tuple(task for dialogue in dialogues for task in _tasks_in(dialogue, documents, passages))
 
@@ -611,9 +607,10 @@ def _tasks_in(
 
 
 def _grounding(references: Sequence[tuple[str, str]], documents: Mapping[str, WebPage]) -> tuple[str, str]:
-    """Return (document id, text from the first referenced span's start to the last one's end); ("", "") for none.
+    """Return (document id, text from the start of the first to the end of the last referenced span).
 
-    If a reply refers to several documents, the first one's spans count: the official script, too, looks into one.
+    If a reply refers to several documents, only spans of the first one count, as in the official script. Returns ("",
+    "") without references.
     """
     if not references:
         return "", ""

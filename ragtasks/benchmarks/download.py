@@ -1,7 +1,7 @@
-"""Official files: got whole over HTTP or from a checkout, and proved by checksum.
+"""Download of official files over HTTP, or copies from a checkout, verified by checksum.
 
-A file comes into being beside its final name, is checked as a whole, and only then renamed: what is there under its
-final name is whole and right, whenever the process is killed. Running again goes on where it stopped.
+A file is written to a `.part` file next to its final name, verified, and then renamed. A file under its final name is
+therefore complete and correct, even if the process was killed. Another run resumes the download.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from ragtasks.errors import FetchError, masked_text
 from ragtasks.files import atomic_file, publish
 from ragtasks.progress import Progress, progress_bars
 
-# Fetched, taken from a checkout, or only looked at.
+# Commands: download, copy from a checkout, verify.
 
 DEFAULT_GROUPS = ("tasks",)
 
 
 @dataclass(slots=True)
 class FetchReport:
-    """What a fetch did; each path is in exactly one of the first four lists."""
+    """The result of a fetch. Each path is in exactly one of the first four lists."""
 
     root: Path
     downloaded: list[str] = field(default_factory=list)
     """Paths downloaded from their first byte."""
     resumed: list[str] = field(default_factory=list)
-    """Paths whose download continued after bytes that had arrived before."""
+    """Paths whose partial download was continued."""
     copied: list[str] = field(default_factory=list)
     """Paths copied from a checkout."""
     already_there: list[str] = field(default_factory=list)
-    """Paths with the right bytes before the fetch, so no request was sent."""
+    """Paths that were already correct, so no request was sent."""
     recorded: list[str] = field(default_factory=list)
     """Paths without a known official checksum whose checksum was recorded now."""
     n_bytes: int = 0
 
     def describe(self) -> str:
-        """Return one line for people."""
+        """Return a summary line."""
         counts = f"{len(self.downloaded)} downloaded, {len(self.resumed)} resumed, {len(self.copied)} copied"
         there = f"{len(self.already_there)} already there, {len(self.recorded)} without an official checksum"
         return f"{counts}, {there} ({self.n_bytes / 1e6:.1f} MB) in {self.root}"
@@ -68,7 +68,7 @@ def fetch(
     base_url: str | None = None,
     limits: Limits | None = None,
 ) -> FetchReport:
-    """Return what was downloaded; afterwards every file of the groups exists with the right checksum."""
+    """Download the files of the groups and return a report. Afterwards every file exists with the right checksum."""
     files = source.in_groups(groups)
     address = base_url or source.base_url
     parts = urllib.parse.urlsplit(address)
@@ -96,10 +96,10 @@ def adopt(
     *,
     groups: Iterable[str] = DEFAULT_GROUPS,
 ) -> FetchReport:
-    """Return what was copied from a checkout; afterwards every file of the groups exists with the right checksum.
+    """Copy the files of the groups from a checkout and return a report. Afterwards every file has the right checksum.
 
-    All files of the checkout are checked before the first is copied. Where checkout and data folder are the same
-    folder, nothing is copied and only unknown checksums are recorded.
+    All files of the checkout are verified before the first copy. If checkout and data folder are equal, no file is
+    copied and only unknown checksums are recorded.
     """
     files = source.in_groups(groups)
     origin, root = locate(source, checkout), locate(source, data_dir)
@@ -122,14 +122,14 @@ def adopt(
 
 
 def verify(source: Source, data_dir: Path, groups: Iterable[str] | None = None) -> tuple[FileState, ...]:
-    """Return the state of each file of the groups, of all groups for None; writes nothing."""
+    """Return the state of each file of the groups (None: all groups), without writing anything."""
     root = locate(source, data_dir)
     record = read_record(root)
     return tuple(examine(source, file, root / file.path, record) for file in source.in_groups(groups))
 
 
 class _Work:
-    """One fetch into one folder, file by file."""
+    """A fetch into one folder, file by file."""
 
     def __init__(self, source: Source, root: Path) -> None:
         self._source = source
@@ -160,9 +160,9 @@ class _Work:
         self.report.copied.append(file.path)
 
     def _is_there(self, file: SourceFile) -> bool:
-        """Return whether the file needs no transfer; record its checksum where none was known."""
+        """Return whether the file needs no transfer. An unknown checksum is recorded."""
         state = examine(self._source, file, self.report.root / file.path, self._record)
-        # A sum that was recorded for another commit means that the file is that commit's: it is transferred again.
+        # A checksum recorded for another commit means that the file belongs to that commit, so it is downloaded again.
         fresh = state.status is FileStatus.UNKNOWN and file.path not in self._record
         if state.status is not FileStatus.OK and not fresh:
             return False
@@ -171,14 +171,20 @@ class _Work:
         return True
 
     def _paths(self, file: SourceFile) -> tuple[Path, Path]:
-        """Return (final path, `.part` path next to it); the latter names the commit, so that two are never mixed."""
+        """Return (final path, `.part` path next to it).
+
+        The latter contains the commit, so that commits are never mixed.
+        """
         target = self.report.root / file.path
         with storing(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)
         return target, target.with_name(f"{target.name}.{self._source.commit[:8]}.part")
 
     def _accept(self, file: SourceFile, part: Path, target: Path, origin: str) -> int:
-        """Give a transferred file its final name if its bytes are right, and return its size; else remove it."""
+        """Rename a transferred file to its final name and return its size.
+
+        Wrong bytes are removed and raise FetchError.
+        """
         state = examine(self._source, file, part, self._record)
         if state.status not in (FileStatus.OK, FileStatus.UNKNOWN):
             with storing(part):
@@ -197,59 +203,59 @@ class _Work:
         return size
 
     def _remember(self, state: FileState, size: int, origin: str) -> None:
-        """Record the checksum of a file that nothing was known about."""
+        """Record the checksum of a file without a known one."""
         if state.status is FileStatus.UNKNOWN and state.checksum is not None:
             self._record[state.file.path] = RecordedSum(self._source.commit, state.checksum, size, origin)
             write_record(self.report.root, self._record)
             self.report.recorded.append(state.file.path)
 
 
-# What a file on disk is worth: the official checksum where it is known, else the one that was seen first.
-# Sums seen first live in one small JSON file in the data folder. An entry counts only for the commit that it was
-# recorded for: with another pinned commit the file is fetched anew.
+# Verification of files: against the official checksum if it is known, else against the first download. Checksums of
+# first downloads are stored in a small JSON file in the data folder. An entry is valid only for its commit: if another
+# commit is pinned, the file is downloaded again.
 
 RECORD_NAME = "ragtasks-sums.json"
 _FORMAT = 1
 
 
 class FileStatus(str, Enum):
-    """What is known about one file of a source."""
+    """The result of verifying a file."""
 
     OK = "ok"
-    """The bytes have the official checksum, or the one recorded when the file was first had."""
+    """The bytes have the official or the recorded checksum."""
     MISSING = "missing"
     WRONG = "wrong checksum"
-    """Other bytes than they should be, or a stand-in such as a Git-LFS pointer."""
+    """Wrong bytes, or a placeholder such as a Git-LFS pointer."""
     UNKNOWN = "present, checksum unknown"
-    """There is a file, and nothing to compare it with."""
+    """The file exists, but there is no checksum to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The state of one file of a source."""
+    """The verified state of a file of a source."""
 
     file: SourceFile
     path: Path
     status: FileStatus
     detail: str
     checksum: str | None
-    """Checksum of the bytes there, or git's id; None where there are none or their size alone condemns them."""
+    """Checksum or git blob id of the bytes. None if the file is missing or its size is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedSum:
-    """The checksum of a file as it was first had."""
+    """The checksum of a file at its first download."""
 
     commit: str
-    """Commit of the source it was fetched for."""
+    """Commit of the source."""
     sha256: str
     n_bytes: int
     origin: str
-    """The address or folder that the bytes came from."""
+    """Address or folder of origin."""
 
 
 def read_record(root: Path) -> dict[str, RecordedSum]:
-    """Return path -> recorded sum of a data folder; empty where nothing was recorded yet."""
+    """Return path -> recorded checksum of a data folder; {} without a record."""
     path = root / RECORD_NAME
     with storing(path):
         if not path.is_file():
@@ -271,7 +277,7 @@ def read_record(root: Path) -> dict[str, RecordedSum]:
 
 
 def write_record(root: Path, record: dict[str, RecordedSum]) -> None:
-    """Write the recorded sums of a data folder as a whole."""
+    """Write the recorded checksums of a data folder atomically."""
     path = root / RECORD_NAME
     content = {"format": _FORMAT, "files": {name: asdict(entry) for name, entry in record.items()}}
     with storing(path), atomic_file(path) as file:
@@ -279,7 +285,7 @@ def write_record(root: Path, record: dict[str, RecordedSum]) -> None:
 
 
 def examine(source: Source, file: SourceFile, path: Path, record: dict[str, RecordedSum]) -> FileState:
-    """Return the state of the bytes at `path`, compared with what `file` should be."""
+    """Return the state of the file at `path`, compared with the expected `file`."""
     expected, entry = file.sha256 or file.git_blob, record.get(file.path)
     if expected is not None:
         basis = f"the official one at commit {source.commit[:12]}"
@@ -309,9 +315,9 @@ def examine(source: Source, file: SourceFile, path: Path, record: dict[str, Reco
     return FileState(file, path, FileStatus.OK, f"{kind} {found}, {basis}", found)
 
 
-# One file over HTTP into a `.part` file: resumed where the server can, retried in a bounded way, never guessed at.
-# A broken connection leaves the `.part` file as it is, a true prefix of the file; the next attempt, in this process or
-# a later one, asks for the rest with a Range header. Whether the bytes are the right ones is for the caller to check.
+# Download of a file into a `.part` file, with resume if the server supports it and a limited number of retries. After a
+# broken connection the `.part` file is a prefix of the file. The next attempt, in this or a later process, requests the
+# remaining bytes with a Range header. The caller verifies the bytes.
 
 _CHUNK = 1 << 16
 _RANGE = re.compile(r"bytes (?P<first>[0-9]+)-[0-9]+/(?P<total>[0-9]+)")
@@ -321,18 +327,18 @@ _LONGEST_WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how often a download tries."""
+    """Timeout and retries of a download."""
 
     timeout_seconds: float = 30.0
-    """Longest silence of the server."""
+    """Maximum seconds without data from the server."""
     retries: int = 4
-    """Further attempts after the first one, for errors that may pass."""
+    """Retries after the first attempt, for transient errors."""
     backoff_seconds: float = 1.0
-    """Wait before the first retry; doubled each time."""
+    """Seconds before the first retry; doubled for each further retry."""
 
 
 class _BrokenError(Exception):
-    """An error of the transport that may pass; `wait_seconds` is what the server requested, if it did."""
+    """A transient error of the transport; `wait_seconds` is the server's Retry-After, or 0."""
 
     def __init__(self, found: str, wait_seconds: float = 0.0) -> None:
         super().__init__(found)
@@ -340,7 +346,7 @@ class _BrokenError(Exception):
 
 
 class Download:
-    """The transfer of one file; `n_received` and `resumed` tell how it went."""
+    """The transfer of one file. `n_received` and `resumed` describe its result."""
 
     def __init__(self, url: str, part: Path, file: SourceFile, limits: Limits, progress: Progress) -> None:
         self.url = masked_text(url)
@@ -356,7 +362,7 @@ class Download:
         self.resumed = False
 
     def run(self) -> None:
-        """Leave the whole file, as the server has it, in the `.part` file."""
+        """Download the complete file into the `.part` file, with retries."""
         for attempt in range(self.limits.retries + 1):
             try:
                 self._attempt()
@@ -381,13 +387,13 @@ class Download:
         if offset == self.file.n_bytes:
             self.resumed = True
             return
-        # A compressed answer would have other bytes and another length than the file.
+        # A compressed response would differ from the file in bytes and length.
         headers = {"User-Agent": f"ragtasks/{version('ragtasks')}", "Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
         request = urllib.request.Request(self._address, headers=headers)
         if self._credentials:
-            # A redirect would carry any other header to another host.
+            # A redirect would send any other header to another host.
             basic = base64.b64encode(self._credentials).decode()
             request.add_unredirected_header("Authorization", f"Basic {basic}")
         try:
@@ -401,7 +407,7 @@ class Download:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Turn a failure of the connection into an error that may pass, unless it is the certificate."""
+        """Convert a connection failure to a transient error, unless the certificate is untrusted."""
         try:
             yield
         except urllib.error.HTTPError:
@@ -419,7 +425,7 @@ class Download:
             raise _BrokenError(found) from error
 
     def _receive(self, response: http.client.HTTPResponse, offset: int) -> None:
-        """Store the body of an answer, after the bytes that exist or instead of them."""
+        """Write the response body to the file, appending to existing bytes or replacing them."""
         coding = response.headers.get("Content-Encoding", "identity")
         length = response.headers.get("Content-Length", "")
         start, total = 0, int(length) if length.isdecimal() else None
@@ -459,7 +465,7 @@ class Download:
             raise _BrokenError(f"the connection broke off after {size} of {expected} bytes")
 
     def _refusal(self, error: urllib.error.HTTPError, offset: int) -> Exception:
-        """Return what an HTTP error status means: an error that may pass, or an end."""
+        """Return the error for an HTTP status, transient or final."""
         found = f"HTTP {error.code} {error.reason}"
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and offset:
             self._discard()
@@ -474,7 +480,7 @@ class Download:
         )
 
     def _refuse_surplus(self, size: int | None) -> None:
-        """Raise where the server sends more than the pinned file, and drop what came: it is another file."""
+        """Raise FetchError and discard the bytes if the server sends more than the pinned size: it is another file."""
         if size is not None and self.file.n_bytes is not None and size > self.file.n_bytes:
             self._discard()
             raise self._error(
@@ -484,18 +490,18 @@ class Download:
             )
 
     def _discard(self) -> None:
-        """Remove the bytes that have arrived."""
+        """Remove the downloaded bytes."""
         with storing(self.part):
             self.part.unlink(missing_ok=True)
 
     def _error(self, what: str, *, found: str, next_step: str) -> FetchError:
-        """Return the one shape of error of this module."""
+        """Return a FetchError about this download."""
         size = "the file" if self.file.n_bytes is None else f"{self.file.n_bytes} bytes"
         where = f"{self.file.path} from {self.url}"
         return FetchError(what, where=where, expected=size, found=found, next_step=next_step)
 
 
-# What fetching needs of a file system: checksums, whole files only, one writer at a time, errors in plain words.
+# File system operations of a fetch: placeholders, errors in plain words, one writer at a time.
 
 if sys.platform != "win32":
     import fcntl
@@ -506,7 +512,7 @@ _PAGE_HEADS = (b"<!doctype html", b"<html")
 
 
 def impostor(path: Path) -> str | None:
-    """Return what a file is where it only stands in for the real one (Git-LFS pointer, web page), else None."""
+    """Return a description of a placeholder for the real file (Git-LFS pointer or web page); None for a real file."""
     with path.open("rb") as file:
         head = file.read(256)
     if head.startswith(_LFS_HEAD):
@@ -518,7 +524,7 @@ def impostor(path: Path) -> str | None:
 
 @contextmanager
 def storing(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses while `path` is written or read into a FetchError."""
+    """Convert OSError while `path` is read or written to FetchError."""
     try:
         yield
     except OSError as error:
@@ -536,9 +542,9 @@ def storing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def only_writer(root: Path) -> Iterator[None]:
-    """Make the data folder and lock it against other fetches; the lock goes with its process.
+    """Create the data folder and lock it against other fetches. The lock ends with the process.
 
-    Some network file systems cannot lock a folder; there the fetch goes on without.
+    Some network file systems cannot lock a folder; the fetch continues there without a lock.
     """
     with storing(root):
         root.mkdir(parents=True, exist_ok=True)

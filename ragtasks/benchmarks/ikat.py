@@ -1,12 +1,12 @@
-"""TREC iKAT 2023 to 2025: conversations with a user of whom some facts are known (Aliannejadi et al. 2024).
+"""TREC iKAT 2023 to 2025: conversations with users about whom some facts are given (Aliannejadi et al. 2024).
 
-A task is a user turn; the earlier turns come with the track's own responses. `extra["facts"]` is what is known of the
-user, numbered from 1 (the track's PTKB), and `extra["relevant_facts"]` the numbers of those that the turn needs, as the
-topics say; where NIST judged them for 2023, as NIST says. The track has no label of answerability: every task is
+A task is a user turn. The history contains the track's own responses. `extra["facts"]` contains the facts about the
+user, numbered from 1 (the track's PTKB). `extra["relevant_facts"]` contains the numbers of those that the turn needs,
+from NIST's judgements of 2023 or, without them, from the topics. The track has no answerability labels: every task is
 `ANSWERABLE`.
 
-The collection, ClueWeb22-B, needs a licence. The texts of the passages that the responses rest on are published for
-2023 alone, so that year has the setting `reference`; the others take a stored run.
+The collection, ClueWeb22-B, requires a license. Texts of the passages that responses are based on are published only
+for 2023, so only that year has the setting `reference`. The other years require a stored run.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Year:
     n_turns: int
     """Counted in the official file."""
     texts: SourceFile | None = None
-    """Texts of the passages that responses rest on; None where none are published."""
+    """Texts of the passages that responses are based on; None if unpublished."""
     judged: SourceFile | None = None
-    """NIST's judgements of the facts; None where none are published."""
+    """NIST's judgements of the facts; None if unpublished."""
 
     def load(self, root: Path) -> Benchmark:
-        """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
+        """Return the benchmark with files under `root` (a checkout, a downloaded copy, or the sample)."""
         read = TypeAdapter(tuple[int, int]).validate_python
         is_sample, revision, counts = read_edition(
             root, _COMMIT, (self.n_topics, self.n_turns), lambda raw: read(raw[self.name])
@@ -94,7 +94,7 @@ class Year:
         return tasks
 
     def load_facts(self, root: Path) -> Benchmark:
-        """Return the same turns as a benchmark of choosing facts: only the conversation and the facts are read."""
+        """Return the same turns as a benchmark of fact selection, which uses only the conversation and the facts."""
         found = self.load(root)
         own = {task.task_id: () for task in found.tasks}
         return replace(
@@ -110,7 +110,7 @@ class Year:
         )
 
     def definition(self, *, facts: bool = False) -> BenchmarkDefinition:
-        """Return what the registry lists: the answers to the turns, or the choice of facts for them."""
+        """Return the registry entry for answers to the turns or for the selection of facts."""
         files = tuple(file for file in (self.topics, self.texts, self.judged) if file is not None)
         name = f"{self.name}_facts" if facts else self.name
         source = Source(name, "iKAT", "2023", "https://github.com/irlabamsterdam/iKAT", _COMMIT, _BASE_URL, files)
@@ -118,7 +118,7 @@ class Year:
 
 
 def _in_order(facts: object) -> object:
-    """Return the facts of an object that numbers them from 1 as a list."""
+    """Return an object of facts numbered from 1 as a list."""
     if not isinstance(facts, dict):
         return facts
     if list(facts) != [str(number) for number in range(1, len(facts) + 1)]:
@@ -131,7 +131,7 @@ def _one_line(text: str) -> str:
 
 
 class _UserTurn(Fields):
-    """A turn; the topics of 2025 have other names than those before."""
+    """A turn. The topics of 2025 use other key names than earlier years."""
 
     turn_id: Whole
     utterance: Text = Field(validation_alias=AliasChoices("utterance", "user_utterance"))
@@ -167,7 +167,7 @@ class _Topic(Fields):
 def _tasks_of(
     topic: _Topic, texts: Mapping[str, str] | None, judged: Mapping[str, Mapping[int, int]], problems: Problems
 ) -> Iterator[Task]:
-    """Yield the tasks of a topic; passages without a text are noted if the year publishes texts."""
+    """Yield the tasks of a topic. If the year publishes texts, passages without one are added to `problems`."""
     messages: list[Message] = []
     for turn in topic.turns:
         official_id = f"{topic.number}_{turn.turn_id}"
@@ -211,7 +211,6 @@ class _PassageText(Fields):
 
 
 def _read_texts(path: Path, name: str) -> dict[str, str]:
-    """Return passage id -> text."""
     problems = _problems(path, name, "passages")
     texts = {f"{row.doc_id}:{row.passage_id}": row.text.strip() for _, row in typed_lines(problems, _PassageText)}
     problems.raise_if_any()
@@ -219,7 +218,7 @@ def _read_texts(path: Path, name: str) -> dict[str, str]:
 
 
 def _read_judgements(path: Path, name: str) -> dict[str, dict[int, int]]:
-    """Return turn -> number of a fact -> its grade, as in qrels: turn, 0, fact, grade."""
+    """Return turn -> number of a fact -> its grade. The lines are those of qrels: turn, 0, fact, grade."""
     problems = _problems(path, name, "judgements of facts")
     judged: dict[str, dict[int, int]] = {}
     for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -232,15 +231,15 @@ def _read_judgements(path: Path, name: str) -> dict[str, dict[int, int]]:
     return judged
 
 
-# A reply that chooses facts, as the prompt `generation/ikat_facts` asks for it.
+# Replies of fact selection, in the format that the prompt `generation/ikat_facts` requests.
 
 _LIST = re.compile(r"[\[(]?\s*(\d+(?:[\s,;]+(?:and\s+)?\d+)*)\s*[\])]?\.?")
 
 
 def chosen_facts(reply: str, n_facts: int) -> list[int] | None:
-    """Return the numbers that a reply names, each once, best first; [] for `none`, None where it cannot be read.
+    """Return the distinct numbers in a reply, best first; [] for `none`, None for an invalid reply.
 
-    The last line counts: models like to think aloud before.
+    Only the last line counts, because models often reason before it.
     """
     lines = [line.strip(" *`") for line in reply.strip().splitlines() if line.strip(" *`")]
     text = lines[-1].rpartition(":")[2].strip(" *`") if lines else ""

@@ -1,12 +1,11 @@
-"""INSCIT: conversations in which the agent answers, says what is near, or asks back (Wu et al. 2023).
+"""INSCIT: conversations in which the agent answers, gives related information, or asks back (Wu et al. 2023).
 
-A task is an agent's turn. One or two people labelled it with a response type, a response and the passages that it
-rests on; the type gives the answerability. The first label is the task's own, a second one stands in
-`extra["other_labels"]`, and each score takes the better of the two, as the official script does. The reference
-passages are those of all labels.
+A task is an agent turn. One or two annotators labeled it with a response type, a response and the passages it is based
+on. The response type determines the answerability. The task uses the first label. `extra["other_labels"]` contains the
+second, and each score is the better of the two, as in the official script. The reference passages are those of all
+labels.
 
-The corpus is Wikipedia of 2022-04-20. Where the official download is unpacked below the data folder, passages can be
-retrieved from it.
+The corpus is Wikipedia of 2022-04-20. Retrieval requires the official download, unpacked below the data folder.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ ANSWERABILITY: Mapping[str, Answerability] = {
     "clarification": Answerability.UNDERSPECIFIED,
     "noAnswerNoRelevantInfo": Answerability.UNANSWERABLE,
 }
-"""Response type of a label -> what it says of the question."""
+"""Response type of a label -> answerability of the question."""
 
 DOMAIN = "wikipedia"
 
@@ -55,7 +54,7 @@ _NEXT_STEP = "fetch the file again, or correct it"
 
 
 class SplitSize(Fields):
-    """How many records a file must contain."""
+    """Number of records in a file."""
 
     conversations: int
     tasks: int
@@ -64,15 +63,15 @@ class SplitSize(Fields):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One file of conversations."""
+    """A file of conversations."""
 
     name: str
     file: SourceFile
     counts: SplitSize | None
-    """Counted in the official file; None where it was not at hand."""
+    """Counted in the official file; None if the file was not available."""
 
     def load(self, root: Path) -> Benchmark:
-        """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
+        """Return the benchmark with files under `root` (a checkout, a downloaded copy, or the sample)."""
         is_sample, revision, counts = read_edition(
             root, _COMMIT, self.counts, lambda raw: SplitSize.model_validate(raw[self.file.path])
         )
@@ -89,7 +88,7 @@ class Split:
         )
 
     def definition(self) -> BenchmarkDefinition:
-        """Return what the registry lists."""
+        """Return the registry entry."""
         side = RetrievalSide(
             (DOMAIN,), corpus_file, functools.partial(reference_qrels, self.load), document_of=document_of
         )
@@ -108,7 +107,7 @@ _SOURCE = Source(
 
 _TEST_FILE = SourceFile("data/test.json", None, None, "tasks", "d0c71dfec171e393ebed5352b40ddd231f246ce8")
 TEST = Split("inscit", _TEST_FILE, None)
-"""The split that the paper reports on; its bytes were not at hand, so it has no counts."""
+"""The split with the paper's results. Its counts are unknown, because the file was not available."""
 DEV = Split(
     "inscit_dev",
     SourceFile("data/dev.json", "00d8760bbf42637a8628d52af88f32441b3d4cea32e0fe26d5c9dbe7e1aa4243", 4176926, "tasks"),
@@ -123,7 +122,7 @@ DEV = Split(
         },
     ),
 )
-"""The split that the official predictions are published for."""
+"""The split of the published official predictions."""
 
 
 def _user_last(context: list[str]) -> list[str]:
@@ -142,7 +141,7 @@ class _LabelledPassage(Fields):
 
 
 class _Label(Fields):
-    """One person's label."""
+    """An annotator's label."""
 
     response_type: Literal["directAnswer", "noAnswerButRelevantInfo", "clarification", "noAnswerNoRelevantInfo"] = (
         Field(alias="responseType")
@@ -169,7 +168,7 @@ _File = Annotated[dict[str, _LabelledConversation], Field(min_length=1)]
 
 
 def _read_tasks(path: Path, name: str, counts: SplitSize | None, *, is_official: bool) -> tuple[Task, ...]:
-    """Return the tasks of a file, in its order."""
+    """Return the tasks of a file, in file order."""
     problems = Problems(official_file(path, "INSCIT", name), "INSCIT file", _NEXT_STEP)
     conversations = typed_file(problems, TypeAdapter[dict[str, _LabelledConversation]](_File))
     for conversation_id in conversations:
@@ -212,12 +211,12 @@ def _task(conversation_id: str, number: int, turn: _AgentTurn, seed_article: Any
 
 
 def passage_id(official: str) -> str:
-    """Return the id of a passage, `Article:position`, with `_` for blanks: runs and qrels are cut at those."""
+    """Return the id of a passage, `Article:position`, with `_` for blanks, which separate columns of runs and qrels."""
     return "_".join(official.split())
 
 
 def _title(titles: Sequence[str]) -> str:
-    """Return the article's title and those of its sections above a passage as one."""
+    """Return the titles of a passage, from the article to its section, joined."""
     return " - ".join(titles)
 
 
@@ -225,12 +224,12 @@ def _title(titles: Sequence[str]) -> str:
 
 
 def document_of(passage_id: str) -> str:
-    """Return the title of the article that a passage was cut from."""
+    """Return the title of a passage's article."""
     return passage_id.rpartition(":")[0]
 
 
 def corpus_file(root: Path, domain: str) -> Path:
-    """Return the corpus as rows, made now where it is not there."""
+    """Return the corpus as rows, created if missing."""
     folder = root / _CORPUS_FOLDER
     files = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
     if not files:

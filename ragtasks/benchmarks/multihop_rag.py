@@ -1,4 +1,4 @@
-"""MultiHop-RAG: articles, queries, chunks, and which passages hold a fact."""
+"""MultiHop-RAG: articles, queries, chunks, and matching of passages with facts."""
 
 from __future__ import annotations
 
@@ -43,19 +43,18 @@ from ragtasks.records import (
 )
 from ragtasks.tables import Cell, Table, Value, table_of
 
-# MultiHop-RAG's files read into records: articles and queries, each file checked whole, every error at once.
-# Both files are one JSON array, so an error is named by the item's number, from 1. Neither has ids: an article's
-# and a query's id is its number, which the checksums of the official files keep fixed. Only fields that scoring needs
-# are required.
+# The files of MultiHop-RAG. Both contain one JSON array, so an error names the number of the item, from 1. Neither file
+# has ids: the id of an article or query is its number, which is stable because the files are pinned by checksum. Only
+# fields needed for scoring are required.
 
 QUERY_FILE = "dataset/MultiHopRAG.json"
 CORPUS_FILE = "dataset/corpus.json"
 NULL = "null_query"
-"""The type of the queries that nothing in the corpus answers."""
+"""Type of queries without an answer in the corpus."""
 
 
 class CopySize(Fields):
-    """How many records a complete copy has; loading fails if a file differs."""
+    """Number of records in a complete copy. Loading fails if a file differs."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -65,7 +64,7 @@ class CopySize(Fields):
 
 def _iso_date(text: str) -> str:
     try:
-        # Python 3.10 does not read the Z that 3.11 does.
+        # Python 3.10 cannot parse the suffix Z.
         datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError as error:
         raise ValueError("a date in ISO 8601") from error
@@ -80,7 +79,7 @@ _Date = Annotated[Text, AfterValidator(_iso_date)]
 
 
 class Article(Fields):
-    """One news article, with the keys of `corpus.json`."""
+    """A news article, with the keys of `corpus.json`."""
 
     title: Text
     author: Annotated[str, BeforeValidator(_text_or_empty)] = ""
@@ -101,11 +100,11 @@ class Evidence(Fields):
 
 
 class Query(Fields):
-    """One question."""
+    """A question with its answer and evidence."""
 
     query: Text
     answer: Text
-    """`Yes`, `No`, `before`, an entity, or that information is insufficient."""
+    """`Yes`, `No`, `before`, an entity, or a statement that the information is insufficient."""
     question_type: Literal["inference_query", "comparison_query", "temporal_query", "null_query"]
     evidence: list[Evidence] = Field(alias="evidence_list")
     """Empty for a null query."""
@@ -118,12 +117,12 @@ class Query(Fields):
 
 
 def edition_of(root: Path) -> tuple[bool, str, CopySize]:
-    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
+    """Return (is sample, revision, counts) of the copy under `root`. Only a sample contains its own statistics."""
     return read_edition(root, SOURCE.commit, OFFICIAL_COUNTS, CopySize.model_validate)
 
 
 def read_articles(root: Path) -> list[Article]:
-    """Return the articles of the corpus, in the order of the file."""
+    """Return the articles of the corpus, in file order."""
     counts = edition_of(root)[2]
     problems = problems_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
     articles = [article for _, article in typed_items(problems, Article)]
@@ -134,7 +133,7 @@ def read_articles(root: Path) -> list[Article]:
 
 
 def read_queries(root: Path) -> dict[str, Query]:
-    """Return task id -> query, in the order of the file."""
+    """Return task id -> query, in file order."""
     counts = edition_of(root)[2]
     problems = problems_of(root / QUERY_FILE, "MultiHop-RAG queries")
     queries = typed_items(problems, Query)
@@ -146,28 +145,30 @@ def read_queries(root: Path) -> dict[str, Query]:
 
 
 def problems_of(path: Path, what: str) -> Problems:
-    """Return the problems of an official file, which exists."""
+    """Return the problems of an official file. Raises BenchmarkFileError if the file is missing."""
     next_step = "delete the file and run `ragtasks data fetch multihop_rag`"
     return Problems(official_file(path, "MultiHop-RAG", "multihop_rag"), what, next_step)
 
 
-# MultiHop-RAG's articles cut into chunks of at most 256 tokens, each with title, source and date before its text.
-# A chunk is as many whole sentences as fit; a longer sentence is cut between tokens. Tokens are words and single
-# punctuation marks. Known differences from the official pipeline (LlamaIndex's splitter at its defaults): it counts
-# word pieces, takes the metadata out of the 256, and lets neighbours overlap, which multiplies the chunks and lets
-# one sentence fill several ranks. So retrieval scores on these chunks are near the paper's, not equal to them.
+# Chunks of MultiHop-RAG's articles: at most 256 tokens, after a header with title, source and date. A chunk contains as
+# many complete sentences as fit. A longer sentence is cut between tokens. Tokens are words and single punctuation
+# marks.
+#
+# Known differences from the official pipeline (LlamaIndex's splitter with defaults): it counts word pieces, subtracts
+# the metadata from the 256 tokens, and lets chunks overlap. Overlap multiplies the chunks, and one sentence may fill
+# several ranks. Retrieval scores on these chunks are therefore close to the paper's, not equal.
 
 CHUNK_TOKENS = 256
-"""Most tokens in a chunk (paper, section 4.1)."""
+"""Maximum tokens in a chunk (paper, section 4.1)."""
 RULE = 1
-"""Raised when the same articles would be cut otherwise."""
+"""Version of the segmentation. Increase it when the same articles would be cut differently."""
 
 _TOKEN = re.compile(r"\w{1,16}|[^\w\s]")
 _SENTENCE_END = re.compile(r"[.!?][\"'\u2019\u201d)\]]*\s+|\s*\n\s*")
 
 
 def chunk_rows(articles: Sequence[Article]) -> Iterator[dict[str, Any]]:
-    """Yield the chunks of all articles as corpus rows, in order; ids hold the article's number and the offsets."""
+    """Yield the chunks of all articles as corpus rows, in order. Ids contain the article's number and the offsets."""
     for number, article in enumerate(articles, start=1):
         for start, end in spans(article.body):
             yield {
@@ -179,12 +180,15 @@ def chunk_rows(articles: Sequence[Article]) -> Iterator[dict[str, Any]]:
 
 
 def with_header(title: str, source: str, published_at: str, text: str) -> str:
-    """Return a text below the lines that say where and when it was published."""
+    """Return a text with a header of title, source and date."""
     return f"{title}\nSource: {source}\nPublished: {published_at}\n\n{text}"
 
 
 def spans(text: str, size: int = CHUNK_TOKENS) -> Iterator[tuple[int, int]]:
-    """Yield where chunks start and end (character offsets, the end excluded): in order, apart, without outer blanks."""
+    """Yield (start, end) of each chunk in characters, end excluded.
+
+    Chunks are in order, disjoint and without outer blanks.
+    """
     start, end, n_tokens = 0, 0, 0
     for left, right, count in _pieces(text, size):
         if n_tokens and n_tokens + count > size:
@@ -198,7 +202,7 @@ def spans(text: str, size: int = CHUNK_TOKENS) -> Iterator[tuple[int, int]]:
 
 
 def _pieces(text: str, size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, end, tokens) of each sentence, of each part of one that is longer than a chunk."""
+    """Yield (start, end, tokens) of each sentence, or of its parts if it is longer than a chunk."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     for left, right in itertools.pairwise((0, *ends, len(text))):
         tokens = [match.span() for match in _TOKEN.finditer(text, left, right)]
@@ -207,19 +211,19 @@ def _pieces(text: str, size: int) -> Iterator[tuple[int, int, int]]:
             yield part[0][0], part[-1][1], len(part)
 
 
-# Which passages hold a fact: the rule that MultiHop-RAG calls a passage relevant by, and a fast search with it.
-# A passage holds a fact if the fact's text, without blanks and line ends, stands in the passage's text, without
-# blanks and line ends, letter for letter. Other white space (a tab, a no-break space) counts as a sign, as in the
-# official script (yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit 3dd4d4e).
+# Matching of passages with facts, the relevance rule of MultiHop-RAG, and a fast search that uses it. A passage
+# contains a fact if the fact's text is a substring of the passage's text, both without blanks and line ends. Other
+# white space (a tab, a no-break space) counts as a character, as in the official script (yixuantt/MultiHop-RAG,
+# retrieval_evaluate.py, commit 3dd4d4e).
 
 _KEY_LENGTH = 12
 
 
 def facts_by_passage(passages: Iterable[tuple[str, str]], facts: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
-    """Yield (passage id, places of the facts that it holds, ascending), for passages that hold one.
+    """Yield (passage id, ascending indices of the facts it contains), for passages with at least one.
 
-    One pass: every place of a passage is looked up in a table of the facts' first signs, so that the time does not
-    grow with passages times facts.
+    Every position of a passage is looked up in a table of the first characters of the facts. A single pass avoids
+    comparing every passage with every fact.
     """
     by_start: dict[str, dict[str, list[int]]] = {}
     short: dict[str, list[int]] = {}
@@ -242,9 +246,9 @@ def facts_by_passage(passages: Iterable[tuple[str, str]], facts: Sequence[str]) 
             yield passage_id, sorted(found)
 
 
-# Result files of MultiHop-RAG's retrieval script: an array with one item a query, its passages best first.
-# An item is {`query`, `answer`, `question_type`, `retrieval_list` [{`text`, `score`}], `gold_list`}; the order of
-# the list is the ranking, and the scores are not used. Items are joined to queries by the question's text.
+# Result files of MultiHop-RAG's retrieval script: an array with one item per query, passages best first. An item is
+# {`query`, `answer`, `question_type`, `retrieval_list` [{`text`, `score`}], `gold_list`}. The order of the list is the
+# ranking, and the scores are not used. Items are joined to queries by the text of the question.
 
 
 class _Found(Fields):
@@ -266,7 +270,7 @@ class _Result(Fields):
 
 
 def read_rankings(path: Path, queries: Mapping[str, Query]) -> dict[str, tuple[str, ...]]:
-    """Return task id -> texts, best first, of every query; a repeated text keeps both ranks."""
+    """Return task id -> texts, best first, of every query. A repeated text keeps both ranks."""
     problems = problems_of(path, "MultiHop-RAG retrieval results")
     waiting: dict[str, list[str]] = {}
     for key, query in queries.items():
@@ -286,7 +290,7 @@ def read_rankings(path: Path, queries: Mapping[str, Query]) -> dict[str, tuple[s
 def read_results(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Return (item -> texts, best first; item -> facts of its gold list) of a result file, without null queries.
 
-    The file needs no benchmark and may contain any queries, and few. Items are named by number, from 1.
+    The file is read without the benchmark and may contain any queries. Items are named by number, from 1.
     """
     next_step = "name a result file of the official retrieval script"
     what = "MultiHop-RAG retrieval results"
@@ -304,12 +308,11 @@ def read_results(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, tupl
     return rankings, {number: tuple(item.fact for item in result.gold) for number, result in results.items()}
 
 
-# MultiHop-RAG: 2,556 questions whose answers lie in 2 to 4 of 609 news articles (Tang and Yang 2024).
-# A question is one task without a history. Its type is its question type; `null_query` has no answer in the corpus,
-# so its task is UNANSWERABLE. The reference passages are the chunks that hold the evidence, as in the paper's runs
-# with ground-truth chunks; a fact that no chunk holds whole becomes a passage of its own. Retrieved passages are
-# published for a toy set only: `retrieved.json`, in the official result format, is read where it lies beside
-# `dataset/`.
+# MultiHop-RAG: 2,556 questions whose answers combine 2 to 4 of 609 news articles (Tang and Yang 2024). A question is a
+# task without a history. Its type is its question type. A `null_query` has no answer in the corpus, so its task is
+# UNANSWERABLE. The reference passages are the chunks that contain the evidence, as in the paper's runs with
+# ground-truth chunks. A fact that no chunk contains completely becomes a passage of its own. Retrieved passages are
+# published for a toy set only. `retrieved.json` next to `dataset/` is read in the official result format.
 
 _COMMIT = "3dd4d4e79fc9843008b8f832da99086a82f1a805"
 
@@ -319,7 +322,7 @@ SOURCE = Source(
     marker="dataset",
     repository="https://github.com/yixuantt/MultiHop-RAG",
     commit=_COMMIT,
-    # The two files are kept in Git LFS: the usual address of raw files has pointers only.
+    # The two files are stored in Git LFS: the usual address of raw files returns pointers only.
     base_url=f"https://media.githubusercontent.com/media/yixuantt/MultiHop-RAG/{_COMMIT}/",
     files=(
         SourceFile(
@@ -336,12 +339,12 @@ SOURCE = Source(
         ),
     ),
 )
-"""The official files and the commit that they are pinned to."""
+"""The official files and their pinned commit."""
 
 DOMAINS = ("news",)
 
 N_PASSAGES = 6
-"""Retrieved chunks that a model is shown (paper, section 4.2)."""
+"""Number of retrieved chunks in a prompt (paper, section 4.2)."""
 
 OFFICIAL_COUNTS = CopySize(
     articles=609,
@@ -351,7 +354,7 @@ OFFICIAL_COUNTS = CopySize(
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
+    """Return the benchmark with files under `root` (a checkout, a downloaded copy, or the sample)."""
     is_sample, revision, _ = edition_of(root)
     queries = read_queries(root)
     references = _references(queries, _chunks(root))
@@ -390,7 +393,7 @@ def _chunks(root: Path) -> list[Passage]:
 
 
 def _references(queries: Mapping[str, Query], chunks: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
-    """Return task id -> the passages of its evidence, in the order of the evidence, each once."""
+    """Return task id -> the distinct passages of its evidence, in the order of the evidence."""
     facts = [piece.fact for query in queries.values() for piece in query.evidence]
     holders: dict[int, Passage] = {}
     by_id = {chunk.passage_id: chunk for chunk in chunks}
@@ -414,7 +417,7 @@ def _references(queries: Mapping[str, Query], chunks: Sequence[Passage]) -> dict
 
 
 def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    """Return the passages of a setting: of the evidence, without null queries; or the first six of `retrieved.json`."""
+    """Return the passages of a setting: the evidence, without null queries, or the first six of `retrieved.json`."""
     if setting is Setting.REFERENCE:
         return Contexts(
             "official", setting, {task.task_id: task.references for task in tasks if has_references(task, setting)}
@@ -427,10 +430,10 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
 
 
 def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
-    """Return task id -> retrieved passages, best first, of every query, as `retrieved.json` has them.
+    """Return task id -> retrieved passages of every query, best first, from `retrieved.json`.
 
-    A text that is a chunk of ours gets that chunk's id, so that judgements apply; any other gets a hash as its id. One
-    that the file lists twice appears twice, as the official script counts ranks.
+    A text equal to a chunk gets the id of that chunk, so that judgements apply. Any other text gets a hash as its id. A
+    repeated text appears twice, since the official script counts its ranks.
     """
     path = root / "retrieved.json"
     if not path.is_file():
@@ -453,9 +456,9 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
 
 
 def corpus_file(root: Path, domain: str) -> Path:
-    """Return the file with the chunks of all articles, cut now where it is not there.
+    """Return the file with the chunks of all articles, created if it is missing.
 
-    Its name holds a hash of the articles and the rule, so a stale one is not found.
+    Its name contains a hash of the articles and the version of the segmentation, so an outdated file is not reused.
     """
     articles = read_articles(root)
     key = hashlib.sha256(b"%d:" % RULE + (root / CORPUS_FILE).read_bytes()).hexdigest()[:12]
@@ -463,9 +466,9 @@ def corpus_file(root: Path, domain: str) -> Path:
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return what is relevant: every chunk that holds a fact of the query's evidence, by the official rule.
+    """Return every chunk that contains a fact of the query's evidence as relevant, by the official rule.
 
-    A query none of whose facts stands whole in a chunk has no judgement; the scores over evidence count it.
+    A query without any fact in a single chunk has no judgement. The scores over evidence count it.
     """
     facts = load_facts(root, domain)
     owners = [query_id for query_id, evidence in facts.items() for _ in evidence]
@@ -478,7 +481,7 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
 
 
 def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
-    """Return task id -> facts that passages must hold, for every query with evidence."""
+    """Return task id -> facts that passages must contain, for every query with evidence."""
     return {
         key: tuple(piece.fact for piece in query.evidence)
         for key, query in read_queries(root).items()
@@ -492,7 +495,7 @@ def document_of(passage_id: str) -> str:
 
 
 def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return articles by category, pieces of evidence a query, and first words (paper, Tables 2 to 4)."""
+    """Return articles by category, pieces of evidence per query, and first words (paper, Tables 2 to 4)."""
     articles = read_articles(benchmark.root)
     categories = sorted({article.category for article in articles})
     groups = [([name], [article for article in articles if article.category == name]) for name in categories]
@@ -522,7 +525,7 @@ _COLUMNS: Mapping[str, Callable[[Sequence[Article]], Cell]] = {"words an article
 
 
 def _counted(title: str, head: str, counts: Sequence[tuple[object, int]], total: int, note: str = "") -> Table:
-    """Return a table with a row a value: how many queries have it, and their share."""
+    """Return a table with a row per value: the number of queries with it, and their share."""
     rows = tuple((str(value), n, Value(n / total, total, total)) for value, n in counts)
     return Table(title, (head, "queries", "share"), rows, note)
 

@@ -1,4 +1,4 @@
-"""RAGChecker's human labels: pairs of answers to one question, and which one two people find better."""
+"""RAGChecker's human labels: pairs of answers to the same question, with the preferences of two annotators."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _SOURCE = "data/meta_evaluation/human_labeled_data.json of github.com/amazon-sci
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two systems' answers to one question, with what people said of them."""
+    """Two systems' answers to the same question, with human preferences."""
 
     first: Response
     second: Response
     models: tuple[str, str]
     labels: Mapping[str, float]
-    """What was compared, last the whole answer -> mean over annotators, from 2 (the first is much better) to -2."""
+    """Criterion -> mean over annotators, from 2 (first much better) to -2.
+
+    The last criterion is the answer as a whole.
+    """
 
 
 class _ModelAnswer(Fields):
@@ -46,7 +49,7 @@ class _Annotation(Fields):
 
 
 def load_labelled_pairs(path: Path) -> tuple[LabelledPair, ...]:
-    """Return the pairs of the file, in its order; it has a row a pair and annotator, positive for the second answer."""
+    """Return the pairs of a file, in file order. A row is one annotator's label, positive for the second answer."""
     problems = Problems(path, "RAGChecker's labelled pairs", f"take {_SOURCE}")
     rows = typed_file(problems, TypeAdapter(list[_Annotation]))
     members: dict[int, list[_Annotation]] = {}

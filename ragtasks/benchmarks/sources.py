@@ -1,7 +1,7 @@
-"""Where a benchmark's official files come from, and which files are the official ones: no behaviour of the network.
+"""Sources of official benchmark files: repositories, paths and checksums. This module sends no requests.
 
-A source is one commit of one public repository. A file whose official checksum or git's id is known is pinned to it;
-one of which neither is known says so with None, and is held to the bytes that were seen first.
+A source is one commit of one public repository. A file is pinned to its official checksum or git blob id if either is
+known. Otherwise both are None, and later downloads must match the first.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from ragtasks.tables import markdown_table
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One official file."""
+    """An official file."""
 
     path: str
-    """Path in the repository and below the data folder, with `/` between its parts."""
+    """Path in the repository and below the data folder, separated by `/`."""
     sha256: str | None
-    """Official checksum in lower-case hex, or None where it is not known to ragtasks."""
+    """Official checksum in lower-case hex; None if unknown."""
     n_bytes: int | None
-    """Official size in bytes, or None where it is not known to ragtasks."""
+    """Official size in bytes; None if unknown."""
     group: str
-    """What the file is for; files are fetched by group."""
+    """Purpose of the file. Files are downloaded by group."""
     git_blob: str | None = None
-    """The id that git gives the official bytes, where the repository's tree is known and the checksum is not."""
+    """Git blob id of the official bytes, if known while the checksum is not."""
 
     def __post_init__(self) -> None:
         _refuse_unsafe(self.path)
 
 
 def source_files(table: Path) -> tuple[SourceFile, ...]:
-    """Return the files that a CSV names, a line each; an empty field is what is not known."""
+    """Return the files listed in a CSV, one per line. Empty fields are unknown."""
     with table.open(encoding="utf-8", newline="") as lines:
         return tuple(
             SourceFile(
@@ -53,20 +53,20 @@ def source_files(table: Path) -> tuple[SourceFile, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One commit of one repository, and the files of it that a benchmark needs."""
+    """One commit of a repository, and the files that a benchmark needs from it."""
 
     name: str
-    """What a user types, such as `mtrag`."""
+    """Name that users type, such as `mtrag`."""
     folder: str
-    """Folder below the data folder that the files land in."""
+    """Destination folder below the data folder."""
     marker: str
-    """A folder or file that every checkout of the repository has: where it is found, files are not moved or nested."""
+    """A folder or file in every checkout of the repository. A folder that contains it is used directly."""
     repository: str
     commit: str
     base_url: str
-    """What a file's path is appended to."""
+    """Prefix of a file's URL; the path is appended."""
     files: tuple[SourceFile, ...]
-    """All files, each path once; none where they are the user's own."""
+    """All files, with distinct paths; empty for users' own files."""
 
     def __post_init__(self) -> None:
         _refuse_unsafe(self.folder)
@@ -74,11 +74,11 @@ class Source:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups in the order in which the files name them first."""
+        """The groups in the order of their first file."""
         return tuple(dict.fromkeys(file.group for file in self.files))
 
     def in_groups(self, groups: Iterable[str] | None) -> tuple[SourceFile, ...]:
-        """Return the files of the named groups in the order of the table; all of them for None."""
+        """Return the files of the named groups in table order, or all files for None."""
         if groups is None:
             return self.files
         if not self.files:
@@ -97,16 +97,16 @@ class Source:
 
 
 def locate(source: Source, data_dir: Path) -> Path:
-    """Return the folder that holds the source's files, whether or not they are there yet."""
+    """Return the folder of the source's files, which may not exist yet."""
     if not source.files:
         return data_dir
     return data_dir if (data_dir / source.marker).exists() else data_dir / source.folder
 
 
 def changed_files(source: Source, root: Path) -> tuple[str, ...]:
-    """Return the paths of the files of the first group under `root` that are not the official bytes.
+    """Return the paths under `root` of first-group files whose bytes are not the official ones.
 
-    That group is what evaluations read. A file that is not there, or of which ragtasks knows no checksum, is none.
+    Evaluations read the first group. Missing files and files without a known checksum are not listed.
     """
     files = source.in_groups(source.groups[:1])
     return tuple(file.path for file in files if (root / file.path).is_file() and not _may_be(file, root / file.path))
@@ -121,7 +121,7 @@ def _may_be(file: SourceFile, path: Path) -> bool:
 
 
 def listing(sources: Iterable[Source]) -> list[str]:
-    """Return what can be fetched: each source's groups with the number of files, and their size where it is known."""
+    """Return a table of the downloads: each source's groups with number of files and, if known, size."""
     rows = [
         [source.name, group, str(len(files)), _size([file.n_bytes for file in files])]
         for source in sources
@@ -138,9 +138,9 @@ def _size(n_bytes: Sequence[int | None]) -> str:
 
 
 def _refuse_unsafe(path: str) -> None:
-    """Raise where `path` is not a plain relative path.
+    """Raise FetchError unless `path` is a plain relative path.
 
-    A colon is a drive on Windows and a backslash a separator there; both are refused everywhere.
+    A colon marks a drive on Windows, and a backslash is a separator there. Both are refused on every system.
     """
     parts = path.split("/")
     plain = not any(part in {"", ".", ".."} for part in parts) and not set(path) & set("\\:\0")
@@ -158,12 +158,12 @@ _BLOCK = 1 << 20
 
 
 def digest(path: Path) -> str:
-    """Return the sha256 of a whole file in lower-case hex."""
+    """Return the sha256 of a file in lower-case hex."""
     return _fed(hashlib.sha256(), path)
 
 
 def git_blob(path: Path) -> str:
-    """Return the id that git gives a whole file."""
+    """Return the git blob id of a file."""
     return _fed(hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False), path)
 
 

@@ -1,7 +1,7 @@
 """Rows of a file in any container: JSON lines, one JSON document, CSV or Parquet, plain or compressed by gzip or zstd.
 
-The container is detected from the first bytes, not from the file name. Every reader of rows gets (number, object)
-from `json_lines`.
+The container is detected from the first bytes, not from the file name. Every reader of rows gets (number, object) from
+`json_lines`.
 """
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ SAMPLE_STATISTICS = "sample.json"
 """The file that marks a folder as a sample."""
 
 LONGEST_LINE = 1 << 26
-"""Bytes of a line, far more than any passage or logged response needs. A file without line ends would fill the
-memory.
+"""Bytes of a line, far more than any passage or logged response needs.
+
+A file without line ends would fill the memory.
 """
 
 MOST_BYTES = 1 << 30
@@ -179,8 +180,7 @@ def _nan_as_null(text: bytes) -> bytes:
     """Return JSON with `null` for every NaN outside of strings.
 
     An odd number of unescaped quotes before a NaN means that it is inside a string. The standard library accepts NaN
-    but
-    is ten times slower, which matters for logs of hundreds of megabytes.
+    but is ten times slower, which matters for logs of hundreds of megabytes.
     """
     plain = max(0, text.find(_NAN) - _KEY_END)  # usually most of a line: scores follow the texts
     text = text[:plain] + _NAN_NUMBER.sub(b"null", text[plain:])

@@ -351,8 +351,7 @@ def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterat
 
     Tabs separate the cells if the header has tabs, or if every line has the required number of tab-separated cells. Ids
     may then contain blanks. Otherwise blanks and tabs separate them, or commas if no line has blanks. All lines must
-    have
-    the number of cells of the first.
+    have the number of cells of the first.
     """
     any_form = frozenset(forms)
     lines = list(lines)

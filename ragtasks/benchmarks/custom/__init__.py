@@ -1,4 +1,4 @@
-"""Your own benchmark: a folder with conversations and passages, read, checked and ranked."""
+"""Users' own benchmarks: a folder with conversations and passages, read, checked and ranked."""
 
 from ragtasks.benchmarks.custom._benchmark import (
     DEFINITION,

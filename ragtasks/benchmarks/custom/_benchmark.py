@@ -1,7 +1,7 @@
-"""Your own benchmark: every user turn is one task.
+"""Users' own benchmarks: every user turn is a task.
 
-`full_rag` gives the passages of `retrieved.trec`. Without that file a plain BM25 ranks them, so that a folder of two
-files can be run. Relevant is what `qrels.tsv` judges so, else the references.
+`full_rag` uses the passages in `retrieved.trec`. Without that file BM25 ranks them, so two files are enough for an
+evaluation. Relevance comes from `qrels.tsv`, or from the references without it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ragtasks.languages import settled
 from ragtasks.records import Contexts, Passage, Qrel, Setting
 
 SOURCE = Source("custom", "custom", CONVERSATIONS, "", "", "", files=())
-"""No file comes from anywhere else."""
+"""A source without files to download."""
 
 N_PASSAGES = 5
-"""Retrieved passages that a task is given."""
+"""Number of retrieved passages in a prompt."""
 
 _DEPTH = 100
 _DERIVED_VERSION = 1
@@ -43,7 +43,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 @functools.lru_cache(maxsize=2)
 def _checked(root: Path) -> Folder:
-    """Return what a folder holds, read once for all that asks."""
+    """Return the content of a folder, cached. Raises BenchmarkFileError with its errors."""
     if not root.is_dir():
         raise missing_path_error("your own data", root, "a folder")
     folder, errors = read_folder(root)
@@ -55,7 +55,7 @@ def _checked(root: Path) -> Folder:
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark in a folder of your own, or the sample."""
+    """Return the benchmark in a user's folder, or the sample."""
     folder = _checked(root)
     is_sample = (root / SAMPLE_STATISTICS).is_file()
     hashes = (hashlib.sha256((root / name).read_bytes()).digest() for name in (CONVERSATIONS, PASSAGES))
@@ -74,7 +74,7 @@ def load(root: Path) -> Benchmark:
 
 
 def _read_contexts(folder: Folder, setting: Setting) -> Contexts:
-    """Return the passages of a setting: the references, or the first five of the folder's own ranking."""
+    """Return the passages of a setting: the references, or the first five of the folder's ranking."""
     if setting is Setting.REFERENCE:
         return Contexts("references", setting, {task.task_id: task.references for task in folder.referring})
     if setting is Setting.REFERENCE_RAG:
@@ -89,7 +89,7 @@ def _rankings_name(folder: Folder) -> str:
 
 
 def _rankings(folder: Folder) -> dict[str, tuple[Passage, ...]]:
-    """Return task id -> passages, best first: those of the folder's file, else those that a plain BM25 finds."""
+    """Return task id -> passages, best first, from the folder's file or from BM25."""
     ids = _searched(folder) if folder.retrieved is None else folder.retrieved
     return {
         task.task_id: tuple(folder.corpus.passages[key] for key in ids.get(task.task_id, ())) for task in folder.tasks
@@ -97,7 +97,7 @@ def _rankings(folder: Folder) -> dict[str, tuple[Passage, ...]]:
 
 
 def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
-    """Return task id -> passage ids that BM25 finds for the question, or for its standalone form where there is one."""
+    """Return task id -> passage ids from a BM25 search for the standalone question or, without it, the question."""
     queries = {task.task_id: task.question for task in folder.tasks} | dict(rewrites_of(folder.tasks))
     found: dict[str, tuple[str, ...]] = {}
     for domain in folder.domains:
@@ -110,9 +110,9 @@ def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
 
 
 def corpus_file(root: Path, domain: str) -> Path:
-    """Return the file with the passages of a domain, written below the folder where it is not there.
+    """Return the file with the passages of a domain, created below the folder if it is missing.
 
-    Its name holds a hash of the passages, so a stale one is not found.
+    Its name contains a hash of the passages, so an outdated file is not reused.
     """
     folder = _checked(root)
     key = hashlib.sha256(b"%d:" % _DERIVED_VERSION + (root / PASSAGES).read_bytes()).hexdigest()[:12]
@@ -124,19 +124,19 @@ def corpus_file(root: Path, domain: str) -> Path:
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the judgements of the questions of one domain: those of `qrels.tsv`, else every reference."""
+    """Return the judgements for the questions of a domain, from `qrels.tsv` or from the references."""
     folder = _checked(root)
     task_ids = {task.task_id for task in folder.tasks if task.domain == domain}
     return tuple(qrel for qrel in folder.judgements() if qrel.query_id in task_ids)
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
-    """Return task id -> standalone form of the question, for the questions of one domain that have one."""
+    """Return task id -> standalone form, for the questions of a domain that have one."""
     return dict(rewrites_of(tuple(task for task in _checked(root).tasks if task.domain == domain)))
 
 
 def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
-    """Return task id -> retrieved passages, best first: the folder's own, at most 100 where BM25 had to search."""
+    """Return task id -> retrieved passages, best first; at most 100 if BM25 retrieves them."""
     return _rankings(_checked(root))
 
 
@@ -148,6 +148,6 @@ RETRIEVAL = RetrievalSide(
     load_rankings=load_rankings,
     rankings_name=lambda root: _rankings_name(_checked(root)),
 )
-"""Corpora and judgements; the folder says what domains there are."""
+"""Corpora and judgements; the folder defines the domains."""
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)

@@ -1,4 +1,4 @@
-"""Output of `ragtasks check` for your own folder: every error, or what is in it and the commands to run next."""
+"""Output of `ragtasks check` for a user's folder: every error, or its contents and the next commands."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ragtasks.tables import markdown_table
 
 @dataclass(frozen=True, slots=True)
 class FolderCheck:
-    """The outcome of a check."""
+    """The result of a check."""
 
     passes: bool
-    """Whether the folder can be run."""
+    """Whether the folder can be evaluated."""
     lines: tuple[str, ...]
 
 
 def check_folder(root: Path) -> FolderCheck:
-    """Return every error of a folder by file and line, or, where there is none, counts and what to run next."""
+    """Return every error of a folder by file and line. Without errors, return counts and next commands."""
     folder, errors = read_folder(root)
     if errors:
         n_files = len({error.partition(":")[0] for error in errors})
@@ -58,7 +58,7 @@ def _contents(folder: Folder) -> Iterator[str]:
 
 
 def _table(folder: Folder) -> Iterator[str]:
-    """Yield passages and tasks of each domain, with the labels that occur."""
+    """Yield passages and tasks of each domain, with the labels in use."""
     occurring = {task.answerability for task in folder.tasks}
     labels = [label.value for label in Answerability if label in occurring]
     rows = [["domain", "passages", "tasks", *labels]]
@@ -71,7 +71,7 @@ def _table(folder: Folder) -> Iterator[str]:
 
 
 def _unread(root: Path) -> Iterator[str]:
-    """Yield a line for each file that nobody reads: an error in an optional file's name would else go unseen."""
+    """Yield a line for each unread file: the name of an optional file may be misspelled."""
     names = sorted(path.name for path in root.glob("[!.]*") if path.is_file())
     for name in names:
         if name not in (*FILES, SAMPLE_STATISTICS):

@@ -1,7 +1,8 @@
-"""The files of your own benchmark, read into records: conversations and passages, judgements and a ranking.
+"""Reading of a user's own benchmark: conversations, passages, judgements and a ranking.
 
-The format is in `task_yamls/custom/README.md`. All errors of all files are reported at once. Ids must be those of a
-task or a passage of the folder, in one domain: a misspelt id would otherwise count as a retriever's miss.
+The format is documented in `task_yamls/custom/README.md`. The errors of all files are reported together. Ids must
+belong to a task or a passage of the folder, in the same domain. Otherwise a misspelled id would count as a miss of the
+retriever.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Settin
 CONVERSATIONS = "conversations.jsonl"
 PASSAGES = "passages.jsonl"
 QRELS = "qrels.tsv"
-"""What is relevant; optional."""
+"""Relevance judgements; optional."""
 RETRIEVED = "retrieved.trec"
-"""What a retriever found; optional."""
+"""Retrieved passages; optional."""
 FILES = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
 _PASSAGE_IDS = ("_id", "passage_id", "id")
 _NOT_NEEDED = (*_PASSAGE_IDS, "metadata")  # keys of a passage in the corpora of BEIR and MTRAG
@@ -44,7 +45,7 @@ REWRITE = "rewrite"
 _ANSWERED = (Answerability.ANSWERABLE, Answerability.PARTIAL)
 _WITHOUT_PASSAGE = (Answerability.UNANSWERABLE, Answerability.CONVERSATIONAL)
 _MOST_NAMED = 10
-_MANY = 20_000  # close matches among more ids than these take seconds each
+_MANY = 20_000  # searching close matches among more ids takes seconds per id
 
 
 def _listed(value: object) -> object:
@@ -64,7 +65,7 @@ _Texts = Annotated[list[Text], BeforeValidator(_listed), AfterValidator(_each_on
 
 
 class _Typed(Fields):
-    """An object that people write: null counts as a missing key, and an unknown key is an error."""
+    """An object written by people: null counts as a missing key, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,7 +78,7 @@ class _Typed(Fields):
 
 
 class _PassageRow(_Typed):
-    """A passage; keys of other tools' corpora are allowed and not read."""
+    """A passage. Keys of other tools' corpora are allowed and ignored."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -96,11 +97,11 @@ class _PassageRow(_Typed):
 
     @property
     def unread(self) -> list[str]:
-        """Keys that no corpus is known for."""
+        """Unknown keys."""
         return [key for key in self.model_extra or () if key not in _NOT_NEEDED]
 
     def passage(self) -> Passage:
-        """Return the passage; its text begins with its title, for models and retrievers."""
+        """Return the passage. Its text begins with its title, for models and retrievers."""
         whole = self.text if self.text.lstrip().startswith(self.title.strip()) else f"{self.title}\n{self.text}"
         return Passage(self.passage_id, whole, self.title, self.url)
 
@@ -129,7 +130,7 @@ class _ConversationRow(_Typed):
     domain: _DomainName = "custom"
     language: Annotated[str, matching("[a-z]{2}", "a code of ISO 639-1, such as 'de'")] = ""
     turns: list[Any] = Field(min_length=1)
-    """Checked one by one, so that an error in one does not hide those of others."""
+    """Checked one by one, so that an error in one turn does not hide errors in others."""
 
 
 _EXCHANGE = TypeAdapter(_Exchange)
@@ -137,19 +138,17 @@ _EXCHANGE = TypeAdapter(_Exchange)
 
 @dataclass(slots=True)
 class Corpus:
-    """The passages of a folder."""
-
     passages: dict[str, Passage] = field(default_factory=dict)
-    """Passage id -> passage, in the order of the file."""
+    """Passage id -> passage, in file order."""
     domains: dict[str, str] = field(default_factory=dict)
     """Passage id -> domain."""
 
     def of_domain(self, domain: str) -> tuple[Passage, ...]:
-        """Return the passages of a domain, in the order of the file."""
+        """Return the passages of a domain, in file order."""
         return tuple(passage for key, passage in self.passages.items() if self.domains[key] == domain)
 
     def misfit(self, passage_id: str, domain: str) -> tuple[str, str] | None:
-        """Return (expected, found) if a task of a domain cannot have a passage."""
+        """Return (expected, found) if a task of a domain cannot refer to a passage."""
         if passage_id not in self.passages:
             near = near_names(passage_id, self.passages) if len(self.passages) < _MANY else ""
             hint = f": {near}" if near else ""
@@ -165,44 +164,44 @@ class Folder:
 
     root: Path
     tasks: tuple[Task, ...]
-    """One for each user turn, in the order of the file."""
+    """One per user turn, in file order."""
     corpus: Corpus
     qrels: tuple[Qrel, ...] | None
-    """Judgements; None without a file of them."""
+    """Judgements; None without that file."""
     retrieved: Mapping[str, tuple[str, ...]] | None
-    """Task id -> passage ids, best first; None without a file of them."""
+    """Task id -> passage ids, best first; None without that file."""
     notes: tuple[str, ...] = ()
-    """Keys that are not read, and order that contradicts the scores: no errors."""
+    """Unread keys, and scores that contradict the order; neither is an error."""
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """The domains of the tasks, in the order of the file."""
+        """The domains of the tasks, in file order."""
         return tuple(dict.fromkeys(task.domain for task in self.tasks))
 
     @property
     def referring(self) -> tuple[Task, ...]:
-        """The tasks that can be given their reference passages: all but questions with an answer that name none."""
+        """The tasks of setting `reference`: all tasks but those with an answer and no references."""
         return tuple(task for task in self.tasks if belongs(task, Setting.REFERENCE))
 
     def judgements(self) -> tuple[Qrel, ...]:
-        """Return what is relevant: the judgements, else every reference."""
+        """Return the relevance judgements or, without them, every reference."""
         if self.qrels is not None:
             return self.qrels
         return tuple(Qrel(task.task_id, item.passage_id, 1) for task in self.tasks for item in task.references)
 
 
 def belongs(task: Task, setting: Setting) -> bool:
-    """Return whether a task has a part in a setting: a question with an answer needs references to be given any."""
+    """Return whether a task is part of a setting: with setting `reference`, a task with an answer needs references."""
     return setting is not Setting.REFERENCE or bool(task.references) or task.answerability not in _ANSWERED
 
 
 def rewrites_of(tasks: tuple[Task, ...]) -> Mapping[str, str]:
-    """Return task id -> standalone form of the question, for the tasks that have one."""
+    """Return task id -> standalone form of the question, for tasks that have one."""
     return {task.task_id: task.extra[REWRITE] for task in tasks if REWRITE in task.extra}
 
 
 def read_folder(root: Path) -> tuple[Folder, list[str]]:
-    """Return the records of a folder and every error of its files; with errors, the records are incomplete."""
+    """Return the records of a folder and every error of its files. With errors, the records are incomplete."""
     files = _Files(root)
     return files.folder(), files.errors()
 
@@ -211,7 +210,7 @@ _Read = TypeVar("_Read")
 
 
 class _Files:
-    """Reads the files of one folder and collects the errors of all."""
+    """Reads the files of a folder and collects the errors of all of them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -239,7 +238,7 @@ class _Files:
         return not len(self._problems[name]) and name not in self._unreadable
 
     def _whole(self, name: str, read: Callable[[Problems], _Read]) -> _Read | None:
-        """Return the records of a file; None for an optional file that is missing, and for an unreadable one."""
+        """Return the records of a file; None if it is optional and missing, or unreadable."""
         if name in (QRELS, RETRIEVED) and not (self._root / name).exists():
             return None
         problems = self._problems[name]
@@ -309,8 +308,8 @@ class _Files:
     def _read_qrels(self, tasks: Mapping[str, Task], problems: Problems) -> tuple[Qrel, ...]:
         """Return the judgements of the folder.
 
-        A line has three cells as in BEIR (query, passage, grade; a header may come first), or four as in TREC (query,
-        an unused column, passage, grade).
+        A line contains three cells as in BEIR (query, passage, grade; after an optional header), or four as in TREC
+        (query, an unused column, passage, grade).
         """
         found: dict[tuple[str, str], Qrel] = {}
         for line, judged in qrel_lines(text_lines(problems), {3, 4}):
@@ -323,7 +322,7 @@ class _Files:
         return tuple(found.values())
 
     def _read_retrieved(self, tasks: Mapping[str, Task], problems: Problems) -> dict[str, tuple[str, ...]]:
-        """Return task id -> passage ids, best first: the score decides, not the rank in the file, as in trec_eval."""
+        """Return task id -> passage ids, ordered by score as in trec_eval. Ranks in the file are ignored."""
         lines: dict[str, dict[str, RunLine]] = {}
         for number, ranked in run_lines(text_lines(problems)):
             pair = self._pair(number, ranked, tasks, problems)
@@ -339,7 +338,7 @@ class _Files:
         return {key: tuple(item.passage_id for item in ranking) for key, ranking in run.items()}
 
     def _pair(self, line: int, row: Any, tasks: Mapping[str, Task], problems: Problems) -> tuple[str, str] | None:
-        """Return (task id, passage id) of a line, None after noting what does not fit."""
+        """Return (task id, passage id) of a line. For an invalid line, add the problem and return None."""
         if isinstance(row, Misfit):
             problems.add(line, row.expected, row.found)
             return None
@@ -359,7 +358,7 @@ class _Files:
 
 
 def _parsed(text: bytes) -> Any:
-    """Return the JSON of a line that a person may have written: a repeated key and NaN are errors."""
+    """Return the JSON of a line. Repeated keys and NaN are errors, because people write these files by hand."""
     try:
         value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
     except RecursionError as error:
@@ -381,7 +380,7 @@ def _no_number(name: str) -> None:
 
 
 def labelled_conversations(root: Path, labels: Mapping[str, tuple[str, ...]]) -> bytes:
-    """Return `conversations.jsonl` with question types by task id, for turns that have none yet."""
+    """Return `conversations.jsonl` with question types by task id, added to turns without any."""
     lines = []
     for line in (root / CONVERSATIONS).read_text(encoding="utf-8-sig").splitlines():
         if not line.strip():

@@ -1,4 +1,4 @@
-"""MTRAG, MTRAG-UN and MTRAG-S: tasks, retrieval files, human evaluation, questions to rewrite."""
+"""MTRAG, MTRAG-UN and MTRAG-S: tasks, retrieval files, human evaluation, rewriting tasks."""
 
 from ragtasks.benchmarks.mtrag._benchmark import NO_LABELS, StandaloneLabels, read_standalone_labels, rewriting_tasks
 from ragtasks.benchmarks.mtrag._human_evaluation import (

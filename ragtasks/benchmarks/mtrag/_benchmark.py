@@ -1,7 +1,7 @@
-"""MTRAG: 110 conversations, 842 tasks, four domains (Katsis et al. 2025), from the official repository's layout.
+"""MTRAG: 110 conversations, 842 tasks, four domains (Katsis et al. 2025), in the layout of the official repository.
 
-The reference file holds the tasks with their reference passages; two more hold the passages of the other settings,
-each for exactly the tasks that belong to it.
+The reference file contains the tasks with their reference passages. Two further files contain the passages of the other
+settings, each for exactly the tasks of its setting.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.files import Misfit, Problems, Run, json_lines, labels_of, qrel_lines, read_content, read_run
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
 
-# MTRAG's retrieval side: where its corpora lie, rewritten questions, relevance judgements.
+# Retrieval files of MTRAG: corpora, rewritten questions, relevance judgements.
 
 _OFFSETS = re.compile(r"-\d+-\d+$")
 _SECTION = re.compile(r"_\d+-\d+$")
@@ -48,7 +48,7 @@ _NEXT_STEP = "delete the file and run `ragtasks data fetch mtrag`"
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
-    """Return query id -> rewritten question of one domain."""
+    """Return query id -> rewritten question of a domain."""
     check_domain(domain, DOMAINS)
     return read_queries(root / "mtrag-human/retrieval_tasks" / domain / f"{domain}_rewrite.jsonl")
 
@@ -59,7 +59,7 @@ class _Query(Fields):
 
 
 def read_queries(path: Path) -> dict[str, str]:
-    """Return query id -> text of an official file of queries, speaker marks removed, in the order of the file."""
+    """Return query id -> text of an official query file, without speaker marks, in file order."""
     problems = official_problems(path, "mtrag", "queries")
     rows = rows_by_id(problems, _Query, lambda row: row.query_id, "query")
     problems.raise_if_any()
@@ -70,13 +70,13 @@ def read_queries(path: Path) -> dict[str, str]:
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the relevance judgements of one domain, in the order of the file (2,128 over the official four)."""
+    """Return the relevance judgements of a domain, in file order (2,128 in the official four)."""
     check_domain(domain, DOMAINS)
     return read_qrels(root / "mtrag-human/retrieval_tasks" / domain / "qrels" / "dev.tsv", "mtrag")
 
 
 def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
-    """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order."""
+    """Return the relevance judgements in a file of MTRAG or MTRAG-UN, in file order."""
     problems = official_problems(path, benchmark, "qrels")
     qrels: dict[tuple[str, str], Qrel] = {}
     lines = (line.decode("utf-8", errors="replace") for line in read_content(problems).splitlines())
@@ -94,7 +94,7 @@ def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
 
 
 def _query_id(text: object) -> str | None:
-    """Return a query id in the one form in use, or None where it is none."""
+    """Return a normalized query id; None for an invalid id."""
     try:
         return normalise_task_id(text) if isinstance(text, str) else None
     except ValueError:
@@ -102,23 +102,23 @@ def _query_id(text: object) -> str | None:
 
 
 def corpus_file(root: Path, domain: str) -> Path:
-    """Return the file that holds the corpus of a domain."""
+    """Return the corpus file of a domain."""
     check_domain(domain, DOMAINS)
     return official_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip", "MTRAG", "mtrag")
 
 
 def document_of(passage_id: str) -> str:
-    """Return the id of the document that a passage was cut from: without its offsets, and those of its section.
+    """Return the id of a passage's document, without offsets of the passage and of its section.
 
-    `822086267_6698-7277-0-579` is of the document 822086267, `ibmcld_00007-7-2159` of ibmcld_00007.
+    `822086267_6698-7277-0-579` belongs to the document 822086267, `ibmcld_00007-7-2159` to ibmcld_00007.
     """
     document = _OFFSETS.sub("", passage_id)
     return _SECTION.sub("", document)
 
 
-# The official files of MTRAG and MTRAG-UN, pinned to one commit of IBM/mt-rag-benchmark.
-# Checksums and sizes are of the bytes in that commit. Six files are too large for the copies at hand: the two task
-# files with retrieved passages and the four corpora are pinned by their ids in the commit's tree.
+# The official files of MTRAG and MTRAG-UN, pinned to one commit of IBM/mt-rag-benchmark. Checksums and sizes refer to
+# the bytes in that commit. Six large files were not available: the two task files with retrieved passages and the four
+# corpora. They are pinned by their blob ids in the commit's tree.
 
 _COMMIT = "cc5b1d481b391181b89f7ced860308482e785463"
 
@@ -131,23 +131,26 @@ MTRAG_SOURCE = Source(
     base_url=f"https://raw.githubusercontent.com/IBM/mt-rag-benchmark/{_COMMIT}/",
     files=source_files(Path(__file__).with_name("files.csv")),
 )
-"""Groups: `tasks` (generation tasks, conversations, retrieval tasks with qrels), `evaluations` (human evaluation),
-`corpora` (passage level), `judge_prompts` (the scripts that hold them, read and never run), `mtrag_un`."""
+"""Groups of files: `tasks`, `evaluations`, `corpora`, `judge_prompts` and `mtrag_un`.
+
+`tasks` contains generation tasks, conversations, and retrieval tasks with qrels. `evaluations` contains the human
+evaluation, and `corpora` the passages. `judge_prompts` contains scripts with prompts, which are read and never run.
+"""
 
 MTRAG_UN_SOURCE = replace(
     MTRAG_SOURCE,
     name="mtrag_un",
     marker="mtragun-human",
-    # `tasks` is what `ragtasks data fetch mtrag_un` fetches unasked.
+    # `ragtasks data fetch` downloads the group `tasks` by default.
     files=tuple(replace(file, group="tasks") for file in MTRAG_SOURCE.in_groups(["mtrag_un"])),
 )
-"""MTRAG-UN alone: the same repository, commit and folder, so that either benchmark's fetch serves both."""
+"""MTRAG-UN alone, with the same repository, commit and folder, so that both benchmarks share downloads."""
 
 
-# MTRAG's answers beside what the model wrote first (paper, Table 8 and appendix B.3), from its conversations.
+# MTRAG's answers with the model's drafts (paper, Table 8 and appendix B.3), from its conversations.
 
 CONVERSATION_FILE = "mtrag-human/conversations/conversations.json"
-"""Where the file lies in a checkout of IBM/mt-rag-benchmark."""
+"""Path in a checkout of IBM/mt-rag-benchmark."""
 
 
 class _Message(Fields):
@@ -162,7 +165,7 @@ class _Conversation(Fields):
 
 
 def repaired_answers(benchmark: Benchmark) -> Sequence[RepairedAnswer]:
-    """Return the agent's answers of all conversations; () where the file of conversations is not there."""
+    """Return the agent's answers in all conversations; () without the file of conversations."""
     path = benchmark.root / CONVERSATION_FILE
     if not path.is_file():
         return ()
@@ -177,7 +180,7 @@ def repaired_answers(benchmark: Benchmark) -> Sequence[RepairedAnswer]:
 
 
 MAX_REFERENCES_FOR_RAG = 2
-"""`reference_rag` keeps the tasks with at most this many reference passages (paper, section 6.1)."""
+"""`reference_rag` includes tasks with at most this many reference passages (paper, section 6.1)."""
 
 _TASK_FILES = {
     Setting.REFERENCE: "mtrag-human/generation_tasks/reference.jsonl",
@@ -187,12 +190,12 @@ _TASK_FILES = {
 
 
 def load_run(root: Path) -> Run:
-    """Return the published rankings by their scores, which 37 of the 842 lists of passages do not follow."""
+    """Return the published rankings by score. In 37 of the 842 lists the order of the passages differs from it."""
     return read_run(root / _TASK_FILES[Setting.FULL_RAG])
 
 
 RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_rewrites, load_run=load_run, document_of=document_of)
-"""Corpora, relevance judgements, and what was retrieved for the paper."""
+"""Corpora, relevance judgements, and the passages retrieved for the paper."""
 
 OFFICIAL_COUNTS = Counts(
     tasks=842,
@@ -203,7 +206,7 @@ OFFICIAL_COUNTS = Counts(
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
+    """Return the benchmark with files under `root` (a checkout, a downloaded copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, MTRAG_SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILES[Setting.REFERENCE], "mtrag", counts)
     read_contexts = functools.partial(_read_contexts, root, tasks)
@@ -211,7 +214,7 @@ def load(root: Path) -> Benchmark:
 
 
 def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    """Return the published passages of a setting, for exactly the tasks that belong to it."""
+    """Return the published passages of a setting, for exactly the tasks of that setting."""
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
     problems = official_problems(root / _TASK_FILES[setting], "mtrag")
@@ -232,15 +235,15 @@ def _belongs(task: Task, setting: Setting) -> bool:
 DEFINITION = BenchmarkDefinition(MTRAG_SOURCE, load, RETRIEVAL, answers=repaired_answers)
 
 
-# The judged questions as tasks of a rewriting model: nothing to answer, a query to write.
+# Questions with relevance judgements as tasks for rewriting models, which write a query instead of an answer.
 
 
 def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
-    """Return the benchmark with the tasks whose query somebody judged, without passages, to be rewritten.
+    """Return the benchmark with only the tasks that have relevance judgements, without passages, for query rewriting.
 
-    The target of each is the reply that gives the benchmark's own rewrite. `extra` has that rewrite as text (`rewrite`;
-    the question where the files leave it out, as in the query form) and whether the question stands alone
-    (`standalone`; None where nobody says, which is nearly everywhere in MTRAG).
+    The target of each task is the reply that contains the benchmark's own rewrite. `extra["rewrite"]` is that rewrite
+    as text, or the question if the files contain no rewrite, as in the query form. `extra["standalone"]` is whether the
+    question is standalone; None without a label, as for most tasks of MTRAG.
     """
     side = retrieval_side(benchmark.name)
     if side.load_rewrites is None:
@@ -265,28 +268,27 @@ def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
     return replace(benchmark, tasks=tasks, read_contexts=lambda setting: Contexts("official", setting, no_passages))
 
 
-# Which questions can be understood without the conversation, as far as somebody says so.
-# Nothing is derived here. MTRAG's task file labels seven tasks; the paper's own split of the later turns (555 and
-# 120) is not published; a rewriter that follows the paper's contract gives a class to each question that it is
-# asked.
+# Labels of standalone questions, none of which is derived here. MTRAG's task file labels seven tasks. The paper's own
+# split of the later turns (555 and 120) is not published. A rewriter with the paper's contract classifies every
+# question it rewrites.
 
 _STANDALONE = {"Standalone": True, "Non-standalone": False}
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneLabels:
-    """Labels and who gave them."""
+    """Labels of standalone questions and their source."""
 
     source: str
     labels: Mapping[str, bool]
-    """Query id -> whether it stands alone; queries without a label are missing."""
+    """Query id -> whether it is standalone; queries without a label are missing."""
 
 
 NO_LABELS = StandaloneLabels("no labels", {})
 
 
 def read_standalone_labels(root: Path) -> StandaloneLabels:
-    """Return the labels in MTRAG's task file (`Standalone Type`: seven tasks of the official one)."""
+    """Return the labels in MTRAG's task file (`Standalone Type`: seven tasks in the official file)."""
     problems = Problems(root / _TASK_FILES[Setting.REFERENCE], "MTRAG file", _NEXT_STEP)
     labels: dict[str, bool] = {}
     for line, row in json_lines(problems):

@@ -1,8 +1,8 @@
-"""MTRAG's human evaluation: 159 tasks, three answers each, rated by three people and by the paper's metrics.
+"""MTRAG's human evaluation: 159 tasks with three answers each, rated by three people and by the paper's metrics.
 
-The answers are the reference, GPT-4o's and Llama 3.1 405B's. A record joins what the file keeps apart (tasks,
-documents, evaluations), so that an answer can be given to a judge, and its verdict compared, without a look back.
-The file's metrics are conditioned on answerability already.
+The answers are the reference and those of GPT-4o and Llama 3.1 405B. A record joins tasks, documents and evaluations,
+which the file stores separately, so that it contains everything for judging an answer and comparing the verdict. The
+metrics in the file are already conditioned on answerability.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ragtasks.files import Problems
 from ragtasks.records import Answerability, Passage, Response, Task
 
 HUMAN_EVALUATION_FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
-"""Where the file lies in a checkout of IBM/mt-rag-benchmark."""
+"""Path in a checkout of IBM/mt-rag-benchmark."""
 REFERENCE_MODEL = "reference"
-"""The model id under which the file has the benchmark's own answers."""
+"""Model id of the benchmark's own answers in the file."""
 WIN_RATE = "win_rate"
-"""Name of the share of the other answers that a rater preferred this one to: 0, 50 or 100."""
+"""Share of the other answers to which a rater preferred this answer: 0, 50 or 100."""
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
 """The four properties that people rated from 1 to 4 (MTRAG paper, section 3.2)."""
 ALL_PROPERTIES = "all"
-"""Name of the mean of the four."""
+"""Name of the mean of the four properties."""
 PUBLISHED_METRICS = {"rl_f": "rl_f", "rb_llm": "rb_llm", "rb_alg": "rb_agg"}
 """Name of a metric -> its key in the file, in the order of the paper's Table 6."""
 
@@ -38,38 +38,40 @@ _NEXT_STEP = "delete the file where there is one, and run `ragtasks data fetch m
 
 @dataclass(frozen=True, slots=True)
 class RatedResponse:
-    """One answer with all its ratings."""
+    """An answer with all its ratings."""
 
     model_id: str
-    """Who answered, such as `reference` or `gpt-4o`."""
+    """Model of the answer, such as `reference` or `gpt-4o`."""
     response: Response
-    """The answer, its task, and the passages that raters saw: the task's references."""
+    """The answer, its task, and the passages shown to raters: the task's references."""
     ratings: Mapping[str, Mapping[str, float]]
-    """`win_rate` and each name of `FANC` -> rater -> rating; some answers have two raters for a property."""
+    """`win_rate` and each name in `FANC` -> rater -> rating. Some answers have two raters for a property."""
     metrics: Mapping[str, float]
-    """Each name of `PUBLISHED_METRICS` that the file declares -> the score in it, 0 to 1, conditioned on answerability.
-    The official file has all of them.
+    """Each name in `PUBLISHED_METRICS` that the file declares -> its score, 0 to 1, conditioned on answerability.
+
+    The official file contains all of them.
     """
     idk_is_right: bool
-    """Whether the paper's judge found that the answer refuses exactly where it should (`conditional_idk`)."""
+    """Whether the paper's judge found that the answer refuses if, and only if, it should (`conditional_idk`)."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """(task id, model id), under which stored verdicts name the answer."""
+        """(task id, model id), the key of the answer in stored verdicts."""
         return self.response.task.task_id, self.model_id
 
     def rating(self, name: str) -> float:
-        """Return the median over raters; of `all` the mean of the four properties' medians."""
+        """Return the median over raters. `all` is the mean of the medians of the four properties."""
         if name == ALL_PROPERTIES:
             return fmean(map(self.rating, FANC))
         return median(self.ratings[name].values())
 
     @property
     def refuses(self) -> bool | None:
-        """Whether the paper's judge read the answer as `yes`, I do not know; None on CONVERSATIONAL tasks.
+        """Whether the paper's judge classified the answer as a refusal (`yes`); None for CONVERSATIONAL tasks.
 
-        The file says only whether the answer behaves as its answerability asks, so `yes` is told from the rest, but
-        `partial` not from `no`. On conversational tasks the file has 1 for every answer, refusals or not.
+        The file only contains whether the behavior fits the answerability. `yes` can be derived from it, but `partial`
+        and `no` cannot be distinguished. For conversational tasks the file contains 1 for every answer, including
+        refusals.
         """
         answerability = self.response.task.answerability
         if answerability is Answerability.CONVERSATIONAL:
@@ -114,9 +116,9 @@ class _File(Fields):
 
 
 def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
-    """Return all rated answers of the checkout under `root`, in the order of the file (477 in the official one).
+    """Return all rated answers of the checkout under `root`, in file order (477 in the official file).
 
-    A file of other ratings has the same layout; a metric that its list `metrics` leaves out may be missing.
+    Files with other ratings must have the same layout. Metrics that their list `metrics` omits may be missing.
     """
     problems = Problems(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
     content = typed_file(problems, TypeAdapter(_File))
@@ -126,7 +128,7 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
             if context.document_id not in documents:
                 problems.add(0, "a context among `documents`", context.document_id, row.task_id)
     rows = once(problems, ((0, row.task_id, row) for row in content.tasks), "task")
-    problems.raise_if_any()  # evaluations of a broken task would only repeat its error
+    problems.raise_if_any()  # evaluations of an invalid task would only repeat its error
     tasks = {name: row.task([documents[item.document_id] for item in row.contexts]) for name, row in rows.items()}
     declared = None if content.metrics is None else {metric.name for metric in content.metrics}
     keys = {name: key for name, key in PUBLISHED_METRICS.items() if declared is None or key in declared}
@@ -142,7 +144,7 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
 def _rated(
     row: _Evaluation, tasks: Mapping[str, Task], keys: Mapping[str, str], problems: Problems
 ) -> RatedResponse | None:
-    """Return the rated answer of one row, or None after noting what is wrong with it."""
+    """Return the rated answer of a row. For an invalid row, add the problems and return None."""
     before = len(problems)
     if row.task_id not in tasks:
         problems.add(0, "an evaluation of one of `tasks`", "no such task", row.task_id)
@@ -159,8 +161,8 @@ def _rated(
 
 
 def _ratings(row: _Evaluation, name: str, problems: Problems) -> dict[str, float]:
-    """Return rater -> rating of a property, in range."""
-    key = name.replace("_", "-")  # the file's only name of two words is `win-rate`
+    """Return rater -> rating of a property. Missing ratings and ratings out of range are added to `problems`."""
+    key = name.replace("_", "-")  # only `win-rate` has a hyphen in the file
     ratings = {rater: item.value for rater, item in row.annotations.get(key, {}).items()}
     lowest, highest = (0, 100) if name == WIN_RATE else (1, 4)
     if not ratings or not all(lowest <= rating <= highest for rating in ratings.values()):
@@ -170,7 +172,7 @@ def _ratings(row: _Evaluation, name: str, problems: Problems) -> dict[str, float
 
 
 def _score(row: _Evaluation, key: str, problems: Problems) -> float:
-    """Return the score that the file computed under a key, from 0 to 1; 0 after noting that there is none."""
+    """Return the score in the file under a key, from 0 to 1. Without one, add the problem and return 0."""
     item: Any = row.annotations.get(key, {}).get("composite")
     if item is None or not 0 <= item.value <= 1:
         problems.add(0, f"`{key}` of {row.model_id} from 0 to 1", item.value if item else "no score", row.task_id)

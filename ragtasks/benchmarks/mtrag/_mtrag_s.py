@@ -1,11 +1,11 @@
 """MTRAG-S: 200 synthetic conversations, 1,181 tasks, on MTRAG's four corpora (Katsis et al. 2025, section 9).
 
-A model wrote questions and answers, and nobody checked the answers: they are no references. So a task's `target` is
-the generator's own answer, and only scores that need no reference are reported (suite `mtrag_s`). Its passages are
-those that the generator was shown; their ids join no corpus, so there is no retrieval setting.
+A model wrote questions and answers, and the answers were not reviewed, so they are not references. A task's `target` is
+the generator's own answer, and only reference-free scores are reported (suite `mtrag_s`). Its passages are the
+generator's input. Their ids match no corpus, so there is no retrieval setting.
 
-The rows are MTRAG's with three differences, which end here: "Follow Up" with a blank, a passage that may stand
-twice in one list, and question types that may be missing.
+The rows have MTRAG's format with three differences, which this module normalizes: "Follow Up" with a blank, passages
+that occur twice in one list, and missing question types.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SOURCE = replace(
     marker="mtrag-synthetic",
     files=(SourceFile(_TASK_FILE, None, None, "tasks", "4ac9acc7080823cea27f4dbfca765f6a98ff7c83"),),
 )
-"""The official file: the same repository, commit and folder as MTRAG."""
+"""The official file, from the same repository, commit and folder as MTRAG."""
 
 OFFICIAL_COUNTS = Counts(tasks=1181, conversations=200)
-"""Paper, Table 8; tasks by domain and by answerability are not published."""
+"""Paper, Table 8. Tasks by domain and by answerability are not published."""
 
 
 def _once(contexts: object) -> object:
@@ -48,14 +48,14 @@ def _follow_up(value: object) -> tuple[str, ...]:
 
 
 class _SyntheticTask(TaskRow):
-    """A line of MTRAG's format: a passage may come twice, id, text and all."""
+    """A line in MTRAG's format, in which identical passages may be repeated."""
 
     contexts: Annotated[list[Context], BeforeValidator(_once), AfterValidator(each_once)]
     multi_turn: Annotated[tuple[str, ...], BeforeValidator(_follow_up)] = Field((), alias="Multi-Turn")
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
+    """Return the benchmark with files under `root` (a checkout, a downloaded copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _SyntheticTask)
     read_contexts = functools.partial(reference_contexts, "mtrag_s", "mtrag_s", tasks)

@@ -1,7 +1,7 @@
-"""The task files that MTRAG, MTRAG-UN and MTRAG-S have in common: their fields, and tasks checked against known counts.
+"""Task files of MTRAG, MTRAG-UN and MTRAG-S: shared fields, and tasks checked against expected counts.
 
-The files' quirks end here: two spellings of `Answerability` and `Collection`, two separators in ids, long and short
-collection names, bare NaN, turns written as text, labels wrapped in lists.
+This module normalizes the quirks of the files: two spellings of `Answerability` and `Collection`, two separators in
+ids, long and short collection names, bare NaN, turns as text, labels in lists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
 
 
 def official_problems(path: Path, benchmark: str, what: str = "file") -> Problems:
-    """Return the problems of an official file, which exists."""
+    """Return the problems of an official file. Raises BenchmarkFileError if the file is missing."""
     title = _TITLES[benchmark]
     path = official_file(path, title, benchmark)
     return Problems(path, f"{title} {what}", f"delete the file and run `ragtasks data fetch {benchmark}`")
@@ -47,7 +47,7 @@ def _domain(collection: object) -> str:
 
 
 class Utterance(Fields):
-    """One message of a conversation."""
+    """A message of a conversation."""
 
     speaker: Literal["user", "agent"]
     text: Text
@@ -68,7 +68,7 @@ Labels = Annotated[tuple[str, ...], BeforeValidator(labels_of)]
 
 
 class TaskFields(Fields):
-    """What task files and the human evaluation have in common."""
+    """Fields shared by task files and the human evaluation."""
 
     task_id: TaskId
     messages: Annotated[list[Utterance], AfterValidator(_in_turn)] = Field(alias="input")
@@ -104,7 +104,7 @@ class Context(TitledText):
 
 
 def each_once(contexts: list[Context]) -> list[Context]:
-    """Return the passages of a task, no id twice."""
+    """Return the passages of a task. A repeated id raises ValueError."""
     again = [name for name, n in Counter(item.document_id for item in contexts).items() if n > 1]
     if again:
         raise ValueError(f"a list with each passage once, not {again[0]!r} again")
@@ -129,16 +129,16 @@ class ContextRow(Fields):
         return self
 
     def passages(self) -> tuple[Passage, ...]:
-        """Return the passages in their order."""
+        """Return the passages in order."""
         return tuple(item.passage(item.document_id) for item in self.contexts)
 
 
 class TaskRow(TaskFields, ContextRow):
-    """A line of a task file; its passages are the references."""
+    """A line of a task file. Its passages are the references."""
 
 
 def read_tasks(path: Path, benchmark: str, counts: Counts, kind: type[TaskRow] = TaskRow) -> tuple[Task, ...]:
-    """Return the tasks of a file, in its order; their passages become the references."""
+    """Return the tasks of a file, in file order, with their passages as references."""
     problems = official_problems(path, benchmark)
     rows = rows_by_id(problems, kind, lambda row: row.task_id, "task", "task_id")
     tasks = tuple(row.task(row.passages()) for row in rows.values())
@@ -148,22 +148,22 @@ def read_tasks(path: Path, benchmark: str, counts: Counts, kind: type[TaskRow] =
 
 
 class Counts(Fields):
-    """How many records a complete copy has: the official counts, or those that a sample brings."""
+    """Number of records in a complete copy: the official counts, or those of a sample."""
 
     model_config = ConfigDict(extra="forbid")
 
     tasks: int
     """Lines of reference.jsonl, and of RAG.jsonl if it exists."""
     by_domain: Mapping[str, int] | None = None
-    """Tasks of each domain; None if they are not published."""
+    """Tasks of each domain; None if unpublished."""
     by_answerability: Mapping[str, int] | None = None
-    """Tasks of each label; None if they are not published."""
+    """Tasks of each label; None if unpublished."""
     conversations: int = 0
-    """Different conversations; 0 if they are not counted."""
+    """Number of conversations; 0 if they are not counted."""
 
 
 def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
-    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
+    """Return (is sample, revision, counts) of the copy under `root`. Only a sample contains its own statistics."""
 
     def read(raw: Any) -> Counts:
         own = Counts.model_validate(raw)
@@ -176,7 +176,7 @@ def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Coun
 
 
 def check_counts(tasks: tuple[Task, ...], counts: Counts, problems: Problems) -> None:
-    """Note where the number of tasks, or of one domain or label, differs from the known one."""
+    """Add a problem if the number of tasks, in total or by domain or label, differs from the expected one."""
     if len(tasks) != counts.tasks:
         problems.add(0, f"{counts.tasks} tasks", len(tasks))
         return

@@ -25,15 +25,15 @@ from ragtasks.records import (
 )
 
 SEGMENT_ID = re.compile(r"msmarco_v2\.1_doc_[0-9]+_[0-9]+#[0-9]+_[0-9]+")
-"""The id of a segment of MS MARCO V2.1: file, offset of the document's line, number and offset of the segment."""
+"""Id of a segment of MS MARCO V2.1: file, offset of the document's line, number and offset of the segment."""
 
 _NEXT_STEP = "fix these lines, or take the official file"
 _RANK = re.compile(r"[0-9]{1,7}")
-_LEAST_GRADE = -9999  # below 0 the track has grades of its own, such as for spam
+_LEAST_GRADE = -9999  # the track uses grades below 0, such as for spam
 
 
 def read_topics(path: Path) -> dict[str, str]:
-    """Return topic id -> text of a file of `id<TAB>text` lines, in its order; ends of lines may be CR LF."""
+    """Return topic id -> text of a file of `id<TAB>text` lines, in file order. Line ends may be CR LF."""
     problems = Problems(path, "TREC RAG topics", _NEXT_STEP)
     topics: dict[str, str] = {}
     for number, line in text_lines(problems):
@@ -55,7 +55,7 @@ class _Narrative(Fields):
 
 
 def read_narratives(path: Path) -> dict[str, str]:
-    """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order."""
+    """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in file order."""
     problems = Problems(path, "TREC RAG narratives", _NEXT_STEP)
     rows = rows_by_id(problems, _Narrative, lambda row: row.topic_id, "narrative", "id")
     problems.raise_if_any()
@@ -63,9 +63,10 @@ def read_narratives(path: Path) -> dict[str, str]:
 
 
 def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return topic id -> segment ids in rank order, of a TREC run of these topics.
+    """Return topic id -> segment ids in rank order, from a TREC run of these topics.
 
-    Ranks must go up by one from 0 or 1 and scores must not rise, as the track asks; a topic without a line is left out.
+    As the track requires, ranks must increase by one from 0 or 1, and scores must not increase. Topics without a line
+    are omitted.
     """
     problems = Problems(path, "TREC RAG run", _NEXT_STEP)
     rankings: dict[str, dict[str, None]] = {}
@@ -96,7 +97,7 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
 
 
 def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
-    """Return the relevance judgements of a file, in its order: grade 0 to 4; its second column is not looked at."""
+    """Return the relevance judgements in a file, in file order: grades 0 to 4. The second column is ignored."""
     problems = Problems(path, "TREC RAG qrels", _NEXT_STEP)
     found: dict[tuple[str, str], Qrel] = {}
     for number, judged in qrel_lines(text_lines(problems), {4}, least=_LEAST_GRADE):
@@ -127,9 +128,10 @@ _SEGMENT = TypeAdapter(_Segment)
 
 
 def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str, Passage]:
-    """Return segment id -> passage of a file of segment records (JSON lines), the wanted ones or all, in its order.
+    """Return segment id -> passage from a file of segment records (JSON lines), in file order.
 
-    The lines may be retrieval results too: then the segments are those of the candidates.
+    The lines may also be retrieval results. Then the segments are those of the candidates. Without `wanted`, all
+    segments are returned.
     """
     problems = Problems(
         path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"
@@ -149,7 +151,7 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
 
 
 def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
-    """Return topic id -> segments in the order of its line, of retrieval results of these topics."""
+    """Return topic id -> segments in the order of the line, from retrieval results of these topics."""
     problems = Problems(path, "retrieval results", "fix these lines, or take the file as the retriever wrote it")
     rows = [(line, *_candidates(line, row, problems)) for line, row in json_lines(problems)]
     for line, topic_id, _ in rows:
@@ -161,7 +163,7 @@ def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passa
 
 
 def _candidates(line: int, row: dict[str, Any], problems: Problems) -> tuple[str, tuple[Passage, ...]]:
-    """Return the topic and the segments of a line of retrieval results, after noting what does not fit."""
+    """Return the topic and the segments of a line of retrieval results. Mismatches are added to `problems`."""
     try:
         topic = retrieved_topic(row)
     except ValueError as error:

@@ -1,9 +1,9 @@
-"""Nuggets of topics and judgements of answers: the nuggets in an answer, the citations that support it.
+"""Nuggets of topics, and judgements of answers: nuggets in an answer, and support of citations.
 
-A nugget is a short statement that a good answer to a topic makes. Two files contain them: nuggets (`qid`, `query`,
-`nuggets`), and assignments, in which every nugget has a grade too. Those of 2025 name the part of the narrative as
-`mapped_sub_narrative`. A nugget without importance is an error here; the track's own reader takes it for vital.
-Source: castorini/nuggetizer at d00dc3e, `cli/adapters.py`.
+A nugget is a short statement that a good answer to a topic contains. Two types of files contain nuggets. Nugget files
+have `qid`, `query` and `nuggets`; assignment files have a grade for every nugget too. Nuggets of 2025 contain the part
+of the narrative as `mapped_sub_narrative`. A nugget without importance is an error here; the track's own reader counts
+it as vital. Source: castorini/nuggetizer at d00dc3e, `cli/adapters.py`.
 """
 
 from __future__ import annotations
@@ -36,23 +36,26 @@ class TopicNuggets:
 
     topic_id: str
     query: str
-    """Text of the topic; empty where the file has none."""
+    """Text of the topic; empty if the file has none."""
     nuggets: tuple[Nugget, ...]
-    """At least one, most important first as a rule; no text twice."""
+    """At least one, usually ordered by importance, with distinct texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class GradedNuggets:
-    """The nuggets of one topic with the grades of one answer to it."""
+    """The nuggets of one topic with the grades of one answer."""
 
     nuggets: TopicNuggets
     run_id: str
     grades: tuple[Grade | None, ...]
-    """One a nugget; None where the file says that the judge failed."""
+    """One per nugget; None if the file records a failed judge."""
 
 
 def _part(label: object) -> str:
-    """Return the name of a part of a narrative, without quotes; assessors put `New: ` before parts that they added."""
+    """Return the name of a part of a narrative, without quotes.
+
+    Assessors prefix the parts that they added with `New: `.
+    """
     text = str(label or "")
     added, new, name = text.rpartition("New:")
     return " ".join(
@@ -100,7 +103,7 @@ class _AssignmentRow(_NuggetRow):
 
 
 def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
-    """Return topic id -> nuggets, in the order of the file."""
+    """Return topic id -> nuggets, in file order."""
     problems = Problems(path, "nuggets", _NUGGETS_NEXT_STEP)
     rows = rows_by_id(problems, _NuggetRow, lambda row: row.topic_id, "topic", "qid")
     problems.raise_if_any()
@@ -108,7 +111,7 @@ def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
 
 
 def read_assignments(path: Path) -> list[GradedNuggets]:
-    """Return the assignments of a file, in its order; a run and a topic come once together."""
+    """Return the assignments in a file, in file order. Each pair of run and topic occurs once."""
     problems = Problems(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
     rows = rows_by_id(problems, _AssignmentRow, _of_run, "topic of a run", "qid").values()
     problems.raise_if_any()
@@ -120,15 +123,15 @@ def _of_run(row: _AssignmentRow | _SupportRow) -> str:
 
 
 def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
-    """Return nuggets as a task carries them; the part of a narrative only where there is one."""
+    """Return nuggets in the format of a task; the part of a narrative only if it exists."""
     rows = (
         {"text": one.text, "importance": one.importance.value, "sub_narrative": one.sub_narrative} for one in nuggets
     )
     return [{key: value for key, value in row.items() if value or key != "sub_narrative"} for row in rows]
 
 
-# Labels of 2024 (`final.citation_judgments_*.jsonl`): "2", "1", "0", and "-1" for a citation that was not judged, as
-# 110 of the 4,855 of `final.citation_judgments_Webassess.20241031.jsonl`.
+# Labels of 2024 (`final.citation_judgments_*.jsonl`): "2", "1", "0", and "-1" for unjudged citations, such as 110 of
+# the 4,855 in `final.citation_judgments_Webassess.20241031.jsonl`.
 _LEVELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO, "-1": None, "None": None}
 
 
@@ -154,22 +157,22 @@ class _SupportRow(Fields):
 
 @dataclass(frozen=True, slots=True)
 class SupportJudgement:
-    """The judged citations of one answer; sequences have one item a sentence."""
+    """The judged citations of one answer. Sequences have one item per sentence."""
 
     topic_id: str
     run_id: str
     cites: tuple[bool, ...]
     """Whether the sentence cites a segment."""
     levels: tuple[Support | None, ...]
-    """What its first citation gives; None where it does not cite, or nobody judged it."""
+    """Support from the first citation; None without a citation or judgement."""
     n_not_judged: int = 0
-    """Citations without a judgement, of which only the first of a sentence would count."""
+    """Number of citations without a judgement. Only the first of a sentence would count."""
 
 
 def read_support(path: Path) -> list[SupportJudgement]:
-    """Return the judgements of a file, in its order; a run and a topic come once together.
+    """Return the judgements in a file, in file order. Each pair of run and topic occurs once.
 
-    A citation without a label (no `support`, null, or -1) was not judged.
+    Citations without a label (no `support`, null, or -1) are not judged.
     """
     problems = Problems(
         path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"

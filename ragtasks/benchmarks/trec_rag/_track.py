@@ -1,14 +1,13 @@
-"""TREC RAG: topics that ask for a long, cited answer from MS MARCO V2.1 (paper: Ragnarok, Pradeep et al. 2024).
+"""TREC RAG: topics for long answers with citations from MS MARCO V2.1 (paper: Ragnarok, Pradeep et al. 2024).
 
-Of 2024 there are three sets of topics, one domain each: `test` (301), `raggy` (120) and `researchy` (600, the
-latter two for development). Of 2025 there are 105 narratives: several sentences each, whose nuggets name the part
-of the narrative that they belong to. A task is a topic; its id is the topic's own, so that the track's runs and
-judgements join as they are. There is no reference answer: the target is the topic's nuggets in a row, which is
-the ceiling of nugget recall.
+2024 has three sets of topics, each a domain: `test` (301), `raggy` (120) and `researchy` (600); the latter two are for
+development. 2025 has 105 narratives of several sentences each, whose nuggets refer to parts of the narrative. A task is
+a topic, and its id is the topic's id, so that the track's runs and judgements can be joined. There is no reference
+answer. The target is the concatenation of the topic's nuggets, which reaches maximum nugget recall.
 
-The corpus has 113,520,750 segments, so passages come from a run: the benchmark's own where `runs/` and
-`segments/` hold one, else a stored run that `ragtasks retrieve --retriever run:FILE` makes from a run and the
-segments' shards.
+The corpus has 113,520,750 segments, so passages come from a run. This is the benchmark's own run in `runs/` and
+`segments/`, if present. Otherwise it is a stored run that `ragtasks retrieve --retriever run:FILE` creates from a run
+and the shards of the segments.
 """
 
 from __future__ import annotations
@@ -46,27 +45,27 @@ from ragtasks.records import (
 )
 
 SHARDS = "msmarco_v2.1_doc_segmented"
-"""Folder of the corpus' 70 files, as the official archive names it."""
+"""Folder of the corpus' 70 files, named as in the official archive."""
 
 
 @dataclass(frozen=True)
 class TrackYear:
-    """One year: its sets of topics, each a domain, and how many there are."""
+    """One year: its sets of topics, each a domain, and their sizes."""
 
     source: Source
-    """Official files; its `name` is the benchmark's."""
+    """Official files; its `name` is the name of the benchmark."""
     title: str
     sets: Mapping[str, str]
-    """Set of topics -> the name that its files bear, such as `rag24.test`."""
+    """Set of topics -> part of its file names, such as `rag24.test`."""
     counts: Mapping[str, int]
-    """Set of topics -> topics in the official file."""
+    """Set of topics -> number of topics in the official file."""
     has_narratives: bool = False
-    """Whether topics are narratives (JSON lines), not lines of an id, a tab and a text."""
+    """Whether topics are narratives (JSON lines) instead of lines of id, tab and text."""
 
     def load(self, root: Path) -> Benchmark:
-        """Return the benchmark whose files lie under `root`; a set without a topics file is left out.
+        """Return the benchmark with files under `root`. Sets without a topics file are omitted.
 
-        Nuggets are read from `nuggets/nuggets.<name of the set>.jsonl` where it is there.
+        Nuggets are read from `nuggets/nuggets.<name of the set>.jsonl`, if the file exists.
         """
         is_sample, revision, counts = self._edition(root)
         topics = self._read_all_topics(root, counts)
@@ -90,9 +89,9 @@ class TrackYear:
         )
 
     def corpus_file(self, root: Path, domain: str) -> Path:
-        """Return the folder with the corpus' shards, the same for every set; of a sample, one file of passages.
+        """Return the folder with the corpus' shards, which all sets share, or a sample's single file of passages.
 
-        The sample's file is made from its segments where it is not there yet.
+        The sample's file is created from its segments if it is missing.
         """
         shards = root / SHARDS
         if shards.is_dir():
@@ -112,24 +111,23 @@ class TrackYear:
         )
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
-        """Return the relevance judgements of a set, grades 0 to 4; () where none of segments are known."""
+        """Return the relevance judgements of a set, grades 0 to 4; () without a file."""
         path = root / "qrels" / f"qrels.{self.sets[domain]}.txt"
         return read_qrels(path, self._read_topics(root, domain)) if path.is_file() else ()
 
     def definition(self) -> BenchmarkDefinition:
-        """Return what the registry lists."""
+        """Return the registry entry."""
         side = RetrievalSide(tuple(self.sets), self.corpus_file, self.load_qrels)
         return BenchmarkDefinition(self.source, self.load, side)
 
     def _edition(self, root: Path) -> tuple[bool, str, Mapping[str, int]]:
-        """Return (is sample, revision, counts) of the copy under `root`."""
         return read_edition(root, self.source.commit, self.counts, TypeAdapter(dict[str, int]).validate_python)
 
     def _topics_file(self, root: Path, domain: str) -> Path:
         return root / "topics" / f"topics.{self.sets[domain]}.{'jsonl' if self.has_narratives else 'txt'}"
 
     def _contexts(self, root: Path, topics: Mapping[str, Collection[str]], setting: Setting) -> Contexts:
-        """Return the first 20 segments of each topic of the sets that have a run under `root`."""
+        """Return the first 20 segments of each topic, for the sets with a run under `root`."""
         name = self.source.name
         if setting is not Setting.FULL_RAG:
             expected = f"setting {Setting.FULL_RAG.value}, the track's only one"
@@ -147,7 +145,7 @@ class TrackYear:
         return Contexts("official", setting, passages)
 
     def _of_set(self, root: Path, domain: str, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
-        """Return topic id -> its first 20 segments, for every topic of a set; {} where there is neither file for it."""
+        """Return topic id -> its first 20 segments, for every topic of a set; {} without a run."""
         run = root / "runs" / f"run.{self.sets[domain]}.txt"
         results = sorted((root / "runs").glob(f"retrieve_results_*{self.sets[domain]}*.jsonl"))
         files = [*([run] if run.is_file() else []), *results]
@@ -172,7 +170,7 @@ class TrackYear:
         return read_narratives(path) if self.has_narratives else read_topics(path)
 
     def _read_all_topics(self, root: Path, counts: Mapping[str, int]) -> dict[str, dict[str, str]]:
-        """Return set -> topic id -> text, of the sets that are there, none with a topic too many or too few."""
+        """Return set -> topic id -> text, for the sets with a file. A wrong number of topics is an error."""
         paths = {domain: path for domain in self.sets if (path := self._topics_file(root, domain)).is_file()}
         if not paths:
             raise BenchmarkFileError(
@@ -224,16 +222,16 @@ def topic_task(domain: str, topic_id: str, text: str, known: TopicNuggets | None
 _COMMIT = "5b819c1a45c8a0a3ec9426f476694f44a29dfaf3"
 
 MAX_WORDS = 400
-"""Longest answer that the track takes."""
+"""Maximum words of an answer in the track."""
 NARRATIVES = "narratives"
 """The set of topics of 2025."""
 
 
 def _source(name: str, *files: SourceFile) -> Source:
-    """Return topics and relevance judgements, in the repository that was called anserini-tools.
+    """Return the source of topics and relevance judgements: the repository formerly named anserini-tools.
 
-    Their official checksums are not known here. Nuggets, runs and segments come from the track and Microsoft. A run
-    must cover every set that is there, so development sets are a group of their own, `dev`, and not fetched unasked.
+    Their official checksums are unknown. Nuggets, runs and segments come from the track and Microsoft. A run must cover
+    every set with a topics file, so development sets are in a separate group `dev`, not downloaded by default.
     """
     return Source(
         name=name,
@@ -258,7 +256,7 @@ TRACK_2024 = TrackYear(
     {"test": "rag24.test", "raggy": "rag24.raggy-dev", "researchy": "rag24.researchy-dev"},
     {"test": 301, "raggy": 120, "researchy": 600},
 )
-"""Counts: paper, section 5, and the track's pages."""
+"""Counts from the paper, section 5, and the track's pages."""
 
 TRACK_2025 = TrackYear(
     _source(
@@ -271,7 +269,7 @@ TRACK_2025 = TrackYear(
     {NARRATIVES: 105},
     has_narratives=True,
 )
-"""Counts: guidelines 2.0."""
+"""Counts from guidelines 2.0."""
 
 TREC_RAG24 = TRACK_2024.definition()
 TREC_RAG25 = TRACK_2025.definition()
@@ -280,11 +278,11 @@ TREC_RAG25 = TRACK_2025.definition()
 _T = TypeVar("_T")
 
 N_PASSAGES = 20
-"""Segments that a topic is given (paper, section 3)."""
+"""Number of segments for a topic (paper, section 3)."""
 
 
 def has_segments(root: Path) -> bool:
-    """Return whether texts of segments lie beside the benchmark's run."""
+    """Return whether segment texts for the benchmark's run are stored in the folder."""
     return _segments_file(root).is_file()
 
 
@@ -293,7 +291,7 @@ def _segments_file(root: Path) -> Path:
 
 
 def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path | None = None) -> dict[str, Passage]:
-    """Return segment id -> passage, the wanted ones or all, of the segments that lie beside the benchmark's run."""
+    """Return segment id -> passage, the wanted ones or all, of the benchmark's run."""
     return read_segments(file or _segments_file(root), wanted)
 
 
