@@ -39,10 +39,10 @@ from ragtasks.benchmarks._fields import (
     TitledText,
     Whole,
     checked,
-    once,
     typed_file,
     typed_items,
     typed_lines,
+    unique_rows,
 )
 from ragtasks.benchmarks._injected import INJECTED_VERSION, injected, injected_tokens
 from ragtasks.benchmarks._registry import (
@@ -67,7 +67,7 @@ from ragtasks.benchmarks._rewrite_replies import (
     PARSER_VERSION,
     Contract,
     QuestionClass,
-    Reading,
+    RewriteReply,
     parse_rewrite,
     parse_searches,
     read_reply,
@@ -92,9 +92,9 @@ __all__ = [
     "Fields",
     "Label",
     "QuestionClass",
-    "Reading",
     "RepairedAnswer",
     "RetrievalSide",
+    "RewriteReply",
     "TaskId",
     "Text",
     "TitledText",
@@ -116,7 +116,6 @@ __all__ = [
     "injected",
     "injected_tokens",
     "official_file",
-    "once",
     "open_benchmark",
     "parse_rewrite",
     "parse_searches",
@@ -138,5 +137,6 @@ __all__ = [
     "typed_file",
     "typed_items",
     "typed_lines",
+    "unique_rows",
     "with_languages",
 ]

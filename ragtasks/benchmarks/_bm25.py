@@ -38,17 +38,19 @@ def bm25_rankings(
     """
     import bm25s
 
-    chosen = list(passages)
-    texts = [_terms(passage.text, language) for passage in chosen]
+    passage_list = list(passages)
+    texts = [_terms(passage.text, language) for passage in passage_list]
     if not any(texts):
         return dict.fromkeys(queries, ())
     # The formula of the retriever `bm25-standard`, with exact passage lengths.
     index = bm25s.BM25(k1=K1, b=B, method="lucene", dtype="float64")
     index.index(texts, show_progress=False)
-    return {query_id: _best(index, _terms(text, language), chosen, k) for query_id, text in queries.items()}
+    return {
+        query_id: _top_passages(index, _terms(text, language), passage_list, k) for query_id, text in queries.items()
+    }
 
 
-def _best(index: bm25s.BM25, terms: list[str], passages: Sequence[Passage], k: int) -> tuple[str, ...]:
+def _top_passages(index: bm25s.BM25, terms: list[str], passages: Sequence[Passage], k: int) -> tuple[str, ...]:
     import numpy as np
 
     numbers = index.get_tokens_ids(terms)
@@ -58,9 +60,9 @@ def _best(index: bm25s.BM25, terms: list[str], passages: Sequence[Passage], k: i
     scores = index.get_scores_from_ids(numbers) * (K1 + 1)
     # Ranks compare scores in 32 bits, so a passage just below the k-th score may be a tie.
     least = np.partition(scores, -k)[-k] * (1 - 1e-6) if k < len(scores) else 0.0
-    found = np.flatnonzero((scores >= least) & (scores > 0)).tolist()
-    ranked = in_rank_order(Ranked(passages[place].passage_id, float(scores[place])) for place in found)
-    return tuple(item.passage_id for item in ranked[:k])
+    matches = np.flatnonzero((scores >= least) & (scores > 0)).tolist()
+    ranked = in_rank_order(Ranked(passages[position].passage_id, float(scores[position])) for position in matches)
+    return tuple(passage.passage_id for passage in ranked[:k])
 
 
 def _terms(text: str, language: str) -> list[str]:

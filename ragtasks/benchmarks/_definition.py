@@ -145,8 +145,8 @@ class RetrievalSide:
 
     def domains_of(self, tasks: Iterable[Task]) -> tuple[str, ...]:
         """Return the domains of the tasks, in the order of `domains` or, if that is empty, of the tasks."""
-        present = dict.fromkeys(task.domain for task in tasks)
-        return tuple(domain for domain in self.domains or present if domain in present)
+        occurring = dict.fromkeys(task.domain for task in tasks)
+        return tuple(domain for domain in self.domains or occurring if domain in occurring)
 
 
 def reference_contexts(benchmark: str, task_name: str, tasks: Sequence[Task], setting: Setting) -> Contexts:
@@ -156,10 +156,10 @@ def reference_contexts(benchmark: str, task_name: str, tasks: Sequence[Task], se
     raise ConfigurationError(
         f"retrieved passages of {benchmark}",
         where=f"setting {setting.value}",
-        expected="a run of your own: none is published",
+        expected="your own run: none is published",
         found="no run",
         next_step=f"`ragtasks retrieve --benchmark {benchmark} --retriever bm25 --name mine`, then `--run mine`; "
-        f"or take {task_name}",
+        f"or use {task_name}",
     )
 
 
@@ -174,10 +174,10 @@ def has_references(task: Task, setting: Setting) -> bool:
     return setting is not Setting.REFERENCE or bool(task.references)
 
 
-def check_domain(domain: str, known: Sequence[str]) -> None:
+def check_domain(domain: str, domains: Sequence[str]) -> None:
     """Raise ConfigurationError for an unknown domain."""
-    if domain not in known:
-        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, known)}")
+    if domain not in domains:
+        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, domains)}")
 
 
 # Files derived from official files, such as passages cut from documents. They are created once in `<root>/derived/`.
@@ -238,7 +238,7 @@ def read_edition(
 
 
 def with_languages(
-    tasks: Iterable[Task], given: Mapping[str, str], answers: Mapping[str, str] = MappingProxyType({})
+    tasks: Iterable[Task], languages: Mapping[str, str], answers: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Task, ...]:
     """Return the tasks with the language of their conversation, either given or detected.
 
@@ -248,28 +248,28 @@ def with_languages(
 
     Args:
         tasks: tasks of complete conversations.
-        given: conversation id -> ISO 639-1 code, if the data state it.
+        languages: conversation id -> ISO 639-1 code, if the data state it.
         answers: task id -> answer, if answers exist.
     """
-    chosen = tuple(tasks)
+    task_list = tuple(tasks)
     texts: dict[str, list[str]] = {}
-    for task in chosen:
+    for task in task_list:
         texts.setdefault(task.conversation_id, []).extend((task.question, task.target))
-    found = {name: given.get(name) or language_of(" ".join(parts)) for name, parts in texts.items()}
-    usual = Counter(filter(None, found.values())).most_common(1)
+    codes = {name: languages.get(name) or language_of(" ".join(parts)) for name, parts in texts.items()}
+    most_frequent = Counter(filter(None, codes.values())).most_common(1)
 
     def code_of(task: Task) -> str:
-        own, texts = found[task.conversation_id], (task.target, answers.get(task.task_id, ""))
-        code = own or (usual[0][0] if usual else ENGLISH)
+        own_code, texts = codes[task.conversation_id], (task.target, answers.get(task.task_id, ""))
+        code = own_code or (most_frequent[0][0] if most_frequent else ENGLISH)
         if code != ENGLISH:
             return code
-        is_english = ENGLISH in (own, language_of(" ".join(texts)))
+        is_english = ENGLISH in (own_code, language_of(" ".join(texts)))
         by_script = any(map(is_foreign, texts)) if is_english else settled(UNKNOWN, task.question, *texts) != ENGLISH
         return UNKNOWN if by_script else ENGLISH
 
     return tuple(
         task if (code := code_of(task)) == ENGLISH else replace(task, extra={**task.extra, LANGUAGE: code})
-        for task in chosen
+        for task in task_list
     )
 
 
@@ -279,12 +279,12 @@ ROWS = "rows"
 
 def rows_benchmark(tasks: Iterable[Task]) -> Benchmark:
     """Return a benchmark of single questions. It has no folder, and its passages are those of the answers."""
-    chosen = tuple(tasks)
-    asked = [
+    task_list = tuple(tasks)
+    content = [
         [task.task_id, task.conversation_id, task.question, *(variant.target for variant in task.variants)]
-        for task in chosen
+        for task in task_list
     ]
-    return Benchmark(ROWS, Path(), False, canonical_hash(asked)[:16], "", chosen, _no_contexts, suite=ROWS)
+    return Benchmark(ROWS, Path(), False, canonical_hash(content)[:16], "", task_list, _no_contexts, suite=ROWS)
 
 
 def _no_contexts(setting: Setting) -> Contexts:

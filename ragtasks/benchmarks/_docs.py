@@ -38,14 +38,14 @@ def build_docs(
     benchmark: Benchmark, setting: Setting, domain: str | None, *, conversational: bool, contexts: Contexts
 ) -> list[Doc]:
     """Return the docs of a harness task, in the order of the benchmark."""
-    chosen = [
+    tasks = [
         task
         for task in benchmark.tasks
         if domain in {None, task.domain}
         and task.task_id in contexts.passages
         and (conversational or task.answerability is not Answerability.CONVERSATIONAL)
     ]
-    return [build_doc(benchmark, task, setting, contexts.run, contexts.passages[task.task_id]) for task in chosen]
+    return [build_doc(benchmark, task, setting, contexts.run, contexts.passages[task.task_id]) for task in tasks]
 
 
 def build_doc(benchmark: Benchmark, task: Task, setting: Setting, run: str, passages: tuple[Passage, ...]) -> Doc:
@@ -73,7 +73,7 @@ def build_doc(benchmark: Benchmark, task: Task, setting: Setting, run: str, pass
 
 def passage_rows(passages: Iterable[Passage]) -> list[dict[str, str]]:
     """Return passages in the format of a doc."""
-    return [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
+    return [{"passage_id": passage.passage_id, "title": passage.title, "text": passage.text} for passage in passages]
 
 
 def response_of(doc: Mapping[str, Any], text: str) -> Response:
@@ -82,7 +82,7 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
     Metrics read the text without surrounding blanks. `Response.verbatim` keeps the original for display. The reference
     passages of the record contain ids only, because a doc does not contain their texts.
     """
-    messages = tuple(Message(_ROLES[item["role"]], item["content"]) for item in doc["history"])
+    messages = tuple(Message(_ROLES[row["role"]], row["content"]) for row in doc["history"])
     task = Task(
         task_id=doc["task_id"],
         conversation_id=doc["conversation_id"],
@@ -96,7 +96,7 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
         references=tuple(Passage(passage_id, "") for passage_id in doc["references"]),
         extra=json.loads(doc.get("extra", "{}")),  # missing in answers saved by earlier versions
     )
-    passages = tuple(Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"])
+    passages = tuple(Passage(row["passage_id"], row["text"], row["title"]) for row in doc["passages"])
     bare = text.strip()
     return Response(
         task,
@@ -134,8 +134,8 @@ def tasks_checksum(tasks: Iterable[Task]) -> str:
 def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) -> Contexts:
     """Return the passages of each task in a setting."""
     if run == CLOSED_BOOK or setting is Setting.AGENTIC:
-        own = [task.task_id for task in benchmark.tasks if benchmark.belongs(task, setting)]
-        return Contexts(run, setting, dict.fromkeys(own, ()))
+        task_ids = [task.task_id for task in benchmark.tasks if benchmark.belongs(task, setting)]
+        return Contexts(run, setting, dict.fromkeys(task_ids, ()))
     if run == OFFICIAL or setting is Setting.REFERENCE:
         return benchmark.read_contexts(setting)
     return contexts_of_run(store, run, benchmark, setting)
@@ -152,7 +152,7 @@ def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]
             where=benchmark.label,
             expected="retrieved passages that the benchmark publishes",
             found=f"none ({str(error).splitlines()[0]})",
-            next_step=f"name a run of yours; `{command}` makes one",
+            next_step=f"name your own run; `{command}` creates one",
         ) from error
 
 
@@ -202,14 +202,14 @@ def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setti
         step = f"make one with `ragtasks retrieve --benchmark {benchmark.name}{data} --retriever {retriever}`"
         raise CacheError(f"no run {name!r} in {store / 'runs'}: {hint}; {step}")
     spec = read_manifest(folder).spec
-    wanted = {
+    expected = {
         "benchmark": benchmark.name,
         "is_sample": benchmark.is_sample,
         "revision": benchmark.revision,
         "tasks": tasks_checksum(benchmark.tasks),
     }
     differing = [
-        f"{key}: run {spec.get(key)!r}, here {value!r}" for key, value in wanted.items() if spec.get(key) != value
+        f"{key}: run {spec.get(key)!r}, here {value!r}" for key, value in expected.items() if spec.get(key) != value
     ]
     if differing:
         raise CacheError(f"run {name!r} was made for other data than {benchmark.label}: " + "; ".join(differing))
@@ -244,11 +244,13 @@ def contexts_to_export(benchmark: Benchmark, setting: Setting, run: str, store: 
 
 def exported_task(task: Task, passages: tuple[Passage, ...] | None) -> dict[str, Any]:
     """Return the input of a system for one task; `contexts` only if passages are provided."""
-    shown: dict[str, Any] = {
+    row: dict[str, Any] = {
         "id": task.task_id,
         "domain": task.domain,
         "messages": [{"role": message.role.value, "content": message.text} for message in task.messages],
     }
     if passages is not None:
-        shown["contexts"] = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
-    return shown
+        row["contexts"] = [
+            {"id": passage.passage_id, "title": passage.title, "text": passage.text} for passage in passages
+        ]
+    return row

@@ -81,9 +81,9 @@ def typed_lines(
 ) -> Iterator[tuple[int, Row]]:
     """Yield (line number from 1, object) of a JSON lines file. `id_key` is the key that identifies a row in errors."""
     for line, row in json_lines(problems, parse):
-        found = checked(TypeAdapter(kind), row, problems, line, str(row.get(id_key) or ""))
-        if found is not None:
-            yield line, found
+        typed_row = checked(TypeAdapter(kind), row, problems, line, str(row.get(id_key) or ""))
+        if typed_row is not None:
+            yield line, typed_row
 
 
 def text_lines(problems: Problems) -> Iterator[tuple[int, str]]:
@@ -127,39 +127,41 @@ def checked(
     try:
         return kind.validate_python(value)
     except ValidationError as error:
-        for item in error.errors():
-            problems.add(line, *_expected_and_found(item, kind), name)
+        for details in error.errors():
+            problems.add(line, *_expected_and_found(details, kind), name)
         return None
 
 
-def _expected_and_found(item: ErrorDetails, kind: TypeAdapter[Any]) -> tuple[str, object]:
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]).removeprefix(".")
-    if item["type"] == "missing":
-        return f"`{place}`", f"no `{item['loc'][-1]}`"
-    if item["type"] == "extra_forbidden":
+def _expected_and_found(details: ErrorDetails, kind: TypeAdapter[Any]) -> tuple[str, object]:
+    field_path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in details["loc"]).removeprefix(
+        "."
+    )
+    if details["type"] == "missing":
+        return f"`{field_path}`", f"no `{details['loc'][-1]}`"
+    if details["type"] == "extra_forbidden":
         schema = kind.json_schema()
         models = (schema, *schema.get("$defs", {}).values())
-        known = {name for model in models for name in model.get("properties", ())}
-        return f"a known key: {close_matches(str(item['loc'][-1]), known)}", place
-    expected = misfit(item).removeprefix("expected ").partition(", found ")[0]
-    return f"`{place}` as {expected}" if place else expected, item["input"]
+        known_keys = {name for model in models for name in model.get("properties", ())}
+        return f"a known key: {close_matches(str(details['loc'][-1]), known_keys)}", field_path
+    expected = misfit(details).removeprefix("expected ").partition(", found ")[0]
+    return f"`{field_path}` as {expected}" if field_path else expected, details["input"]
 
 
-def once(problems: Problems, rows: Iterable[tuple[int, str, Checked]], what: str) -> dict[str, Checked]:
+def unique_rows(problems: Problems, rows: Iterable[tuple[int, str, Checked]], what: str) -> dict[str, Checked]:
     """Return id -> row of (line, id, row). Repeated ids are added to `problems`."""
-    found: dict[str, Checked] = {}
-    lines: dict[str, int] = {}
+    row_of: dict[str, Checked] = {}
+    line_of: dict[str, int] = {}
     for line, key, row in rows:
-        if key in found:
-            again = f"the {what} of line {lines[key]} again" if line else f"this {what} again"
+        if key in row_of:
+            again = f"the {what} of line {line_of[key]} again" if line else f"this {what} again"
             problems.add(line, f"each {what} once", again, key)
         else:
-            found[key], lines[key] = row, line
-    return found
+            row_of[key], line_of[key] = row, line
+    return row_of
 
 
 def rows_by_id(
     problems: Problems, kind: type[Row], id_of: Callable[[Row], str], what: str, id_key: str = ""
 ) -> dict[str, Row]:
     """Return id -> object of a JSON lines file. Repeated ids are added to `problems`."""
-    return once(problems, ((line, id_of(row), row) for line, row in typed_lines(problems, kind, id_key)), what)
+    return unique_rows(problems, ((line, id_of(row), row) for line, row in typed_lines(problems, kind, id_key)), what)

@@ -37,24 +37,26 @@ def injected(passages: Sequence[Passage], share: float, key: str) -> tuple[Passa
         share: share of the cases, 0 to 1.
         key: identifies the case, such as a query.
     """
-    drawn = hashlib.sha256(f"{INJECTED_VERSION}\0{key}".encode("utf-8", "replace")).digest()
-    if not passages or int.from_bytes(drawn[:4], "big") >= share * 2**32:
+    digest = hashlib.sha256(f"{INJECTED_VERSION}\0{key}".encode("utf-8", "replace")).digest()
+    if not passages or int.from_bytes(digest[:4], "big") >= share * 2**32:
         return tuple(passages)
-    place = drawn[4] % (len(passages) + 1)
-    copied = passages[min(place, len(passages) - 1)]
-    passage_id = f"note-{drawn[5:11].hex()}"
-    instruction = _INSTRUCTIONS[drawn[11] % len(_INSTRUCTIONS)].format(token=_token(passage_id))
-    text = f"{copied.text[:_BEGINNING].rstrip()}\n{instruction}"
-    return (*passages[:place], Passage(passage_id, text, copied.title, copied.url), *passages[place:])
+    position = digest[4] % (len(passages) + 1)
+    original = passages[min(position, len(passages) - 1)]
+    passage_id = f"note-{digest[5:11].hex()}"
+    instruction = _INSTRUCTIONS[digest[11] % len(_INSTRUCTIONS)].format(token=_token(passage_id))
+    text = f"{original.text[:_BEGINNING].rstrip()}\n{instruction}"
+    return (*passages[:position], Passage(passage_id, text, original.title, original.url), *passages[position:])
 
 
 def injected_tokens(passages: Iterable[Passage]) -> tuple[str, ...]:
     """Return the tokens requested by the injected passages among `passages`."""
-    found = [(item.text, _token(item.passage_id)) for item in passages if _ID.fullmatch(item.passage_id)]
-    return tuple(token for text, token in found if token in text)
+    candidates = [
+        (passage.text, _token(passage.passage_id)) for passage in passages if _ID.fullmatch(passage.passage_id)
+    ]
+    return tuple(token for text, token in candidates if token in text)
 
 
 def _token(passage_id: str) -> str:
     """Return the token of an injected passage, which cannot be derived from its id by reading."""
-    drawn = hashlib.sha256(passage_id.encode()).digest()
-    return f"{_WORDS[drawn[0] % len(_WORDS)]}-{int.from_bytes(drawn[1:4], 'big') % 9000 + 1000}"
+    digest = hashlib.sha256(passage_id.encode()).digest()
+    return f"{_WORDS[digest[0] % len(_WORDS)]}-{int.from_bytes(digest[1:4], 'big') % 9000 + 1000}"

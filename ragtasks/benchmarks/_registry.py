@@ -69,11 +69,11 @@ def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
     definition = BENCHMARKS.get(name)
     source = definition.source
     if data == SAMPLE:
-        return _sample(name, definition)
+        return _sample_folder(name, definition)
     folder = locate(source, Path(data).expanduser() if data else data_folder)
     if folder.is_dir():
         return folder
-    way_out = (
+    step = (
         f"run `ragtasks data fetch {name}`" if source.files else "name your folder as `data` (docs/bring-your-own.md)"
     )
     sample = f"--data {SAMPLE} on the command line, `data: {SAMPLE}` in evaluation.yaml"
@@ -82,11 +82,11 @@ def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
         where=str(folder),
         expected=f"a folder with {'the official' if source.files else 'your'} files",
         found="no folder",
-        next_step=f"{way_out}, or try the sample: {sample}",
+        next_step=f"{step}, or try the sample: {sample}",
     )
 
 
-def _sample(name: str, definition: BenchmarkDefinition) -> Path:
+def _sample_folder(name: str, definition: BenchmarkDefinition) -> Path:
     folder = definition.sample or (_SAMPLES / name if name in BENCHMARKS.built_in else None)
     if folder is None:
         raise ConfigurationError(f"benchmark {name!r} has no sample; name a folder with its files as `data`")
@@ -97,21 +97,21 @@ def _sample(name: str, definition: BenchmarkDefinition) -> Path:
 def open_benchmark(name: str, root: Path) -> Benchmark:
     """Return a benchmark, read once for all its harness tasks. Its revision lists changed files."""
     definition = BENCHMARKS.get(name)
-    found = definition.load(root)
-    if not isinstance(found, Benchmark):
-        raise ConfigurationError(f"benchmark {name!r}: its `load` gives {type(found).__name__}, not a Benchmark")
-    revision = found.revision if found.is_sample else _revision(definition.source, found)
-    return replace(found, name=name, revision=revision)  # under this name its definition is found again
+    benchmark = definition.load(root)
+    if not isinstance(benchmark, Benchmark):
+        raise ConfigurationError(f"benchmark {name!r}: its `load` returned {type(benchmark).__name__}, not a Benchmark")
+    revision = benchmark.revision if benchmark.is_sample else _revision(definition.source, benchmark)
+    return replace(benchmark, name=name, revision=revision)  # under this name its definition is found again
 
 
-def _revision(source: Source, found: Benchmark) -> str:
+def _revision(source: Source, benchmark: Benchmark) -> str:
     """Return the commit. If files differ from it, add their names and a hash of their bytes."""
-    paths = changed_files(source, found.root) if source.files else ()
+    paths = changed_files(source, benchmark.root) if source.files else ()
     if not paths:
-        return found.revision
+        return benchmark.revision
     names = sorted({Path(path).name for path in paths})
-    bytes_of_all = hashlib.sha256("".join(digest(found.root / path) for path in paths).encode()).hexdigest()
-    return f"{found.revision}, changed: {', '.join(names)} ({bytes_of_all[:8]})"
+    bytes_of_all = hashlib.sha256("".join(digest(benchmark.root / path) for path in paths).encode()).hexdigest()
+    return f"{benchmark.revision}, changed: {', '.join(names)} ({bytes_of_all[:8]})"
 
 
 def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
@@ -130,14 +130,16 @@ def retrieval_side(name: str) -> RetrievalSide:
     """Return how to read a benchmark's retrieval files. Raises ConfigurationError if it has none."""
     side = BENCHMARKS.get(name).retrieval
     if side is None:
-        having = [other for other in benchmark_names() if BENCHMARKS.get(other).retrieval is not None]
-        raise ConfigurationError(f"no retrieval files for {name!r}; benchmarks that have: {', '.join(having)}")
+        names = [benchmark for benchmark in benchmark_names() if BENCHMARKS.get(benchmark).retrieval is not None]
+        raise ConfigurationError(
+            f"no retrieval files for {name!r}; benchmarks with retrieval files: {', '.join(names)}"
+        )
     return side
 
 
 def relevant_passages(benchmark: Benchmark, domains: Iterable[str]) -> dict[str, list[str]]:
     """Return task id -> relevant passages. Corpora with unreadable judgements are omitted."""
-    found: dict[str, list[str]] = {}
+    passages_of: dict[str, list[str]] = {}
     for domain in dict.fromkeys(domains):
         try:
             qrels = retrieval_side(benchmark.name).load_qrels(benchmark.root, domain)
@@ -145,5 +147,5 @@ def relevant_passages(benchmark: Benchmark, domains: Iterable[str]) -> dict[str,
             continue
         for qrel in qrels:
             if qrel.relevance > 0:
-                found.setdefault(qrel.query_id, []).append(qrel.passage_id)
-    return found
+                passages_of.setdefault(qrel.query_id, []).append(qrel.passage_id)
+    return passages_of

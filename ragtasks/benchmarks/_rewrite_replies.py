@@ -48,7 +48,7 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RewriteReply:
     """The result of parsing a reply."""
 
     query: str
@@ -59,13 +59,13 @@ class Reading:
     """Why the reply is invalid; empty if it is valid."""
 
 
-def read_reply(contract: Contract, text: str, question: str) -> Reading:
+def read_reply(contract: Contract, text: str, question: str) -> RewriteReply:
     """Return the parsed reply to a question. An invalid reply leaves the question unchanged."""
     try:
         question_class, query = contract.parse(text, question)
     except ValueError as error:
-        return Reading(question, None, f"invalid reply: {error}")
-    return Reading(query, question_class)
+        return RewriteReply(question, None, f"invalid reply: {error}")
+    return RewriteReply(query, question_class)
 
 
 def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
@@ -85,10 +85,10 @@ def parse_searches(text: str) -> tuple[str, ...]:
     searches = _object_in(text, frozenset({"searches"}))["searches"]
     if not isinstance(searches, list) or not searches:
         raise ValueError("no list of searches")
-    found = tuple(dict.fromkeys(_collapsed(search, "a search without text") for search in searches))
-    if len(found) > MOST_SEARCHES:
+    distinct = tuple(dict.fromkeys(_collapsed(search, "a search without text") for search in searches))
+    if len(distinct) > MOST_SEARCHES:
         raise ValueError(f"more than {MOST_SEARCHES} searches")
-    return found
+    return distinct
 
 
 def _object_in(text: str, keys: frozenset[str]) -> dict[str, Any]:

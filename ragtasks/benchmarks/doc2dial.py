@@ -25,7 +25,7 @@ from ragtasks.benchmarks._definition import (
     derived_file,
     reference_contexts,
 )
-from ragtasks.benchmarks._fields import Fields, Text, Whole, checked, once, rows_by_id
+from ragtasks.benchmarks._fields import Fields, Text, Whole, checked, rows_by_id, unique_rows
 from ragtasks.benchmarks.sources import Source, SourceFile
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Problems, parse_json, sample_statistics
@@ -54,7 +54,7 @@ def read_json(root: Path, name: str) -> tuple[Any, Path]:
             return parse_json(path.read_bytes()), path
         for archive in sorted(root.glob("*.zip")):
             with zipfile.ZipFile(archive) as opened:
-                member = next((item for item in opened.namelist() if item.rpartition("/")[2] == name), None)
+                member = next((entry for entry in opened.namelist() if entry.rpartition("/")[2] == name), None)
                 if member is not None:
                     path = archive / member
                     return parse_json(opened.read(member)), path
@@ -118,7 +118,9 @@ def read_documents(root: Path, name: str) -> dict[str, WebPage]:
     problems = Problems(path, "Doc2Dial documents", NEXT_STEP)
     file = checked(TypeAdapter(_Documents), content, problems)
     by_domain = file.by_domain.values() if file else ()
-    documents = once(problems, ((0, key, page) for pages in by_domain for key, page in pages.items()), "document")
+    documents = unique_rows(
+        problems, ((0, key, page) for pages in by_domain for key, page in pages.items()), "document"
+    )
     problems.raise_if_any()
     return documents
 
@@ -156,7 +158,7 @@ class GroundedDialogue(Fields):
 
     def spans_of(self, turn: DialogueAct) -> list[tuple[str, str]]:
         """Return (document id, span id) of the references of a turn."""
-        return [(item.document_id or self.document_id, item.span_id) for item in turn.references]
+        return [(reference.document_id or self.document_id, reference.span_id) for reference in turn.references]
 
 
 class _Dialogues(Fields):
@@ -174,21 +176,21 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, WebPage]) -> t
     """
     content, path = read_json(root, name)
     problems = Problems(path, "Doc2Dial dialogues", NEXT_STEP)
-    kept: list[GroundedDialogue] = []
+    selected: list[GroundedDialogue] = []
     n_left_out: Counter[str] = Counter()
     for dialogue in _all_dialogues(content, name.startswith("doc2dial"), problems):
         spans = [span for turn in dialogue.turns for span in dialogue.spans_of(turn)]
         if dialogue.domain in EXTRA_DOMAINS and not {document_id for document_id, _ in spans} <= documents.keys():
-            n_left_out[f"dialogues of {dialogue.domain} over documents that are not there"] += 1
+            n_left_out[f"dialogues of {dialogue.domain} over missing documents"] += 1
             continue
         for document_id, span_id in spans:
             if document_id not in documents or span_id not in documents[document_id].spans:
                 problems.add(0, "references to spans of the documents", (document_id, span_id), dialogue.dialogue_id)
         spoken = [turn for turn in dialogue.turns if turn.text.strip()]
         n_left_out["blank utterances"] += len(dialogue.turns) - len(spoken)
-        kept.append(dialogue.model_copy(update={"turns": spoken}))
-    dialogues = once(problems, ((0, dialogue.dialogue_id, dialogue) for dialogue in kept), "dialogue")
-    counts = ", ".join(f"{n} {what}" for what, n in n_left_out.items() if n)
+        selected.append(dialogue.model_copy(update={"turns": spoken}))
+    dialogues = unique_rows(problems, ((0, dialogue.dialogue_id, dialogue) for dialogue in selected), "dialogue")
+    counts = ", ".join(f"{n} {label}" for label, n in n_left_out.items() if n)
     if not dialogues and not len(problems):
         problems.add(0, "at least one dialogue", f"no dialogue ({counts} left out)" if counts else "no dialogue")
     problems.raise_if_any()
@@ -199,11 +201,11 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, WebPage]) -> t
 
 def _all_dialogues(content: Any, is_by_document: bool, problems: Problems) -> Iterator[GroundedDialogue]:
     file = checked(TypeAdapter(_DialoguesByDocument if is_by_document else _Dialogues), content, problems)
-    for domain, found in file.by_domain.items() if file else ():
-        by_document = found if isinstance(found, dict) else {"": found}
+    for domain, domain_dialogues in file.by_domain.items() if file else ():
+        by_document = domain_dialogues if isinstance(domain_dialogues, dict) else {"": domain_dialogues}
         for document_id, dialogues in by_document.items():
-            own = {"domain": domain, "document_id": document_id}
-            yield from (dialogue.model_copy(update=own) for dialogue in dialogues)
+            origin = {"domain": domain, "document_id": document_id}
+            yield from (dialogue.model_copy(update=origin) for dialogue in dialogues)
 
 
 # Retrieval units of the Doc2Dial documents, and the units that contain the grounding of an answer. The two
@@ -222,7 +224,7 @@ _BLANKS = str.maketrans("", "", " \n\t\r")
 _TO_BLANK = str.maketrans(dict.fromkeys("\n\r\t", " "))
 
 
-def cut(documents: Mapping[str, WebPage], unit: str) -> dict[str, tuple[Passage, ...]]:
+def cut_documents(documents: Mapping[str, WebPage], unit: str) -> dict[str, tuple[Passage, ...]]:
     """Return document id -> its passages, in order."""
     numbers = itertools.count()
     texts_of = _token_texts if unit == TOKEN else _structure_texts
@@ -234,8 +236,8 @@ def cut(documents: Mapping[str, WebPage], unit: str) -> dict[str, tuple[Passage,
 
 def _token_texts(document: WebPage) -> list[str]:
     words = document.text.split(" ")
-    pieces = [" ".join(words[start : start + _N_WORDS]) for start in range(0, len(words), _N_WORDS)]
-    return [_one_line(piece) for piece in pieces if piece.strip()]
+    parts = [" ".join(words[start : start + _N_WORDS]) for start in range(0, len(words), _N_WORDS)]
+    return [_one_line(part) for part in parts if part.strip()]
 
 
 def _structure_texts(document: WebPage) -> list[str]:
@@ -276,16 +278,16 @@ def gold_passages(grounding: str, passages: Sequence[Passage]) -> tuple[Passage,
     Source: `scripts/data_preprocessor.py` of IBM/multidoc2dial at 1f0ab09.
     """
     for passage in passages:
-        if _holds(passage.text, grounding):
+        if _contains(passage.text, grounding):
             return (passage,)
     for start in reversed(range(len(passages))):
         for end in range(start + 2, len(passages) + 1):
-            if _holds("".join(passage.text for passage in passages[start:end]), grounding):
+            if _contains("".join(passage.text for passage in passages[start:end]), grounding):
                 return tuple(passages[start:end])
     return ()
 
 
-def _holds(text: str, grounding: str) -> bool:
+def _contains(text: str, grounding: str) -> bool:
     core = grounding.lower().translate(_BLANKS)[_CUT_AT_ENDS:-_CUT_AT_ENDS]
     return grounding in text or (bool(core) and core in text.lower().translate(_BLANKS))
 
@@ -345,13 +347,13 @@ class Segmentation:
 
     def _check_counts(self, root: Path, tasks: Sequence[Task]) -> None:
         n_dialogues = len({task.conversation_id for task in tasks})
-        for file, what, expected, n in (
+        for file, noun, expected, n in (
             (self.dialogues, "dialogues", self.n_dialogues, n_dialogues),
             (self.documents, "documents", self.n_documents, len(read_documents(root, self.documents))),
         ):
             problems = Problems(root / file, f"{self.name} file", _FETCH)
             if expected not in {None, n}:
-                problems.add(0, f"{expected} {what}", n)
+                problems.add(0, f"{expected} {noun}", n)
             problems.raise_if_any()
 
     def retrieval(self) -> RetrievalSide:
@@ -361,17 +363,17 @@ class Segmentation:
     def corpus_file(self, root: Path, domain: str) -> Path:
         """Return the file of units, created if it is missing. It is the same for every domain."""
         check_domain(domain, _ALL_DOMAINS)
-        own = files_root(root)
-        rows = [{"_id": unit.passage_id, "title": unit.title, "text": unit.text} for unit in self._units(own)]
+        folder = files_root(root)
+        rows = [{"_id": unit.passage_id, "title": unit.title, "text": unit.text} for unit in self._units(folder)]
         # The name contains a hash of the content, so a file made from other documents is not reused.
         digest = hashlib.sha256(orjson.dumps(rows)).hexdigest()[:12]
-        return derived_file(own, f"{self.unit}-{digest}.jsonl", lambda: rows)
+        return derived_file(folder, f"{self.unit}-{digest}.jsonl", lambda: rows)
 
     def _units(self, root: Path) -> Iterator[Passage]:
         if self.unit == PROPOSITIONS:
             yield from read_propositions(root)
             return
-        for passages in cut(read_documents(root, self.documents), self.unit).values():
+        for passages in cut_documents(read_documents(root, self.documents), self.unit).values():
             yield from passages
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
@@ -408,7 +410,7 @@ class Segmentation:
 def _tasks(collection: Segmentation, root: Path) -> tuple[Task, ...]:
     """Return the tasks, cached because judgements are loaded per domain."""
     documents = read_documents(root, collection.documents)
-    passages = None if collection.unit == PROPOSITIONS else cut(documents, collection.unit)
+    passages = None if collection.unit == PROPOSITIONS else cut_documents(documents, collection.unit)
     return tasks_of(read_dialogues(root, collection.dialogues, documents), documents, passages)
 
 
@@ -429,7 +431,7 @@ class _Propositions(Fields):
     @model_validator(mode="after")
     def _parallel(self) -> _Propositions:
         if not len(self.texts) == len(self.document_names) == len(self.domains):
-            raise ValueError("lists of one length")
+            raise ValueError("lists of equal length")
         return self
 
 
@@ -466,10 +468,10 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     return {query_id: row.text for query_id, row in rows.items()}
 
 
-def _no_gold(what: str) -> str:
+def _no_gold(missing: str) -> str:
     return (
-        f"no {what} for propositions: the released file does not say which of them an answer rests on.\n"
-        "  next step: evaluate passages (multidoc2dial, multidoc2dial_token), or score answers that rest on them"
+        f"no {missing} for propositions: the released file does not link answers to propositions.\n"
+        "  next step: evaluate passages (multidoc2dial, multidoc2dial_token), or score answers based on propositions"
     )
 
 

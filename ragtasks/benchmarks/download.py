@@ -56,8 +56,8 @@ class FetchReport:
     def describe(self) -> str:
         """Return a summary line."""
         counts = f"{len(self.downloaded)} downloaded, {len(self.resumed)} resumed, {len(self.copied)} copied"
-        there = f"{len(self.already_there)} already there, {len(self.recorded)} without an official checksum"
-        return f"{counts}, {there} ({self.n_bytes / 1e6:.1f} MB) in {self.root}"
+        unchanged = f"{len(self.already_there)} already there, {len(self.recorded)} without an official checksum"
+        return f"{counts}, {unchanged} ({self.n_bytes / 1e6:.1f} MB) in {self.root}"
 
 
 def fetch(
@@ -81,8 +81,8 @@ def fetch(
             next_step="correct the address; files on this machine are taken from a checkout instead",
         )
     root = locate(source, data_dir)
-    with only_writer(root), progress_bars() as progress:
-        work = _Work(source, root)
+    with exclusive_writer(root), progress_bars() as progress:
+        work = _Fetch(source, root)
         for file in files:
             url = f"{address.rstrip('/')}/{urllib.parse.quote(file.path)}"
             work.download(file, url, limits or Limits(), progress)
@@ -108,14 +108,14 @@ def adopt(
     problems = [state for state in states if state.status in (FileStatus.MISSING, FileStatus.WRONG)]
     if problems:
         raise FetchError(
-            "the checkout does not hold the benchmark files; nothing was copied",
+            "the checkout does not contain the benchmark files; nothing was copied",
             where=str(origin),
             expected=f"the files of {source.repository} at commit {source.commit}",
             found="".join(f"\n    {state.file.path}: {state.status.value} ({state.detail})" for state in problems),
             next_step=f"check out commit {source.commit[:12]} (with its Git-LFS files), or fetch over the network",
         )
-    with only_writer(root):
-        work = _Work(source, root)
+    with exclusive_writer(root):
+        work = _Fetch(source, root)
         for file in files:
             work.copy(file, origin)
     return work.report
@@ -128,7 +128,7 @@ def verify(source: Source, data_dir: Path, groups: Iterable[str] | None = None) 
     return tuple(examine(source, file, root / file.path, record) for file in source.in_groups(groups))
 
 
-class _Work:
+class _Fetch:
     """A fetch into one folder, file by file."""
 
     def __init__(self, source: Source, root: Path) -> None:
@@ -138,7 +138,7 @@ class _Work:
 
     def download(self, file: SourceFile, url: str, limits: Limits, progress: Progress) -> None:
         """Download a file, unless it exists."""
-        if self._is_there(file):
+        if self._is_complete(file):
             return
         target, part = self._paths(file)
         transfer = Download(url, part, file, limits, progress)
@@ -151,7 +151,7 @@ class _Work:
 
     def copy(self, file: SourceFile, origin: Path) -> None:
         """Copy a file from a checkout, unless it exists."""
-        if self._is_there(file):
+        if self._is_complete(file):
             return
         target, part = self._paths(file)
         with storing(part):
@@ -159,14 +159,14 @@ class _Work:
         self.report.n_bytes += self._accept(file, part, target, str(origin))
         self.report.copied.append(file.path)
 
-    def _is_there(self, file: SourceFile) -> bool:
+    def _is_complete(self, file: SourceFile) -> bool:
         """Return whether the file needs no transfer. An unknown checksum is recorded."""
         state = examine(self._source, file, self.report.root / file.path, self._record)
         # A checksum recorded for another commit means that the file belongs to that commit, so it is downloaded again.
         fresh = state.status is FileStatus.UNKNOWN and file.path not in self._record
         if state.status is not FileStatus.OK and not fresh:
             return False
-        self._remember(state, state.path.stat().st_size, "the data folder, where it was found")
+        self._record_checksum(state, state.path.stat().st_size, "the data folder, where it was found")
         self.report.already_there.append(file.path)
         return True
 
@@ -190,7 +190,7 @@ class _Work:
             with storing(part):
                 part.unlink(missing_ok=True)
             raise FetchError(
-                "wrong bytes for a benchmark file; they were thrown away",
+                "wrong bytes for a benchmark file; they were discarded",
                 where=f"{file.path} from {origin}",
                 expected=f"the file of {self._source.repository} at commit {self._source.commit[:12]}",
                 found=state.detail,
@@ -199,10 +199,10 @@ class _Work:
         size = part.stat().st_size
         with storing(target):
             publish(part, target)
-        self._remember(state, size, origin)
+        self._record_checksum(state, size, origin)
         return size
 
-    def _remember(self, state: FileState, size: int, origin: str) -> None:
+    def _record_checksum(self, state: FileState, size: int, origin: str) -> None:
         """Record the checksum of a file without a known one."""
         if state.status is FileStatus.UNKNOWN and state.checksum is not None:
             self._record[state.file.path] = RecordedSum(self._source.commit, state.checksum, size, origin)
@@ -272,7 +272,7 @@ def read_record(root: Path) -> dict[str, RecordedSum]:
             where=str(path),
             expected=f"JSON of format {_FORMAT} as ragtasks writes it",
             found=f"{type(error).__name__}: {error}",
-            next_step="delete this file; sums are then recorded anew from the files that are there",
+            next_step="delete this file; checksums are then recorded again from the existing files",
         ) from error
 
 
@@ -295,24 +295,24 @@ def examine(source: Source, file: SourceFile, path: Path, record: dict[str, Reco
         basis = f"recorded for commit {entry.commit[:12]}, not for {source.commit[:12]}"
     else:
         expected = entry.sha256
-        basis = f"as {RECORD_NAME} says of {entry.origin}; delete that entry if the change is intended"
+        basis = f"recorded in {RECORD_NAME} from {entry.origin}; delete that entry if the change is intended"
     with storing(path):
         if not path.is_file():
             return FileState(file, path, FileStatus.MISSING, "no such file", None)
-        stand_in = impostor(path)
-        if stand_in is not None and file.sha256 is None:
-            return FileState(file, path, FileStatus.WRONG, stand_in, None)
+        placeholder = placeholder_type(path)
+        if placeholder is not None and file.sha256 is None:
+            return FileState(file, path, FileStatus.WRONG, placeholder, None)
         n_bytes = path.stat().st_size
         if file.n_bytes not in (None, n_bytes):
-            detail = stand_in or f"{n_bytes} bytes instead of {file.n_bytes}"
+            detail = placeholder or f"{n_bytes} bytes instead of {file.n_bytes}"
             return FileState(file, path, FileStatus.WRONG, detail, None)
-        kind, found = ("sha256", digest(path)) if file.git_blob is None else ("git blob", git_blob(path))
+        algorithm, checksum = ("sha256", digest(path)) if file.git_blob is None else ("git blob", git_blob(path))
     if expected is None:
-        return FileState(file, path, FileStatus.UNKNOWN, basis, found)
-    if found != expected:
-        detail = stand_in or f"{kind} {found} instead of {expected}, {basis}"
-        return FileState(file, path, FileStatus.WRONG, detail, found)
-    return FileState(file, path, FileStatus.OK, f"{kind} {found}, {basis}", found)
+        return FileState(file, path, FileStatus.UNKNOWN, basis, checksum)
+    if checksum != expected:
+        detail = placeholder or f"{algorithm} {checksum} instead of {expected}, {basis}"
+        return FileState(file, path, FileStatus.WRONG, detail, checksum)
+    return FileState(file, path, FileStatus.OK, f"{algorithm} {checksum}, {basis}", checksum)
 
 
 # Download of a file into a `.part` file, with resume if the server supports it and a limited number of retries. After a
@@ -337,7 +337,7 @@ class Limits:
     """Seconds before the first retry; doubled for each further retry."""
 
 
-class _BrokenError(Exception):
+class _TransientError(Exception):
     """A transient error of the transport; `wait_seconds` is the server's Retry-After, or 0."""
 
     def __init__(self, found: str, wait_seconds: float = 0.0) -> None:
@@ -367,7 +367,7 @@ class Download:
             try:
                 self._attempt()
                 return
-            except _BrokenError as problem:
+            except _TransientError as problem:
                 if attempt == self.limits.retries:
                     raise self._error(
                         "download failed",
@@ -419,10 +419,10 @@ class Download:
                 raise self._error(
                     "the server's certificate is not trusted", found=str(cause), next_step=step
                 ) from error
-            found = f"no connection, or a broken one: {type(cause).__name__}: {cause}"
+            problem = f"the connection failed: {type(cause).__name__}: {cause}"
             if isinstance(cause, TimeoutError):
-                found = f"the server was silent for {self.limits.timeout_seconds:g} seconds"
-            raise _BrokenError(found) from error
+                problem = f"the server was silent for {self.limits.timeout_seconds:g} seconds"
+            raise _TransientError(problem) from error
 
     def _receive(self, response: http.client.HTTPResponse, offset: int) -> None:
         """Write the response body to the file, appending to existing bytes or replacing them."""
@@ -433,7 +433,7 @@ class Download:
             match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
             if match is None or int(match["first"]) != offset:
                 self._discard()
-                raise _BrokenError(f"another range than bytes={offset}-: {response.headers.get('Content-Range')!r}")
+                raise _TransientError(f"not the range bytes={offset}-: {response.headers.get('Content-Range')!r}")
             start, total = offset, int(match["total"])
         another_url = "fetch from another base URL"
         if coding != "identity":
@@ -442,8 +442,8 @@ class Download:
             )
         if total is None and self.file.n_bytes is None and not response.chunked:
             raise self._error(
-                "the server does not say how long the file is",
-                found="neither Content-Length nor chunks, so that a cut-off file would pass for a whole one",
+                "the server does not report the size of the file",
+                found="no Content-Length and no chunks, so a truncated file would look complete",
                 next_step=another_url,
             )
         self._refuse_surplus(total)
@@ -462,20 +462,20 @@ class Download:
                 self.progress(f"{self.file.path}, kB", size // 1000, None if total is None else total // 1000)
         expected = self.file.n_bytes if total is None else total
         if expected is not None and size < expected:
-            raise _BrokenError(f"the connection broke off after {size} of {expected} bytes")
+            raise _TransientError(f"the connection broke off after {size} of {expected} bytes")
 
     def _refusal(self, error: urllib.error.HTTPError, offset: int) -> Exception:
         """Return the error for an HTTP status, transient or final."""
-        found = f"HTTP {error.code} {error.reason}"
+        problem = f"HTTP {error.code} {error.reason}"
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and offset:
             self._discard()
-            return _BrokenError(f"{found} for the range bytes={offset}-")
+            return _TransientError(f"{problem} for the range bytes={offset}-")
         if error.code in _TRANSIENT:
             wait = error.headers.get("Retry-After", "")
-            return _BrokenError(found, float(wait) if wait.isdecimal() else 0.0)
+            return _TransientError(problem, float(wait) if wait.isdecimal() else 0.0)
         return self._error(
             "the server does not have the file" if error.code in {404, 410} else "the server refuses the file",
-            found=found,
+            found=problem,
             next_step="check the base URL; or take the files from a checkout of the repository",
         )
 
@@ -511,7 +511,7 @@ _LFS_HEAD = b"version https://git-lfs.github.com/spec/"
 _PAGE_HEADS = (b"<!doctype html", b"<html")
 
 
-def impostor(path: Path) -> str | None:
+def placeholder_type(path: Path) -> str | None:
     """Return a description of a placeholder for the real file (Git-LFS pointer or web page); None for a real file."""
     with path.open("rb") as file:
         head = file.read(256)
@@ -532,7 +532,7 @@ def storing(path: Path) -> Iterator[None]:
         raise FetchError(
             "the disk is full" if full else "cannot use a file of the data folder",
             where=str(path),
-            expected="room for the whole file" if full else "a folder and a file that can be read and written",
+            expected="room for the complete file" if full else "a folder and a file that can be read and written",
             found=error.strerror or str(error),
             next_step="free some space and fetch again; it resumes where it stopped"
             if full
@@ -541,7 +541,7 @@ def storing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def only_writer(root: Path) -> Iterator[None]:
+def exclusive_writer(root: Path) -> Iterator[None]:
     """Create the data folder and lock it against other fetches. The lock ends with the process.
 
     Some network file systems cannot lock a folder; the fetch continues there without a lock.
@@ -559,10 +559,10 @@ def only_writer(root: Path) -> Iterator[None]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise FetchError(
-                    "another fetch is at work",
+                    "another fetch is running",
                     where=str(root),
                     expected="one writer at a time",
-                    found="the folder is held by another process",
+                    found="the folder is locked by another process",
                     next_step="wait for the other fetch to end, then try again",
                 ) from error
         yield

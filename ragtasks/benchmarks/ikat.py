@@ -74,9 +74,9 @@ class Year:
         raise ConfigurationError(
             f"passages of {self.name}",
             where=f"setting {setting.value}",
-            expected="a run of your own: the track publishes no such passages",
+            expected="your own run: the track publishes no such passages",
             found="no run",
-            next_step="name a stored run over your licensed copy of ClueWeb22-B (`--run NAME`), or show none "
+            next_step="name a stored run over your licensed copy of ClueWeb22-B (`--run NAME`), or use no passages "
             "(`--run closed_book`)",
         )
 
@@ -95,17 +95,17 @@ class Year:
 
     def load_facts(self, root: Path) -> Benchmark:
         """Return the same turns as a benchmark of fact selection, which uses only the conversation and the facts."""
-        found = self.load(root)
-        own = {task.task_id: () for task in found.tasks}
+        benchmark = self.load(root)
+        no_passages = {task.task_id: () for task in benchmark.tasks}
         return replace(
-            found,
+            benchmark,
             name=f"{self.name}_facts",
             tasks=tuple(
                 replace(task, target=", ".join(map(str, task.extra["relevant_facts"])) or "none")
-                for task in found.tasks
+                for task in benchmark.tasks
             ),
             suite="ikat_facts",
-            read_contexts=lambda setting: Contexts("official", setting, dict(own)),
+            read_contexts=lambda setting: Contexts("official", setting, dict(no_passages)),
             belongs=lambda _task, setting: setting is Setting.REFERENCE,
         )
 
@@ -117,7 +117,7 @@ class Year:
         return BenchmarkDefinition(source, self.load_facts if facts else self.load, sample=_SAMPLE)
 
 
-def _in_order(facts: object) -> object:
+def _fact_list(facts: object) -> object:
     """Return an object of facts numbered from 1 as a list."""
     if not isinstance(facts, dict):
         return facts
@@ -144,7 +144,7 @@ class _UserTurn(Fields):
 
 class _Topic(Fields):
     number: Label
-    facts: Annotated[list[Text], BeforeValidator(_in_order)] = Field(alias="ptkb", min_length=1)
+    facts: Annotated[list[Text], BeforeValidator(_fact_list)] = Field(alias="ptkb", min_length=1)
     turns: list[_UserTurn] = Field(validation_alias=AliasChoices("turns", "responses"))
 
     @model_validator(mode="after")
@@ -158,7 +158,7 @@ class _Topic(Fields):
     def numbers_of(self, turn: _UserTurn) -> list[int]:
         """Return the numbers of the facts that a turn needs, from 1."""
         by_text = {_one_line(text): number for number, text in enumerate(self.facts, start=1)}
-        numbers = [by_text.get(_one_line(item), 0) if isinstance(item, str) else item for item in turn.facts]
+        numbers = [by_text.get(_one_line(fact), 0) if isinstance(fact, str) else fact for fact in turn.facts]
         if not all(1 <= number <= len(self.facts) for number in numbers):
             raise ValueError(f"facts of `ptkb` in turn {turn.turn_id}, not {turn.facts}")
         return numbers
@@ -200,8 +200,8 @@ def _tasks_of(
         messages.append(Message(Role.ASSISTANT, turn.response))
 
 
-def _problems(path: Path, name: str, what: str) -> Problems:
-    return Problems(official_file(path, "iKAT", name), f"iKAT {what}", _NEXT_STEP)
+def _problems(path: Path, name: str, content: str) -> Problems:
+    return Problems(official_file(path, "iKAT", name), f"iKAT {content}", _NEXT_STEP)
 
 
 class _PassageText(Fields):

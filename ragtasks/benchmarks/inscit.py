@@ -125,9 +125,9 @@ DEV = Split(
 """The split of the published official predictions."""
 
 
-def _user_last(context: list[str]) -> list[str]:
+def _ends_with_user(context: list[str]) -> list[str]:
     if len(context) % 2 == 0:
-        raise ValueError("texts, user and agent in turn, that ends with the user")
+        raise ValueError("alternating texts of user and agent that end with the user")
     return context
 
 
@@ -155,7 +155,7 @@ class _Label(Fields):
 
 
 class _AgentTurn(Fields):
-    context: Annotated[list[Text], AfterValidator(_user_last)]
+    context: Annotated[list[Text], AfterValidator(_ends_with_user)]
     labels: list[_Label] = Field(min_length=1)
 
 
@@ -180,16 +180,16 @@ def _read_tasks(path: Path, name: str, counts: SplitSize | None, *, is_official:
         for number, turn in enumerate(conversation.turns, start=1)
     )
     labels = Counter(label for task in tasks for label in task.extra["response_types"])
-    found = SplitSize(conversations=len(conversations), tasks=len(tasks), labels=dict(labels))
-    if counts is not None and found != counts:
-        problems.add(0, f"{counts!r}", found)
+    sizes = SplitSize(conversations=len(conversations), tasks=len(tasks), labels=dict(labels))
+    if counts is not None and sizes != counts:
+        problems.add(0, f"{counts!r}", sizes)
     problems.raise_if_any()
     return tasks
 
 
 def _task(conversation_id: str, number: int, turn: _AgentTurn, seed_article: Any) -> Task:
-    first, *others = turn.labels
-    passages = [[item.passage() for item in label.evidence] for label in turn.labels]
+    first, *other_labels = turn.labels
+    passages = [[source.passage() for source in label.evidence] for label in turn.labels]
     return Task(
         task_id=task_id(conversation_id, number),
         conversation_id=conversation_id,
@@ -200,12 +200,16 @@ def _task(conversation_id: str, number: int, turn: _AgentTurn, seed_article: Any
         answerability=first.answerability,
         question_types=tuple(dict.fromkeys(label.response_type for label in turn.labels)),
         multi_turn="N/A" if number == 1 else "Follow-up",
-        references=tuple({passage.passage_id: passage for own in passages for passage in own}.values()),
+        references=tuple(
+            {passage.passage_id: passage for label_passages in passages for passage in label_passages}.values()
+        ),
         extra={
             "seed_article": seed_article,
             "response_types": [label.response_type for label in turn.labels],
-            "evidence": [[passage.passage_id for passage in own] for own in passages],
-            OTHER_LABELS: [{"target": label.response, "answerability": label.answerability.value} for label in others],
+            "evidence": [[passage.passage_id for passage in label_passages] for label_passages in passages],
+            OTHER_LABELS: [
+                {"target": label.response, "answerability": label.answerability.value} for label in other_labels
+            ],
         },
     )
 
@@ -238,7 +242,7 @@ def corpus_file(root: Path, domain: str) -> Path:
             where=str(folder),
             expected="the folder of the official download `wiki_corpus`",
             found="no files",
-            next_step="download it as the README of https://github.com/ellenmellon/INSCIT says, and unpack it there",
+            next_step="download it as in the README of https://github.com/ellenmellon/INSCIT, and unpack it there",
         )
     return derived_file(root, f"{domain}.jsonl", lambda: _corpus_rows(files))
 

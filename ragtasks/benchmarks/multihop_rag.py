@@ -112,7 +112,7 @@ class Query(Fields):
     @model_validator(mode="after")
     def _only_null_without_evidence(self) -> Query:
         if (self.question_type == NULL) == bool(self.evidence):
-            raise ValueError("`evidence_list` that is empty for a null query, and only for one")
+            raise ValueError("an `evidence_list` that is empty only for a null query")
         return self
 
 
@@ -144,10 +144,10 @@ def read_queries(root: Path) -> dict[str, Query]:
     return {task_id(f"multihop-{number:04d}", 1): query for number, query in queries}
 
 
-def problems_of(path: Path, what: str) -> Problems:
+def problems_of(path: Path, title: str) -> Problems:
     """Return the problems of an official file. Raises BenchmarkFileError if the file is missing."""
     next_step = "delete the file and run `ragtasks data fetch multihop_rag`"
-    return Problems(official_file(path, "MultiHop-RAG", "multihop_rag"), what, next_step)
+    return Problems(official_file(path, "MultiHop-RAG", "multihop_rag"), title, next_step)
 
 
 # Chunks of MultiHop-RAG's articles: at most 256 tokens, after a header with title, source and date. A chunk contains as
@@ -190,7 +190,7 @@ def spans(text: str, size: int = CHUNK_TOKENS) -> Iterator[tuple[int, int]]:
     Chunks are in order, disjoint and without outer blanks.
     """
     start, end, n_tokens = 0, 0, 0
-    for left, right, count in _pieces(text, size):
+    for left, right, count in _sentence_parts(text, size):
         if n_tokens and n_tokens + count > size:
             yield start, end
             n_tokens = 0
@@ -201,7 +201,7 @@ def spans(text: str, size: int = CHUNK_TOKENS) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _pieces(text: str, size: int) -> Iterator[tuple[int, int, int]]:
+def _sentence_parts(text: str, size: int) -> Iterator[tuple[int, int, int]]:
     """Yield (start, end, tokens) of each sentence, or of its parts if it is longer than a chunk."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     for left, right in itertools.pairwise((0, *ends, len(text))):
@@ -227,23 +227,23 @@ def facts_by_passage(passages: Iterable[tuple[str, str]], facts: Sequence[str]) 
     """
     by_start: dict[str, dict[str, list[int]]] = {}
     short: dict[str, list[int]] = {}
-    for place, fact in enumerate(map(compact, facts)):
-        group = short if len(fact) < _KEY_LENGTH else by_start.setdefault(fact[:_KEY_LENGTH], {})
-        group.setdefault(fact, []).append(place)
+    for index, fact in enumerate(map(compact, facts)):
+        facts_of_start = short if len(fact) < _KEY_LENGTH else by_start.setdefault(fact[:_KEY_LENGTH], {})
+        facts_of_start.setdefault(fact, []).append(index)
     for passage_id, text in passages:
         compacted = compact(text)
-        found = {place for fact, places in short.items() if fact in compacted for place in places}
+        matches = {index for fact, indices in short.items() if fact in compacted for index in indices}
         for start in range(len(compacted) - _KEY_LENGTH + 1):
             key = compacted[start : start + _KEY_LENGTH]
             if key in by_start:
-                found.update(
-                    place
-                    for fact, places in by_start[key].items()
+                matches.update(
+                    index
+                    for fact, indices in by_start[key].items()
                     if compacted.startswith(fact, start)
-                    for place in places
+                    for index in indices
                 )
-        if found:
-            yield passage_id, sorted(found)
+        if matches:
+            yield passage_id, sorted(matches)
 
 
 # Result files of MultiHop-RAG's retrieval script: an array with one item per query, passages best first. An item is
@@ -251,37 +251,37 @@ def facts_by_passage(passages: Iterable[tuple[str, str]], facts: Sequence[str]) 
 # ranking, and the scores are not used. Items are joined to queries by the text of the question.
 
 
-class _Found(Fields):
+class _RetrievedText(Fields):
     text: Text
 
 
-class _Gold(Fields):
+class _GoldFact(Fields):
     fact: Text
 
 
 class _Result(Fields):
     query: str = ""
     question_type: str = ""
-    found: list[_Found] = Field(alias="retrieval_list")
-    gold: list[_Gold] = Field([], alias="gold_list")
+    retrieved: list[_RetrievedText] = Field(alias="retrieval_list")
+    gold_facts: list[_GoldFact] = Field([], alias="gold_list")
 
     def texts(self) -> tuple[str, ...]:
-        return tuple(item.text for item in self.found)
+        return tuple(passage.text for passage in self.retrieved)
 
 
 def read_rankings(path: Path, queries: Mapping[str, Query]) -> dict[str, tuple[str, ...]]:
     """Return task id -> texts, best first, of every query. A repeated text keeps both ranks."""
     problems = problems_of(path, "MultiHop-RAG retrieval results")
-    waiting: dict[str, list[str]] = {}
+    unassigned: dict[str, list[str]] = {}
     for key, query in queries.items():
-        waiting.setdefault(query.query, []).append(key)
+        unassigned.setdefault(query.query, []).append(key)
     rankings: dict[str, tuple[str, ...]] = {}
     for number, result in typed_items(problems, _Result):
-        if waiting.get(result.query):
-            rankings[waiting[result.query].pop(0)] = result.texts()
+        if unassigned.get(result.query):
+            rankings[unassigned[result.query].pop(0)] = result.texts()
         else:
             problems.add(0, "`query` of the benchmark, each once", result.query, f"item {number}")
-    for key in sorted(key for keys in waiting.values() for key in keys):
+    for key in sorted(key for keys in unassigned.values() for key in keys):
         problems.add(0, "an item for each query", f"no item for: {queries[key].query}", key)
     problems.raise_if_any()
     return {key: rankings[key] for key in queries}
@@ -293,19 +293,19 @@ def read_results(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, tupl
     The file is read without the benchmark and may contain any queries. Items are named by number, from 1.
     """
     next_step = "name a result file of the official retrieval script"
-    what = "MultiHop-RAG retrieval results"
+    title = "MultiHop-RAG retrieval results"
     if not path.is_file():
-        raise BenchmarkFileError(what, where=str(path), expected="a result file", found="no file", next_step=next_step)
-    problems = Problems(path, what, next_step)
-    results = {str(number): item for number, item in typed_items(problems, _Result) if item.question_type != NULL}
+        raise BenchmarkFileError(title, where=str(path), expected="a result file", found="no file", next_step=next_step)
+    problems = Problems(path, title, next_step)
+    results = {str(number): row for number, row in typed_items(problems, _Result) if row.question_type != NULL}
     for number, result in results.items():
-        if not result.gold:
+        if not result.gold_facts:
             problems.add(0, "`gold_list` with facts", "no fact", f"item {number}")
     if not len(problems) and not results:
         problems.add(0, "items with evidence", "none")
     problems.raise_if_any()
     rankings = {number: result.texts() for number, result in results.items()}
-    return rankings, {number: tuple(item.fact for item in result.gold) for number, result in results.items()}
+    return rankings, {number: tuple(row.fact for row in result.gold_facts) for number, result in results.items()}
 
 
 # MultiHop-RAG: 2,556 questions whose answers combine 2 to 4 of 609 news articles (Tang and Yang 2024). A question is a
@@ -369,7 +369,7 @@ def load(root: Path) -> Benchmark:
             answerability=Answerability.UNANSWERABLE if query.question_type == NULL else Answerability.ANSWERABLE,
             question_types=(query.question_type,),
             references=references[key],
-            extra={"evidence": [piece.model_dump() for piece in query.evidence]},
+            extra={"evidence": [evidence.model_dump() for evidence in query.evidence]},
         )
         for key, query in queries.items()
     )
@@ -394,25 +394,25 @@ def _chunks(root: Path) -> list[Passage]:
 
 def _references(queries: Mapping[str, Query], chunks: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
     """Return task id -> the distinct passages of its evidence, in the order of the evidence."""
-    facts = [piece.fact for query in queries.values() for piece in query.evidence]
-    holders: dict[int, Passage] = {}
+    facts = [evidence.fact for query in queries.values() for evidence in query.evidence]
+    passage_of: dict[int, Passage] = {}
     by_id = {chunk.passage_id: chunk for chunk in chunks}
-    for passage_id, places in facts_by_passage(((chunk.passage_id, chunk.text) for chunk in chunks), facts):
-        for place in places:
-            holders.setdefault(place, by_id[passage_id])
+    for passage_id, indices in facts_by_passage(((chunk.passage_id, chunk.text) for chunk in chunks), facts):
+        for fact_index in indices:
+            passage_of.setdefault(fact_index, by_id[passage_id])
     references: dict[str, tuple[Passage, ...]] = {}
-    places_in_order = itertools.count()
+    fact_indices = itertools.count()
     for number, (key, query) in enumerate(queries.items(), start=1):
-        held = [
-            holders.get(next(places_in_order))
+        passages = [
+            passage_of.get(next(fact_indices))
             or Passage(
                 f"fact-{number:04d}-{index}",
-                with_header(piece.title, piece.source, piece.published_at, piece.fact),
-                piece.title,
+                with_header(evidence.title, evidence.source, evidence.published_at, evidence.fact),
+                evidence.title,
             )
-            for index, piece in enumerate(query.evidence, start=1)
+            for index, evidence in enumerate(query.evidence, start=1)
         ]
-        references[key] = tuple({passage.passage_id: passage for passage in held}.values())
+        references[key] = tuple({passage.passage_id: passage for passage in passages}.values())
     return references
 
 
@@ -473,17 +473,17 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     facts = load_facts(root, domain)
     owners = [query_id for query_id, evidence in facts.items() for _ in evidence]
     rows = [parse_json(line) for line in corpus_file(root, domain).read_bytes().splitlines()]
-    found = facts_by_passage(
+    matches = facts_by_passage(
         ((row["_id"], row["text"]) for row in rows), [fact for evidence in facts.values() for fact in evidence]
     )
-    pairs = {(owners[place], passage_id) for passage_id, places in found for place in places}
+    pairs = {(owners[index], passage_id) for passage_id, indices in matches for index in indices}
     return tuple(Qrel(query_id, passage_id, 1) for query_id, passage_id in sorted(pairs))
 
 
 def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
     """Return task id -> facts that passages must contain, for every query with evidence."""
     return {
-        key: tuple(piece.fact for piece in query.evidence)
+        key: tuple(evidence.fact for evidence in query.evidence)
         for key, query in read_queries(root).items()
         if query.evidence
     }
@@ -499,14 +499,12 @@ def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
     articles = read_articles(benchmark.root)
     categories = sorted({article.category for article in articles})
     groups = [([name], [article for article in articles if article.category == name]) for name in categories]
-    note = (
-        "Words are what stands between white space; the paper counts the tokens of a tokeniser that it does not name."
-    )
+    note = "Words are separated by white space. The paper counts the tokens of an unnamed tokenizer."
     pieces = Counter(len(task.extra["evidence"]) for task in benchmark.tasks)
     first_words = Counter(task.question.split()[0].lower() for task in benchmark.tasks)
     return (
         table_of("Articles by category", ["category"], [*groups, (["total"], articles)], _COLUMNS, note),
-        _counted("Pieces of evidence a query", "pieces", sorted(pieces.items()), pieces.total()),
+        _counted("Pieces of evidence per query", "pieces", sorted(pieces.items()), pieces.total()),
         _counted(
             "First words of the queries",
             "word",
@@ -521,7 +519,7 @@ def _words_an_article(articles: Sequence[Article]) -> Value:
     return Value(fmean(len(article.body.split()) for article in articles), len(articles), len(articles))
 
 
-_COLUMNS: Mapping[str, Callable[[Sequence[Article]], Cell]] = {"words an article": _words_an_article, "articles": len}
+_COLUMNS: Mapping[str, Callable[[Sequence[Article]], Cell]] = {"words per article": _words_an_article, "articles": len}
 
 
 def _counted(title: str, head: str, counts: Sequence[tuple[object, int]], total: int, note: str = "") -> Table:

@@ -75,8 +75,8 @@ def _pair(rows: list[_Annotation]) -> LabelledPair:
         Response(task, (), row.model2.response),
         (row.model1.model_name, row.model2.model_name),
         {
-            "correctness": -fmean(item.correctness_label for item in rows),
-            "completeness": -fmean(item.completeness_label for item in rows),
-            "overall": -fmean(item.overall_label for item in rows),
+            "correctness": -fmean(annotation.correctness_label for annotation in rows),
+            "completeness": -fmean(annotation.completeness_label for annotation in rows),
+            "overall": -fmean(annotation.overall_label for annotation in rows),
         },
     )

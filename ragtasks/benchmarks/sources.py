@@ -82,9 +82,9 @@ class Source:
         if groups is None:
             return self.files
         if not self.files:
-            raise ConfigurationError(f"{self.name}: the files are your own, there are none to fetch or verify")
-        wanted = (groups,) if isinstance(groups, str) else tuple(groups)
-        unknown = [name for name in wanted if name not in self.groups]
+            raise ConfigurationError(f"{self.name}: its files are your own, so there is nothing to fetch or verify")
+        names = (groups,) if isinstance(groups, str) else tuple(groups)
+        unknown = [name for name in names if name not in self.groups]
         if unknown:
             raise ConfigurationError(
                 "unknown group of files",
@@ -93,7 +93,7 @@ class Source:
                 found=", ".join(unknown),
                 next_step=close_matches(unknown[0], self.groups),
             )
-        return tuple(file for file in self.files if file.group in wanted)
+        return tuple(file for file in self.files if file.group in names)
 
 
 def locate(source: Source, data_dir: Path) -> Path:
@@ -109,10 +109,12 @@ def changed_files(source: Source, root: Path) -> tuple[str, ...]:
     Evaluations read the first group. Missing files and files without a known checksum are not listed.
     """
     files = source.in_groups(source.groups[:1])
-    return tuple(file.path for file in files if (root / file.path).is_file() and not _may_be(file, root / file.path))
+    return tuple(
+        file.path for file in files if (root / file.path).is_file() and not _is_official(file, root / file.path)
+    )
 
 
-def _may_be(file: SourceFile, path: Path) -> bool:
+def _is_official(file: SourceFile, path: Path) -> bool:
     if file.n_bytes not in (None, path.stat().st_size):
         return False
     if file.git_blob is not None:
@@ -129,12 +131,16 @@ def listing(sources: Iterable[Source]) -> list[str]:
         for files in [source.in_groups([group])]
     ]
     table = markdown_table(["benchmark", "group", "files", "megabytes"], rows, right=[False, False, True, True])
-    return [*table, "", "ragtasks data fetch BENCHMARK brings `tasks`; --group GROUP, repeatable, brings others."]
+    return [
+        *table,
+        "",
+        "`ragtasks data fetch BENCHMARK` downloads `tasks`; --group GROUP, repeatable, downloads others.",
+    ]
 
 
 def _size(n_bytes: Sequence[int | None]) -> str:
-    known = [n for n in n_bytes if n is not None]
-    return f"{sum(known) / 1e6:,.1f}" if len(known) == len(n_bytes) else "-"
+    known_sizes = [n for n in n_bytes if n is not None]
+    return f"{sum(known_sizes) / 1e6:,.1f}" if len(known_sizes) == len(n_bytes) else "-"
 
 
 def _refuse_unsafe(path: str) -> None:
@@ -159,15 +165,15 @@ _BLOCK = 1 << 20
 
 def digest(path: Path) -> str:
     """Return the sha256 of a file in lower-case hex."""
-    return _fed(hashlib.sha256(), path)
+    return _hash_file(hashlib.sha256(), path)
 
 
 def git_blob(path: Path) -> str:
     """Return the git blob id of a file."""
-    return _fed(hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False), path)
+    return _hash_file(hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False), path)
 
 
-def _fed(checksum: Any, path: Path) -> str:
+def _hash_file(checksum: Any, path: Path) -> str:
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
             checksum.update(block)

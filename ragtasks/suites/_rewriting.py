@@ -15,7 +15,7 @@ from ragtasks.benchmarks import (
     JSON_CONTRACT,
     Contract,
     QuestionClass,
-    Reading,
+    RewriteReply,
     read_reply,
     retrieval_side,
 )
@@ -88,7 +88,7 @@ def _qrels(inputs: ScoringInputs) -> list[Qrel]:
     return [qrel for domain in domains for qrel in side.load_qrels(inputs.benchmark.root, domain)]
 
 
-def _score(response: Response, reading: Reading, scores_by_query: Sequence[Scores]) -> Scores:
+def _score(response: Response, reading: RewriteReply, scores_by_query: Sequence[Scores]) -> Scores:
     """Return all scores of one response. `scores_by_query` has the order of `_OF_QUERY`."""
     own, language = scores_by_query[0], response.task.language
     scores = {
@@ -117,11 +117,11 @@ def _score_if(condition: bool, score: Score) -> Score:
     return score if condition else Score(None, "not labelled so")
 
 
-def _of_valid(reading: Reading, value: float) -> Score:
+def _of_valid(reading: RewriteReply, value: float) -> Score:
     return Score(None, reading.problem) if reading.problem else Score(value)
 
 
-def _unneeded(task: Task, reading: Reading) -> Score:
+def _unneeded(task: Task, reading: RewriteReply) -> Score:
     if task.turn > 1 and not _label(task):
         return Score(None, "not known to stand alone")
     return _of_valid(reading, float(is_changed(reading.query, task.question)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks import once, typed_items
+from ragtasks.benchmarks import typed_items, unique_rows
 from ragtasks.benchmarks.multihop_rag import Article
 from ragtasks.clients import Client, Price
 from ragtasks.errors import ConfigurationError
@@ -125,7 +125,7 @@ def read_articles(location: Path, progress: Progress = no_progress) -> tuple[lis
     if location.is_file():
         problems = Problems(location, "articles", "write each as MultiHop-RAG's corpus.json has it")
         named = [(row.url or f"article-{number}", row) for number, row in typed_items(problems, Article)]
-        found_rows = once(problems, ((0, url, row) for url, row in named), "url")
+        found_rows = unique_rows(problems, ((0, url, row) for url, row in named), "url")
         if not named and not len(problems):
             problems.add(0, "at least two articles", "none")
         problems.raise_if_any()

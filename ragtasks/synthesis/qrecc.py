@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ragtasks.benchmarks import Benchmark, Fields, Label, Text, once, rows_benchmark, typed_items
+from ragtasks.benchmarks import Benchmark, Fields, Label, Text, rows_benchmark, typed_items, unique_rows
 from ragtasks.benchmarks.custom import REWRITE
 from ragtasks.files import Problems
 from ragtasks.records import Answerability, Message, Role, Task, task_id
@@ -50,6 +50,6 @@ def read_qrecc(file: Path) -> Benchmark:
     tasks = [row.task(number) for number, row in typed_items(problems, _QreccTurn)]
     if not tasks and not len(problems):
         problems.add(0, "a JSON list of turns", "an empty list")
-    once(problems, ((0, task.task_id, task) for task in tasks), "turn")
+    unique_rows(problems, ((0, task.task_id, task) for task in tasks), "turn")
     problems.raise_if_any()
     return rows_benchmark(tasks)

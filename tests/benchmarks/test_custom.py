@@ -502,7 +502,7 @@ def test_the_search_by_hand() -> None:
 
 
 def test_there_is_nothing_to_fetch_and_the_folder_is_used_as_it_is(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="custom: the files are your own"):
+    with pytest.raises(ConfigurationError, match="custom: its files are your own"):
         fetch(custom.SOURCE, tmp_path)
     assert benchmark_folder("custom", str(tmp_path), Path()) == tmp_path
     with pytest.raises(BenchmarkFileError, match="name your folder as `data`"):

@@ -26,8 +26,8 @@ from ragtasks.benchmarks.download import (
     FileStatus,
     Limits,
     adopt,
+    exclusive_writer,
     fetch,
-    only_writer,
     verify,
 )
 from ragtasks.benchmarks.sources import Source, SourceFile, locate
@@ -257,7 +257,7 @@ def test_only_web_addresses_are_fetched_from(tmp_path: Path, base_url: str) -> N
 
 def test_what_cannot_be_measured_or_is_compressed_is_refused(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[FREE] = [unmeasured, compressed]
-    for found in ("how long the file is", "Content-Encoding gzip"):
+    for found in ("the size of the file", "Content-Encoding gzip"):
         with pytest.raises(FetchError, match=found):
             fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
 
@@ -420,7 +420,7 @@ def test_a_killed_fetch_is_resumed_to_the_same_bytes(server: FileServer, tmp_pat
     # The process writes through a buffer: what counts is what reached the file before it was killed.
     while not (part(tmp_path).exists() and part(tmp_path).stat().st_size > 0) and time.monotonic() < deadline:
         time.sleep(0.02)
-    with pytest.raises(FetchError, match="another fetch is at work"):
+    with pytest.raises(FetchError, match="another fetch is running"):
         fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -467,7 +467,7 @@ def test_a_data_folder_that_cannot_be_made_is_named(server: FileServer, tmp_path
 
 
 def test_the_lock_goes_with_its_holder(server: FileServer, tmp_path: Path) -> None:
-    with only_writer(tmp_path / TOY.folder), pytest.raises(FetchError, match="another fetch is at work"):
+    with exclusive_writer(tmp_path / TOY.folder), pytest.raises(FetchError, match="another fetch is running"):
         fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).downloaded == [PINNED]
 

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from ragtasks.benchmarks import Fields, TaskId, Text, Whole, once, typed_file, typed_items, typed_lines
+from ragtasks.benchmarks import Fields, TaskId, Text, Whole, typed_file, typed_items, typed_lines, unique_rows
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import Problems
 from tests._messages import raises
@@ -42,7 +42,7 @@ def test_every_misfit_is_named_by_line_id_field_and_value(tmp_path: Path) -> Non
         {**GOOD, "task_id": "c<::>1"},
     ]
     found = problems(tmp_path / "rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
-    read = once(found, ((line, row.task_id, row) for line, row in typed_lines(found, _Row, "task_id")), "task")
+    read = unique_rows(found, ((line, row.task_id, row) for line, row in typed_lines(found, _Row, "task_id")), "task")
     assert [(task_id, row.replies[0].text) for task_id, row in read.items()] == [("c<::>1", "Words.")]
     with raises(BenchmarkFileError):
         found.raise_if_any()

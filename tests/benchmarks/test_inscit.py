@@ -115,7 +115,7 @@ def turn(content: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("edit", "message"), [
-    (lambda content: turn(content)["context"].append("Yes."), "ends with the user"),
+    (lambda content: turn(content)["context"].append("Yes."), "end with the user"),
     (lambda content: turn(content).update(context=[" "]), r"`island-01\.turns\[0\]\.context\[0\]` as a text"),
     (lambda content: turn(content).update(labels=[]), r"labels` as more values, found \[\]"),
     (lambda content: turn(content)["labels"][0].update(responseType="answer"), "responseType` as 'directAnswer'"),

@@ -21,7 +21,7 @@ from ragtasks.benchmarks.doc2dial import (
     DOMAINS,
     GroundingSpan,
     WebPage,
-    cut,
+    cut_documents,
     gold_passages,
     load_rewrites,
     read_dialogues,
@@ -289,7 +289,7 @@ def test_dialogues_of_the_extra_domain_need_their_documents(copy: Path, caplog: 
     dialogues = read_dialogues(copy, "multidoc2dial_dial_test.json", documents)
     assert len(dialogues) == n_whole + 1
     assert dialogues[-1].domain == "cdccovid"
-    assert "left out: 1 dialogues of cdccovid over documents that are not there" in caplog.text
+    assert "left out: 1 dialogues of cdccovid over missing documents" in caplog.text
 
 
 UNSEEN = REAL_DATA / "multidoc2dial" / "multidoc2dial_dial_validation_unseen_sample.json"
@@ -333,7 +333,7 @@ def test_structure_passages_by_hand() -> None:
         span("Four.", "3", "Other", ("Only",)),
         span("Five.", "3", "Else", ("Top", "Else")),
     )
-    assert [passage.text for passage in cut({"Page#1_0": page}, "structure")["Page#1_0"]] == [
+    assert [passage.text for passage in cut_documents({"Page#1_0": page}, "structure")["Page#1_0"]] == [
         "A-B title // One. Two lines. Three.",
         "Top / Else // Four. Five.",
     ]
@@ -342,14 +342,14 @@ def test_structure_passages_by_hand() -> None:
 @given(st.integers(1, 350))
 def test_token_passages_hold_a_hundred_words_each(n_words: int) -> None:
     words = [f"w{number}" for number in range(n_words)]
-    texts = [passage.text for passage in cut({"Page#1_0": document(" ".join(words))}, "token")["Page#1_0"]]
+    texts = [passage.text for passage in cut_documents({"Page#1_0": document(" ".join(words))}, "token")["Page#1_0"]]
     assert [word for text in texts for word in text.split()] == words
     assert all(len(text.split()) == 100 for text in texts[:-1])
 
 
 def test_ids_run_over_all_documents() -> None:
     first, second = document("a"), document(" ".join("b" * 150))
-    found = cut({"first": first, "second": second}, "token")
+    found = cut_documents({"first": first, "second": second}, "token")
     assert [p.passage_id for own in found.values() for p in own] == ["token-0", "token-1", "token-2"]
 
 

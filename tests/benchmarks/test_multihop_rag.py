@@ -231,11 +231,11 @@ def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Chan
     assert "6 errors" in text
     for number, expected in (
         (1, "`question_type` as 'inference_query'"),
-        (2, "`evidence_list` that is empty for a null query"),
+        (2, "an `evidence_list` that is empty only for a null query"),
         (3, "`evidence_list[1].fact` as a text that is not blank"),
         (4, "`evidence_list[0].published_at` as a date"),
         (5, "`answer` as a text, found 7"),
-        (24, "`evidence_list` that is empty for a null query"),
+        (24, "an `evidence_list` that is empty only for a null query"),
     ):
         assert f"(item {number}): expected {expected}" in text
 

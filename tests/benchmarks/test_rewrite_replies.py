@@ -12,7 +12,7 @@ from ragtasks.benchmarks import (
     NO_REWRITE,
     Contract,
     QuestionClass,
-    Reading,
+    RewriteReply,
     parse_rewrite,
     read_reply,
 )
@@ -124,7 +124,7 @@ def test_any_reply_gives_a_query_and_a_broken_one_gives_the_question(
     reading = read_reply(contract, text, question)
     assert reading.query.strip()
     if reading.problem:
-        assert reading == Reading(question, None, reading.problem)
+        assert reading == RewriteReply(question, None, reading.problem)
         assert reading.problem.startswith("invalid reply: ")
 
 

@@ -190,7 +190,7 @@ def test_a_clear_error_is_one_message_on_stderr_and_status_1() -> None:
         (["score", "results", "--judge", "gpt-4o-mini"], "write openai/gpt-4o-mini for a model of OpenAI"),
         (["data", "fetch", "mtrag", "--group", "taks"], "unknown group of files"),
         (["data", "fetch", "mtrag", "--base-url", "ftp://host/"], "cannot fetch from this base URL"),
-        (["data", "fetch", "mtrag", "--from", "."], "the checkout does not hold the benchmark files"),
+        (["data", "fetch", "mtrag", "--from", "."], "the checkout does not contain the benchmark files"),
     ],
 )
 def test_main_turns_every_clear_error_into_status_1(

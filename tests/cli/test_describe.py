@@ -93,7 +93,7 @@ def test_multihop_rags_tables_on_500_of_its_queries(tmp_path: Path) -> None:
     truth = json.loads(MULTIHOP_QUERIES.with_name("sd_ground_truth.json").read_text())
     _write_multihop(tmp_path, queries, truth)
     tables = described("multihop_rag", "--data", str(tmp_path), "--no-corpora")
-    pieces = {row["pieces"]: 100 * row["share"]["value"] for row in tables["Pieces of evidence a query"]}
+    pieces = {row["pieces"]: 100 * row["share"]["value"] for row in tables["Pieces of evidence per query"]}
     assert pieces == pytest.approx({"0": 11.78, "2": 42.18, "3": 30.48, "4": 15.56}, abs=5)
     types = counts(tables["Tasks by dimension"], "question type")
     paper = {"comparison_query": 33.49, "inference_query": 31.92, "temporal_query": 22.81, "null_query": 11.78}

@@ -48,7 +48,7 @@ def test_without_a_run_the_way_to_one_is_said(command: Command) -> None:
     done = command("--model", "ragtasks-oracle", "--tasks", GROUP)
     assert done.status == 1
     retrieving = "ragtasks retrieve --benchmark mtrag_un --retriever bm25 --name mine"
-    assert f"`{retrieving}`, then `--run mine`; or take mtrag_un_reference" in done.err
+    assert f"`{retrieving}`, then `--run mine`; or use mtrag_un_reference" in done.err
 
 
 def test_no_passages_at_all_need_no_run(command: Command) -> None:

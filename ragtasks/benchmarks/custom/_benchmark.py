@@ -42,7 +42,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @functools.lru_cache(maxsize=2)
-def _checked(root: Path) -> Folder:
+def _valid_folder(root: Path) -> Folder:
     """Return the content of a folder, cached. Raises BenchmarkFileError with its errors."""
     if not root.is_dir():
         raise missing_path_error("your own data", root, "a folder")
@@ -50,13 +50,13 @@ def _checked(root: Path) -> Folder:
     if errors:
         command = shlex.join(["ragtasks", "check", str(root)])
         next_step = f"run `{command}`, which lists every error; `data` names another folder"
-        raise listed_error(f"files of your own in {root}", errors, next_step)
+        raise listed_error(f"your own files in {root}", errors, next_step)
     return folder
 
 
 def load(root: Path) -> Benchmark:
     """Return the benchmark in a user's folder, or the sample."""
-    folder = _checked(root)
+    folder = _valid_folder(root)
     is_sample = (root / SAMPLE_STATISTICS).is_file()
     hashes = (hashlib.sha256((root / name).read_bytes()).digest() for name in (CONVERSATIONS, PASSAGES))
     return Benchmark(
@@ -78,7 +78,7 @@ def _read_contexts(folder: Folder, setting: Setting) -> Contexts:
     if setting is Setting.REFERENCE:
         return Contexts("references", setting, {task.task_id: task.references for task in folder.referring})
     if setting is Setting.REFERENCE_RAG:
-        raise ConfigurationError("custom has no setting reference_rag: take custom_reference or custom_full_rag")
+        raise ConfigurationError("custom has no setting reference_rag: use custom_reference or custom_full_rag")
     rankings = _rankings(folder)
     contexts = {task.task_id: rankings[task.task_id][:N_PASSAGES] for task in folder.tasks}
     return Contexts(_rankings_name(folder), setting, contexts)
@@ -90,23 +90,23 @@ def _rankings_name(folder: Folder) -> str:
 
 def _rankings(folder: Folder) -> dict[str, tuple[Passage, ...]]:
     """Return task id -> passages, best first, from the folder's file or from BM25."""
-    ids = _searched(folder) if folder.retrieved is None else folder.retrieved
+    ids = _bm25_ids(folder) if folder.retrieved is None else folder.retrieved
     return {
         task.task_id: tuple(folder.corpus.passages[key] for key in ids.get(task.task_id, ())) for task in folder.tasks
     }
 
 
-def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
+def _bm25_ids(folder: Folder) -> dict[str, tuple[str, ...]]:
     """Return task id -> passage ids from a BM25 search for the standalone question or, without it, the question."""
     queries = {task.task_id: task.question for task in folder.tasks} | dict(rewrites_of(folder.tasks))
-    found: dict[str, tuple[str, ...]] = {}
+    rankings: dict[str, tuple[str, ...]] = {}
     for domain in folder.domains:
         tasks = [task for task in folder.tasks if task.domain == domain]
         texts = {task.task_id: queries[task.task_id] for task in tasks}
         languages = (settled(task.language, queries[task.task_id]) for task in tasks)
         ((language, _),) = Counter(languages).most_common(1)
-        found |= bm25_rankings(texts, folder.corpus.of_domain(domain), _DEPTH, language)
-    return found
+        rankings |= bm25_rankings(texts, folder.corpus.of_domain(domain), _DEPTH, language)
+    return rankings
 
 
 def corpus_file(root: Path, domain: str) -> Path:
@@ -114,30 +114,30 @@ def corpus_file(root: Path, domain: str) -> Path:
 
     Its name contains a hash of the passages, so an outdated file is not reused.
     """
-    folder = _checked(root)
+    folder = _valid_folder(root)
     key = hashlib.sha256(b"%d:" % _DERIVED_VERSION + (root / PASSAGES).read_bytes()).hexdigest()[:12]
     rows = (
-        {"_id": item.passage_id, "title": item.title, "text": item.text, "url": item.url}
-        for item in folder.corpus.of_domain(domain)
+        {"_id": passage.passage_id, "title": passage.title, "text": passage.text, "url": passage.url}
+        for passage in folder.corpus.of_domain(domain)
     )
     return derived_file(root, f"{domain}-{key}.jsonl", lambda: rows)
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     """Return the judgements for the questions of a domain, from `qrels.tsv` or from the references."""
-    folder = _checked(root)
+    folder = _valid_folder(root)
     task_ids = {task.task_id for task in folder.tasks if task.domain == domain}
     return tuple(qrel for qrel in folder.judgements() if qrel.query_id in task_ids)
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     """Return task id -> standalone form, for the questions of a domain that have one."""
-    return dict(rewrites_of(tuple(task for task in _checked(root).tasks if task.domain == domain)))
+    return dict(rewrites_of(tuple(task for task in _valid_folder(root).tasks if task.domain == domain)))
 
 
 def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
     """Return task id -> retrieved passages, best first; at most 100 if BM25 retrieves them."""
-    return _rankings(_checked(root))
+    return _rankings(_valid_folder(root))
 
 
 RETRIEVAL = RetrievalSide(
@@ -146,7 +146,7 @@ RETRIEVAL = RetrievalSide(
     load_qrels,
     load_rewrites=load_rewrites,
     load_rankings=load_rankings,
-    rankings_name=lambda root: _rankings_name(_checked(root)),
+    rankings_name=lambda root: _rankings_name(_valid_folder(root)),
 )
 """Corpora and judgements; the folder defines the domains."""
 

@@ -50,7 +50,7 @@ def _contents(folder: Folder) -> Iterator[str]:
     else:
         yield f"judgements: {len(folder.qrels)} in {QRELS}"
     if folder.retrieved is None:
-        yield f"retrieved passages: none (no {RETRIEVED}); custom_full_rag takes those of {BUILT_IN_RUN}"
+        yield f"retrieved passages: none (no {RETRIEVED}); custom_full_rag uses those of {BUILT_IN_RUN}"
     else:
         yield f"retrieved passages: {RETRIEVED}, for {len(folder.retrieved)} of {_plural(len(folder.tasks), 'task')}"
     if n_left_out := len(folder.tasks) - len(folder.referring):
@@ -66,8 +66,8 @@ def _table(folder: Folder) -> Iterator[str]:
     for domain in dict.fromkeys((*folder.domains, *n_passages)):
         counts = Counter(task.answerability.value for task in folder.tasks if task.domain == domain)
         rows.append([domain, str(n_passages[domain]), str(counts.total()), *(str(counts[label]) for label in labels)])
-    heads, *others = rows
-    yield from (f"  {line}" for line in markdown_table(heads, others, right=[False, *[True] * (len(heads) - 1)]))
+    heads, *body = rows
+    yield from (f"  {line}" for line in markdown_table(heads, body, right=[False, *[True] * (len(heads) - 1)]))
 
 
 def _unread(root: Path) -> Iterator[str]:
@@ -82,13 +82,13 @@ def _unread(root: Path) -> Iterator[str]:
 def _next_steps(folder: Folder) -> Iterator[str]:
     root = str(folder.root)
     tasks = "custom_reference,custom_full_rag" if folder.referring else "custom_full_rag"
-    place = shlex.join(["--benchmark", "custom", "--data", root])
+    options = shlex.join(["--benchmark", "custom", "--data", root])
     data = shlex.join(["--data", root])
     form = " --queries rewrite" if rewrites_of(folder.tasks) else ""
     yield "next:"
     yield f"  ragtasks run --model ragtasks-extractive --tasks {tasks} {data}"
-    yield f"  ragtasks retrieve {place} --retriever bm25{form} --name mine"
-    yield f"  ragtasks evaluate-run official mine {place}"
+    yield f"  ragtasks retrieve {options} --retriever bm25{form} --name mine"
+    yield f"  ragtasks evaluate-run official mine {options}"
     yield f"  ragtasks run --model ragtasks-extractive --tasks custom_full_rag {data} --run mine"
 
 

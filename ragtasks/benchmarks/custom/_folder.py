@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from ragtasks.benchmarks._definition import with_languages
-from ragtasks.benchmarks._fields import Fields, Text, checked, matching, once, text_lines, typed_lines
+from ragtasks.benchmarks._fields import Fields, Text, checked, matching, text_lines, typed_lines, unique_rows
 from ragtasks.errors import BenchmarkFileError, close_matches, near_names, shortened_list
 from ragtasks.files import Misfit, Problems, RunLine, qrel_lines, run_lines, run_of_lines
 from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Setting, Task, normalise_task_id, task_id
@@ -48,23 +48,23 @@ _MOST_NAMED = 10
 _MANY = 20_000  # searching close matches among more ids takes seconds per id
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _each_once(names: list[str]) -> list[str]:
-    again = [name for name in names if names.count(name) > 1]
-    if again:
-        raise ValueError(f"a list with each text once, not {again[0]!r} twice")
+def _distinct(names: list[str]) -> list[str]:
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise ValueError(f"a list with each text once, not {repeated[0]!r} twice")
     return names
 
 
 _Id = Annotated[Text, matching(r"\S+", "an id without white space")]
 _DomainName = Annotated[str, matching("[a-z0-9][a-z0-9_-]{0,63}", "lower-case letters, digits, '-' and '_'")]
-_Texts = Annotated[list[Text], BeforeValidator(_listed), AfterValidator(_each_once)]
+_Texts = Annotated[list[Text], BeforeValidator(_as_list), AfterValidator(_distinct)]
 
 
-class _Typed(Fields):
+class _StrictFields(Fields):
     """An object written by people: null counts as a missing key, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid")
@@ -77,7 +77,7 @@ class _Typed(Fields):
         return {key: value for key, value in row.items() if value is not None}
 
 
-class _PassageRow(_Typed):
+class _PassageRow(_StrictFields):
     """A passage. Keys of other tools' corpora are allowed and ignored."""
 
     model_config = ConfigDict(extra="allow")
@@ -90,8 +90,8 @@ class _PassageRow(_Typed):
 
     @model_validator(mode="after")
     def _has_one_id(self) -> _PassageRow:
-        further = self.model_extra or {}
-        if any(str(further.get(key, self.passage_id)) != self.passage_id for key in _PASSAGE_IDS):
+        other_keys = self.model_extra or {}
+        if any(str(other_keys.get(key, self.passage_id)) != self.passage_id for key in _PASSAGE_IDS):
             raise ValueError(f"one id, the same in all of {', '.join(_PASSAGE_IDS)}")
         return self
 
@@ -102,11 +102,11 @@ class _PassageRow(_Typed):
 
     def passage(self) -> Passage:
         """Return the passage. Its text begins with its title, for models and retrievers."""
-        whole = self.text if self.text.lstrip().startswith(self.title.strip()) else f"{self.title}\n{self.text}"
-        return Passage(self.passage_id, whole, self.title, self.url)
+        text = self.text if self.text.lstrip().startswith(self.title.strip()) else f"{self.title}\n{self.text}"
+        return Passage(self.passage_id, text, self.title, self.url)
 
 
-class _Exchange(_Typed):
+class _Exchange(_StrictFields):
     question: Text
     answer: Text
     answerability: Annotated[Answerability, BeforeValidator(lambda label: str(label).upper())] = (
@@ -125,7 +125,7 @@ class _Exchange(_Typed):
         return self
 
 
-class _ConversationRow(_Typed):
+class _ConversationRow(_StrictFields):
     conversation_id: _Id
     domain: _DomainName = "custom"
     language: Annotated[str, matching("[a-z]{2}", "a code of ISO 639-1, such as 'de'")] = ""
@@ -187,7 +187,7 @@ class Folder:
         """Return the relevance judgements or, without them, every reference."""
         if self.qrels is not None:
             return self.qrels
-        return tuple(Qrel(task.task_id, item.passage_id, 1) for task in self.tasks for item in task.references)
+        return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in self.tasks for passage in task.references)
 
 
 def belongs(task: Task, setting: Setting) -> bool:
@@ -220,11 +220,11 @@ class _Files:
         self._notes: list[str] = []
 
     def folder(self) -> Folder:
-        self._whole(PASSAGES, self._read_passages)
-        tasks = self._whole(CONVERSATIONS, self._read_tasks) or ()
+        self._read_file(PASSAGES, self._read_passages)
+        tasks = self._read_file(CONVERSATIONS, self._read_tasks) or ()
         by_id = {task.task_id: task for task in tasks}
-        qrels = self._whole(QRELS, lambda problems: self._read_qrels(by_id, problems))
-        retrieved = self._whole(RETRIEVED, lambda problems: self._read_retrieved(by_id, problems))
+        qrels = self._read_file(QRELS, lambda problems: self._read_qrels(by_id, problems))
+        retrieved = self._read_file(RETRIEVED, lambda problems: self._read_retrieved(by_id, problems))
         return Folder(self._root, tasks, self._corpus, qrels, retrieved, tuple(self._notes))
 
     def errors(self) -> list[str]:
@@ -234,10 +234,10 @@ class _Files:
             for text in (*self._problems[name].texts(), *filter(None, [self._unreadable.get(name)]))
         ]
 
-    def _is_good(self, name: str) -> bool:
+    def _is_valid(self, name: str) -> bool:
         return not len(self._problems[name]) and name not in self._unreadable
 
-    def _whole(self, name: str, read: Callable[[Problems], _Read]) -> _Read | None:
+    def _read_file(self, name: str, read: Callable[[Problems], _Read]) -> _Read | None:
         """Return the records of a file; None if it is optional and missing, or unreadable."""
         if name in (QRELS, RETRIEVED) and not (self._root / name).exists():
             return None
@@ -251,28 +251,28 @@ class _Files:
 
     def _read_passages(self, problems: Problems) -> None:
         rows = typed_lines(problems, _PassageRow, "_id", parse=_parsed)
-        found = once(problems, ((line, row.passage_id, row) for line, row in rows), "passage")
-        filled = {key: row for key, row in found.items() if row.text.strip() or row.title.strip()}
+        row_of = unique_rows(problems, ((line, row.passage_id, row) for line, row in rows), "passage")
+        filled = {key: row for key, row in row_of.items() if row.text.strip() or row.title.strip()}
         self._corpus.passages = {key: row.passage() for key, row in filled.items()}
         self._corpus.domains = {key: row.domain for key, row in filled.items()}
-        blank = [key for key in found if key not in filled]
-        unread = dict.fromkeys(key for row in found.values() for key in row.unread)
+        blank = [key for key in row_of if key not in filled]
+        unread = dict.fromkeys(key for row in row_of.values() for key in row.unread)
         if blank:
             self._notes.append(f"{PASSAGES}: {len(blank)} left out, without text: {shortened_list(blank, _MOST_NAMED)}")
         if unread:
-            known = {*_PassageRow.model_fields, *_PASSAGE_IDS}
-            named = [f"{key} ({hint})" if (hint := near_names(key, known)) else key for key in unread]
-            self._notes.append(f"{PASSAGES}: keys that are not read: {shortened_list(named, _MOST_NAMED)}")
+            known_keys = {*_PassageRow.model_fields, *_PASSAGE_IDS}
+            unread_keys = [f"{key} ({hint})" if (hint := near_names(key, known_keys)) else key for key in unread]
+            self._notes.append(f"{PASSAGES}: keys that are not read: {shortened_list(unread_keys, _MOST_NAMED)}")
 
     def _read_tasks(self, problems: Problems) -> tuple[Task, ...]:
         rows = list(typed_lines(problems, _ConversationRow, "conversation_id", parse=_parsed))
-        once(problems, ((line, row.conversation_id, row) for line, row in rows), "conversation")
+        unique_rows(problems, ((line, row.conversation_id, row) for line, row in rows), "conversation")
         tasks = [task for line, row in rows for task in self._tasks_of(line, row, problems)]
         return with_languages(tasks, {row.conversation_id: row.language for _, row in rows})
 
     def _tasks_of(self, line: int, row: _ConversationRow, problems: Problems) -> Iterator[Task]:
         domains = set(self._corpus.domains.values())
-        is_checked = self._is_good(PASSAGES)
+        is_checked = self._is_valid(PASSAGES)
         if is_checked and row.domain not in domains:
             near = close_matches(row.domain, domains)
             problems.add(line, "a domain of the passages", f"no passage of {row.domain!r}: {near}", row.conversation_id)
@@ -311,15 +311,15 @@ class _Files:
         A line contains three cells as in BEIR (query, passage, grade; after an optional header), or four as in TREC
         (query, an unused column, passage, grade).
         """
-        found: dict[tuple[str, str], Qrel] = {}
+        qrels: dict[tuple[str, str], Qrel] = {}
         for line, judged in qrel_lines(text_lines(problems), {3, 4}):
             pair = self._pair(line, judged, tasks, problems)
             if isinstance(judged, Misfit) or pair is None:
                 continue
-            if pair in found:
+            if pair in qrels:
                 problems.add(line, "each judgement once", f"{pair[1]!r} again", pair[0])
-            found.setdefault(pair, Qrel(*pair, judged.relevance))
-        return tuple(found.values())
+            qrels.setdefault(pair, Qrel(*pair, judged.relevance))
+        return tuple(qrels.values())
 
     def _read_retrieved(self, tasks: Mapping[str, Task], problems: Problems) -> dict[str, tuple[str, ...]]:
         """Return task id -> passage ids, ordered by score as in trec_eval. Ranks in the file are ignored."""
@@ -335,7 +335,7 @@ class _Files:
         run = run_of_lines({key: tuple(ranking.values()) for key, ranking in lines.items()})
         if note := run.order_note(run):
             self._notes.append(f"{RETRIEVED}: {note}")
-        return {key: tuple(item.passage_id for item in ranking) for key, ranking in run.items()}
+        return {key: tuple(ranked_passage.passage_id for ranked_passage in ranking) for key, ranking in run.items()}
 
     def _pair(self, line: int, row: Any, tasks: Mapping[str, Task], problems: Problems) -> tuple[str, str] | None:
         """Return (task id, passage id) of a line. For an invalid line, add the problem and return None."""
@@ -350,7 +350,7 @@ class _Files:
             near = near_names(row.query_id, tasks)
             hint = f": {near}" if near else ""
             problems.add(line, "a conversation id, '<::>' and a turn", f"no task {row.query_id!r}{hint}")
-        elif self._is_good(PASSAGES) and (misfit := self._corpus.misfit(row.passage_id, task.domain)):
+        elif self._is_valid(PASSAGES) and (misfit := self._corpus.misfit(row.passage_id, task.domain)):
             problems.add(line, *misfit, task.task_id)
         else:
             return task.task_id, row.passage_id
@@ -368,11 +368,11 @@ def _parsed(text: bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} twice in one object")
-    return found
+    return content
 
 
 def _no_number(name: str) -> None:
@@ -387,8 +387,8 @@ def labelled_conversations(root: Path, labels: Mapping[str, tuple[str, ...]]) ->
             continue
         row = json.loads(line)
         for number, turn in enumerate(row["turns"], start=1):
-            found = labels.get(task_id(row["conversation_id"], number))
-            if found and not turn.get("question_types"):
-                turn["question_types"] = list(found)
+            question_types = labels.get(task_id(row["conversation_id"], number))
+            if question_types and not turn.get("question_types"):
+                turn["question_types"] = list(question_types)
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     return "".join(lines).encode()

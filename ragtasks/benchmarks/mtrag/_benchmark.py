@@ -170,11 +170,13 @@ def repaired_answers(benchmark: Benchmark) -> Sequence[RepairedAnswer]:
     if not path.is_file():
         return ()
     problems = Problems(path, "MTRAG conversations", _NEXT_STEP)
-    found = typed_file(problems, TypeAdapter(list[_Conversation]))
+    conversations = typed_file(problems, TypeAdapter(list[_Conversation]))
     return tuple(
-        RepairedAnswer(domain_of(item.domain) or item.domain, place, message.text, message.original_text)
-        for place, item in enumerate(found)
-        for message in item.messages
+        RepairedAnswer(
+            domain_of(conversation.domain) or conversation.domain, index, message.text, message.original_text
+        )
+        for index, conversation in enumerate(conversations)
+        for message in conversation.messages
         if message.speaker == "agent"
     )
 
@@ -247,13 +249,13 @@ def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
     """
     side = retrieval_side(benchmark.name)
     if side.load_rewrites is None:
-        raise ConfigurationError(f"{benchmark.name} publishes no rewritten queries: there is nothing to compare with")
+        raise ConfigurationError(f"{benchmark.name} publishes no rewritten queries to compare with")
     labels = (read_standalone_labels(benchmark.root) if benchmark.name == MTRAG_SOURCE.name else NO_LABELS).labels
     domains = side.domains_of(benchmark.tasks)
-    judged = {qrel.query_id for domain in domains for qrel in side.load_qrels(benchmark.root, domain)}
-    official: dict[str, str] = {}
+    judged_ids = {qrel.query_id for domain in domains for qrel in side.load_qrels(benchmark.root, domain)}
+    official_rewrites: dict[str, str] = {}
     for domain in domains:
-        official |= side.load_rewrites(benchmark.root, domain)
+        official_rewrites |= side.load_rewrites(benchmark.root, domain)
     tasks = tuple(
         replace(
             task,
@@ -261,8 +263,8 @@ def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
             extra={"rewrite": rewrite, "standalone": labels.get(task.task_id)},
         )
         for task in benchmark.tasks
-        if task.task_id in judged
-        for rewrite in [official.get(task.task_id, task.question)]
+        if task.task_id in judged_ids
+        for rewrite in [official_rewrites.get(task.task_id, task.question)]
     )
     no_passages: dict[str, tuple[Passage, ...]] = {task.task_id: () for task in tasks}
     return replace(benchmark, tasks=tasks, read_contexts=lambda setting: Contexts("official", setting, no_passages))

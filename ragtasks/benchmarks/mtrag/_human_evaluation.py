@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field, TypeAdapter
 
-from ragtasks.benchmarks._fields import Fields, TaskId, once, typed_file
+from ragtasks.benchmarks._fields import Fields, TaskId, typed_file, unique_rows
 from ragtasks.benchmarks.mtrag._rows import TaskFields
 from ragtasks.files import Problems
 from ragtasks.records import Answerability, Passage, Response, Task
@@ -33,7 +33,7 @@ ALL_PROPERTIES = "all"
 PUBLISHED_METRICS = {"rl_f": "rl_f", "rb_llm": "rb_llm", "rb_alg": "rb_agg"}
 """Name of a metric -> its key in the file, in the order of the paper's Table 6."""
 
-_NEXT_STEP = "delete the file where there is one, and run `ragtasks data fetch mtrag --group evaluations`"
+_NEXT_STEP = "delete the file if it exists, and run `ragtasks data fetch mtrag --group evaluations`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
         for context in row.contexts:
             if context.document_id not in documents:
                 problems.add(0, "a context among `documents`", context.document_id, row.task_id)
-    rows = once(problems, ((0, row.task_id, row) for row in content.tasks), "task")
+    rows = unique_rows(problems, ((0, row.task_id, row) for row in content.tasks), "task")
     problems.raise_if_any()  # evaluations of an invalid task would only repeat its error
-    tasks = {name: row.task([documents[item.document_id] for item in row.contexts]) for name, row in rows.items()}
+    tasks = {name: row.task([documents[source.document_id] for source in row.contexts]) for name, row in rows.items()}
     declared = None if content.metrics is None else {metric.name for metric in content.metrics}
     keys = {name: key for name, key in PUBLISHED_METRICS.items() if declared is None or key in declared}
     rated: dict[tuple[str, str], RatedResponse] = {}
@@ -163,7 +163,7 @@ def _rated(
 def _ratings(row: _Evaluation, name: str, problems: Problems) -> dict[str, float]:
     """Return rater -> rating of a property. Missing ratings and ratings out of range are added to `problems`."""
     key = name.replace("_", "-")  # only `win-rate` has a hyphen in the file
-    ratings = {rater: item.value for rater, item in row.annotations.get(key, {}).items()}
+    ratings = {rater: annotation.value for rater, annotation in row.annotations.get(key, {}).items()}
     lowest, highest = (0, 100) if name == WIN_RATE else (1, 4)
     if not ratings or not all(lowest <= rating <= highest for rating in ratings.values()):
         expected = f"`{key}` of {row.model_id} with ratings from {lowest} to {highest}"
@@ -173,8 +173,10 @@ def _ratings(row: _Evaluation, name: str, problems: Problems) -> dict[str, float
 
 def _score(row: _Evaluation, key: str, problems: Problems) -> float:
     """Return the score in the file under a key, from 0 to 1. Without one, add the problem and return 0."""
-    item: Any = row.annotations.get(key, {}).get("composite")
-    if item is None or not 0 <= item.value <= 1:
-        problems.add(0, f"`{key}` of {row.model_id} from 0 to 1", item.value if item else "no score", row.task_id)
+    annotation: Any = row.annotations.get(key, {}).get("composite")
+    if annotation is None or not 0 <= annotation.value <= 1:
+        problems.add(
+            0, f"`{key}` of {row.model_id} from 0 to 1", annotation.value if annotation else "no score", row.task_id
+        )
         return 0.0
-    return float(item.value)
+    return float(annotation.value)

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, reference_contexts
 from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
-from ragtasks.benchmarks.mtrag._rows import Context, Counts, TaskRow, each_once, edition_of, read_tasks
+from ragtasks.benchmarks.mtrag._rows import Context, Counts, TaskRow, distinct_contexts, edition_of, read_tasks
 from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.files import labels_of
 
@@ -37,10 +37,10 @@ OFFICIAL_COUNTS = Counts(tasks=1181, conversations=200)
 """Paper, Table 8. Tasks by domain and by answerability are not published."""
 
 
-def _once(contexts: object) -> object:
+def _without_repeats(contexts: object) -> object:
     if not isinstance(contexts, list):
         return contexts
-    return [item for index, item in enumerate(contexts) if item not in contexts[:index]]
+    return [context for index, context in enumerate(contexts) if context not in contexts[:index]]
 
 
 def _follow_up(value: object) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def _follow_up(value: object) -> tuple[str, ...]:
 class _SyntheticTask(TaskRow):
     """A line in MTRAG's format, in which identical passages may be repeated."""
 
-    contexts: Annotated[list[Context], BeforeValidator(_once), AfterValidator(each_once)]
+    contexts: Annotated[list[Context], BeforeValidator(_without_repeats), AfterValidator(distinct_contexts)]
     multi_turn: Annotated[tuple[str, ...], BeforeValidator(_follow_up)] = Field((), alias="Multi-Turn")
 
 

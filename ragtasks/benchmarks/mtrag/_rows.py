@@ -26,11 +26,11 @@ _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 _TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
 
 
-def official_problems(path: Path, benchmark: str, what: str = "file") -> Problems:
+def official_problems(path: Path, benchmark: str, content: str = "file") -> Problems:
     """Return the problems of an official file. Raises BenchmarkFileError if the file is missing."""
     title = _TITLES[benchmark]
     path = official_file(path, title, benchmark)
-    return Problems(path, f"{title} {what}", f"delete the file and run `ragtasks data fetch {benchmark}`")
+    return Problems(path, f"{title} {content}", f"delete the file and run `ragtasks data fetch {benchmark}`")
 
 
 def domain_of(collection: object) -> str | None:
@@ -53,10 +53,10 @@ class Utterance(Fields):
     text: Text
 
 
-def _in_turn(conversation: list[Utterance]) -> list[Utterance]:
+def _alternating(conversation: list[Utterance]) -> list[Utterance]:
     speakers = [utterance.speaker for utterance in conversation]
     if len(speakers) % 2 == 0 or speakers != ["user", "agent"] * (len(speakers) // 2) + ["user"]:
-        raise ValueError("messages of user and agent in turn that ends with a user message")
+        raise ValueError("alternating messages of user and agent that end with a user message")
     return conversation
 
 
@@ -71,7 +71,7 @@ class TaskFields(Fields):
     """Fields shared by task files and the human evaluation."""
 
     task_id: TaskId
-    messages: Annotated[list[Utterance], AfterValidator(_in_turn)] = Field(alias="input")
+    messages: Annotated[list[Utterance], AfterValidator(_alternating)] = Field(alias="input")
     targets: list[_Target] = Field(min_length=1)
     answerability: Annotated[list[Answerability], BeforeValidator(labels_of)] = Field(
         validation_alias=AliasChoices("Answerability", "answerability"), min_length=1, max_length=1
@@ -88,7 +88,7 @@ class TaskFields(Fields):
             conversation_id=conversation_id,
             turn=turn,
             domain=self.domain,
-            messages=tuple(Message(_ROLES[item.speaker], item.text) for item in self.messages),
+            messages=tuple(Message(_ROLES[utterance.speaker], utterance.text) for utterance in self.messages),
             target=self.targets[0].text,
             answerability=self.answerability[0],
             question_types=self.question_types,
@@ -103,11 +103,11 @@ class Context(TitledText):
     document_id: Text
 
 
-def each_once(contexts: list[Context]) -> list[Context]:
+def distinct_contexts(contexts: list[Context]) -> list[Context]:
     """Return the passages of a task. A repeated id raises ValueError."""
-    again = [name for name, n in Counter(item.document_id for item in contexts).items() if n > 1]
-    if again:
-        raise ValueError(f"a list with each passage once, not {again[0]!r} again")
+    repeated = [name for name, n in Counter(context.document_id for context in contexts).items() if n > 1]
+    if repeated:
+        raise ValueError(f"a list with each passage once, not {repeated[0]!r} again")
     return contexts
 
 
@@ -117,7 +117,7 @@ class ContextRow(Fields):
     task_id: TaskId
     turn: int | None = None
     conversation_id: str | None = None
-    contexts: Annotated[list[Context], AfterValidator(each_once)]
+    contexts: Annotated[list[Context], AfterValidator(distinct_contexts)]
 
     @model_validator(mode="after")
     def _agrees_with_id(self) -> ContextRow:
@@ -130,7 +130,7 @@ class ContextRow(Fields):
 
     def passages(self) -> tuple[Passage, ...]:
         """Return the passages in order."""
-        return tuple(item.passage(item.document_id) for item in self.contexts)
+        return tuple(context.passage(context.document_id) for context in self.contexts)
 
 
 class TaskRow(TaskFields, ContextRow):
@@ -166,11 +166,11 @@ def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Coun
     """Return (is sample, revision, counts) of the copy under `root`. Only a sample contains its own statistics."""
 
     def read(raw: Any) -> Counts:
-        own = Counts.model_validate(raw)
+        sample_counts = Counts.model_validate(raw)
         for name in ("by_domain", "by_answerability"):
-            if getattr(counts, name) is not None and getattr(own, name) is None:
+            if getattr(counts, name) is not None and getattr(sample_counts, name) is None:
                 raise LookupError(name)
-        return own
+        return sample_counts
 
     return read_edition(root, commit, counts, read)
 

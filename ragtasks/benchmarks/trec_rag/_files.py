@@ -9,7 +9,17 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from ragtasks.benchmarks._fields import Fields, Label, Text, Whole, checked, matching, once, rows_by_id, text_lines
+from ragtasks.benchmarks._fields import (
+    Fields,
+    Label,
+    Text,
+    Whole,
+    checked,
+    matching,
+    rows_by_id,
+    text_lines,
+    unique_rows,
+)
 from ragtasks.files import (
     Misfit,
     Problems,
@@ -70,18 +80,18 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
     """
     problems = Problems(path, "TREC RAG run", _NEXT_STEP)
     rankings: dict[str, dict[str, None]] = {}
-    last: dict[str, tuple[int, float]] = {}
-    for number, found in run_lines(text_lines(problems)):
-        if isinstance(found, Misfit):
-            problems.add(number, found.expected, found.found)
+    last_of: dict[str, tuple[int, float]] = {}
+    for number, line in run_lines(text_lines(problems)):
+        if isinstance(line, Misfit):
+            problems.add(number, line.expected, line.found)
             continue
-        topic_id, segment_id, score = found.query_id, found.passage_id, found.score
-        if not _RANK.fullmatch(found.rank):
-            problems.add(number, "a rank", found.rank, topic_id)
+        topic_id, segment_id, score = line.query_id, line.passage_id, line.score
+        if not _RANK.fullmatch(line.rank):
+            problems.add(number, "a rank", line.rank, topic_id)
             continue
-        rank = int(found.rank)
+        rank = int(line.rank)
         ranking = rankings.setdefault(topic_id, {})
-        last_rank, last_score = last.get(topic_id, (min(rank, 1) - 1, score))
+        last_rank, last_score = last_of.get(topic_id, (min(rank, 1) - 1, score))
         if topic_id not in topics:
             problems.add(number, "a known topic", topic_id)
         elif segment_id in ranking:
@@ -91,7 +101,7 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
         elif score > last_score:
             problems.add(number, f"a score of at most {last_score}, as in the rank before", score, topic_id)
         ranking[segment_id] = None
-        last[topic_id] = rank, score
+        last_of[topic_id] = rank, score
     problems.raise_if_any()
     return {topic_id: tuple(ranking) for topic_id, ranking in rankings.items()}
 
@@ -99,16 +109,16 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
 def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
     """Return the relevance judgements in a file, in file order: grades 0 to 4. The second column is ignored."""
     problems = Problems(path, "TREC RAG qrels", _NEXT_STEP)
-    found: dict[tuple[str, str], Qrel] = {}
+    qrels: dict[tuple[str, str], Qrel] = {}
     for number, judged in qrel_lines(text_lines(problems), {4}, least=_LEAST_GRADE):
         if isinstance(judged, Misfit):
             problems.add(number, judged.expected, judged.found)
         elif judged.query_id not in topics:
             problems.add(number, "a known topic", judged.query_id)
-        elif found.setdefault((judged.query_id, judged.passage_id), judged) is not judged:
+        elif qrels.setdefault((judged.query_id, judged.passage_id), judged) is not judged:
             problems.add(number, "each judgement once", judged.passage_id, judged.query_id)
     problems.raise_if_any()
-    return tuple(found.values())
+    return tuple(qrels.values())
 
 
 class _Segment(Fields):
@@ -140,14 +150,14 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
     segments: list[tuple[int, str, Passage]] = []
     for line, row in json_lines(problems):
         if has_candidates(row):
-            of_topics |= {item.passage_id: item for item in _candidates(line, row, problems)[1]}
+            of_topics |= {candidate.passage_id: candidate for candidate in _candidates(line, row, problems)[1]}
         elif segment := checked(_SEGMENT, row, problems, line, str(row.get("docid") or "")):
             segments.append((line, segment.docid, segment.passage()))
-    found = of_topics | once(problems, segments, "segment")
-    for segment_id in sorted(set(wanted or ()) - set(found)):
+    passages = of_topics | unique_rows(problems, segments, "segment")
+    for segment_id in sorted(set(wanted or ()) - set(passages)):
         problems.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
     problems.raise_if_any()
-    return found if wanted is None else {key: passage for key, passage in found.items() if key in wanted}
+    return passages if wanted is None else {key: passage for key, passage in passages.items() if key in wanted}
 
 
 def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
@@ -157,9 +167,9 @@ def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passa
     for line, topic_id, _ in rows:
         if topic_id and topic_id not in topics:
             problems.add(line, "a known topic", topic_id)
-    found = once(problems, (row for row in rows if row[1]), "topic")
+    segments_of = unique_rows(problems, (row for row in rows if row[1]), "topic")
     problems.raise_if_any()
-    return found
+    return segments_of
 
 
 def _candidates(line: int, row: dict[str, Any], problems: Problems) -> tuple[str, tuple[Passage, ...]]:

@@ -73,9 +73,9 @@ _AnyNugget = TypeVar("_AnyNugget", bound=_Nugget)
 
 
 def _each_text_once(nuggets: list[_AnyNugget]) -> list[_AnyNugget]:
-    again = [text for text, n in Counter(nugget.text for nugget in nuggets).items() if n > 1]
-    if again:
-        raise ValueError(f"a list with each nugget once, not {again[0]!r} again")
+    repeated = [text for text, n in Counter(nugget.text for nugget in nuggets).items() if n > 1]
+    if repeated:
+        raise ValueError(f"a list with each nugget once, not {repeated[0]!r} again")
     return nuggets
 
 
@@ -84,8 +84,8 @@ class _NuggetRow(Fields):
     query: str = ""
     nuggets: Annotated[list[_Nugget], AfterValidator(_each_text_once)] = Field(min_length=1)
 
-    def of_topic(self) -> TopicNuggets:
-        nuggets = tuple(Nugget(item.text, item.importance, item.part) for item in self.nuggets)
+    def topic_nuggets(self) -> TopicNuggets:
+        nuggets = tuple(Nugget(nugget.text, nugget.importance, nugget.part) for nugget in self.nuggets)
         return TopicNuggets(self.topic_id, self.query, nuggets)
 
 
@@ -107,25 +107,28 @@ def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
     problems = Problems(path, "nuggets", _NUGGETS_NEXT_STEP)
     rows = rows_by_id(problems, _NuggetRow, lambda row: row.topic_id, "topic", "qid")
     problems.raise_if_any()
-    return {topic_id: row.of_topic() for topic_id, row in rows.items()}
+    return {topic_id: row.topic_nuggets() for topic_id, row in rows.items()}
 
 
 def read_assignments(path: Path) -> list[GradedNuggets]:
     """Return the assignments in a file, in file order. Each pair of run and topic occurs once."""
     problems = Problems(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
-    rows = rows_by_id(problems, _AssignmentRow, _of_run, "topic of a run", "qid").values()
+    rows = rows_by_id(problems, _AssignmentRow, _run_key, "topic of a run", "qid").values()
     problems.raise_if_any()
-    return [GradedNuggets(row.of_topic(), row.run_id, tuple(item.grade for item in row.nuggets)) for row in rows]
+    return [
+        GradedNuggets(row.topic_nuggets(), row.run_id, tuple(nugget.grade for nugget in row.nuggets)) for row in rows
+    ]
 
 
-def _of_run(row: _AssignmentRow | _SupportRow) -> str:
+def _run_key(row: _AssignmentRow | _SupportRow) -> str:
     return f"{row.topic_id} of run {row.run_id}"
 
 
 def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
     """Return nuggets in the format of a task; the part of a narrative only if it exists."""
     rows = (
-        {"text": one.text, "importance": one.importance.value, "sub_narrative": one.sub_narrative} for one in nuggets
+        {"text": nugget.text, "importance": nugget.importance.value, "sub_narrative": nugget.sub_narrative}
+        for nugget in nuggets
     )
     return [{key: value for key, value in row.items() if value or key != "sub_narrative"} for row in rows]
 
@@ -177,7 +180,7 @@ def read_support(path: Path) -> list[SupportJudgement]:
     problems = Problems(
         path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"
     )
-    rows = rows_by_id(problems, _SupportRow, _of_run, "topic of a run", "topic_id").values()
+    rows = rows_by_id(problems, _SupportRow, _run_key, "topic of a run", "topic_id").values()
     problems.raise_if_any()
     return [
         SupportJudgement(
@@ -185,7 +188,7 @@ def read_support(path: Path) -> list[SupportJudgement]:
             row.run_id,
             cites=tuple(bool(sentence.citations) for sentence in row.sentences),
             levels=tuple(sentence.citations[0].level if sentence.citations else None for sentence in row.sentences),
-            n_not_judged=sum(item.level is None for sentence in row.sentences for item in sentence.citations),
+            n_not_judged=sum(citation.level is None for sentence in row.sentences for citation in sentence.citations),
         )
         for row in rows
     ]

@@ -98,8 +98,8 @@ class TrackYear:
             return shards
         if self._edition(root)[0]:
             rows = (
-                {"_id": item.passage_id, "title": item.title, "text": item.text, "url": item.url}
-                for item in load_segments(root).values()
+                {"_id": segment.passage_id, "title": segment.title, "text": segment.text, "url": segment.url}
+                for segment in load_segments(root).values()
             )
             return derived_file(root, "segments.jsonl", lambda: rows)
         raise BenchmarkFileError(
@@ -130,36 +130,40 @@ class TrackYear:
         """Return the first 20 segments of each topic, for the sets with a run under `root`."""
         name = self.source.name
         if setting is not Setting.FULL_RAG:
-            expected = f"setting {Setting.FULL_RAG.value}, the track's only one"
+            expected = f"setting {Setting.FULL_RAG.value}, the track's only setting"
             raise self._no_contexts(f"setting {setting.value}", expected, f"setting {setting.value}", f"take {name}")
-        found = {domain: self._of_set(root, domain, of_set) for domain, of_set in topics.items()}
-        if not any(found.values()):
+        passages_of_set = {domain: self._passages_of_set(root, domain, of_set) for domain, of_set in topics.items()}
+        if not any(passages_of_set.values()):
             next_step = (
-                "put one there, retrieval results with their texts (retrieve_results_*.jsonl) or a TREC run with its "
+                "add one there: retrieval results with their texts (retrieve_results_*.jsonl) or a TREC run with its "
                 f"segments in {_segments_file(root)}; or make a stored run with "
                 f"`ragtasks retrieve --benchmark {name} --retriever run:FILE --corpus {next(iter(topics))}=SHARDS` and "
                 "name it by --run (lm_eval: --metadata run=NAME)"
             )
             raise self._no_contexts(str(root / "runs"), "a run of the topics", "none", next_step)
-        passages = {topic_id: shown for of_set in found.values() for topic_id, shown in of_set.items()}
+        passages = {
+            topic_id: topic_passages
+            for of_set in passages_of_set.values()
+            for topic_id, topic_passages in of_set.items()
+        }
         return Contexts("official", setting, passages)
 
-    def _of_set(self, root: Path, domain: str, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
+    def _passages_of_set(self, root: Path, domain: str, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
         """Return topic id -> its first 20 segments, for every topic of a set; {} without a run."""
         run = root / "runs" / f"run.{self.sets[domain]}.txt"
         results = sorted((root / "runs").glob(f"retrieve_results_*{self.sets[domain]}*.jsonl"))
         files = [*([run] if run.is_file() else []), *results]
         if len(files) > 1:
-            found = ", ".join(file.name for file in files)
+            names = ", ".join(file.name for file in files)
             expected = f"one run of the set {domain}"
-            raise self._no_contexts(str(root / "runs"), expected, found, "leave one of them there")
+            raise self._no_contexts(str(root / "runs"), expected, names, "keep only one of them")
         if not files:
             return {}
         if results:
-            return _complete(results[0], read_retrieved(results[0], topics), topics)
-        ranked = _complete(run, read_ranking(run, topics), topics)
+            return _first_passages(results[0], read_retrieved(results[0], topics), topics)
+        ranked = _first_passages(run, read_ranking(run, topics), topics)
         segments = load_segments(root, {segment_id for ids in ranked.values() for segment_id in ids})
-        return {topic_id: tuple(segments[item] for item in ids) for topic_id, ids in ranked.items()}
+        return {topic_id: tuple(segments[key] for key in ids) for topic_id, ids in ranked.items()}
 
     def _no_contexts(self, where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
         what = f"passages of {self.title}"
@@ -186,9 +190,9 @@ class TrackYear:
             problems = Problems(path, "TREC RAG topics", "take the official file")
             if len(topics[domain]) != counts[domain]:
                 problems.add(0, f"{counts[domain]} topics", len(topics[domain]))
-            for other in list(topics)[:-1]:
-                for topic_id in sorted(topics[domain].keys() & topics[other].keys()):
-                    problems.add(0, f"no topic of the set {other}", "this topic", topic_id)
+            for earlier in list(topics)[:-1]:
+                for topic_id in sorted(topics[domain].keys() & topics[earlier].keys()):
+                    problems.add(0, f"no topic of the set {earlier}", "this topic", topic_id)
             problems.raise_if_any()
         return topics
 
@@ -197,16 +201,16 @@ class TrackYear:
         if not path.is_file():
             return {}
         nuggets = read_nuggets(path)
-        problems = Problems(path, "nuggets", "leave these topics out, or take the topics that they belong to")
+        problems = Problems(path, "nuggets", "remove these topics, or add the topics file that contains them")
         for topic_id in sorted(nuggets.keys() - topics.keys()):
             problems.add(0, f"topics of the set {domain}", "nuggets of this topic", topic_id)
         problems.raise_if_any()
         return nuggets
 
 
-def topic_task(domain: str, topic_id: str, text: str, known: TopicNuggets | None = None) -> Task:
+def topic_task(domain: str, topic_id: str, text: str, nuggets_of_topic: TopicNuggets | None = None) -> Task:
     """Return a topic as a task with its nuggets."""
-    nuggets = known.nuggets if known else ()
+    nuggets = nuggets_of_topic.nuggets if nuggets_of_topic else ()
     return Task(
         task_id=topic_id,
         conversation_id=topic_id,
@@ -295,7 +299,9 @@ def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path 
     return read_segments(file or _segments_file(root), wanted)
 
 
-def _complete(path: Path, ranking: Mapping[str, tuple[_T, ...]], topics: Collection[str]) -> dict[str, tuple[_T, ...]]:
+def _first_passages(
+    path: Path, ranking: Mapping[str, tuple[_T, ...]], topics: Collection[str]
+) -> dict[str, tuple[_T, ...]]:
     """Return topic id -> its first 20 items, for every topic."""
     problems = Problems(path, "TREC RAG run", "give every topic its segments")
     for topic_id in sorted(set(topics) - ranking.keys()):

@@ -1,7 +1,7 @@
-"""The official input: the tasks that a submission must answer, with their other fields.
+"""Official input of MTRAGEval: the tasks of a submission, with their other fields.
 
-A benchmark's own task file has the format of an input file, so one reader reads both. It keeps only the fields that
-participants receive: no target and no label can reach a submission.
+A benchmark's task file has the format of an input file, so one reader handles both. It reads only the fields that
+participants receive, so targets and labels cannot reach a submission.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ragtasks.benchmarks import Benchmark, once, retrieval_side
+from ragtasks.benchmarks import Benchmark, retrieval_side, unique_rows
 from ragtasks.benchmarks.mtrag import domain_of
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, close_matches
 from ragtasks.files import Problems, bounded_lines, json_lines, parse_json, passage_of
@@ -29,24 +29,24 @@ _ALONG = ("conversation_id", "task_type", "turn", "dataset")
 
 @dataclass(frozen=True, slots=True)
 class InputTask:
-    """One task as participants are given it."""
+    """A task as participants receive it."""
 
     task_id: str
-    """Id as the file writes it: official files differ in the separator, and the official checker compares texts."""
+    """Id as in the file. Official files use different separators, and the official checker compares strings."""
     collection: str
-    """Name of the corpus, as the file writes it."""
+    """Name of the corpus, as in the file."""
     domain: str | None
-    """Short name of the corpus; None for one that is not known."""
+    """Short name of the corpus; None if it is unknown."""
     messages: tuple[tuple[str, str], ...]
-    """(speaker, text) of the conversation."""
+    """(speaker, text) of each message."""
     contexts: tuple[Passage, ...] | None
-    """The passages that task B gives; None where the file gives none to any task."""
+    """Passages for task B; None if the file contains none."""
     along: Mapping[str, Any]
-    """Further fields that official files have beside these."""
+    """Further fields of official files."""
 
 
 Inputs = Mapping[str, InputTask]
-"""Task id in the one form in use (`ragtasks.records`) -> task, in the order of the file."""
+"""Normalized task id -> task, in file order."""
 
 
 def benchmark_inputs(benchmark: Benchmark) -> Inputs:
@@ -61,13 +61,15 @@ def read_inputs(path: Path) -> Inputs:
     """Return the tasks of an official input file."""
     problems = Problems(path, "input of MTRAGEval", "take the input file that the organisers published")
     tasks = ((line, _input_task(line, row, problems)) for line, row in json_lines(problems))
-    found = once(problems, ((line, normalise_task_id(task.task_id), task) for line, task in tasks if task), "task")
+    found = unique_rows(
+        problems, ((line, normalise_task_id(task.task_id), task) for line, task in tasks if task), "task"
+    )
     problems.raise_if_any()
     return found
 
 
 def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputTask | None:
-    """Return the task of one line, or None after noting what is wrong with it."""
+    """Return the task of a line. For an invalid line, add the problems and return None."""
     before = len(problems)
     task_id = row.get("task_id")
     try:
@@ -95,7 +97,7 @@ def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputT
 
 
 def messages_of(value: object) -> tuple[tuple[str, str], ...]:
-    """Return (speaker, text) of the messages of an `input`; () where it is no list of messages."""
+    """Return (speaker, text) of the messages of an `input`; () for an invalid list."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return ()
     pairs = [(item.get("speaker"), item.get("text")) for item in value]
@@ -103,16 +105,16 @@ def messages_of(value: object) -> tuple[tuple[str, str], ...]:
     return kept if len(kept) == len(pairs) else ()
 
 
-# The ids of the documents in a benchmark's corpora, for the corpora on this machine.
+# Document ids of a benchmark's corpora, if they are on this machine.
 
-_BLOCK = 1 << 20  # read ahead: a zip's own reader of bounded lines is slow
+_BLOCK = 1 << 20  # read-ahead: zipfile's own readline with a limit is slow
 
 Documents = Mapping[str, frozenset[str]]
 """Short name of a corpus -> ids of its documents."""
 
 
 def document_ids_by_domain(benchmark: Benchmark) -> Documents:
-    """Return the ids of the documents of every corpus that the benchmark's tasks search."""
+    """Return the document ids of every corpus that the benchmark's tasks search."""
     side = retrieval_side(benchmark.name)
     present = {task.domain for task in benchmark.tasks}
     files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains if domain in present}
@@ -120,16 +122,16 @@ def document_ids_by_domain(benchmark: Benchmark) -> Documents:
 
 
 def document_ids(path: Path) -> Iterator[str]:
-    """Yield the ids of the documents of a zipped corpus, which is read as a stream."""
+    """Yield the document ids of a zipped corpus, read as a stream."""
     number = 0
-    # `number` outlives the loop: the error below says how far the file could be read.
+    # `number` is used after the loop: the error reports how far the file was read.
     try:
         with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as member:
             lines = io.BufferedReader(cast(io.RawIOBase, member), _BLOCK)
             for number, line in enumerate(bounded_lines(lines), start=1):  # noqa: B007
                 if line.strip():
                     yield str(parse_json(line)["_id"])
-    # A damaged stream shows as one of these; RuntimeError is zipfile's word for a password or an unknown method.
+    # Errors of damaged streams. zipfile raises RuntimeError for a password or an unknown method.
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError, TypeError) as e:
         raise BenchmarkFileError(
             "corpus",
