@@ -1,4 +1,4 @@
-"""Files for MTRAGEval, TREC RAG and TREC iKAT: built of runs and results, checked by more than the official rules."""
+"""Submission files for MTRAGEval, TREC RAG and TREC iKAT: built from runs and results, and checked."""
 
 from ragtasks.submissions._findings import Diagnostic, Report, Severity, SubmissionTask, render_json, render_text
 from ragtasks.submissions._forms import FileForm, form_of_file

@@ -1,4 +1,4 @@
-"""What a check of a submission finds, for every track: problems graded by what the official side makes of them."""
+"""Findings of a submission check in all tracks, graded by their effect in the official evaluation."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class SubmissionTask(str, Enum):
     """Retrieval and answers."""
 
 
-# The official checkers pass much that is wrong. So a problem is what they reject, a warning what they let through
-# although it is wrong or costs points, and a note what may be meant so.
+# The official checkers accept many errors. A problem is something that they reject. A warning is something they accept
+# although it is wrong or costs points. A note may be intended.
 
 _MAX_LINES = 10
 _MAX_REFUSED = 20
@@ -36,39 +36,39 @@ _PLACES = re.compile(r"\[\d+\]")
 
 
 class Words(str):
-    """What a check says in its own words where a value would stand: shown without quotes."""
+    """A description in place of a value, printed without quotes."""
 
     __slots__ = ()
 
 
 class Severity(str, Enum):
-    """What a finding means for the file."""
+    """The effect of a finding on the file."""
 
     PROBLEM = "problem"
-    """The official checker rejects it, or stops at it."""
+    """The official checker rejects the file or stops."""
     WARNING = "warning"
-    """The official checker passes it; it is wrong or costs points."""
+    """The official checker accepts it, but it is wrong or costs points."""
     NOTE = "note"
-    """Allowed, and may be meant so."""
+    """Allowed, and possibly intended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One problem in a submission."""
+    """A finding in a submission."""
 
     line: int
-    """Line, counted from 1; 0 for the file as a whole."""
+    """Line number from 1; 0 for the complete file."""
     task_id: str
-    """Task, as the file or the input writes it; empty where there is none."""
+    """Task id as in the file or the input; empty without a task."""
     rule: str
     severity: Severity
     expected: str
     found: str
     consequence: str
-    """What the official side makes of it."""
+    """Effect in the official evaluation."""
 
     def __str__(self) -> str:
-        """Return one line."""
+        """Return the finding as a line of text."""
         place = f"line {self.line}" if self.line else "file"
         task = f" ({_cut(_plain(self.task_id))})" if self.task_id else ""
         said = f"expected {self.expected}, found {self.found}"
@@ -77,32 +77,31 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check found in one file."""
+    """The findings in a file."""
 
     name: str
     form: str
-    """What it was checked as, such as `task B` or `TREC RAG 2024`."""
+    """Checked format, such as `task B` or `TREC RAG 2024`."""
     n_rows: int
-    """Lines that hold an object, or what else `unit` names."""
+    """Number of lines with an object, or of the units in `unit`."""
     findings: tuple[Diagnostic, ...]
-    """Every problem, in the order of the lines; those of the whole file first."""
+    """All findings in line order; those of the complete file come first."""
     unchecked: tuple[str, ...] = ()
     warnings_fail: bool = True
-    """Whether a warning fails the file; not where the track repairs what it warns of."""
+    """Whether a warning fails the file; False if the track repairs what it warns about."""
     unit: str = "lines"
 
     @property
     def passes(self) -> bool:
-        """Whether there is no problem, and no warning that fails the file."""
+        """Whether the file has no problem and no warning that fails it."""
         return not (self.count(Severity.PROBLEM) or (self.warnings_fail and self.count(Severity.WARNING)))
 
     def count(self, severity: Severity) -> int:
-        """Return the number of findings of a severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
 
 def rendered(value: object) -> str:
-    """Return a value of a JSON line as messages show it: one short line of ASCII, as JSON writes it."""
+    """Return a value of a JSON line for messages: a short line of JSON in ASCII."""
     try:
         text = value if isinstance(value, Words) else json.dumps(value, ensure_ascii=True)
     except RecursionError:
@@ -115,12 +114,12 @@ def _cut(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text that keeps to its line and can be printed: as it is, or with escapes."""
+    """Return a text as a printable single line, with escapes if needed."""
     return text if text.isprintable() else json.dumps(text)[1:-1]
 
 
 def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
-    """Yield a report's lines: the counts, problems and warnings, notes, what was not checked."""
+    """Yield the lines of a report: counts, problems and warnings, notes, unchecked parts."""
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
     yield f"{_plain(report.name)}: {report.form}, {report.n_rows} {report.unit}: {counts}"
     notes, others = (
@@ -136,9 +135,9 @@ def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
 
 
 def _alike(findings: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
-    """Return equal findings together, in the order of the first ones; notes are equal if of one rule.
+    """Return groups of equal findings, in the order of their first ones. Notes are equal if they have the same rule.
 
-    Whether a field is of the first context or of the tenth makes no difference.
+    The position of a context in its list does not matter.
     """
     groups: dict[tuple[str, str, str], list[Diagnostic]] = {}
     for finding in findings:
@@ -148,7 +147,7 @@ def _alike(findings: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
 
 
 def _together(same: Sequence[Diagnostic]) -> str:
-    """Return one line on equal findings: how many, their first lines, and the first of them."""
+    """Return a line about equal findings: their number, first lines, and the first finding."""
     first = same[0]
     numbers = list(dict.fromkeys(str(finding.line) for finding in same if finding.line))
     lines, more = ", ".join(numbers[:_MAX_LINES]), ", ..." if len(numbers) > _MAX_LINES else ""
@@ -158,7 +157,7 @@ def _together(same: Sequence[Diagnostic]) -> str:
 
 
 def render_json(report: Report) -> dict[str, Any]:
-    """Return a report as one JSON object, for scripts."""
+    """Return a report as a JSON object for scripts."""
     return {
         "file": report.name,
         "form": report.form,
@@ -172,23 +171,23 @@ def render_json(report: Report) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that a submission must keep to."""
+    """A rule for submissions."""
 
     name: str
     severity: Severity
     consequence: str
-    """What the official side makes of it."""
+    """Effect in the official evaluation."""
     noted_for: str = ""
-    """Letters of the tasks for which it is a note only."""
+    """Letters of the tasks for which findings are notes."""
 
     def finding(self, line: int, task_id: str, expected: str, found: object, letter: str = "") -> Diagnostic:
-        """Return a problem against this rule; the letter is that of MTRAGEval's task."""
+        """Return a finding for this rule. `letter` is MTRAGEval's task."""
         severity = Severity.NOTE if letter and letter in self.noted_for else self.severity
         return Diagnostic(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
 
 
 def refuse_problems(what: str, path: Path, findings: Iterable[Diagnostic], next_step: str) -> None:
-    """Raise one error for what the official side rejects or stops at; warnings and notes pass."""
+    """Raise an error that lists the problems. Warnings and notes are accepted."""
     problems = [str(finding) for finding in findings if finding.severity is Severity.PROBLEM]
     if problems:
         listed = "\n    ".join(problems[:_MAX_REFUSED])
@@ -203,7 +202,7 @@ def refuse_problems(what: str, path: Path, findings: Iterable[Diagnostic], next_
 
 @contextmanager
 def reading(what: str, path: Path) -> Iterator[BufferedReader]:
-    """Open a file that is checked; one that cannot be read is an error of its own, and no finding."""
+    """Open a file to check. An unreadable file is an error, not a finding."""
     try:
         with path.open("rb") as stream:
             yield stream
@@ -215,9 +214,9 @@ def reading(what: str, path: Path) -> Iterator[BufferedReader]:
 
 
 def rules(*groups: tuple[Severity, str, str]) -> dict[str, Rule]:
-    """Return name -> rule, of groups: severity, what the official side makes of it, and names."""
+    """Return name -> rule from groups of (severity, effect in the official evaluation, names)."""
     return {name: Rule(name, severity, what) for severity, what, names in groups for name in names.split()}
 
 
 Problem = tuple[str, str, object]
-"""Name of the rule, what was expected, what was found."""
+"""Name of the rule, expected, found."""

@@ -1,4 +1,4 @@
-"""The form of a file, detected from its content: rows, answers, a submission, a corpus, a ranking, results."""
+"""Detection of the form of a file: rows, answers, a submission, a corpus, a ranking, results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragtasks.files import first_row, has_candidates, queries_in, trec_form
 
 
 class FileForm(str, Enum):
-    """The forms that a file may have."""
+    """The forms of files."""
 
     TASK_A = "MTRAGEval, task A"
     TASK_B = "MTRAGEval, task B"
@@ -34,14 +34,14 @@ _PASSAGE_TEXTS = frozenset({"text", "segment", "contents"})
 _RESULTS_KEYS = frozenset({"results", "configs"})
 _QRELS_KEYS = frozenset({"query-id", "corpus-id", "score"})
 _MAY_BE_ROWS = (None, FileForm.ANSWERS, FileForm.RUN, FileForm.QRELS, FileForm.TREC_2024, FileForm.TREC_2025)
-"""Forms whose keys rows of one's own may have as well."""
+"""Forms whose keys may also occur in users' own rows."""
 _TREC_FORMS = {"run": FileForm.RUN, "qrels": FileForm.QRELS, None: None}
 
 
 def form_of_file(path: Path) -> FileForm | None:
-    """Return the form of a file by its first object or lines; None if it has none of them, or cannot be read.
+    """Return the form of a file, detected from its first object or lines; None if it is unknown or unreadable.
 
-    Task B and C of MTRAGEval share their fields but `Collection`, which only A and C must have.
+    Tasks B and C of MTRAGEval have the same fields except `Collection`, which only A and C require.
     """
     from ragtasks.results import is_own_row
 
@@ -66,7 +66,7 @@ def _form_of_submission(row: Mapping[str, Any]) -> FileForm | None:
 
 
 def _form_of_run(row: Mapping[str, Any]) -> FileForm | None:
-    """Return the year of a run of TREC iKAT; the topics of 2023 alone have numbers such as `9-1`."""
+    """Return the year of a TREC iKAT run. Only the topics of 2023 have numbers such as `9-1`."""
     if "turn_id" in row and "responses" in row:
         return FileForm.IKAT_2025
     turns = row.get("turns")
@@ -77,7 +77,10 @@ def _form_of_run(row: Mapping[str, Any]) -> FileForm | None:
 
 
 def _form_of_data(row: Mapping[str, Any]) -> FileForm | None:
-    """Return the form of results, a corpus, rankings, or judgements, of which two may be one JSON object of queries."""
+    """Return the form of results, a corpus, rankings or judgements.
+
+    The latter two may be a single JSON object of queries.
+    """
     keys = row.keys()
     forms = {
         FileForm.RESULTS: keys >= _RESULTS_KEYS,

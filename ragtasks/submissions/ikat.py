@@ -1,8 +1,8 @@
-"""TREC iKAT for who takes part: run files built from logged answers, and checked as the track's validators do.
+"""TREC iKAT submissions: run files built from logged answers, and checked like the track's validators.
 
-A run of 2023 or 2024 is one JSON object, a run of 2025 JSON lines. The validator of a year says what is a problem, for
-which it stops, and what a warning; a few more things that all of them let pass are warnings here too. Whether a passage
-exists is looked up by the track alone.
+A run of 2023 or 2024 is a JSON object; a run of 2025 is JSON lines. Problems are errors at which the validator of that
+year stops. Warnings are its warnings, and a few errors that all validators accept. Only the track can check whether
+passages exist.
 
 Source: `2023/scripts/run_validation`, `2024/scripts/run_validation` and `2025/scripts/validate_trec_ikat25.py` of
 irlabamsterdam/iKAT at 0539930.
@@ -36,11 +36,11 @@ BENCHMARKS: Mapping[FileForm, str] = {
     FileForm.IKAT_2024: "ikat24",
     FileForm.IKAT_2025: "ikat25",
 }
-"""Form of a run -> the benchmark whose turns it answers."""
+"""Form of a run -> benchmark of its turns."""
 MAX_WORDS = 250
-"""Words of an answer of 2025."""
+"""Maximum words of an answer in 2025."""
 MAX_PASSAGES = 1000
-"""Passages of an answer."""
+"""Maximum passages of an answer."""
 
 _MOST_NAMED = 5
 _STOPS = "the track's validator stops"
@@ -62,7 +62,7 @@ _PASSAGE_ID_2025 = re.compile(r"clueweb22-en\d{4}-\d{2}-\d{5}:\d+")
 
 
 class _Strict(BaseModel):
-    """What the track reads with protocol buffers: no other fields; a missing one is empty."""
+    """Objects that the track reads with protocol buffers: unknown fields are errors, and missing fields are empty."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -126,11 +126,11 @@ class _Answer2025(BaseModel):
 
 @dataclass(slots=True)
 class _Check:
-    """What is found in one file."""
+    """The check of one file."""
 
     form: FileForm
     facts: Mapping[str, Sequence[str]] | None
-    """Turn -> what is known of its user; None where the topics are not here."""
+    """Turn -> facts about its user; None without the topics."""
     findings: list[Diagnostic] = field(default_factory=list)
     n_turns: int = 0
 
@@ -138,12 +138,12 @@ class _Check:
         self.findings.append(_RULES[rule].finding(line, turn, expected, found))
 
     def shape(self, error: ValidationError, line: int = 0) -> None:
-        """Note every field that is not as it must be."""
+        """Add a finding for every invalid field."""
         for one in error.errors():
             self.add("field", "", f"{'.'.join(map(str, one['loc']))}: {one['msg'].lower()}", one.get("input"), line)
 
     def turns(self, answered: Sequence[str]) -> None:
-        """Note turns that are missing, unknown or there twice."""
+        """Add findings for turns that are missing, unknown or repeated."""
         self.n_turns = len(answered)
         counts = Counter(answered)
         for turn in [turn for turn, n in counts.items() if n > 1]:
@@ -157,7 +157,7 @@ class _Check:
             self.add("unknown_turn", turn, "a turn of the topics", turn)
 
     def report(self, name: str) -> Report:
-        """Return the report; a validator passes a file with warnings."""
+        """Return the report. Warnings do not fail a file, as in the validators."""
         unchecked = ["whether the passages exist"]
         if self.facts is None:
             unchecked.append(f"turns and facts: `ragtasks data fetch {BENCHMARKS[self.form]}` brings the topics")
@@ -166,7 +166,7 @@ class _Check:
 
 
 def check_run(path: Path, form: FileForm, benchmark: Benchmark | None) -> Report:
-    """Return what is wrong with a run, as far as can be told where the track's topics are not here (None)."""
+    """Check a run. Without a benchmark (None), turns and facts are not checked."""
     facts = None if benchmark is None else {task.extra["official_id"]: task.extra["facts"] for task in benchmark.tasks}
     with reading("iKAT run", path) as stream:
         content = stream.read()
@@ -191,7 +191,7 @@ def _checked(content: bytes, form: FileForm, facts: Mapping[str, Sequence[str]] 
 
 
 def _check_whole(run: _Run2023[Any], check: _Check) -> None:
-    """Note what is wrong with a run of 2023 or 2024 that has the right fields."""
+    """Check a run of 2023 or 2024 whose fields are valid."""
     if not run.run_name:
         check.add("run_name", "", "a name", run.run_name)
     if run.run_type not in _TYPES[check.form]:
@@ -240,7 +240,7 @@ def _check_facts(chosen: Sequence[_Fact | int], turn: str, check: _Check) -> Non
 
 
 def _lines(content: bytes, check: _Check) -> Iterator[str]:
-    """Yield the turn of each line of a run of 2025, after noting what is wrong with it."""
+    """Check the lines of a run of 2025, and yield the turn of each valid line."""
     for line, text in enumerate(content.splitlines(), start=1):
         if not text.strip():
             continue
@@ -270,13 +270,13 @@ def _check_line(answer: _Answer2025, check: _Check, line: int) -> None:
         check.add("n_words", turn, f"{MAX_WORDS} words at most", length, line)
 
 
-# Runs of logged answers.
+# Runs built from logged answers.
 
 
 def build_run(results: Path, run_id: str, team_id: str, output: Path) -> list[str]:
-    """Write a run that no validator stops at, and return what its reader should know, line by line.
+    """Write a run without problems and return the lines of the report.
 
-    The results are of one model and one year, with the facts that it chose where it did (`ikat24_facts`).
+    The results must contain one model and one year. Facts come from `ikat24_facts` and the like, if evaluated.
     """
     form, answers, facts = _logged(results)
     rows = [_row(form, answer, facts.get(answer.task.extra["official_id"], ()), run_id, team_id) for answer in answers]
@@ -299,7 +299,7 @@ def build_run(results: Path, run_id: str, team_id: str, output: Path) -> list[st
 
 
 def _logged(path: Path) -> tuple[FileForm, list[Response], dict[str, list[int]]]:
-    """Return (form, the logged answers to one year's turns, turn -> facts that the same results chose for it)."""
+    """Return (form, logged answers to the turns of one year, turn -> facts selected in the same results)."""
     files, _ = evaluation_files(path)
     tasks = [task for file in files for task in read_results(file, Path(), {}).tasks]
     found = [(form, task) for form, name in BENCHMARKS.items() for task in tasks if task.benchmark == name]
@@ -323,7 +323,7 @@ def _logged(path: Path) -> tuple[FileForm, list[Response], dict[str, list[int]]]
 
 
 def _row(form: FileForm, answer: Response, facts: Sequence[int], run_id: str, team_id: str) -> dict[str, Any]:
-    """Return a turn of a run. Passages are scored by their rank, since a task holds them in order alone."""
+    """Return a turn of a run. Scores of passages are 1/rank, since tasks only contain their order."""
     turn, scores = answer.task.extra["official_id"], [1 / rank for rank in range(1, len(answer.passages) + 1)]
     if form is FileForm.IKAT_2025:
         names = [passage.passage_id for passage in answer.passages]

@@ -1,4 +1,4 @@
-"""Files to hand in to MTRAGEval: built from runs and results, and checked by more than the official rules."""
+"""Submission files for MTRAGEval: built from runs and results, with checks beyond the official rules."""
 
 from ragtasks.submissions.mtrageval._build import Submission, check, submit
 

@@ -1,4 +1,4 @@
-"""What the command line asks for: a submission checked, and one built, checked and put in place."""
+"""Commands for MTRAGEval submissions: check a file, or build, check and write one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_NAMED, _FEW = 20, 3
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A submission that is asked for."""
+    """Options of a new submission."""
 
     task: SubmissionTask
     target: Path
@@ -53,13 +53,13 @@ class Submission:
     """Official input; None for the benchmark's own tasks."""
     limit: int = MAX_CONTEXTS
     allow_missing: bool = False
-    """Whether a task without a ranking or an answer is handed in empty."""
+    """Whether tasks without a ranking or an answer are submitted empty."""
     documents: bool = True
-    """Whether documents are looked up in the corpora."""
+    """Whether document ids are looked up in the corpora."""
 
 
 def against(benchmark: Benchmark | None, input_file: Path | None, *, documents: bool) -> Against:
-    """Return what a submission is to be compared with, and what cannot be compared."""
+    """Return the data for checking a submission, with a list of checks that are not possible."""
     unchecked = []
     inputs: Inputs | None = None
     if input_file is not None:
@@ -84,12 +84,12 @@ def against(benchmark: Benchmark | None, input_file: Path | None, *, documents: 
 def check(
     path: Path, task: SubmissionTask, benchmark: Benchmark | None, input_file: Path | None, *, documents: bool
 ) -> Report:
-    """Return everything that is wrong with a submission on disk."""
+    """Check a submission on disk."""
     return check_file(path, task, against(benchmark, input_file, documents=documents))
 
 
 def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
-    """Write a submission that passes the check, and return what is worth saying: its scores first."""
+    """Write a submission that passes the check, and return the lines of the report, scores first."""
     with step("reading what will be handed in, and the texts that it names"):
         entries, saved = _entries(request, benchmark, store)
         compared = against(benchmark, request.input_file, documents=request.documents)
@@ -138,7 +138,7 @@ def _entries(
     if request.results is not None:
         saved = answered(request.results)
         own = tuple(part for part in saved.tasks if part.benchmark == benchmark.name)
-        saved = replace(saved, tasks=own or saved.tasks)  # one evaluation may have answered several benchmarks
+        saved = replace(saved, tasks=own or saved.tasks)  # one evaluation may contain several benchmarks
         return entries_of_answers(saved, request.task, benchmark), saved
     if request.task is not SubmissionTask.A:
         raise ConfigurationError(f"task {request.task.value} needs answers, which a run has not: give --results PATH")
@@ -152,13 +152,13 @@ def _is_missing(task: SubmissionTask, entry: SubmittedTask | None) -> bool:
 
 
 def _empty(task: SubmissionTask, inputs: Inputs, key: str, entry: SubmittedTask | None) -> SubmittedTask:
-    """Return what is handed in for a task without an answer: its contexts where they are known, and no text."""
+    """Return the entry of a task without an answer: its contexts if known, and no text."""
     given: tuple[Passage, ...] = (inputs[key].contexts or ()) if task is SubmissionTask.B else ()
     return SubmittedTask(entry.passages if entry else given)
 
 
 def _left_out(missing: Sequence[str], request: Submission, benchmark: Benchmark) -> list[str]:
-    """Return the tasks that an evaluation leaves out unless it is made for a submission: the conversational ones."""
+    """Return the missing tasks that evaluations omit by default: the conversational ones."""
     labels = {task.task_id: task.answerability for task in benchmark.tasks}
     found = [key for key in missing if labels.get(key) is Answerability.CONVERSATIONAL]
     return found if request.results is not None and request.task is not SubmissionTask.A else []
@@ -189,7 +189,7 @@ def _naming(missing: Sequence[str], request: Submission, benchmark: Benchmark) -
 
 
 def _refuse(report: Report, allowed: set[str], target: Path) -> None:
-    """Raise where a submission would not pass; answers that the user allows to be missing are no reason."""
+    """Raise BenchmarkFileError if a submission would not pass. Empty answers of `allowed` tasks are accepted."""
     bad = [
         finding
         for finding in report.findings
@@ -211,13 +211,13 @@ def _refuse(report: Report, allowed: set[str], target: Path) -> None:
 def _estimated_scores(
     task: SubmissionTask, built: Built, benchmark: Benchmark, saved: SavedEvaluation | None, missing: Collection[str]
 ) -> Iterator[str]:
-    """Yield the scores of a submission, or why there are none: that is no reason not to hand it in."""
+    """Yield the estimated scores of a submission. If they are missing, yield the reason, which is not an error."""
     if task is not SubmissionTask.A:
         if saved is not None:
             ids = [normalise_task_id(row["task_id"]) for row in built.rows]
             columns = {name: values_of(saved, task, ids, name) for name in RANKED_BY}
             rows = zip(ids, *columns.values(), strict=True)
-            # An answer without text has scores of its own; a task that no request was sent for has none.
+            # An empty answer has scores; a task without a request has none.
             n_missing = sum(key in missing and all(value is None for value in values) for key, *values in rows)
             yield from describe_answers(columns, n_missing)
         return
@@ -230,15 +230,14 @@ def _estimated_scores(
         yield f"no scores: {one_line(error)}"
 
 
-# Estimated ranking score of a submission.
-# Source: MTRAGEval (SemEval-2026 task 8). Task A ranks by nDCG@5; B and C by the harmonic mean of the three dataset
-# means RL_F, RB_llm and RB_alg, each conditioned on answerability.
+# Estimated ranking score of a submission. Source: MTRAGEval (SemEval-2026 task 8). Task A ranks by nDCG@5. B and C rank
+# by the harmonic mean of the three dataset means RL_F, RB_llm and RB_alg, each conditioned on answerability.
 
 _RANKING_CUTOFF = 5
 
 
 def dataset_mean(values: Sequence[float | None]) -> Score:
-    """Return the mean of what is scored; unscored where nothing is. None and NaN are unscored."""
+    """Return the mean of the scored values, unscored if there are none. None and NaN are unscored."""
     scored = _scored(values)
     return Score(sum(scored) / len(scored)) if scored else Score(None, "nothing is scored")
 
@@ -248,7 +247,7 @@ def _scored(values: Sequence[float | None]) -> list[float]:
 
 
 def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: int = 0) -> Iterator[str]:
-    """Yield lines with the ranking score of tasks B and C, or with what it lacks."""
+    """Yield lines with the ranking score of tasks B and C, or the reason if it is missing."""
     means = {name: dataset_mean(column) for name, column in values.items()}
     as_zero = {name: _with_missing_as_zero(means[name], column, n_missing) for name, column in values.items()}
     partial = []
@@ -274,16 +273,17 @@ def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: in
 
 
 def _with_missing_as_zero(mean: Score, column: Sequence[float | None], n_missing: int) -> Score:
-    """Return what a mean would be if tasks that are handed in empty had 0; other unscored ones stay left out."""
+    """Return the mean with missing tasks as 0. Other unscored tasks are still excluded."""
     n_scored = len(_scored(column))
     return mean if mean.value is None else Score(mean.value * n_scored / (n_scored + n_missing))
 
 
 def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], domains: Mapping[str, str]) -> list[str]:
-    """Return lines with the scores of task A, from the rows as they are handed in.
+    """Return lines with the scores of task A, computed from the submitted rows.
 
-    Two ways of averaging stand side by side: the official script's (a mean over collections, weighted by predictions),
-    which ranks, and the plain mean over judged queries. Judgements of tasks that are not handed in do not count.
+    Two averages are listed side by side. The official script's average, which determines the ranking, is a mean over
+    collections, weighted by predictions. The other is the plain mean over judged queries. Judgements of tasks that are
+    not submitted are ignored.
     """
     run: Run = {
         normalise_task_id(row["task_id"]): in_rank_order(
@@ -302,20 +302,20 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
     return lines
 
 
-# Puts a submission together: for each task of the input one object, with contexts in rank order and any answer.
-# What is not official input, a ranking or an answer does not get in: no targets, no labels.
+# Assembly of a submission: one object per task of the input, with contexts in rank order and any answer. It only
+# contains official input, rankings and answers, never targets or labels.
 
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTask:
-    """What a submission says about one task."""
+    """The ranking and answer of a task in a submission."""
 
     passages: tuple[Passage, ...]
     """Contexts, best first."""
     scores: tuple[float, ...] | None = None
-    """One a context; None where they were not kept: then the rank is the score."""
+    """One per context; None if unknown. Then scores are derived from the rank."""
     answer: str = ""
-    """The model's answer; empty where there is none."""
+    """The model's answer; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,24 +323,24 @@ class Built:
     """A submission before it is written."""
 
     rows: tuple[dict[str, Any], ...]
-    """One object a task, in the order of the input."""
+    """One object per task, in input order."""
     n_rescored: int
-    """Tasks whose scores do not rank officially as they stand, and were replaced by scores from the rank."""
+    """Tasks whose scores would not give their order officially, and were replaced by scores from the rank."""
     n_by_rank: int
-    """Tasks whose contexts came without scores."""
+    """Tasks whose contexts have no scores."""
     n_cut: int
-    """Tasks with more contexts than are handed in."""
+    """Tasks with more contexts than submitted."""
 
     @property
     def content(self) -> bytes:
-        """The file."""
+        """Bytes of the file."""
         return b"".join(orjson.dumps(row) + b"\n" for row in self.rows)
 
 
 def build(
     task: SubmissionTask, inputs: Inputs, entries: Mapping[str, SubmittedTask], limit: int = MAX_CONTEXTS
 ) -> Built:
-    """Return the submission that answers every task of the input."""
+    """Return the submission for every task of the input."""
     kept: dict[str, SubmittedTask] = {}
     scored: dict[str, tuple[float, ...]] = {}
     for key in inputs:
@@ -357,7 +357,7 @@ def build(
 
 
 def _row(task: SubmissionTask, given: InputTask, entry: SubmittedTask, scores: tuple[float, ...]) -> dict[str, Any]:
-    """Return the object of one task; a ranking needs no texts, and is small without them."""
+    """Return the object of a task. Rankings are submitted without texts."""
     answers = task is not SubmissionTask.A
     row: dict[str, Any] = {
         "task_id": given.task_id,
@@ -376,7 +376,7 @@ def _context(passage: Passage, score: float, with_text: bool) -> dict[str, Any]:
     return context
 
 
-# Where a submission's contexts and answers come from: a stored run, the published passages, or logged answers.
+# Sources of contexts and answers: a stored run, the published passages, or logged answers.
 
 _SCORE_FIRST = (
     "a file of predictions is scored first: `ragtasks score {path} --benchmark mtrag --setting reference --output "
@@ -391,12 +391,12 @@ _SETTINGS = {
 
 
 def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, SubmittedTask]:
-    """Return task id -> ranking, of a stored run of this very benchmark; tasks without a passage are left out."""
+    """Return task id -> ranking of a stored run of this benchmark, without tasks that have no passages."""
     if name == OFFICIAL:
         return {
             task_id: SubmittedTask(passages) for task_id, passages in published_passages(benchmark).items() if passages
         }
-    contexts_of_run(store, name, benchmark, Setting.FULL_RAG)  # refuses a run of other data
+    contexts_of_run(store, name, benchmark, Setting.FULL_RAG)  # raises an error for a run of other data
     folder = run_folder(store, stored_name(store, name, benchmark))
     rankings: dict[str, tuple[Ranked, ...]] = {}
     for file, sha256 in read_manifest(folder).files.items():
@@ -417,7 +417,7 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, Su
 
 
 def answered(path: Path) -> SavedEvaluation:
-    """Return the one evaluation at a path: a results file of the harness, or a folder that holds one."""
+    """Return the single evaluation at a path: a results file of the harness, or a folder with one."""
     files, predictions = evaluation_files(path)
     if len(files) == 1:
         return read_results(files[0], path, {})
@@ -431,7 +431,7 @@ def answered(path: Path) -> SavedEvaluation:
 
 
 def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: Benchmark) -> dict[str, SubmittedTask]:
-    """Return task id -> answer and the contexts that the model was shown, of the setting that the task is about."""
+    """Return task id -> answer with the contexts in its prompt, in the setting of the submission task."""
     setting = _SETTINGS[task]
     entries: dict[str, SubmittedTask] = {}
     origins: set[tuple[str, bool, str]] = set()
@@ -443,7 +443,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
             origins.add((part.benchmark, is_sample, str(part.provenance.get("revision"))))
             response, task_id = answer.response, answer.task.task_id
             if response.no_answer:
-                continue  # a request that failed: the task is missing, not answered with nothing
+                continue  # a failed request is a missing task, not an empty answer
             if task_id in entries:
                 raise BenchmarkFileError(f"{saved.source}: task {task_id} is answered twice in setting {setting.value}")
             entries[task_id] = SubmittedTask(response.passages, None, response.text)
@@ -452,7 +452,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
 
 
 def _with_gold_history(saved: SavedEvaluation) -> list[SavedTask]:
-    """Return the harness tasks whose questions are those of the track: its conversations have answers of their own."""
+    """Return the harness tasks with the track's conversations, without those whose history is the model's own."""
     return [part for part in saved.tasks if not own_history(part.provenance)]
 
 
@@ -477,7 +477,7 @@ def _check_origin(
 
 
 def values_of(saved: SavedEvaluation, task: SubmissionTask, task_ids: Iterable[str], metric: str) -> list[float | None]:
-    """Return a metric's value for each task, None where it is unscored, not in the results, or not answered."""
+    """Return a metric's value for each task; None if it is unscored, missing from the results, or not answered."""
     found = {
         answer.task.task_id: answer.scores.get(metric)
         for part in _with_gold_history(saved)

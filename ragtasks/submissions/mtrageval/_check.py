@@ -1,4 +1,4 @@
-"""Check a submission line by line, in constant memory, and report every problem in it.
+"""Check of a submission, line by line in constant memory.
 
 Source: format_checker.py and run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4.
 """
@@ -21,11 +21,11 @@ from ragtasks.submissions.mtrageval._line_rules import LINE_RULES, RECOMMENDED_C
 
 _SUFFIX = ".jsonl"
 
-# The rules: how grave a problem is, and what the official side makes of it.
-# Source: format_checker.py and run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4.
+# The rules, with their severity and their effect in the official evaluation. Source: format_checker.py and
+# run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4.
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Size that a file may have."""
+"""Maximum size of a file."""
 
 _REJECTS = "the official checker rejects it"
 _STOPS = "the official checker stops at it"
@@ -72,7 +72,7 @@ _TABLE = (
     Rule("n_predictions", Severity.WARNING, "passed; the evaluation scores one prediction"),
     Rule("empty_prediction", Severity.WARNING, "passed; scores next to nothing"),
     Rule("thinking_text", Severity.NOTE, "judged as part of the answer"),
-    # What goes along.
+    # Further fields.
     Rule("task_id_shape", Severity.WARNING, "passed; names no conversation and turn"),
     Rule("conversation_id", Severity.WARNING, "passed; contradicts the task id"),
     Rule("turn", Severity.WARNING, "passed; contradicts the task id"),
@@ -84,22 +84,21 @@ _TABLE = (
 )
 
 RULES = {rule.name: rule for rule in _TABLE}
-"""Rule name -> rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """What a submission is compared with."""
+    """The data that a submission is compared with."""
 
     inputs: Inputs | None = None
-    """The tasks that must be answered; None: not compared."""
+    """The tasks to answer; None: not compared."""
     documents: Documents | None = None
-    """The documents that there are; None: not compared."""
+    """The existing documents; None: not compared."""
     unchecked: tuple[str, ...] = ()
 
 
 def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
-    """Return what is wrong with a submission on disk."""
+    """Check a submission on disk."""
     with reading("submission", path) as lines:
         if lines.peek(1).lstrip().startswith(b"["):
             expected = f"one JSON object a line, which `jq -c '.[]' {path}` writes"
@@ -109,7 +108,7 @@ def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
 
 
 def check_lines(lines: Iterable[bytes], name: str, task: SubmissionTask, against: Against, *, n_bytes: int) -> Report:
-    """Return what is wrong with a submission."""
+    """Check a submission."""
     checker = _Checker(task, against)
     parts = itertools.chain.from_iterable(map(checker.parts, lines))
     found = [finding for number, line in enumerate(parts, start=1) for finding in checker.line(number, line)]
@@ -118,7 +117,7 @@ def check_lines(lines: Iterable[bytes], name: str, task: SubmissionTask, against
 
 
 class _Checker:
-    """What one pass over a file has to remember."""
+    """The state of a check while it reads a file."""
 
     def __init__(self, task: SubmissionTask, against: Against) -> None:
         self.n_rows = 0
@@ -128,7 +127,7 @@ class _Checker:
         self._line_of: dict[str, int] = {}
 
     def file(self, name: str, n_bytes: int) -> Iterator[Diagnostic]:
-        """Yield what is wrong with the file as such."""
+        """Yield findings about the complete file."""
         if not name.endswith(_SUFFIX):
             yield self._found(0, "", ("file_name", f"a name that ends with {_SUFFIX}", name))
         if n_bytes > MAX_BYTES:
@@ -140,15 +139,15 @@ class _Checker:
             yield self._found(0, "", ("carriage_returns", "a line feed between lines", found))
 
     def missing(self) -> Iterator[Diagnostic]:
-        """Yield the tasks that no line answers."""
+        """Yield findings for tasks without a line."""
         for key, given in (self._against.inputs or {}).items():
             if key not in self._line_of:
                 yield self._found(0, given.task_id, ("missing_task", "a line for this task", Words("no line")))
 
     def parts(self, raw: bytes) -> list[bytes]:
-        """Return the lines in what a line feed ends: those that carriage returns end too, as text mode reads them.
+        """Return the lines in bytes that end with a line feed, split at carriage returns like Python's text mode.
 
-        A carriage return within an object stays where it is, so that the line's problem can be named.
+        A carriage return within an object is kept, so that the problem of its line can be reported.
         """
         raw = raw.rstrip(b"\r\n")
         if b"\r" not in raw:
@@ -159,7 +158,7 @@ class _Checker:
         return lines
 
     def line(self, number: int, raw: bytes) -> Iterator[Diagnostic]:
-        """Yield what is wrong with a line; blank ones are passed over, as they are officially."""
+        """Yield findings about a line. Blank lines are skipped, as in the official checker."""
         row, problems = _parse(raw)
         task_id = row.get("task_id") if row is not None else None
         name = task_id if isinstance(task_id, str) else ""
@@ -175,7 +174,7 @@ class _Checker:
         yield from (self._found(number, name, problem) for rule in LINE_RULES for problem in rule(line))
 
     def _task_problems(self, number: int, name: str, key: str) -> Iterator[Problem]:
-        """Yield what is wrong with a task's being here."""
+        """Yield problems of a task id: repeated, unknown, or spelled differently."""
         first = self._line_of.setdefault(key, number)
         if first != number:
             yield "duplicate_task", "each task once", f"the task of line {first} again"
@@ -193,7 +192,7 @@ class _Checker:
 
 
 def _key(name: str) -> str:
-    """Return the id in the one form in use, or as it is where it is none."""
+    """Return the normalized task id. An invalid id is returned unchanged."""
     try:
         return normalise_task_id(name)
     except ValueError:
@@ -201,7 +200,7 @@ def _key(name: str) -> str:
 
 
 def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """Return the object in a line, None where there is none, and what is wrong with it: nothing with a blank line."""
+    """Return the object in a line and its problems. The object is None for invalid and for blank lines."""
     if b"\r" in raw:
         return None, [("line_end", "a line without a carriage return in it", raw.decode("utf-8", errors="replace"))]
     try:
@@ -212,9 +211,9 @@ def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Problem]]:
 
 
 def _object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """Return the object that a text is, None where it is none, and what is wrong with it.
+    """Return the object in a text, None if it is invalid, and its problems.
 
-    NaN is let through: official files have it in fields that nobody reads. In a score it is found there.
+    NaN is accepted, since official files contain it in unused fields. In a score it is reported elsewhere.
     """
     twice: list[str] = []
 
@@ -238,7 +237,7 @@ def _object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
 
 
 def _json_problem(error: RecursionError | ValueError) -> Problem:
-    """Return what is wrong with JSON that cannot be read: the official checker notes only what is not JSON at all."""
+    """Return the problem of unreadable JSON. The official checker only handles text that is not JSON."""
     if isinstance(error, json.JSONDecodeError):
         return "json", "one JSON object", str(error)
     found = "JSON that is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -256,7 +255,7 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _encoding_problem(row: dict[str, Any]) -> str:
-    """Return why a text in an object is none that UTF-8 can hold, "" where all are; however deep it is nested."""
+    """Return the error for a text that UTF-8 cannot encode, or "" if all can be encoded, at any depth."""
     waiting: list[Any] = [row]
     while waiting:
         value = waiting.pop()

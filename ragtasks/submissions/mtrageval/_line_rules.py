@@ -1,7 +1,7 @@
-"""The rules for one line of a submission: small functions that yield problems, and the list of them.
+"""The rules for a line of a submission: functions that yield problems, and the list of them.
 
-Tasks A, B and C share most rules; the required fields of a task decide which apply. A rule examines only parts of the
-right type, so that one problem is reported once.
+Tasks A, B and C share most rules; `_FIELDS` lists the required fields of each task. A rule examines only parts of the
+right type, so that each problem is reported once.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from ragtasks.records import split_task_id
 from ragtasks.submissions._findings import Problem, SubmissionTask, Words
 from ragtasks.submissions.mtrageval._inputs import Documents, InputTask, messages_of
 
-# Scores as the official evaluation reads them: 32-bit floats, equal ones ordered by document id descending. Two
-# different scores can be equal as 32-bit floats, so written scores fall strictly as such.
+# Scores as in the official evaluation: 32-bit floats, ties ordered by document id descending. Different scores may be
+# equal as 32-bit floats, so written scores must decrease strictly as 32-bit floats.
 
 
 def single(score: float) -> float:
-    """Return a score as trec_eval holds it: the nearest 32-bit float; infinite beyond their range, NaN for NaN."""
+    """Return a score as trec_eval stores it, the nearest 32-bit float; infinite if out of range, NaN for NaN."""
     try:
         return ctypes.c_float(score).value
-    except OverflowError:  # a whole number that is too large for any float
+    except OverflowError:  # an integer too large for any float
         return math.inf if score > 0 else -math.inf
 
 
 def falls_strictly(scores: Sequence[float]) -> bool:
-    """Return whether every score is finite and smaller than the one before it, as 32-bit floats; True for none."""
+    """Return whether scores are finite and strictly decreasing as 32-bit floats; True for an empty list."""
     values = [single(score) for score in scores]
     return all(map(math.isfinite, values)) and all(first > second for first, second in itertools.pairwise(values))
 
 
 def rank_scores(n: int) -> tuple[float, ...]:
-    """Return n, n - 1, ..., 1: scores that say no more than the rank."""
+    """Return n, n - 1, ..., 1: scores that only encode the rank."""
     return tuple(float(n - index) for index in range(n))
 
 
 def official_scores(scores: Sequence[float]) -> tuple[float, ...]:
-    """Return scores under which a list ranks officially as it stands: its own where they do, else by rank."""
+    """Return scores that rank a list in its own order officially: the given ones if they do, else rank scores."""
     return tuple(map(float, scores)) if falls_strictly(scores) else rank_scores(len(scores))
 
 
 MAX_CONTEXTS = 10
-"""Contexts that a task may have."""
+"""Maximum contexts of a task."""
 RECOMMENDED_CONTEXTS = 5
-"""Contexts that the organisers recommend for task C."""
+"""Number of contexts that the organizers recommend for task C."""
 
 _FIELDS: tuple[tuple[str, str, type, str], ...] = (
     ("task_id", "ABC", str, "a text"),
@@ -67,42 +67,42 @@ _ABSENT = Words("no such field")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line, with what is known of its task."""
+    """A line, with the data for checking its task."""
 
     task: SubmissionTask
     row: Mapping[str, Any]
     given: InputTask | None
-    """The task as participants are given it; None where it is not known."""
+    """The task as participants receive it; None if it is unknown."""
     documents: Documents | None
-    """Documents that there are; None where they are not known."""
+    """Existing documents; None if they are unknown."""
 
     @property
     def objects(self) -> list[tuple[int, dict[str, Any]]]:
-        """Place and content of the contexts that are objects."""
+        """(index, content) of the contexts that are objects."""
         contexts = self.row.get("contexts")
         found = enumerate(contexts if isinstance(contexts, list) else [])
         return [(index, item) for index, item in found if isinstance(item, dict)]
 
     @property
     def scores(self) -> list[tuple[int, float]]:
-        """Place and value of the scores that are numbers."""
+        """(index, value) of the scores that are numbers."""
         pairs = [(index, item.get("score")) for index, item in self.objects]
         return [(i, value) for i, value in pairs if isinstance(value, (int, float)) and not isinstance(value, bool)]
 
     @property
     def document_ids(self) -> list[tuple[int, str]]:
-        """Place and value of the document ids that are texts."""
+        """(index, value) of the document ids that are strings."""
         pairs = [(index, item.get("document_id")) for index, item in self.objects]
         return [(index, value) for index, value in pairs if isinstance(value, str)]
 
     @property
     def answers(self) -> bool:
-        """Whether the task asks for answers."""
+        """Whether the task requires answers."""
         return self.task is not SubmissionTask.A
 
 
 def fields(line: Line) -> Iterator[Problem]:
-    """Required fields are there and have the right type."""
+    """Yield required fields that are missing or of the wrong type."""
     for name, tasks, kind, described in _FIELDS:
         if line.task.value not in tasks:
             continue
@@ -115,7 +115,7 @@ def fields(line: Line) -> Iterator[Problem]:
 
 
 def number_of_contexts(line: Line) -> Iterator[Problem]:
-    """There are contexts, and no more than are allowed."""
+    """Yield a problem if there are no contexts, or more than allowed."""
     contexts = line.row.get("contexts")
     if not isinstance(contexts, list):
         return
@@ -128,7 +128,7 @@ def number_of_contexts(line: Line) -> Iterator[Problem]:
 
 
 def shape_of_contexts(line: Line) -> Iterator[Problem]:
-    """A context is an object with a text as document id and a number as score; with answers, its text is there."""
+    """Yield contexts that are no objects, or without a document id, a score or (tasks B and C) a text."""
     contexts = line.row.get("contexts")
     for index, item in enumerate(contexts if isinstance(contexts, list) else []):
         if not isinstance(item, dict):
@@ -144,7 +144,7 @@ def shape_of_contexts(line: Line) -> Iterator[Problem]:
 
 
 def values_of_scores(line: Line) -> Iterator[Problem]:
-    """A score is a finite number, also as a 32-bit float."""
+    """Yield scores that are booleans, or not finite as 32-bit floats."""
     for index, item in line.objects:
         if isinstance(item.get("score"), bool):
             yield "score_boolean", f"a number as contexts[{index}].score", item["score"]
@@ -154,7 +154,7 @@ def values_of_scores(line: Line) -> Iterator[Problem]:
 
 
 def order_of_scores(line: Line) -> Iterator[Problem]:
-    """Scores fall from one context to the next, as 32-bit floats; the first problem of each kind is named."""
+    """Yield scores that do not decrease as 32-bit floats: the first tie and the first increase."""
     found: dict[str, Problem] = {}
     for (_, before), (index, score) in itertools.pairwise(line.scores):
         if single(score) >= single(before):
@@ -165,7 +165,7 @@ def order_of_scores(line: Line) -> Iterator[Problem]:
 
 
 def documents(line: Line) -> Iterator[Problem]:
-    """A document stands once, has an id, and exists."""
+    """Yield documents that are repeated, have a blank id, or do not exist."""
     first: dict[str, int] = {}
     domain = line.given.domain if line.given else domain_of(line.row.get("Collection"))
     listed = line.documents.get(domain or "") if line.documents else None
@@ -180,7 +180,7 @@ def documents(line: Line) -> Iterator[Problem]:
 
 
 def predictions(line: Line) -> Iterator[Problem]:
-    """There is one prediction, an object with a text that says something."""
+    """Yield a problem unless there is one prediction, an object with a text that is not blank."""
     found = line.row.get("predictions")
     if not line.answers or not isinstance(found, list):
         return
@@ -199,7 +199,7 @@ def predictions(line: Line) -> Iterator[Problem]:
 
 
 def identity(line: Line) -> Iterator[Problem]:
-    """Conversation and turn are those of the task id."""
+    """Yield a conversation id or turn that contradicts the task id."""
     task_id = line.row.get("task_id")
     if not isinstance(task_id, str):
         return
@@ -216,7 +216,7 @@ def identity(line: Line) -> Iterator[Problem]:
 
 
 def collection(line: Line) -> Iterator[Problem]:
-    """The collection is the task's own, or at least one that there is."""
+    """Yield a collection other than the task's or, without the task's, an unknown collection."""
     name = line.row.get("Collection")
     if not isinstance(name, str):
         return
@@ -228,7 +228,7 @@ def collection(line: Line) -> Iterator[Problem]:
 
 
 def conversation(line: Line) -> Iterator[Problem]:
-    """The conversation is made of messages, and is the one that was asked."""
+    """Yield a conversation with invalid messages, or that differs from the input."""
     raw = line.row.get("input")
     if not isinstance(raw, list):
         return
@@ -243,7 +243,7 @@ def conversation(line: Line) -> Iterator[Problem]:
 
 
 def given_contexts(line: Line) -> Iterator[Problem]:
-    """Task B's contexts are those that the input gives; of more than are allowed, any that are."""
+    """Yield contexts of task B that differ from the input. A subset must have `MAX_CONTEXTS` contexts."""
     if line.task is not SubmissionTask.B or line.given is None or line.given.contexts is None:
         return
     theirs = {passage.passage_id for passage in line.given.contexts}
@@ -254,7 +254,7 @@ def given_contexts(line: Line) -> Iterator[Problem]:
 
 
 def given_texts(line: Line) -> Iterator[Problem]:
-    """Of task B's contexts, those that the input gives have the texts that it gives them."""
+    """Yield texts of contexts in task B that differ from the input."""
     given = line.given.contexts if line.task is SubmissionTask.B and line.given else None
     theirs = {passage.passage_id: passage.text for passage in given or ()}
     for index, item in line.objects:
@@ -267,7 +267,7 @@ def given_texts(line: Line) -> Iterator[Problem]:
 
 
 def _words(text: str) -> list[str]:
-    """Return what a text says: IBM's own sample writes capitals otherwise than its input file."""
+    """Return the words of a text without case, which IBM's sample and its input file write differently."""
     return text.casefold().split()
 
 
@@ -285,4 +285,4 @@ LINE_RULES: tuple[Callable[[Line], Iterator[Problem]], ...] = (
     given_texts,
     predictions,
 )
-"""Every check of one line."""
+"""Every check of a line."""

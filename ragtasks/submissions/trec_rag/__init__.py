@@ -1,4 +1,4 @@
-"""TREC RAG for who takes part: answer files built and checked, nuggets made, answers of any system scored."""
+"""TREC RAG submissions: answer files built and checked, nuggets created, answers of any system scored."""
 
 from ragtasks.submissions.trec_rag._answer import CitedAnswer, answer_of, write_rows
 from ragtasks.submissions.trec_rag._check import check_answers, read_answers

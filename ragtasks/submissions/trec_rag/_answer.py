@@ -1,6 +1,6 @@
 """Answers in the track's format: sentences that cite positions in a list of segment ids.
 
-Source: guidelines of TREC RAG 2024 and the organisers' validator.
+Source: guidelines of TREC RAG 2024 and the organizers' validator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragtasks.submissions._findings import Diagnostic, Problem, Report, Rule
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """One line of an answer file."""
+    """A line of an answer file."""
 
     run_id: str
     topic_id: str
@@ -28,16 +28,16 @@ class CitedAnswer:
     references: tuple[str, ...]
     """Segment ids, at most 20, best first."""
     sentences: tuple[CitedSentence, ...]
-    """What is said; citations are positions in `references`."""
+    """Sentences with citations, which are positions in `references`."""
 
     @property
     def text(self) -> str:
-        """The sentences joined by blanks, as they are searched for nuggets."""
+        """The sentences joined by blanks, for nugget assignment."""
         return " ".join(sentence.text for sentence in self.sentences)
 
     @property
     def length(self) -> int:
-        """Words, as the track counts them."""
+        """Number of words, counted as in the track."""
         return n_words(sentence.text for sentence in self.sentences)
 
     def row(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class CitedAnswer:
 
 
 def answer_of(response: Response, run_id: str, *, cut: bool = False) -> CitedAnswer:
-    """Return a model's free text as an answer; citations that name no passage are left out."""
+    """Return a model's free text as an answer, without citations of unknown passages."""
     references = tuple(passage.passage_id for passage in response.passages)
     if len(references) > N_PASSAGES:
         raise ConfigurationError(
@@ -63,7 +63,7 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> CitedAns
             found=f"{len(references)} passages",
             next_step="evaluate with a run of fewer passages",
         )
-    # Half a character, which models do write now and then, can stand in no file.
+    # Models occasionally write unpaired surrogates, which no file can encode.
     text = response.text.encode("utf-8", errors="replace").decode("utf-8")
     sentences = parse_cited(text, len(references))
     kept = within(sentences, MAX_WORDS) if cut else sentences
@@ -71,11 +71,11 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> CitedAns
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:
-    """Write JSON lines, atomically; other characters as escapes where `is_ascii`, as Python's own writer has them."""
+    """Write JSON lines atomically. `is_ascii` escapes other characters, as json.dumps does by default."""
     write_atomically(path, written_lines(rows, is_ascii=is_ascii))
 
 
-# The answers of a file with its problems, for every year of the track.
+# The answers of a file with its findings, for every year of the track.
 
 REFUSES = "the track refuses the file"
 WARNS = "the track warns of it"
@@ -83,30 +83,30 @@ WARNS = "the track warns of it"
 
 @dataclass(slots=True)
 class CheckedFile:
-    """An answer file and its problems."""
+    """An answer file and its findings."""
 
     form: str
     rules: Mapping[str, Rule]
     answers: list[CitedAnswer] = field(default_factory=list)
-    """The answers without problems, in the order of the file."""
+    """The answers without problems, in file order."""
     findings: list[Diagnostic] = field(default_factory=list)
     repaired: list[dict[str, Any]] = field(default_factory=list)
-    """The same answers as the track of 2024 repairs them, as the objects of their lines; empty for 2025."""
+    """The same answers as repaired by the track of 2024, as objects of their lines; empty for 2025."""
     n_rows: int = 0
-    """Lines that are not blank."""
+    """Number of lines that are not blank."""
     unchecked: tuple[str, ...] = ()
 
     def add(self, line: int, topic_id: str, problem: Problem) -> None:
-        """Note a problem in a line, 0 for the file as a whole."""
+        """Add a finding for a line; 0 means the complete file."""
         rule, expected, found = problem
         self.findings.append(self.rules[rule].finding(line, topic_id, expected, found))
 
     def report(self, name: str) -> Report:
-        """Return the report of the file; the track repairs or passes what is a warning."""
+        """Return the report of the file. Warnings do not fail it: the track repairs or accepts them."""
         return Report(name, self.form, self.n_rows, tuple(self.findings), self.unchecked, warnings_fail=False)
 
 
 def unchecked_topics(topics: object, what: str, benchmark: str) -> tuple[str, ...]:
-    """Return what cannot be told without the topics; () with them."""
+    """Return the checks that require the topics; () if the topics are available."""
     ids = f"whether each {what} is one of the track's, with its text, and none is missing"
     return () if topics is not None else (f"{ids}: no {what}s are here (`ragtasks data fetch {benchmark}`)",)

@@ -1,7 +1,7 @@
-"""What is wrong with an answer file, line by line: problems, for which the track refuses it, and warnings.
+"""Check of an answer file, line by line: problems, for which the track refuses the file, and warnings.
 
-Both are those of the organisers' validator for 2024, except that every problem of a line is named, not the first only,
-and that types are checked: there, a list in the place of a text ends the validation.
+Both follow the organizers' validator for 2024, with two differences. Every problem of a line is reported, not only the
+first. Types are checked: in the validator, a list in place of a text ends the validation.
 
 Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
 """
@@ -34,14 +34,14 @@ RULES = rules(
 
 
 def check_answers(path: Path, topics: Mapping[str, str] | None, *, is_2025: bool = False) -> CheckedFile:
-    """Return the answers of a file and all that is wrong with it; without topics, as far as that can be told."""
+    """Return the answers of a file and its findings. Without topics, some checks are omitted."""
     with reading("answer file", path) as stream:
         lines = [line for ended in bounded_lines(stream) for line in ended.splitlines()]
     return (check_lines_2025 if is_2025 else check_lines)(lines, topics)
 
 
 def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> CheckedFile:
-    """Return the answers in some lines and all that is wrong with them; blank lines are passed over."""
+    """Return the answers in lines and their findings. Blank lines are skipped."""
     checked = CheckedFile(_FORM, RULES)
     line_of: dict[str, int] = {}
     run_id: str | None = None
@@ -69,14 +69,14 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> Checked
 
 
 def read_answers(path: Path, topics: Mapping[str, str], *, is_2025: bool = False) -> list[CitedAnswer]:
-    """Return the answers of a file, which has no problems; warnings are passed over."""
+    """Return the answers of a file. Problems raise an error, and warnings are ignored."""
     checked = check_answers(path, topics, is_2025=is_2025)
     refuse_problems("answer file", path, checked.findings, f"fix these lines; `ragtasks check {path}` lists all")
     return checked.answers
 
 
 class _AnswerLine:
-    """One line under examination."""
+    """The check of a line."""
 
     def __init__(self, number: int, topics: Mapping[str, str] | None, checked: CheckedFile) -> None:
         self._number, self._topics, self._checked = number, topics, checked
@@ -84,12 +84,15 @@ class _AnswerLine:
         self._is_good = True
 
     def add(self, rule: str, expected: str, found: object) -> None:
-        """Note a problem of this line."""
+        """Add a finding for this line."""
         self._checked.add(self._number, self._topic_id, (rule, expected, found))
         self._is_good &= self._checked.rules[rule].severity is not Severity.PROBLEM
 
     def row(self, content: bytes) -> dict[str, Any] | None:
-        """Return the object of a line with all keys in the right types, None after noting what is wrong."""
+        """Return the object of a line with all keys in the right types.
+
+        For an invalid line, add findings and return None.
+        """
         try:
             row = parse_json(content)
         except ValueError as error:
@@ -106,7 +109,7 @@ class _AnswerLine:
         return row if self._is_good else None
 
     def take(self, row: Mapping[str, Any]) -> None:
-        """Examine an object and keep its answer where nothing is wrong."""
+        """Check an object and store its answer if it has no problem."""
         topic_id = row["topic_id"]
         text = row["topic"] if self._topics is None else self._topics.get(topic_id)
         if text is None:
@@ -119,7 +122,7 @@ class _AnswerLine:
         answer = CitedAnswer(row["run_id"], topic_id, row["topic"], tuple(row["references"]), sentences)
         if row["response_length"] > MAX_WORDS:
             self.add("reported_length", f"response_length of at most {MAX_WORDS}", row["response_length"])
-        if answer.length > MAX_WORDS:  # the track's repair sets response_length right as well
+        if answer.length > MAX_WORDS:  # the track's repair also corrects response_length
             self.add("n_words", f"at most {MAX_WORDS} words", answer.length)
         elif row["response_length"] != answer.length:
             self.add("response_length", f"response_length {answer.length}", row["response_length"])
@@ -159,10 +162,10 @@ class _AnswerLine:
 
 
 def _in_order(citations: list[int]) -> list[int]:
-    """Return citations once each in the order of the track's tool: that of Python's sets of integers, mostly ascending.
+    """Return the distinct citations in the order of the track's tool, that of Python's integer sets, mostly ascending.
 
-    The tool makes a set of every sentence's citations, and one more before it where some stand twice: [15, 7] and
-    [15, 7, 7] come out in different orders, since both numbers compete for one place in the set's table.
+    The tool creates a set of each sentence's citations, and another one before it if citations are repeated. [15, 7]
+    and [15, 7, 7] get different orders, since both numbers collide in the hash table of the set.
     """
     once = list(set(citations)) if len(set(citations)) < len(citations) else citations
     return list(set(once))

@@ -1,8 +1,8 @@
-"""Check an answer file of TREC RAG 2025 by the rules of the organisers' checker and of the guidelines.
+"""Check of an answer file of TREC RAG 2025 by the rules of the organizers' checker and the guidelines.
 
-The checker examines each line by itself. It accepts longer answers, more references, and narratives that are answered
-twice or not at all; for these the limits of the guidelines are warnings.
-Source: castorini/ragnarok at 7233fa7, `scripts/rag25_validation.py`, and the track's guidelines 2.0.
+The checker examines each line on its own. It accepts longer answers, more references, and repeated or missing
+narratives. The limits of the guidelines are warnings here. Source: castorini/ragnarok at 7233fa7,
+`scripts/rag25_validation.py`, and the track's guidelines 2.0.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ragtasks.submissions._findings import Problem, Severity, Words, rules
 from ragtasks.submissions.trec_rag._answer import REFUSES, WARNS, CheckedFile, CitedAnswer, unchecked_topics
 
 MAX_REFERENCES = 100
-"""Most references of an answer (guidelines)."""
+"""Maximum references of an answer (guidelines)."""
 TYPES = ("manual", "automatic")
 
 _REQUIRED = ("team_id", "run_id", "narrative_id")
 _OPTIONAL = ("type", "narrative", "prompt")
 
 GUIDELINES = "against the guidelines; the track's checker passes it"
-"""What follows from exceeding a limit of the guidelines."""
+"""Effect of exceeding a limit of the guidelines."""
 
 RULES_2025 = rules(
     (Severity.PROBLEM, REFUSES, "json metadata unknown_narrative type field sentence citation no_answers"),
@@ -36,9 +36,9 @@ RULES_2025 = rules(
 
 
 def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str] | None) -> CheckedFile:
-    """Return the answers in some lines and all that is wrong with them; `topic_id` is the narrative's id.
+    """Return the answers in lines and their findings; `topic_id` is the narrative's id.
 
-    Citations may be positions in the references or ids of segments; the file's first one says which.
+    Citations may be positions in the references or segment ids, as decided by the first citation of the file.
     """
     checked = CheckedFile("TREC RAG 2025", RULES_2025)
     rows = [(number, _row(line)) for number, line in enumerate(lines, start=1) if line.strip()]
@@ -74,7 +74,7 @@ def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str] | Non
 
 
 def row_2025(answer: CitedAnswer, team_id: str) -> dict[str, Any]:
-    """Return an answer as the JSON object of its line, citations as positions."""
+    """Return an answer as the JSON object of its line, with positions as citations."""
     metadata = {
         "team_id": team_id,
         "run_id": answer.run_id,
@@ -168,7 +168,7 @@ def _answer(row: Mapping[str, Any], narratives: Mapping[str, str] | None) -> Cit
 
 
 def _limits(answer: CitedAnswer, row: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what the guidelines ask for and the checker lets pass."""
+    """Yield requirements of the guidelines that the checker does not enforce."""
     if answer.length > MAX_WORDS:
         yield "n_words", f"at most {MAX_WORDS} words", answer.length
     if len(answer.references) > MAX_REFERENCES:

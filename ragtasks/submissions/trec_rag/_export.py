@@ -1,4 +1,4 @@
-"""Convert logged answers into an answer file of the track."""
+"""Conversion of logged answers to an answer file of the track."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025, row_2025
 
 
 def benchmark_of(domain: str) -> str:
-    """Return the benchmark that a set of topics belongs to."""
+    """Return the benchmark of a set of topics."""
     return "trec_rag25" if domain == NARRATIVES else "trec_rag24"
 
 
 def logged_responses(path: Path, domain: str) -> list[Response]:
-    """Return the logged answers to one set of topics, of the one evaluation at a path."""
+    """Return the logged answers to one set of topics, from the single evaluation at a path."""
     benchmark = benchmark_of(domain)
     results, _ = evaluation_files(path)
     saved = [read_results(file, Path(), {}) for file in results]
@@ -51,7 +51,7 @@ def build_answers(
     cut: bool = False,
     team_id: str = "",
 ) -> list[str]:
-    """Write an answer file that has no errors, and return what its reader should know, line by line."""
+    """Write an answer file without problems and return the lines of the report."""
     answers = [answer_of(response, run_id, cut=cut) for response in responses]
     rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
     check = check_lines_2025 if team_id else check_lines

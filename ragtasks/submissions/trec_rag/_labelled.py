@@ -1,8 +1,8 @@
-"""Score runs by existing labels: nugget assignments and support judgements of people or of a judge.
+"""Scores of runs from existing labels: nugget assignments and support judgements of people or of a judge.
 
-No judge, topics or texts are needed. A run is scored on the topics that have labels for it. If other runs have more
-topics, a note shows how many, and the mean with the missing topics at 0. Nuggets and support have tables of their own:
-NIST's two files cover different topics and name the same runs differently.
+No judge, topics or texts are needed. A run is scored on its labeled topics. If other runs have more topics, a note
+reports their number, and the mean with missing topics at 0. Nuggets and support have separate tables, because NIST's
+two files cover different topics and name the same runs differently.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class LabelledRuns:
-    """What labels of one kind say of runs."""
+    """Scores of runs from labels of one type."""
 
     names: tuple[str, ...]
-    """The scores; runs are ranked by the first."""
+    """Names of the scores. Runs are ranked by the first."""
     values: Mapping[str, Mapping[str, Mapping[str, float | None]]]
-    """Run -> topic -> score -> value, None for no value."""
+    """Run -> topic -> score -> value; None without a value."""
     note: str = ""
 
     @property
     def n_topics(self) -> int:
-        """Topics that some run has labels for."""
+        """Number of topics with labels for any run."""
         return len({topic for rows in self.values.values() for topic in rows})
 
     def mean(self, run_id: str, name: str, *, missing: float | None = None) -> Value:
@@ -50,7 +50,7 @@ class LabelledRuns:
         return Value(fmean(present) if present else None, len(present), n_topics)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row a run and topic, in the order of the file, and one (`all`) with the means of each run."""
+        """Return a row per run and topic, in file order, and a row `all` with the means of each run."""
         return [
             {"run_id": run_id, "qid": topic_id, **scores}
             for run_id, by_metric in self.values.items()
@@ -72,7 +72,7 @@ def assigned_runs(assignments: Sequence[GradedNuggets]) -> LabelledRuns:
 
 
 def assigned_runs_official(assignments: Sequence[GradedNuggets]) -> LabelledRuns:
-    """Return the four scores of the track's own tool: a nugget without a grade and a score over no nuggets count 0."""
+    """Return the four scores of the track's own tool. Nuggets without a grade and scores without nuggets count as 0."""
     values: dict[str, dict[str, dict[str, float | None]]] = {}
     for one in assignments:
         scores = nugget_scores_official([nugget.importance for nugget in one.nuggets.nuggets], one.grades)
@@ -81,7 +81,7 @@ def assigned_runs_official(assignments: Sequence[GradedNuggets]) -> LabelledRuns
 
 
 def supported_runs(judgements: Sequence[SupportJudgement]) -> LabelledRuns:
-    """Return both scores of support of every run."""
+    """Return both support scores of every run."""
     values: dict[str, dict[str, dict[str, float | None]]] = {}
     for one in judgements:
         scores = support_scores(one.cites, one.levels)
@@ -90,7 +90,7 @@ def supported_runs(judgements: Sequence[SupportJudgement]) -> LabelledRuns:
 
 
 def _not_judged(judgements: Sequence[SupportJudgement]) -> str:
-    """Return how many citations nobody judged, and of these the first ones of sentences; "" for none."""
+    """Return the number of unjudged citations, and how many of them are the first of a sentence; "" without any."""
     n = sum(one.n_not_judged for one in judgements)
     first = sum(
         cited and level is None for one in judgements for cited, level in zip(one.cites, one.levels, strict=True)
@@ -101,7 +101,7 @@ def _not_judged(judgements: Sequence[SupportJudgement]) -> str:
 
 
 def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
-    """Return the table of all runs, whole ones first and best first, and one of those that lack topics."""
+    """Return the table of all runs, complete runs first and best first, and a table of the runs with missing topics."""
     lacking = {run_id for run_id, rows in runs.values.items() if len(rows) < runs.n_topics}
     ordered = sorted(
         runs.values, key=lambda run_id: (run_id in lacking, -(runs.mean(run_id, runs.names[0]).value or 0))

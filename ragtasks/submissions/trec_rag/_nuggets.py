@@ -1,7 +1,7 @@
-"""Make nuggets for topics that have none, by one judge, from the segments that were retrieved for them.
+"""Creation of nuggets for topics without any, by a judge, from retrieved segments.
 
-Segments that people judged below 2 are left out; unjudged ones stay, as in castorini/nuggetizer at d00dc3e. Nothing is
-written unless the judge replied for every topic: a list without some topics would look complete.
+Segments that people judged below 2 are excluded; unjudged segments are included, as in castorini/nuggetizer at d00dc3e.
+The file is written only if the judge replied for every topic, because a partial list would look complete.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ragtasks.submissions.trec_rag._answer import write_rows
 from ragtasks.submissions.trec_rag._score import Judge
 
 MIN_GRADE = 2
-"""Least grade of a judged segment that nuggets are made from."""
+"""Minimum grade of a judged segment for nugget creation."""
 
 _MAX_LISTED = 5
 
 
 def pool(tasks: Sequence[Task], passages: Mapping[str, Sequence[Passage]], qrels: Iterable[Qrel]) -> list[Response]:
-    """Return what nuggets are made from: each topic with its segments, in rank order, without an answer."""
+    """Return the input of nugget creation: each topic with its segments in rank order, without an answer."""
     poor = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance < MIN_GRADE}
     return [
         Response(

@@ -1,8 +1,8 @@
-"""Answers of any system scored by judges: nugget assignments and metrics, in the track's files.
+"""Scores of any system's answers by judges: nugget assignments and metrics, in the track's file formats.
 
-The judge is asked the same questions as in a harness task, and its replies are cached: a killed call goes on where it
-was. Two metrics files are written. `metrics.jsonl` has no score for an answer that a judge failed on; in
-`metrics_official.jsonl` such a nugget counts 0, as the track's own tool has it.
+The judge receives the same prompts as in a harness task, and its replies are cached, so a killed command can resume.
+Two metrics files are written. `metrics.jsonl` has no score for answers on which a judge failed. In
+`metrics_official.jsonl` such nuggets count as 0, as in the track's own tool.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from ragtasks.submissions.trec_rag._answer import CitedAnswer, write_rows
 from ragtasks.suites.trec_rag import judged_part_scores, judged_scores
 
 Judge = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
-"""Asks judges about responses under rubrics."""
+"""(responses, rubrics) -> verdicts of the judges."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswers:
-    """Answers with what judges found; sequences have one item an answer."""
+    """Answers with verdicts and scores. Sequences have one item per answer."""
 
     answers: Sequence[CitedAnswer]
-    """Those to topics with nuggets."""
+    """The answers to topics with nuggets."""
     verdicts: Verdicts
-    """Under the rubric of nuggets, and that of citations where the segments' texts were there."""
+    """Verdicts on nuggets and, if the texts of segments are available, on citations."""
     scores: Sequence[Mapping[str, Score]]
 
     def names(self) -> tuple[str, ...]:
-        """Return the scores, those over the parts of narratives only where nuggets name such parts."""
+        """Return the names of the scores. Those over parts of narratives are included only if nuggets name parts."""
         nuggets = (nugget for response in self.verdicts.responses for nugget in nuggets_of(response.task))
         parts = SUB_NARRATIVE_SCORES if any(nugget.sub_narrative for nugget in nuggets) else ()
         return (*NUGGET_SCORES, *SUPPORT_SCORES, *parts)
 
     def means(self) -> dict[str, tuple[float | None, int]]:
-        """Return score -> (mean over the answers that have it, None for none; how many have it)."""
+        """Return score -> (mean over the answers with a value, or None; number of values)."""
         names = self.names()
         values = {name: [row[name].value for row in self.scores] for name in names}
         present = {name: [value for value in column if value is not None] for name, column in values.items()}
@@ -63,7 +63,7 @@ class ScoredAnswers:
 
 
 def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
-    """Return a task with other nuggets than its own, its own for None."""
+    """Return a task with the given nuggets, or unchanged for None."""
     if known is None:
         return task
     return replace(task, extra={**task.extra, "nuggets": nugget_rows(known.nuggets)})
@@ -72,7 +72,7 @@ def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
 def score_answers(
     answers: Sequence[CitedAnswer], tasks: Mapping[str, Task], segments: Mapping[str, Passage] | None, judge: Judge
 ) -> ScoredAnswers:
-    """Return the scores of answers to topics with nuggets; answers to other topics are left out."""
+    """Return the scores of answers to topics with nuggets, without answers to other topics."""
     chosen = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
     texts = segments or {}
     responses = [
@@ -96,7 +96,7 @@ def score_answers(
 
 
 def first_cited(answers: Sequence[CitedAnswer]) -> frozenset[str]:
-    """Return the segments that some sentence cites first: those that judges are shown."""
+    """Return the segments that any sentence cites first, which are those in prompts of judges."""
     return frozenset(
         answer.references[sentence.citations[0]]
         for answer in answers
@@ -106,9 +106,10 @@ def first_cited(answers: Sequence[CitedAnswer]) -> frozenset[str]:
 
 
 def write_scores(folder: Path, scored: ScoredAnswers) -> list[Path]:
-    """Write assignments (a file a judge), both metrics files and the scores by part of a narrative; return their paths.
+    """Write assignments, both metrics files and the scores by part of a narrative, and return the paths.
 
-    Each is written atomically; there is no file by part where no nugget names one.
+    Assignments have one file per judge. Each file is written atomically. The file by part is omitted if no nugget names
+    a part.
     """
     judges = scored.verdicts.judges
     names = ["assignments.jsonl"] if len(judges) == 1 else [f"assignments_{n}.jsonl" for n in range(1, len(judges) + 1)]
@@ -124,7 +125,7 @@ def write_scores(folder: Path, scored: ScoredAnswers) -> list[Path]:
 
 
 def _grades(scored: ScoredAnswers, index: int, judge: str) -> tuple[Sequence[Nugget], list[Grade | None]]:
-    """Return the nuggets of an answer's topic and one judge's grades, None for each where it gave no verdict."""
+    """Return the nuggets of an answer's topic and one judge's grades; all None without a verdict."""
     nuggets = nuggets_of(scored.verdicts.responses[index].task)
     label = scored.verdicts.verdict(index, NUGGET_ASSIGNMENT, judge).label
     return nuggets, [None] * len(nuggets) if label is None else [Grade(item) for item in json.loads(label)]
@@ -152,7 +153,7 @@ def _assignment_row(scored: ScoredAnswers, index: int, judge: str) -> dict[str, 
 
 
 def _metrics_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
-    """Return a row a topic, null where a score has no value, and the means over the others."""
+    """Return a row per topic, null for missing values, and a row with the means of the others."""
     names = scored.names()
     rows = [
         {"qid": answer.topic_id, **{name: scores[name].value for name in names}}
@@ -162,7 +163,7 @@ def _metrics_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
 
 
 def _part_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
-    """Return a row a topic and part of its narrative, medians over the judges that graded all its nuggets."""
+    """Return a row per topic and part of its narrative, with medians over the judges that graded all its nuggets."""
     rows: list[dict[str, Any]] = []
     for index, answer in enumerate(scored.answers):
         by_judge = [scores_by_part(*_grades(scored, index, judge)) for judge in scored.verdicts.judges]
@@ -175,7 +176,7 @@ def _part_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
 
 
 def _official_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
-    """Return a row a topic by the track's convention, medians over judges, and their means."""
+    """Return a row per topic by the track's convention, with medians over judges, and a row with the means."""
     rows: list[dict[str, Any]] = []
     for index, answer in enumerate(scored.answers):
         by_judge = []
