@@ -1,7 +1,7 @@
-"""The arena: which of two answers is better, by judges and by people, and ratings of systems from their votes.
+"""The arena: pairwise comparison of answers by judges and people, and ratings of systems from their votes.
 
-After Ragnarök's arena and the win rate of MTRAG's human evaluation. `battles` puts saved answers into pairs and asks
-judges, `votes` keeps votes, `ratings` says what they mean, `web` serves pages and an interface for raters.
+It follows Ragnarök's arena and the win rate of MTRAG's human evaluation. `battles` pairs saved answers and sends them
+to judges. `votes` and `store` store votes, `ratings` computes ratings, and `web` serves pages for raters and an API.
 """
 
 from ragtasks.arena.votes import Preference, RaterKind, Vote, VotedAnswer

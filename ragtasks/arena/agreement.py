@@ -1,4 +1,4 @@
-"""Agreement of raters on the same battles: between people, between judges, and between people and judges."""
+"""Agreement of raters on the same battles: among people, among judges, and between people and judges."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Opinions = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class OpinionAgreement:
-    """One row of the table."""
+    """A row of the table."""
 
     who: str
     measure: str
-    """`alpha`, of any number of raters, or `kappa`, of two."""
+    """`alpha` for any number of raters, `kappa` for two."""
     score: Score
-    """1 for agreement everywhere, 0 for as much as by chance."""
+    """1 for full agreement, 0 for agreement by chance."""
     same: float | None
-    """Share of the items on which they give the same label; None where there is none."""
+    """Share of the items with equal labels; None without items."""
     n: int
-    """Items that at least two of them rated."""
+    """Number of items with at least two raters."""
 
 
 def vote_agreement(votes: Sequence[Vote]) -> list[OpinionAgreement]:
-    """Return the agreement within people, within judges, of every two raters, and of people with judges.
+    """Return the agreement among people, among judges, of each pair of raters, and of people with judges.
 
-    Labels are the preferred system or a tie, whatever the order shown; people and judges meet as the median of their
-    votes. Of more than 15 pairs of raters, those with most battles in common are given.
+    Labels are the preferred system or a tie, regardless of display order. People and judges are compared by the median
+    of their votes. At most 15 pairs of raters are returned, those with most battles in common.
     """
     rows: list[OpinionAgreement] = []
     sides: dict[str, Opinions] = {}
@@ -53,7 +53,7 @@ def vote_agreement(votes: Sequence[Vote]) -> list[OpinionAgreement]:
 
 
 def _by_rater(votes: Sequence[Vote]) -> Opinions:
-    """Return rater -> battle -> share of the system that comes first by name."""
+    """Return rater -> battle -> share of the first system by name."""
     found: dict[str, dict[str, float]] = {}
     for vote in votes:
         system = min(vote.first.system, vote.second.system)
@@ -62,7 +62,7 @@ def _by_rater(votes: Sequence[Vote]) -> Opinions:
 
 
 def agreement_of_all(who: str, opinions: Opinions, level: Level) -> OpinionAgreement:
-    """Return the alpha of all raters over the items that at least two of them rated."""
+    """Return the alpha of all raters over items with at least two raters."""
     items = sorted({item for rated in opinions.values() for item in rated})
     rows = [[rated[item] for rated in opinions.values() if item in rated] for item in items]
     rows = [row for row in rows if len(row) > 1]
@@ -71,7 +71,7 @@ def agreement_of_all(who: str, opinions: Opinions, level: Level) -> OpinionAgree
 
 
 def agreement_of_two(opinions: Opinions) -> list[OpinionAgreement]:
-    """Return the kappa of every two raters, in the order of their names."""
+    """Return the kappa of each pair of raters, ordered by name."""
     return [_two(a, opinions[a], b, opinions[b]) for a, b in itertools.combinations(sorted(opinions), 2)]
 
 
@@ -83,7 +83,7 @@ def _two(one: str, own: Mapping[str, float], other: str, others: Mapping[str, fl
 
 
 def _medians(opinions: Opinions) -> dict[str, float]:
-    """Return battle -> which system most raters prefer: 1, 0, or 0.5 for a tie or a split."""
+    """Return battle -> median preference: 1, 0, or 0.5 for a tie or a split."""
     battles = {battle for votes in opinions.values() for battle in votes}
     middle = {battle: median(votes[battle] for votes in opinions.values() if battle in votes) for battle in battles}
     return {battle: value if value in {0.0, 1.0} else 0.5 for battle, value in middle.items()}

@@ -1,4 +1,4 @@
-"""Pairs of answers to one task, and judges that compare them."""
+"""Pairs of answers to the same task, and their comparison by judges."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ragtasks.results import SavedTask, evaluation_files, model_of, read_predict
 from ragtasks.scoring import EXEMPT, CheckedAnswers, find_implausible
 from ragtasks.statistics import MIN_CLUSTERS, Race, Values
 
-# Battles by judges: every pair is asked in both orders, and only what is the same in both is a win.
+# Battles by judges. Each pair is sent in both orders, and only the same preference in both is a win.
 
 AskJudges = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
-"""Asks all judges about responses: `judge_responses` with everything else given."""
+"""(responses, rubrics) -> verdicts of all judges: `judge_responses` with its other arguments fixed."""
 
 _N_ROUNDS = 8
 _PREFERRED: dict[float, Preference] = {1.0: "first", 0.5: "tie", 0.0: "second"}
@@ -37,32 +37,32 @@ _TURNED: dict[Preference, Preference] = {"first": "second", "second": "first", "
 
 @dataclass(frozen=True, slots=True)
 class JudgedBattles:
-    """What judges made of battles."""
+    """Votes of judges on battles."""
 
     votes: tuple[Vote, ...]
-    """A vote of each judge for each battle that it gave both verdicts on."""
+    """A vote per judge and battle with verdicts in both orders."""
     n_battles: int
-    """Battles that were asked about."""
+    """Number of judged battles."""
     n_left: int
-    """Battles that the budget left out."""
+    """Number of battles beyond the budget."""
     n_unvoted: int
-    """Votes that are missing, since a judge gave no verdict in one order or both."""
+    """Number of missing votes: a judge gave no verdict in at least one order."""
     usage: dict[str, Usage]
-    """Judge -> what was asked of it, was known, failed, and cost."""
+    """Judge -> requests, cached replies, failures and cost."""
     shortfalls: tuple[str, ...]
-    """What judges left out, where it is more than the limit; a message a round."""
+    """Messages about missing verdicts above the limit, one per round."""
 
     def require_coverage(self) -> None:
-        """Return where every judge gave enough verdicts."""
+        """Raise JudgeError if any judge gave too few verdicts."""
         if self.shortfalls:
             raise JudgeError(self.shortfalls[0])
 
 
 def judge_battles(battles: Sequence[Battle], ask: AskJudges, *, max_battles: int | None = None) -> JudgedBattles:
-    """Return the votes of judges on battles, in the order fought.
+    """Return the votes of judges on battles, in the order of judging.
 
-    With a budget the battles come in eight rounds, each where the votes so far say least; without one all are asked
-    at once.
+    With a budget, battles are judged in eight rounds. Each round selects the pairs with the least certain result.
+    Without a budget, all battles are sent at once.
     """
     budget = min(len(battles), len(battles) if max_battles is None else max_battles)
     size = budget if budget == len(battles) else max(1, -(-budget // _N_ROUNDS))
@@ -75,7 +75,7 @@ def judge_battles(battles: Sequence[Battle], ask: AskJudges, *, max_battles: int
 
 
 class _Rounds:
-    """Battles fought so far, with what judges said of them."""
+    """Judged battles, their votes and verdicts."""
 
     def __init__(self, ask: AskJudges) -> None:
         self.votes: list[Vote] = []
@@ -84,7 +84,7 @@ class _Rounds:
         self._ask, self._found, self._n_unvoted = ask, list[Verdicts](), 0
 
     def fight(self, chosen: Sequence[Battle]) -> None:
-        """Ask about some battles, in both orders."""
+        """Send battles to the judges in both orders."""
         if not chosen:
             return
         sides = [(battle.first.response, battle.second.response) for battle in chosen]
@@ -102,7 +102,7 @@ class _Rounds:
             self.shortfalls.append(str(error))
 
     def result(self, n_battles: int) -> JudgedBattles:
-        """Return everything, of so many battles that there are."""
+        """Return the votes and counts; `n_battles` is the number of existing battles."""
         found = self._found
         judges = found[0].judges if found else ()
         usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in judges}
@@ -110,8 +110,8 @@ class _Rounds:
         return JudgedBattles(tuple(self.votes), n, n_battles - n, self._n_unvoted, usage, tuple(self.shortfalls))
 
 
-# Battles until it can be told who wins: a system's score of a task is the share of its battles there that it wins, a
-# tie counting half, so that systems race by win rate as they race by any score.
+# Battles until the winner is decided. A system's score on a task is the share of its battles that it wins there, with
+# ties as half. Systems thus race by win rate as by any other score.
 
 _EQUAL_WIN_RATES = 0.1
 
@@ -123,10 +123,10 @@ def race_battles(
     margin: float | None = None,
     after_wave: Callable[[Race], None] = lambda _: None,
 ) -> tuple[Race, JudgedBattles]:
-    """Return which system wins more than each other, and the battles that it took.
+    """Return the result of a race between systems by win rate, and its battles.
 
-    The race stops where judges leave out more than the limit: then the verdict is None, and the battles say so.
-    Win rates that differ by less than `margin` are equal; default: 0.1, such as .55 and .45.
+    The race stops if too many verdicts are missing. The verdict is then None, and the battles contain the messages. Win
+    rates are equal if they differ by less than `margin`; default: 0.1, such as .55 and .45.
     """
     items = {"\n".join(item): pool.answers_to(item) for item in pool.items}
     shared = {key: answers for key, answers in items.items() if len(answers) == len(pool.systems)}
@@ -159,7 +159,7 @@ def _battles_of(answers: Mapping[str, Answer]) -> list[Battle]:
 def _require_battles(
     pool: AnswerPool, battles: Mapping[str, Sequence[Battle]], conversations: Mapping[str, str]
 ) -> None:
-    """Refuse what cannot be decided, before a judge is asked."""
+    """Raise ConfigurationError if no decision is possible, before any request."""
     names, n = ", ".join(pool.systems), len(set(conversations.values()))
     if n < MIN_CLUSTERS:
         raise ConfigurationError(
@@ -175,7 +175,7 @@ def _require_battles(
 
 
 def _win_rates(systems: Sequence[str], chosen: Mapping[str, Sequence[Battle]], votes: Sequence[Vote]) -> Values:
-    """Return system -> task -> share of its battles that it wins; None where judges left one of them out."""
+    """Return system -> task -> share of its battles won; None if any of them has no verdict."""
     of_battle: dict[str, list[Vote]] = {}
     for vote in votes:
         of_battle.setdefault(vote.battle_id, []).append(vote)
@@ -194,7 +194,7 @@ def _win_rates(systems: Sequence[str], chosen: Mapping[str, Sequence[Battle]], v
 
 
 def _votes(battle: Battle, place: int, verdicts: Verdicts) -> Iterator[Vote]:
-    """Yield the vote of each judge that gave a verdict in both orders."""
+    """Yield the vote of each judge with verdicts in both orders."""
     for judge in verdicts.judges:
         values = [verdicts.verdict(2 * place + turn, PAIRWISE, judge).value for turn in (0, 1)]
         if None not in values:
@@ -205,35 +205,35 @@ def _votes(battle: Battle, place: int, verdicts: Verdicts) -> Iterator[Vote]:
             yield battle.vote(vote_id, preference, rater=judge, kind="judge", orders=orders)
 
 
-# The answers that battles are fought with: every system's answer to a task in a setting, from logs or predictions.
+# Answers of battles: every system's answer to a task in a setting, from logs or predictions.
 
 LIVE = "live"
-"""The setting of answers that systems gave while a rater waited; they carry no label of answerability."""
+"""Setting of live answers, which have no answerability label."""
 REFERENCE = "reference"
-"""The system that gives the benchmark's own answers."""
+"""Name of the system whose answers are the benchmark's own."""
 
 ItemKey = tuple[str, str, str]
-"""(Label of the benchmark, setting, task id)."""
+"""(label of the benchmark, setting, task id)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One system's answer to one task."""
+    """A system's answer to a task."""
 
     system: str
     benchmark: str
-    """Label of the benchmark, which says `sample` where it is one."""
+    """Label of the benchmark, with a mark for samples."""
     setting: str
-    """Where its passages came from."""
+    """Setting, the source of the passages."""
     response: Response
     refuses: bool
-    """Whether `NgramIdk` reads it as a refusal."""
+    """Whether `NgramIdk` detects a refusal."""
     scores: Mapping[str, float]
-    """Metric -> score in the logs; () for answers that were never scored."""
+    """Metric -> score in the logs; empty for answers without scores."""
 
     @property
     def item(self) -> ItemKey:
-        """What it answers."""
+        """Key of the answered item."""
         return self.benchmark, self.setting, self.response.task.task_id
 
     @property
@@ -244,7 +244,7 @@ class Answer:
 
     @property
     def side(self) -> VotedAnswer:
-        """What a vote keeps of it."""
+        """The answer as stored in a vote."""
         return VotedAnswer(
             system=self.system, version=self.version, n_words=n_words([self.response.text]), refuses=self.refuses
         )
@@ -252,25 +252,25 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Battle:
-    """Two systems' answers to one task; the first system comes first by name, whatever order is shown."""
+    """Two systems' answers to the same task. The first system is the first by name, regardless of display order."""
 
     first: Answer
     second: Answer
 
     @property
     def battle_id(self) -> str:
-        """Hash of what is compared."""
+        """Hash of the compared answers."""
         sides = [[answer.system, answer.version] for answer in (self.first, self.second)]
         return canonical_hash([list(self.first.item), sides])[:16]
 
     @property
     def systems(self) -> tuple[str, str]:
-        """Their names."""
+        """Names of both systems."""
         return self.first.system, self.second.system
 
     @property
     def is_equal(self) -> bool:
-        """Whether both texts are the same: a tie, about which nobody need be asked."""
+        """Whether both texts are equal: a tie that needs no rater."""
         return self.first.response.text == self.second.response.text
 
     @property
@@ -279,7 +279,7 @@ class Battle:
         return self.first.response.task.conversation_id
 
     def vote(self, vote_id: str, preference: Preference, *, is_turned: bool = False, **known: Any) -> Vote:
-        """Return a vote on the battle; `is_turned`: its second answer was shown first."""
+        """Return a vote on the battle. `is_turned` means that its second answer was displayed first."""
         task = self.first.response.task
         first, second = (self.second, self.first) if is_turned else (self.first, self.second)
         return Vote(
@@ -301,7 +301,7 @@ class AnswerPool:
     """The answers of all systems."""
 
     def __init__(self, answers: Iterable[Answer]) -> None:
-        """Take answers; those without a text that a request gave (failed ones) are left out and counted."""
+        """Store the answers. Failed requests are counted and omitted."""
         self.n_failed = 0
         self._items: dict[ItemKey, dict[str, Answer]] = {}
         for answer in answers:
@@ -325,11 +325,11 @@ class AnswerPool:
 
     @property
     def items(self) -> tuple[ItemKey, ...]:
-        """Tasks that two systems answered at least, in the order read."""
+        """Tasks with answers of at least two systems, in input order."""
         return tuple(key for key, found in self._items.items() if len(found) > 1)
 
     def implausible(self) -> list[str]:
-        """Return a line for each kind of answers that cannot be answers: battles with these say little of a system."""
+        """Return a line per type of implausible answers: battles with these are not informative."""
         groups: dict[tuple[str, str, str], list[Response]] = {}
         for (benchmark, setting, _), found in self._items.items():
             for system, answer in found.items():
@@ -349,12 +349,12 @@ class AnswerPool:
 
     @cached_property
     def battles(self) -> tuple[Battle, ...]:
-        """Every two answers to one item."""
+        """Every pair of answers to the same item."""
         return tuple(battle for item in self.items for battle in _battles_of(self.answers_to(item)))
 
 
 def shuffled(texts: Iterable[str], seed: str = "") -> list[str]:
-    """Return texts in an order that only they and the seed decide."""
+    """Return texts in a pseudorandom order that depends only on the texts and the seed."""
     return sorted(texts, key=lambda text: hashlib.sha256(f"{seed}\n{text}".encode(errors="replace")).digest())
 
 
@@ -365,10 +365,10 @@ def read_answers(
     setting: str | None = None,
     with_reference: bool = False,
 ) -> AnswerPool:
-    """Return the answers in results of the harness (with logged samples) and predictions files.
+    """Return the answers in results of the harness (with logged samples) and in prediction files.
 
-    Systems have the names of reports: the model, with the run where it is not the benchmark's own; predictions that of
-    their file.
+    Systems are named as in reports: the model, and the run if it is not the benchmark's own. Predictions are named
+    after their file.
     """
     answers = [answer for path in paths for answer in _at(path.resolve(), benchmark, setting)]
     if with_reference:
@@ -414,7 +414,7 @@ def _of_task(task: SavedTask, system: str) -> Iterator[Answer]:
 
 
 def _references(answers: Sequence[Answer]) -> list[Answer]:
-    """Return the benchmark's own answer to every item, with the passages that the first system was shown."""
+    """Return the benchmark's own answer to every item, with the passages of the first system."""
     firsts: dict[ItemKey, Answer] = {}
     for answer in answers:
         if answer.response.task.target:
@@ -430,17 +430,17 @@ def _references(answers: Sequence[Answer]) -> list[Answer]:
     ]
 
 
-# Which battle is fought next where there is no budget for all: the one of the pair whose win rate is least certain.
-# A pair's uncertainty is the standard error of its win rate with one vote added for either side. Within a pair,
-# conversations take turns, since battles of one conversation are alike. The choice depends on votes and names
-# alone, so that the same command asks the same questions again.
+# Selection of the next battle under a budget: from the pair of systems with the least certain win rate. Uncertainty is
+# the standard error of the win rate with one vote added for each side. Within a pair, conversations alternate, since
+# battles of one conversation are similar. The selection depends only on votes and names, so a repeated command sends
+# the same requests.
 
 Systems = tuple[str, str]
-"""Two systems, in the order of their names."""
+"""Two systems, ordered by name."""
 
 
 def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> list[Battle]:
-    """Return up to `n` battles that nobody voted on, least certain pairs first; fewer where none is left."""
+    """Return up to `n` battles without votes, least certain pairs first."""
     fought = {vote.battle_id for vote in votes}
     by_pair: dict[Systems, list[Battle]] = {}
     for battle in battles:
@@ -463,7 +463,7 @@ def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> li
 
 
 def _queue(battles: Sequence[Battle], fought: set[str]) -> Iterator[Battle]:
-    """Return the battles of a pair that nobody voted on, the conversations with fewest battles so far first."""
+    """Return the battles of a pair without votes, conversations with the fewest battles first."""
     seen = Counter(battle.conversation_id for battle in battles if battle.battle_id in fought)
     by_id = {battle.battle_id: battle for battle in battles if battle.battle_id not in fought}
     turns: list[tuple[int, Battle]] = []
@@ -475,7 +475,7 @@ def _queue(battles: Sequence[Battle], fought: set[str]) -> Iterator[Battle]:
 
 
 def _share(pair: Systems, votes: Sequence[Vote]) -> tuple[float, int]:
-    """Return the share of the first system, one vote for either side added, and the number of votes."""
+    """Return the share of the first system with one vote added for each side, and the number of votes."""
     values = [vote.value_of(pair[0]) for vote in votes if {vote.first.system, vote.second.system} == set(pair)]
     return (math.fsum(values) + 1) / (len(values) + 2), len(values)
 

@@ -1,12 +1,14 @@
-"""Bradley-Terry strengths with ties, by Newton's method, and how much each vote moves them.
+"""Bradley-Terry strengths with ties by Newton's method, and the influence of each vote on them.
 
-The model is Davidson's: first wins, second wins and tie have probabilities in the ratio exp(d/2) : exp(-d/2) : nu. Here
-d is the difference of the strengths, plus a slope times a covariate if one is given. Without ties this is plain
-Bradley-Terry. Strengths add up to 0.
-evalica and choix fit the same model; neither accepts a covariate or reports how much a vote moves the result, which the
-intervals over conversations need. evalica is the oracle of the tests.
+The model is Davidson's. First wins, second wins and ties have probabilities in the ratio exp(d/2) : exp(-d/2) : nu,
+where d is the difference of the strengths, plus a slope times a covariate if given. Without ties this is plain
+Bradley-Terry. Strengths sum to 0.
+
+evalica and choix fit the same model. Neither accepts a covariate or reports the influence of a vote, which intervals
+over conversations require. Tests compare with evalica.
+
 Sources: R. R. Davidson, On extending the Bradley-Terry model to accommodate ties (1970); L. R. Ford, Solution of a
-ranking problem from binary comparisons (1957), on when there is a solution.
+ranking problem from binary comparisons (1957), on the existence of a solution.
 """
 
 from __future__ import annotations
@@ -19,50 +21,51 @@ import numpy as np
 from ragtasks.statistics import Floats
 
 Comparison = tuple[str, str, float]
-"""(First system, second system, share of the first: 1, 0.5 or 0)."""
+"""(first system, second system, share of the first: 1, 0.5 or 0)."""
 
 NO_MAXIMUM = "no finite rating explains these votes: too few of them, or too one-sided"
-"""The reason where Newton's method runs away."""
+"""Reason if Newton's method diverges."""
 ONLY_TIES = "nothing but ties"
-"""The reason where nobody ever won."""
+"""Reason if no vote has a winner."""
 
 _MOST_STEPS = 100
-_FARTHEST = 30.0  # a strength that wins 1 in 10^13: the likelihood has no maximum
+_FARTHEST = 30.0  # a strength that wins all but 1 in 10^13: the likelihood has no maximum
 _CLOSE_ENOUGH = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The strengths of systems that can be compared, and what they rest on."""
+    """The fitted strengths of comparable systems."""
 
     systems: tuple[str, ...]
-    """Systems with a finite strength, sorted; () for none."""
+    """Systems with a finite strength, sorted."""
     strengths: Floats
-    """Log-odds of winning, they add up to 0; shape (systems,)."""
+    """Log-odds of winning, with sum 0; shape (systems,)."""
     slope: float | None
-    """What one unit of the covariate adds to the difference; None without one."""
+    """Change of the difference per unit of the covariate; None without a covariate."""
     log_tie: float | None
-    """Log of Davidson's nu; None where no vote is a tie."""
+    """Log of Davidson's nu; None without ties."""
     votes: tuple[int, ...]
-    """Places of the votes that were used: those between two of the systems."""
+    """Indices of the used votes, between two of the systems."""
     influence: Floats
-    """How much each vote moves each strength, and last the slope where there is one; shape (votes, systems [+ 1]).
-    Columns add up to 0.
+    """Influence of each vote on each strength and, as the last column, on the slope.
+
+    Shape (votes, systems [+ 1]); columns sum to 0.
     """
     unrated: dict[str, str]
     """System -> why it has no strength."""
 
     def pseudo_values(self, place: int) -> Floats:
-        """Return one value a vote, whose mean is strength `place` (or the slope, past the last)."""
+        """Return a value per vote, whose mean is the strength at index `place` (or the slope, if past the last)."""
         value = self.strengths[place] if place < len(self.systems) else (self.slope or 0.0)
         return np.asarray(value + len(self.votes) * self.influence[:, place])
 
 
 def fit(comparisons: Sequence[Comparison], covariate: Floats | None = None) -> Fit:
-    """Return the strengths that make the votes most likely.
+    """Return the maximum-likelihood strengths.
 
-    A strength is finite only among systems of which each has beaten or tied the next in a circle; the largest such
-    group is rated, and the others are named with the reason.
+    Strengths are finite only within a group whose members are connected in a cycle of wins or ties. The largest such
+    group is rated. `unrated` contains the reason for each other system.
     """
     systems, unrated = _rated_group(comparisons)
     chosen = [place for place, (one, other, _) in enumerate(comparisons) if {one, other} <= set(systems)]
@@ -97,7 +100,10 @@ def _without(unrated: dict[str, str]) -> Fit:
 
 
 def _design(systems: Sequence[str], used: Sequence[Comparison]) -> Floats:
-    """Return what each free strength adds to a vote's difference; the last one is minus the sum of the others."""
+    """Return the coefficient of each free strength in a vote's difference.
+
+    The last strength is minus the sum of the others.
+    """
     place = {system: index for index, system in enumerate(systems)}
     signs = np.zeros((len(used), len(systems)))
     for row, (one, other, _) in enumerate(used):
@@ -107,7 +113,7 @@ def _design(systems: Sequence[str], used: Sequence[Comparison]) -> Floats:
 
 
 def _maximise(design: Floats, shares: Floats) -> tuple[Floats, float | None, Floats] | None:
-    """Return (parameters, log nu, influence of each vote on each), or None where there is no finite maximum."""
+    """Return (parameters, log nu, influence of each vote on each), or None without a finite maximum."""
     has_ties = bool((shares == 0.5).any())
     n_free = design.shape[1]
     point = np.zeros(n_free + has_ties)
@@ -159,9 +165,9 @@ def _derivatives(design: Floats, shares: Floats, point: Floats, has_ties: bool) 
 
 
 def _rated_group(comparisons: Sequence[Comparison]) -> tuple[list[str], dict[str, str]]:
-    """Return the largest group in which everyone leads to everyone by wins and ties, and why the others are not in it.
+    """Return the largest group connected by wins and ties, and the reason for each system outside of it.
 
-    Of groups of one size, the one with most votes is taken, then the first by name.
+    Among groups of equal size, the group with most votes is selected, then the first by name.
     """
     beaten: dict[str, set[str]] = {system: set() for one, other, _ in comparisons for system in (one, other)}
     for one, other, share in comparisons:
@@ -190,7 +196,7 @@ def _reachable(start: str, beaten: dict[str, set[str]]) -> set[str]:
 
 
 def _reason(system: str, comparisons: Sequence[Comparison], group: set[str]) -> str:
-    """Return why a system is not rated: what its votes were all alike in, else those against the rated ones alone."""
+    """Return why a system is not rated: only wins or losses (overall or against rated systems), or no cycle."""
     relevant = [
         (share if one == system else 1 - share, other if one == system else one)
         for one, other, share in comparisons

@@ -1,4 +1,4 @@
-"""`ragtasks arena`: battles by judges and by people, and the ratings that follow."""
+"""`ragtasks arena`: battles by judges and people, and ratings from their votes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ commands = typer.Typer(
 
 MOVED["arena"] = {"copy": "ragtasks arena ratings arena.sqlite --save votes.jsonl"}
 
-# Options of every command that serves pages to people.
+# Options of every command with a web server.
 
 TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
-"""Environment variable with the token that raters enter with their name on a server reachable from other machines."""
+"""Environment variable with the token for typed names on a server that other machines can reach."""
 HOST = Annotated[str, typer.Option(help=f"Outside this machine, --typed-names needs {TOKEN_VARIABLE}.", hidden=True)]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free port.")]
 TYPED_NAMES = Annotated[
@@ -137,7 +137,7 @@ def ratings(
     files = [path for path in votes if path.suffix == ".jsonl"]
     stores = [served_votes(path) for path in votes if path.suffix != ".jsonl"]
     found = [*read_votes(files), *(vote for store in stores for vote in store.votes())]
-    every = list({vote.vote_id: vote for vote in found}.values())  # a saved file has the votes of its database
+    every = list({vote.vote_id: vote for vote in found}.values())  # a saved file contains the votes of its database
     put(_tables(every, form))
     if save is not None:
         events = save.with_suffix(".events.jsonl")
@@ -251,7 +251,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
 
 
 def served_votes(database: Path) -> Any:
-    """Return the votes of a server's existing database, read-only."""
+    """Return the votes in a server's existing database, read-only."""
     from ragtasks.arena.store import VoteStore
 
     if not database.is_file():

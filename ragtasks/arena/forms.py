@@ -1,4 +1,4 @@
-"""Human evaluation as in the MTRAG paper: four properties and a comparison, several raters a task."""
+"""Human evaluation as in the MTRAG paper: four properties and a comparison, with several raters per task."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ragtasks.records import Answerability, Role
 from ragtasks.statistics import MIN_CLUSTERS, estimate_mean
 from ragtasks.tables import Cell, Section, Table, dashed
 
-# One rater's form on one task: four properties of every answer, and which of every two is better.
-# The properties, their scale from 1 to 4 and the comparison are those of MTRAG's human evaluation (paper, sections
-# 3.2 and 7); several raters see the same answers without names, in an order of their own.
+# A rater's form for a task: ratings of four properties for every answer, and a preference for every pair. The
+# properties, their scale from 1 to 4 and the comparison are those of MTRAG's human evaluation (paper, sections 3.2 and
+# 7). Each rater receives the answers without names, in an individual order.
 
 QUESTIONS: Mapping[str, str] = {
     "faithfulness": "Everything that it says is in the passages or the conversation.",
@@ -31,34 +31,34 @@ QUESTIONS: Mapping[str, str] = {
     "naturalness": "It reads like a helpful person in this conversation.",
     "completeness": "It holds all that the user needs, as far as the passages hold it.",
 }
-"""Property -> the statement that raters agree with."""
+"""Property -> the statement that raters rate."""
 SCALE: Mapping[int, str] = {1: "no", 2: "mostly no", 3: "mostly yes", 4: "yes"}
-"""Rating -> its word, as in the official file."""
+"""Rating -> its word in the official file."""
 
 _Choice = Literal["first", "second", "tie"]
 
 
 class FormError(RagtasksError):
-    """A form that leaves something out, or holds what was not asked."""
+    """A form with missing or invalid fields."""
 
 
 class Form(BaseModel):
-    """What one rater said of one item."""
+    """A rater's form for an item."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     ratings: dict[str, dict[str, int]]
-    """System -> each property -> 1 to 4."""
+    """System -> property -> rating from 1 to 4."""
     preferences: list[tuple[str, str, _Choice]]
-    """Every two systems, and which is better."""
+    """(system, system, preference) of every pair."""
     versions: dict[str, str]
-    """System -> hash of the answer that was rated."""
+    """System -> hash of the rated answer."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """A form with who filled it in."""
+    """A form with its rater, item and time."""
 
     rater: str
     item: ItemKey
@@ -67,7 +67,7 @@ class Rated:
 
 
 def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ...]]:
-    """Return the first system of each answer to an item -> all that gave it, passages included."""
+    """Return the first system of each distinct answer to an item -> all systems that gave it, with equal passages."""
     systems: dict[str, list[str]] = {}
     for system, answer in pool.answers_to(item).items():
         systems.setdefault(answer.version, []).append(system)
@@ -75,12 +75,12 @@ def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ..
 
 
 def order_for(pool: AnswerPool, item: ItemKey, rater: str, secret: bytes) -> list[str]:
-    """Return the systems whose answers one rater's form shows, in its order; of equal answers the first system's."""
+    """Return the systems of the distinct answers on a rater's form, in its order."""
     return shuffled(distinct_answers(pool, item), f"{secret.hex()} {rater} {item}")
 
 
 def compared(pool: AnswerPool, item: ItemKey, systems: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of every two systems whose texts differ: equal ones are a tie, and nobody is asked."""
+    """Return the index pairs of systems with different texts. Equal texts are a tie without a question."""
     texts = [pool.answers_to(item)[system].response.text for system in systems]
     return [(one, other) for one, other in itertools.combinations(range(len(texts)), 2) if texts[one] != texts[other]]
 
@@ -88,7 +88,7 @@ def compared(pool: AnswerPool, item: ItemKey, systems: Sequence[str]) -> list[tu
 def read_form(
     pool: AnswerPool, item: ItemKey, systems: Sequence[str], fields: Mapping[str, str], seconds: float
 ) -> Form:
-    """Return the form of what a page sent; what was said of an answer is said of every system that gave it."""
+    """Return the form in the fields of a request. Ratings of an answer apply to every system that gave it."""
     letters = "ABCDEFGH"
     missing = [
         f"{name} of {letters[place]}"
@@ -123,7 +123,7 @@ def read_form(
 
 
 def read_forms(pool: AnswerPool, rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Rated], int]:
-    """Return the forms on these very answers, and how many were about others."""
+    """Return the forms for the answers in the pool, and the number of other forms."""
     found: list[Rated] = []
     for rater, item, content, time in rows:
         key = tuple(item.split("\t"))
@@ -136,14 +136,14 @@ def read_forms(pool: AnswerPool, rows: Sequence[tuple[str, str, str, float]]) ->
     return found, len(rows) - len(found)
 
 
-# Results of forms: means of the four properties and the win rate by system, and how far raters agree.
+# Results of forms: means of the four properties and the win rate by system, and the agreement of raters.
 
 _NAMES = (*FANC, WIN_RATE)
 _Ratings = Mapping[tuple[str, str], Mapping[str, Sequence[float]]]
 
 
 def form_sections(pool: AnswerPool, forms: Sequence[Rated]) -> list[Section]:
-    """Return a section a benchmark and setting: means by system, agreement of raters."""
+    """Return a section per benchmark and setting: means by system, agreement of raters."""
     sections = []
     for benchmark, setting in sorted({rated.item[:2] for rated in forms}):
         relevant = [rated for rated in forms if rated.item[:2] == (benchmark, setting)]
@@ -162,7 +162,7 @@ def form_sections(pool: AnswerPool, forms: Sequence[Rated]) -> list[Section]:
 
 
 def _collected(forms: Sequence[Rated]) -> _Ratings:
-    """Return (system, task id) -> property -> ratings, one a rater."""
+    """Return (system, task id) -> property -> ratings, one per rater."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     for rated in forms:
         shares = win_rates(rated)
@@ -208,9 +208,9 @@ def _agreement(ratings: _Ratings) -> Table:
     return Table("Agreement of raters", heads, tuple(rows), note)
 
 
-# Forms in the layout of MTRAG's human-evaluation file, which `ragtasks judges calibrate` reads as the official one.
-# A win rate is the share of the other answers that a rater did not like better: in the official file two answers
-# that are held equal both count as preferred (three ties give 100, 100, 100).
+# Forms in the layout of MTRAG's human-evaluation file, which `ragtasks judges calibrate` reads. A win rate is the share
+# of the other answers that a rater did not prefer. In the official file, both answers of a tie count as preferred:
+# three ties give 100, 100, 100.
 
 _WIN_RATE = "win-rate"
 _SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
@@ -228,7 +228,7 @@ def win_rates(rated: Rated) -> dict[str, float]:
 
 
 def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated]) -> Path:
-    """Write the forms where `ragtasks judges calibrate --data FOLDER` looks for them, and return the file."""
+    """Write the forms to the file that `ragtasks judges calibrate --data FOLDER` reads, and return its path."""
     items = list(dict.fromkeys(rated.item for rated in forms))
     settings = sorted({item[1] for item in items})
     if not settings:
@@ -304,7 +304,7 @@ def _any(pool: AnswerPool, item: ItemKey) -> Answer:
 
 
 def _task(pool: AnswerPool, item: ItemKey) -> dict[str, Any]:
-    """Return the task with every passage that any of its answers was given."""
+    """Return the task with the passages of all its answers."""
     task = _any(pool, item).response.task
     passage_ids = [
         passage.passage_id for answer in pool.answers_to(item).values() for passage in answer.response.passages

@@ -1,4 +1,4 @@
-"""The tables of votes: a section for people and one for judges of each benchmark, and one for their agreement."""
+"""Tables of votes: per benchmark a section for people, for judges, and for their agreement."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _COUNTS = "A share without an interval is given in votes."
 
 
 def rating_sections(votes: Sequence[Vote]) -> list[Section]:
-    """Return the sections of all votes, those whose rater knew the names apart from the blinded ones.
+    """Return the sections of all votes, with blinded votes separate from votes by raters who knew the names.
 
-    Votes by people and by judges never share a table, but for their agreement, which is that of blinded votes.
+    Votes by people and by judges never share a table, except for their agreement, which uses blinded votes.
     """
     sections = []
     for benchmark in sorted({vote.benchmark for vote in votes}):
@@ -128,12 +128,12 @@ def _effects(ratings: Ratings) -> Table:
 
 
 def _positions(votes: Sequence[Vote]) -> Table:
-    """Return what each judge does when the order is turned."""
+    """Return the effect of reversing the order on each judge."""
     rows = []
     for judge in sorted({vote.rater for vote in votes if vote.orders}):
         orders = [vote.orders for vote in votes if vote.rater == judge and vote.orders]
         same = sum(one == other for one, other in orders)
-        # The first order shows `first` first, the other one shows it second.
+        # The first order displays `first` first, the second order displays it second.
         always_first = orders.count(("first", "second"))
         always_second = orders.count(("second", "first"))
         half = len(orders) - same - always_first - always_second
@@ -159,7 +159,7 @@ def _agreement(votes: Sequence[Vote]) -> Table:
 
 
 def _share(estimate: Estimate) -> Cell:
-    """Return a share with its interval, or how many of how many votes where it has none."""
+    """Return a share with its interval or, without an interval, as a number of votes."""
     if estimate.low is None and estimate.value is not None:
         return _won(estimate.value, estimate.n_values)
     return estimate.cell
@@ -170,7 +170,7 @@ def _won(share: float, n: int) -> str:
 
 
 def _points(estimate: Estimate | None) -> str:
-    """Return a number of points, which is given with its interval only."""
+    """Return rating points with their interval; "-" without an interval."""
     if estimate is None or estimate.value is None or estimate.low is None or estimate.high is None:
         return "-"
     return f"{fixed(estimate.value, 0)} [{fixed(estimate.low, 0)}, {fixed(estimate.high, 0)}]"

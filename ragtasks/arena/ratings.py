@@ -1,8 +1,8 @@
-"""Ratings from votes of one kind, with intervals: ratings, wins of each pair, effects of length and refusals.
+"""Ratings from votes of one type, with intervals: ratings, wins of each pair, effects of length and refusals.
 
-All intervals resample conversations with `ragtasks.statistics`. A rating's interval is that of a mean: each vote has a
-value whose mean is the rating, namely the rating plus the number of votes times the change that this vote causes. A
-rating without an interval is not reported: with eight votes it would be noise.
+All intervals resample conversations with `ragtasks.statistics`. The interval of a rating is that of a mean. Each vote
+has a value whose mean is the rating: the rating plus the number of votes times the influence of the vote. A rating
+without an interval is not reported, because a few votes would be noise.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from ragtasks.arena.bradley_terry import Comparison, Fit, fit
 from ragtasks.arena.votes import Vote
 from ragtasks.statistics import MIN_CLUSTERS, Estimate, Floats, cluster, estimate_means, holm
 
-# Elo ratings of votes, averaged over many orders: the order of the votes contains no information on systems. After
-# each vote a rating moves by K times the difference between result and expectation. The value is the mean over random
-# orders; its interval comes from resampled conversations in random orders. Quote the Bradley-Terry ratings; Elo is
-# shown because arenas use it. evalica, the oracle of the tests, gives the same ratings for one order and is six times
-# slower over all. Source: A. E. Elo, The rating of chessplayers, past and present (1978).
+# Elo ratings, averaged over many orders, because the order of votes carries no information about systems. Each vote
+# moves a rating by K times the difference between result and expectation. The value is the mean over random orders. Its
+# interval comes from resampled conversations in random orders. Cite the Bradley-Terry ratings; Elo is included because
+# arenas use it. The tests compare with evalica, which returns the same ratings for one order and takes six times as
+# long for all orders. Source: A. E. Elo, The rating of chessplayers, past and present (1978).
 
 INITIAL, SCALE, K_FACTOR = 1000.0, 400.0, 4.0
-"""Where ratings start; the difference that wins ten of eleven; points that one vote can move."""
+"""Initial rating; difference at which ten of eleven votes are won; maximum points per vote."""
 _N_ORDERS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Elo:
-    """One system's rating."""
+    """The rating of a system."""
 
     rating: float
     """Mean over orders."""
     low: float
-    """2.5 % of the resamples lie below."""
+    """2.5 % quantile of the resamples."""
     high: float
-    """2.5 % of the resamples lie above."""
+    """97.5 % quantile of the resamples."""
 
 
 def elo(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> dict[str, Elo]:
-    """Return system -> its Elo rating, in order of names; {} for no vote."""
+    """Return system -> Elo rating, ordered by name; {} without votes."""
     systems = sorted({system for one, other, _ in comparisons for system in (one, other)})
     place = {system: index for index, system in enumerate(systems)}
     votes = [(place[one], place[other], share) for one, other, share in comparisons]
@@ -66,7 +66,7 @@ def elo(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> dict
 
 
 def _played(votes: Sequence[tuple[int, int, float]], order: Sequence[int], n_systems: int) -> list[float]:
-    """Return the ratings after the votes of one order."""
+    """Return the ratings after the votes in one order."""
     ratings = [INITIAL] * n_systems
     for index in order:
         one, other, share = votes[index]
@@ -78,79 +78,79 @@ def _played(votes: Sequence[tuple[int, int, float]], order: Sequence[int], n_sys
 
 
 POINTS = SCALE / math.log(10)
-"""Points of a rating for one unit of log-odds."""
+"""Rating points per unit of log-odds."""
 TOO_FEW = f"votes on fewer than {MIN_CLUSTERS} conversations"
-"""The reason of a system without a rating: too little to tell it from chance."""
+"""Reason for a missing rating: too few conversations to distinguish it from chance."""
 LONGER = "points for an answer that is longer by one standard deviation"
-"""The name of length's effect, which is in points; all others are shares."""
+"""Name of the effect of length, which is in points. All other effects are shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """One system."""
+    """A system with its ratings and counts."""
 
     system: str
     n_battles: int
-    """Votes that it was in."""
+    """Number of votes on the system."""
     n_wins: int
     n_losses: int
     n_ties: int
-    """Votes that both are equally good; with wins, losses and `n_both_bad` they add up to the votes."""
+    """Votes for `tie`. Wins, losses, ties and `n_both_bad` sum to the votes."""
     n_both_bad: int
-    """Votes that neither answer is good."""
+    """Votes for `both_bad`."""
     win_rate: Estimate
-    """Share of its votes won, a tie and both bad counting half."""
+    """Share of its votes won, with ties and both bad as half."""
     rating: Estimate | None
-    """Bradley-Terry with ties, 1000 on average; None where there is no finite one, or none with an interval."""
+    """Bradley-Terry with ties, 1000 on average; None without a finite rating or without an interval."""
     controlled: Estimate | None
     """The same for answers of equal length."""
     elo: Elo | None
-    """Elo; None where it has no interval."""
+    """Elo; None without an interval."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadToHead:
-    """Two systems against each other."""
+    """Two systems compared with each other."""
 
     first: str
-    """The one whose share is given."""
+    """The system of `share`."""
     second: str
     share: Estimate
-    """Share of the votes that the first won, a tie counting half."""
+    """Share of the votes that the first system won, with ties as half."""
     p: float | None
-    """Of a share of a half, over conversations; None with fewer than ten of them."""
+    """p-value of a share of one half, over conversations; None with fewer than ten conversations."""
     adjusted_p: float | None
-    """The same by Holm, over all pairs."""
+    """Holm-corrected p-value over all pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What something about answers does to votes."""
+    """The effect of a property of answers on votes."""
 
     name: str
     estimate: Estimate
-    """Share of the votes that the answer with it won; of length, the rating's points for one standard deviation."""
+    """Share of the votes won by the answer with the property. For length: rating points per standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """Everything that votes of one kind, on one benchmark, say."""
+    """All results from votes of one type on one benchmark."""
 
     systems: tuple[Rating, ...]
-    """Best first: by rating, then those without one by win rate."""
+    """Ordered by rating, then systems without a rating by win rate."""
     pairs: tuple[HeadToHead, ...]
-    """Every two systems that met, by name."""
+    """Every pair of systems with votes, ordered by name."""
     effects: tuple[Effect, ...]
-    """Of length and refusals."""
+    """Effects of length and refusals."""
     votes: tuple[Vote, ...]
 
 
 def rate(votes: Sequence[Vote]) -> Ratings:
-    """Return the ratings of votes of one kind; nothing in it for no vote.
+    """Return the ratings from votes of one type; without votes, all fields are empty.
 
-    The length-controlled rating is that of answers of equal length: the difference of the logs of their words, in
-    standard deviations, takes part in the fit. Source: Y. Dubois et al., Length-controlled AlpacaEval (2024).
+    The length-controlled rating is that for answers of equal length. The fit includes the difference of the log word
+    counts, in standard deviations. Source: Y. Dubois et al., Length-controlled AlpacaEval (2024).
     """
     comparisons = [(vote.first.system, vote.second.system, vote.value) for vote in votes]
     conversations = [vote.conversation_id for vote in votes]
@@ -167,14 +167,20 @@ def rate(votes: Sequence[Vote]) -> Ratings:
 
 
 def _longer(votes: Sequence[Vote]) -> Floats:
-    """Return how much longer each first answer is: difference of log words, in standard deviations; 0 for all alike."""
+    """Return the length differences of votes: log words, first minus second, in standard deviations.
+
+    All are 0 without any difference.
+    """
     differences = np.array([math.log((1 + vote.first.n_words) / (1 + vote.second.n_words)) for vote in votes])
     spread = math.sqrt(float((differences**2).mean())) if len(votes) else 0.0
     return np.asarray(differences / spread) if spread else np.zeros(len(votes))
 
 
 def _strengths(found: Fit, votes: Sequence[Vote]) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Return system -> its rating in points with the interval over conversations, and system -> why it has none."""
+    """Return system -> rating in points, and system -> reason for a missing rating.
+
+    Intervals are over conversations.
+    """
     used = [votes[place] for place in found.votes]
     clusters = [vote.conversation_id for vote in used]
     columns = [
@@ -248,7 +254,7 @@ def _length_effect(found: Fit, conversations: Sequence[str]) -> list[Effect]:
 
 
 def _refusal_effects(votes: Sequence[Vote]) -> list[Effect]:
-    """Return how often an answer that refuses wins against one that does not, by what the corpus holds."""
+    """Return how often an answer that refuses wins against an answer that does not, by answerability."""
     effects = []
     for label in sorted({vote.answerability for vote in votes}):
         relevant = [vote for vote in votes if vote.answerability == label and vote.first.refuses != vote.second.refuses]

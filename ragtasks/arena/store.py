@@ -1,4 +1,4 @@
-"""Storage of votes: files of JSON lines, the database of a server, and who votes on what next."""
+"""Storage of votes: JSON lines files, the database of a server, and the queue of raters."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ragtasks.files import atomic_file, transaction
 # Names of raters, and rows of the database.
 
 LONGEST_NAME = 60
-"""Characters of a rater's name."""
+"""Maximum characters of a rater's name."""
 _TOKEN_BYTES = 24
 
 
 def clean_name(name: str) -> str:
-    """Return a rater's name on one line without control characters, at most 60 characters; empty for none."""
+    """Return a rater's name on one line without control characters, at most 60 characters."""
     return re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in name)).strip()[:LONGEST_NAME]
 
 
@@ -48,20 +48,20 @@ def _event(row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _signed(row: tuple[Any, ...]) -> tuple[str, str, str, float]:
-    """Return the row of a form or a review: who, on what, the content, when."""
+    """Return the row of a form or a review: person, item, content, time."""
     who, what, content, at = row
     return str(who), str(what), str(content), float(at)
 
 
 def _hash(token: str) -> str:
-    """Return what is kept of a token: enough to recognise it, too little to sign in with."""
+    """Return the stored hash of a token, which verifies the token but cannot be used to sign in."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
-# The SQLite file behind a server: votes, invitations, live battles, forms, reviews and events. It has a write-ahead
-# log, one transaction a change, on disk before it is acknowledged. Several servers may use one file. The key that
-# signs cookies is in a file of its own next to it, so that nobody who gets the votes can sign in as a rater. Readers
-# work on a copy in memory, and change nothing.
+# The SQLite file of a server: votes, invitations, live battles, forms, reviews and events. It uses a write-ahead log
+# and one transaction per change, which is on disk before it is acknowledged. Several servers may share a file. The key
+# that signs cookies is stored in a separate file in the same folder, so that access to the votes does not allow signing
+# in as a rater. Read-only access uses a copy in memory and changes nothing.
 
 _APPLICATION = 0x41524E41  # "ARNA"
 _VERSION = 2
@@ -97,10 +97,10 @@ _T = TypeVar("_T")
 
 
 class VoteStore:
-    """The database; may be used by several threads, and its file by several servers."""
+    """The database. It may be used by several threads, and its file by several servers."""
 
     def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
-        """Open a file, or make one."""
+        """Open a file, or create it."""
         self.path = path
         self._writing, self._reading = threading.Lock(), threading.Lock()
         try:
@@ -111,7 +111,7 @@ class VoteStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._writer, self._reader = _opened(str(path)), _opened(str(path))
                 self._prepare()
-        except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: bytes of a damaged file that are no text
+        except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: invalid text in a damaged file
             raise _unusable(path, str(error)) from error
 
     def _prepare(self) -> None:
@@ -124,29 +124,29 @@ class VoteStore:
             _make_tables(connection)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the connections."""
         with self._writing, self._reading:
             self._reader.close()
             self._writer.close()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the database against everybody else for one transaction, which no later kill undoes."""
+        """Run a transaction with an exclusive write lock. It is durable once the block ends."""
         with self._writing, transaction(self._writer) as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield what reads the database, and waits for no transaction."""
+        """Yield the connection for reading, which does not wait for transactions."""
         with self._reading:
             yield self._reader
 
     def _text(self, query: str, *values: object) -> str | None:
-        """Return the text of a query's first row; None without one."""
+        """Return the text in the first row of a query; None without rows."""
         return next(iter(self.parsed(query, lambda row: str(row[0]), *values)), None)
 
     def parsed(self, query: str, parse: Callable[[tuple[Any, ...]], _T], *values: object) -> list[_T]:
-        """Return what `parse` makes of each row of a query."""
+        """Return `parse(row)` for each row of a query. Raises CacheError for a damaged file."""
         try:
             with self.reading() as connection:
                 return [parse(row) for row in connection.execute(query, values).fetchall()]
@@ -156,9 +156,9 @@ class VoteStore:
 
     @property
     def secret(self) -> bytes:
-        """What cookies are signed with: of the file beside this one, which is made where there is none."""
+        """Key that signs cookies, from a separate file in the same folder, created if missing."""
         path = self.path.with_name(f"{self.path.name}.secret")
-        with self.transaction():  # so that two servers make one
+        with self.transaction():  # so that two servers create only one
             try:
                 found = path.read_bytes() if path.exists() else b""
                 if len(found) < _SECRET_BYTES:
@@ -171,7 +171,7 @@ class VoteStore:
         return found
 
     def invite(self, name: str) -> tuple[str, str]:
-        """Return a rater's name in one line, and the token that lets this rater in; an earlier one does no longer."""
+        """Return a rater's cleaned name and a new invitation token, which invalidates an earlier token."""
         rater = clean_name(name)
         if not rater:
             raise ConfigurationError(f"a rater needs a name: {name!r} is none")
@@ -182,28 +182,28 @@ class VoteStore:
         return rater, token
 
     def invited(self, token: str) -> str | None:
-        """Return whose token it is; None for nobody's."""
+        """Return the rater of an invitation token; None for an invalid token."""
         return self._text("SELECT rater FROM invitations WHERE hash = ?", _hash(token))
 
     def invitation(self, rater: str) -> str | None:
-        """Return the hash of the token that lets a rater in; None for nobody who is invited."""
+        """Return the hash of a rater's current token; None without an invitation."""
         return self._text("SELECT hash FROM invitations WHERE rater = ?", rater)
 
     @property
     def has_invitations(self) -> bool:
-        """Whether anybody is invited."""
+        """Whether any rater is invited."""
         return self._text("SELECT rater FROM invitations LIMIT 1") is not None
 
     def votes(self) -> list[Vote]:
-        """Return all votes that count, in the order in which they came."""
+        """Return all valid votes in the order of arrival."""
         query = "SELECT vote FROM votes WHERE undone IS NULL ORDER BY place"
         return self.parsed(query, _vote)
 
     def events(self) -> list[dict[str, Any]]:
-        """Return everything that happened on pairs and forms, in order, a vote that was undone with what it said.
+        """Return all events of pairs and forms in order; `voted` events contain their vote, even if it was undone.
 
-        `given`: a rater got it, or got it again after its time was over; `names_shown`: the rater learnt which systems
-        they are; `voted`, `skipped`, and `undone` of either.
+        Events are `given` (a rater received an item, or received it again after the lease expired), `names_shown` (the
+        rater saw the systems' names), `voted`, `skipped`, and `undone` for either.
         """
         query = (
             "SELECT e.time, e.event, e.rater, e.battle_id, e.assignment_id, a.view, e.vote_id, v.vote FROM events e "
@@ -214,12 +214,12 @@ class VoteStore:
         return self.parsed(query, _event)
 
     def keep_live(self, battle_id: str, content: str) -> None:
-        """Keep the answers of a live battle, which are in no file."""
+        """Store the answers of a live battle, which exist in no file."""
         with self.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO live VALUES (?, ?)", (battle_id, content))
 
     def live(self, battle_id: str) -> str | None:
-        """Return what was kept of a live battle; None for an unknown one."""
+        """Return the stored live battle; None if it is unknown."""
         return self._text("SELECT content FROM live WHERE battle_id = ?", battle_id)
 
     def forms(self) -> list[tuple[str, str, str, float]]:
@@ -228,13 +228,13 @@ class VoteStore:
         return self.parsed(query, _signed)
 
     def keep_review(self, reviewer: str, pair: str, content: str, at: float) -> None:
-        """Keep one reviewer's decision on a pair; earlier ones stay in the file. On disk when this returns."""
+        """Store a reviewer's decision on a pair durably. Earlier decisions are kept in the file."""
         with self.transaction() as connection:
             query = "INSERT INTO reviews (reviewer, pair, content, time) VALUES (?, ?, ?, ?)"
             connection.execute(query, (reviewer, pair, content, at))
 
     def reviews(self) -> list[tuple[str, str, str, float]]:
-        """Return (reviewer, pair, content, time) of all decisions, in the order in which they came."""
+        """Return (reviewer, pair, content, time) of all decisions in the order of arrival."""
         query = "SELECT reviewer, pair, content, time FROM reviews ORDER BY place"
         return self.parsed(query, _signed)
 
@@ -244,14 +244,14 @@ def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def _check_closed_file(path: Path) -> None:
-    """Raise an error for a file of another format that no process has open; SQLite makes no log next to it."""
+    """Raise an error for a file of another format that no process has open, without creating a log next to it."""
     if path.is_file() and not Path(f"{path}-wal").exists():
         with closing(_opened(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
             _require_ours(connection)
 
 
 def _in_memory(path: Path) -> sqlite3.Connection:
-    """Return a copy in memory of a file as it is now, which is not changed."""
+    """Return an in-memory copy of a file, which is not changed."""
     made = _opened(":memory:")
     try:
         with closing(_opened(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source:
@@ -294,54 +294,53 @@ def _unusable(path: Path, found: str) -> CacheError:
     )
 
 
-# Who votes on what next: every pair goes to as many raters as wanted, for a limited time each.
-# An assignment is a lease: whoever votes or skips in time closes it, and after that the pair may go to somebody
-# else. Who comes late may still vote where nobody took the place. Whoever gets an item is counted in the database,
-# in the transaction that gives it, so that several servers share one queue. Pairs that somebody began come first:
-# agreement needs the same pair by several raters.
-# A rater votes on a pair once. Whether the names were shown before is noted for good, and a vote after that says
-# so. A name that is shown names the same answer in other pairs too: these are noted with it, and come last.
+# The queue of raters: every pair is offered to the configured number of raters, with a lease for each. An assignment is
+# a lease. A vote or a skip before it expires closes it. After expiry the pair may be offered to another rater, and a
+# late vote is accepted only if the pair still needs one. Assignments are counted in the transaction that creates them,
+# so several servers share a queue. Started pairs come first, because agreement requires several raters on the same
+# pair. A rater votes on a pair once. The database records permanently whether the names were displayed, and later votes
+# are marked. A displayed name also reveals the same answer in other pairs. These pairs are marked too and come last.
 
 LEASE_SECONDS = 30 * 60.0
-"""How long a pair that was opened waits for its vote, unless said otherwise."""
+"""Default lease of an opened pair in seconds."""
 _COLUMNS = "assignment_id, rater, battle_id, view, is_turned, state, until"
 _TAKEN = "(state = 'voted' OR (state = 'open' AND until > ?))"
 
 
 class VoteRefusedError(RagtasksError):
-    """A vote that cannot be taken: the pair has it already, was skipped, or went to others."""
+    """A vote that is not accepted: the pair already has this vote, was skipped, or needs no more raters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One pair, or form, for one rater."""
+    """A pair or form assigned to a rater."""
 
     assignment_id: str
-    """Drawn by chance, so that it says nothing."""
+    """Random, so that it reveals nothing."""
     rater: str
     battle_id: str
     view: str
     """`blinded`, `side_by_side` or `form`."""
     is_turned: bool
-    """Whether the second answer of the pair is shown first."""
+    """Whether the second answer of the pair is displayed first."""
     state: str
     """`open`, `voted` or `skipped`."""
     until: float
-    """When it goes to others, if it is still open; seconds since 1970."""
+    """End of the lease in seconds since 1970. After it, an open assignment may go to other raters."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterProgress:
-    """How far a rater has come."""
+    """Progress of a rater."""
 
     n_done: int
     n_left: int
-    """Items that this rater may still be given."""
+    """Number of items still available to this rater."""
     n_skipped: int = 0
 
 
 class Queue:
-    """Hands out the pairs, or forms, of one server."""
+    """Assigns the pairs, or forms, of a server to raters."""
 
     def __init__(
         self,
@@ -353,14 +352,14 @@ class Queue:
         view: str = "blinded",
         related: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
-        """Take what there is to hand out."""
+        """Set the items to assign."""
         self._store, self._view, self._related = store, view, related
         self._items = {item: place for place, item in enumerate(dict.fromkeys(items))}
         self._wanted, self._lease = raters_per_item, lease_seconds
         self._takers = Takers(self._items, raters_per_item)
 
     def next_for(self, rater: str) -> Assignment | None:
-        """Return a rater's open assignment, or the next one; None where nothing is left for this rater."""
+        """Return a rater's open assignment, or a new one; None if no item is left for this rater."""
         with self._store.transaction() as connection:
             now, views = time.time(), self._views_of(connection, rater)
             waiting = self._waiting(connection, views, now)
@@ -373,7 +372,7 @@ class Queue:
     def _begun(
         self, connection: sqlite3.Connection, rater: str, views: dict[str, set[tuple[str, str]]], now: float
     ) -> list[str]:
-        """Return what a rater has open and may still vote on."""
+        """Return the items that a rater has open and may still vote on."""
         opened = [item for item, found in views.items() if found == {(self._view, "open")} and item in self._items]
         free = [item for item in opened if self._has_room(connection, rater, item, now)]
         return sorted(free, key=self._items.__getitem__)
@@ -381,13 +380,13 @@ class Queue:
     def _waiting(
         self, connection: sqlite3.Connection, views: dict[str, set[tuple[str, str]]], now: float
     ) -> dict[str, int]:
-        """Return what else a rater may get, with the number of others that have it."""
+        """Return the other items available to a rater, with the number of raters who have each."""
         free = self._takers.free(connection, now)
         return {item: n for item, n in free.items() if item not in views}
 
     @staticmethod
     def _views_of(connection: sqlite3.Connection, rater: str) -> dict[str, set[tuple[str, str]]]:
-        """Return (view, state) of a rater's assignments by item."""
+        """Return item -> (view, state) of a rater's assignments."""
         found: dict[str, set[tuple[str, str]]] = {}
         query = "SELECT battle_id, view, state FROM assignments WHERE rater = ?"
         for battle_id, view, state in connection.execute(query, (rater,)):
@@ -395,7 +394,7 @@ class Queue:
         return found
 
     def standing(self, rater: str) -> RaterProgress:
-        """Return how far a rater has come."""
+        """Return the progress of a rater."""
         with self._store.reading() as connection:
             now, views = time.time(), self._views_of(connection, rater)
             n_left = len(self._begun(connection, rater, views, now)) + len(self._waiting(connection, views, now))
@@ -404,7 +403,7 @@ class Queue:
         return RaterProgress(n_done, n_left, sum(found == {"skipped"} for found in states))
 
     def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
-        """Return a rater's assignment of a pair that was chosen or asked for; names are noted as shown side by side."""
+        """Return a rater's assignment for a chosen pair, with the names recorded as displayed if side by side."""
         with self._store.transaction() as connection:
             return self._assign(connection, rater, battle_id, view, is_turned=is_turned)
 
@@ -437,7 +436,7 @@ class Queue:
         return _assignment(connection, found.assignment_id)
 
     def _require_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> None:
-        """Check that fewer others than wanted have an item."""
+        """Raise VoteRefusedError if enough other raters have an item."""
         if battle_id in self._items and not self._has_room(connection, rater, battle_id, now):
             raise VoteRefusedError("this pair went to as many other raters as it needs")
 
@@ -452,7 +451,7 @@ class Queue:
             _note(connection, "given", assignment, now)
 
     def look(self, assignment_id: str, rater: str) -> Assignment | None:
-        """Return a rater's assignment, its time from now on where it is open; None for another rater's."""
+        """Return a rater's assignment and renew its lease if it is open; None if it belongs to another rater."""
         with self._store.transaction() as connection:
             found = _first(connection, "assignment_id = ? AND rater = ?", assignment_id, rater)
             if found and found.state == "open":
@@ -466,7 +465,7 @@ class Queue:
             self._require_room(connection, assignment.rater, assignment.battle_id, now)
 
     def vote(self, assignment: Assignment, vote: Vote) -> Vote:
-        """Keep the vote of an assignment, and return it with what the rater knew; on disk when this returns."""
+        """Store the vote of an assignment durably, and return it with the rater's knowledge of the names (`view`)."""
         with self._store.transaction() as connection:
             found = self._close(connection, assignment, "voted")
             knew = "side_by_side" if found.view == "side_by_side" else "revealed" if _knows(connection, found) else None
@@ -478,7 +477,7 @@ class Queue:
         return stored
 
     def _note_names(self, connection: sqlite3.Connection, assignment: Assignment, now: float) -> None:
-        """Note that a rater learnt the names of a pair, and with them those of its answers in other pairs."""
+        """Record that a rater saw the names of a pair, and so those of its answers in other pairs."""
         _note(connection, "names_shown", assignment, now)
         named = _named(connection, assignment.rater)
         for battle_id in self._related(assignment.battle_id):
@@ -491,7 +490,7 @@ class Queue:
             _note(connection, "skipped", self._close(connection, assignment, "skipped"), time.time())
 
     def keep_form(self, rater: str, item: str, content: str) -> None:
-        """Keep one rater's form on an item; a second one takes the place of the first. On disk when this returns."""
+        """Store a rater's form on an item durably. It replaces an earlier form."""
         with self._store.transaction() as connection:
             found = self._assign(connection, rater, item, self._view)
             if found.state == "open":
@@ -501,7 +500,7 @@ class Queue:
             _note(connection, "voted", found, now)
 
     def _close(self, connection: sqlite3.Connection, assignment: Assignment, state: str) -> Assignment:
-        """Close an assignment, and return it as it was."""
+        """Close an assignment, and return its previous state."""
         found = _assignment(connection, assignment.assignment_id)
         if found.state != "open":
             raise VoteRefusedError("this pair has your vote already, or was skipped")
@@ -511,7 +510,7 @@ class Queue:
         return found
 
     def undo(self, rater: str) -> Assignment:
-        """Undo a rater's last vote or skip, and return its assignment, open again."""
+        """Undo a rater's last vote or skip, and return its assignment, which is open again."""
         with self._store.transaction() as connection:
             query = (
                 "SELECT a.assignment_id, e.vote_id FROM events e JOIN assignments a USING (assignment_id) "
@@ -531,24 +530,24 @@ class Queue:
             return _assignment(connection, found.assignment_id)
 
     def note_names(self, rater: str, battle_ids: Sequence[str]) -> None:
-        """Note that a rater learnt the names of pairs in another way than by voting on them."""
+        """Record that a rater saw the names of pairs without voting on them."""
         with self._store.transaction() as connection:
             for battle_id in battle_ids:
                 _note(connection, "names_shown", _assignment_on(connection, rater, battle_id), time.time())
 
     def knows_names(self, assignment: Assignment) -> bool:
-        """Return whether a rater was shown the names of a pair before."""
+        """Return whether a rater has seen the names of a pair."""
         with self._store.reading() as connection:
             return _knows(connection, assignment)
 
     def vote_of(self, assignment: Assignment) -> Vote | None:
-        """Return the vote that counts for an assignment; None without one."""
+        """Return the valid vote of an assignment; None without one."""
         query = "SELECT vote FROM votes WHERE assignment_id = ? AND undone IS NULL"
         return next(iter(self._store.parsed(query, _vote, assignment.assignment_id)), None)
 
 
 def _in_turn(waiting: Mapping[str, int], named: Collection[str]) -> Iterator[str]:
-    """Yield items, begun by others before fresh ones, and last those that the rater knows the names of."""
+    """Yield started items before new ones, and items whose names the rater has seen last."""
     for is_named, is_fresh in itertools.product((False, True), (False, True)):
         for item, n in waiting.items():
             if (n == 0) is is_fresh and (item in named) is is_named:
@@ -570,7 +569,7 @@ def _assignment(connection: sqlite3.Connection, assignment_id: str) -> Assignmen
 
 
 def _assignment_on(connection: sqlite3.Connection, rater: str, battle_id: str) -> Assignment:
-    """Return a rater's assignment of a pair, or one without a number where the rater was not given the pair."""
+    """Return a rater's assignment of a pair, or a placeholder without an id if the pair was not assigned."""
     unasked = Assignment("", rater, battle_id, view="", is_turned=False, state="", until=0)
     return _first(connection, "rater = ? AND battle_id = ?", rater, battle_id) or unasked
 
@@ -588,41 +587,40 @@ def _knows(connection: sqlite3.Connection, assignment: Assignment) -> bool:
 
 
 def _named(connection: sqlite3.Connection, rater: str) -> set[str]:
-    """Return the pairs whose names a rater was shown."""
+    """Return the pairs whose names a rater has seen."""
     query = "SELECT DISTINCT battle_id FROM events WHERE rater = ? AND event = 'names_shown'"
     return {battle_id for (battle_id,) in connection.execute(query, (rater,))}
 
 
-# Who has which item, kept in memory so that 30,000 pairs are not counted again for every page.
-# What changed since the last look is read from the database's events: each change of an assignment but a longer
-# lease leaves one. So this is where to look for a free item, and no more: whoever hands one out counts again, in
-# the database.
+# Raters per item, cached in memory so that 30,000 pairs are not counted for every page. Changes are read from the
+# events in the database: every change of an assignment adds an event, except for a renewed lease. The cache only
+# suggests free items. Before an assignment, the raters are counted in the database again.
 
 _CHANGED = "SELECT DISTINCT battle_id FROM events WHERE place > ?"
-_END = "max(CASE state WHEN 'voted' THEN 9e999 ELSE until END)"  # of a vote: never
+_END = "max(CASE state WHEN 'voted' THEN 9e999 ELSE until END)"  # a vote never expires
 _TAKERS_TAKEN = "FROM assignments WHERE state != 'skipped'"
 _ENDS = f"SELECT battle_id, {_END} {_TAKERS_TAKEN} AND battle_id IN ({_CHANGED}) GROUP BY battle_id, rater"
 _ENDS_OF = f"SELECT {_END} {_TAKERS_TAKEN} AND battle_id = ? GROUP BY rater"
 
 
 class Takers:
-    """The raters that have each item, by vote or by lease; may be used by several threads."""
+    """The number of raters per item, by vote or lease. It may be used by several threads."""
 
     def __init__(self, items: Collection[str], wanted: int) -> None:
-        """Know of nobody yet."""
+        """Start with an empty cache."""
         self._items, self._wanted = items, wanted
         self._n: dict[str, int] = {}
-        self._free: dict[str, int] | None = None  # as it is returned; None: to be made from what is above
+        self._free: dict[str, int] | None = None  # the returned value; None: rebuild it from `_n`
         self._leased: dict[str, float] = {}
         self._n_read = 0
         self._lock = threading.Lock()
 
     def free(self, connection: sqlite3.Connection, now: float) -> dict[str, int]:
-        """Return item -> raters that have it now, of the items that may have one more, in their order."""
+        """Return item -> current number of raters, for items that need another rater, in their order."""
         with self._lock:
             self._read(connection)
             for item in [item for item, end in self._leased.items() if end <= now]:
-                # A longer lease leaves no event, so the ends are read again.
+                # A renewed lease adds no event, so the ends are read again.
                 self._keep(item, [end for (end,) in connection.execute(_ENDS_OF, (item,)) if end > now])
             if self._free is None:
                 n_of, wanted = self._n, self._wanted
@@ -630,7 +628,7 @@ class Takers:
             return self._free.copy()
 
     def _read(self, connection: sqlite3.Connection) -> None:
-        """Read the items that anything happened to since the last time."""
+        """Read the items with events since the last call."""
         (newest,) = connection.execute("SELECT coalesce(max(place), 0) FROM events").fetchone()
         if newest <= self._n_read:
             return
@@ -642,7 +640,7 @@ class Takers:
         self._n_read = newest
 
     def _keep(self, item: str, ends: list[float]) -> None:
-        """Keep the times at which the raters of an item lose it."""
+        """Store when the raters of an item lose it."""
         n = self._n[item] = len(ends)
         if self._free is not None and item in self._free:
             if n < self._wanted:
@@ -650,7 +648,7 @@ class Takers:
             else:
                 del self._free[item]
         elif n < self._wanted and item in self._items:
-            self._free = None  # it is free again, and has its place in the order
+            self._free = None  # free again: rebuild to restore its position
         self._leased.pop(item, None)
         if ends and not math.isinf(first := min(ends)):
             self._leased[item] = first

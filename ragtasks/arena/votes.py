@@ -1,6 +1,6 @@
-"""A vote: one rater's preference between two answers, and the order of their display.
+"""A vote: a rater's preference between two answers, and their display order.
 
-It holds all that ratings need (systems, conversation, lengths, refusals), so that a file of votes is enough for them.
+It contains everything that ratings need (systems, conversation, lengths, refusals), so a file of votes is sufficient.
 """
 
 from __future__ import annotations
@@ -15,63 +15,66 @@ from ragtasks.errors import misfits
 from ragtasks.files import Problems, json_lines, write_atomically, written_lines
 
 Preference = Literal["first", "second", "tie", "both_bad"]
-"""Which answer is preferred, as they were shown; `both_bad` is a tie to ratings and counted apart."""
+"""The preferred answer in display order. `both_bad` counts as a tie in ratings and has its own column in tables."""
 RaterKind = Literal["human", "judge"]
-"""Whose votes never share a table with the other's."""
+"""Votes of people and of judges never share a table."""
 View = Literal["blinded", "side_by_side", "revealed"]
-"""What a rater knew of the systems when voting: nothing, their names by choice, or their names from an earlier vote on
-the same pair that was undone. Only `blinded` votes belong into blinded tables."""
+"""The rater's knowledge of the systems when voting.
+
+`side_by_side`: the rater chose to see the names. `revealed`: the rater saw the names after an earlier vote on the pair,
+which was undone. Blinded tables contain only `blinded` votes.
+"""
 
 VALUES: dict[Preference, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "both_bad": 0.5}
-"""Preference -> share of the answer that was shown first."""
+"""Preference -> share of the answer displayed first."""
 LONGEST_REASON = 2_000
-"""Characters of a reason."""
+"""Maximum characters of a reason."""
 
 
 class VotedAnswer(BaseModel):
-    """One answer of a vote."""
+    """An answer in a vote."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     system: str = Field(min_length=1)
     version: str
-    """Hash of the answer and its passages: what exactly was compared."""
+    """Hash of the answer and its passages, which identifies the compared text."""
     n_words: int = Field(ge=0)
     refuses: bool
-    """Whether `NgramIdk` reads the answer as a refusal."""
+    """Whether `NgramIdk` detects a refusal."""
 
 
 class Vote(BaseModel):
-    """One preference, as it is stored, exported and rated."""
+    """A preference, as stored, exported and rated."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     vote_id: str = Field(min_length=1)
-    """Unique; an import takes each once."""
+    """Unique. An import ignores repeated ids."""
     battle_id: str = Field(min_length=1)
-    """The same for everybody who compared these two answers, in whichever order."""
+    """Equal for all votes on these two answers, in either order."""
     benchmark: str
-    """Label of the benchmark, which says `sample` where it is one."""
+    """Label of the benchmark, with a mark for samples."""
     setting: str
-    """Setting of both answers; `live` where pipelines were asked."""
+    """Setting of both answers; `live` for live systems."""
     task_id: str
     conversation_id: str
-    """Conversation of the task: intervals draw these again."""
+    """Conversation of the task, the unit of resampling."""
     answerability: str = ""
-    """Label of the task, empty where there is none."""
+    """Answerability label of the task; empty without one."""
     first: VotedAnswer
-    """The answer that was shown first."""
+    """The answer displayed first."""
     second: VotedAnswer
     preference: Preference
     rater: str = Field(min_length=1)
-    """Who voted: a person's name, or a judge's."""
+    """Name of the person or the judge."""
     kind: RaterKind
     view: View = "blinded"
     reason: str = Field(default="", max_length=LONGEST_REASON)
     time: float | None = None
     """Seconds since 1970; None for judges, so that the same replies give the same file."""
     orders: tuple[Preference, ...] = ()
-    """A judge's preference in either order, both written for this vote's `first` and `second`."""
+    """A judge's preferences in both orders, both relative to this vote's `first` and `second`."""
 
     @property
     def value(self) -> float:
@@ -79,17 +82,17 @@ class Vote(BaseModel):
         return VALUES[self.preference]
 
     def value_of(self, system: str) -> float:
-        """Return the share of one of the two systems."""
+        """Return the share of a system."""
         return self.value if system == self.first.system else 1 - self.value
 
 
-# Votes as JSON lines: what `ragtasks arena` exports, imports and rates.
+# Votes as JSON lines, for export, import and ratings.
 
 _NEXT_STEP = "take a file with votes that `ragtasks arena battle` or `ragtasks arena ratings --save` wrote"
 
 
 def read_votes(paths: Sequence[Path]) -> list[Vote]:
-    """Return the votes of some files, in their order; a vote that stands in several is taken once."""
+    """Return the votes in files, in order. A vote that occurs in several files is included once."""
     found: dict[str, Vote] = {}
     for path in paths:
         problems = Problems(path, "votes", _NEXT_STEP)
@@ -113,7 +116,7 @@ def write_votes(path: Path, votes: Sequence[Vote]) -> None:
 
 
 def write_events(path: Path, events: Iterable[Mapping[str, object]]) -> int:
-    """Write what happened in a database as JSON lines, atomically, and return how many lines there are."""
+    """Write the events of a database as JSON lines, atomically, and return their number."""
     rows = list(events)
     write_atomically(path, written_lines(rows))
     return len(rows)

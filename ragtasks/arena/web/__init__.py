@@ -1,4 +1,4 @@
-"""The arena's server: pages for raters and an interface for programs. Needs the extra `arena`."""
+"""The arena's server: pages for raters and an API for programs. Requires the extra `arena`."""
 
 from ragtasks.errors import MissingExtraError as _MissingExtraError
 

@@ -1,4 +1,4 @@
-"""The arena behind pages and interface: assignments, votes, and what a vote reveals."""
+"""Battles and votes behind the pages and the API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragtasks.submissions.trec_rag import answer_of
 
 
 class Arena:
-    """One server's battles and votes; may be used by several threads."""
+    """The battles and votes of a server. It may be used by several threads."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Arena:
         *,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
-        """Take up where the database stands."""
+        """Set up the queue with the votes in the database."""
         self.store, self.pool = store, pool
         self.raters_per_battle, self.lease_seconds = raters_per_battle, lease_seconds
         battles = pool.battles if pool else ()
@@ -44,7 +44,7 @@ class Arena:
         )
 
     def _with_an_answer_of(self, battle_id: str) -> tuple[str, ...]:
-        """Return the other battles that show one of the answers of a battle."""
+        """Return the other battles that contain one of the answers of a battle."""
         named = self._battles.get(battle_id)
         texts = _texts(named) if named else set()
         others = self.battles_of(named.first.item) if named else ()
@@ -56,29 +56,29 @@ class Arena:
         return self.pool.systems if self.pool else ()
 
     def battle(self, battle_id: str) -> Battle | None:
-        """Return a battle of saved answers, or one that was fought live; None for an unknown one."""
+        """Return a battle of saved or live answers; None if it is unknown."""
         found = self._battles.get(battle_id)
         if found is None and (text := self.store.live(battle_id)) is not None:
             return battle_of(text)
         return found
 
     def open_for(self, rater: str, assignment_id: str) -> tuple[Assignment, Battle] | None:
-        """Return an assignment of this rater with its battle; None where there is no such one."""
+        """Return a rater's assignment with its battle; None if it does not exist."""
         assignment = self.queue.look(assignment_id, rater)
         battle = self.battle(assignment.battle_id) if assignment else None
         return (assignment, battle) if assignment and battle else None
 
     def chosen_by_hand(self, rater: str, battle_id: str) -> Assignment | None:
-        """Return the assignment of a battle that the rater chose with the names in view; None for an unknown one."""
+        """Return the assignment of a battle that the rater chose with visible names; None if it is unknown."""
         return self.queue.assign(rater, battle_id, "side_by_side") if self.battle(battle_id) else None
 
     def keep_live(self, battle: Battle, rater: str, view: str, *, is_turned: bool) -> Assignment:
-        """Keep a battle that pipelines fought, and return its assignment in the order that was shown."""
+        """Store a live battle, and return its assignment in the displayed order."""
         self.store.keep_live(battle.battle_id, battle_text(battle))
         return self.queue.assign(rater, battle.battle_id, view, is_turned=is_turned)
 
     def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Vote:
-        """Keep a vote, and return it with what the rater knew."""
+        """Store a vote, and return it with the rater's knowledge of the names."""
         at = time.time()
         vote_id = canonical_hash([assignment.assignment_id, at])[:16]
         known = {"rater": assignment.rater, "kind": "human", "reason": reason.strip()[:LONGEST_REASON], "time": at}
@@ -87,18 +87,18 @@ class Arena:
 
     @staticmethod
     def names(assignment: Assignment, battle: Battle) -> tuple[str, str]:
-        """Return the systems in the order shown: for pages that show them before the vote."""
+        """Return the systems in display order, for pages that display names."""
         return (battle.systems[1], battle.systems[0]) if assignment.is_turned else battle.systems
 
     @staticmethod
     def displayed(assignment: Assignment, battle: Battle) -> DisplayedBattle:
-        """Return a battle as raters see it, in the order of its assignment; nothing in it depends on the names."""
+        """Return a battle as displayed to raters, in the order of its assignment. It does not depend on the names."""
         answers = (battle.second, battle.first) if assignment.is_turned else (battle.first, battle.second)
         shown = tuple(DisplayedAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False))
         return DisplayedBattle(battle.first.response.task.messages, shown)
 
     def battles_of(self, item: Sequence[str]) -> tuple[Battle, ...]:
-        """Return the battles of saved answers to one item."""
+        """Return the battles of saved answers to an item."""
         return tuple(self._of_item.get(tuple(item), ()))
 
 
@@ -106,7 +106,7 @@ def _texts(battle: Battle) -> set[str]:
     return {battle.first.response.text, battle.second.response.text}
 
 
-# What a rater sees of a battle: two answers by sentence with what they cite, in the order drawn, without names.
+# Display of a battle: two answers as sentences with citations, in random order, without names.
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of answers while their systems are hidden."""
@@ -115,25 +115,25 @@ _CACHE_SIZE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class DisplayedAnswer:
-    """One answer."""
+    """A displayed answer."""
 
     label: str
     response: Response
-    """What its system was asked and shown, and said."""
+    """The response, with its task and passages."""
 
     @property
     def lines(self) -> tuple[tuple[CitedSentence, ...], ...]:
-        """Paragraphs of sentences with what each cites."""
+        """Paragraphs of sentences with their citations."""
         return _lines(self.response.text, len(self.response.passages))
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """What its system was shown."""
+        """The passages in the system's prompt."""
         return self.response.passages
 
     @property
     def trec(self) -> str:
-        """The answer as JSON in the format of TREC RAG, under its letter; or why it cannot be written so."""
+        """The answer as JSON in the format of TREC RAG, named by its letter, or an error message."""
         try:
             return json.dumps(answer_of(self.response, self.label).row(), indent=2, ensure_ascii=False)
         except ConfigurationError as error:
@@ -147,12 +147,12 @@ class DisplayedBattle:
     conversation: tuple[Message, ...]
     """The last message is the question."""
     answers: tuple[DisplayedAnswer, ...]
-    """In the order drawn."""
+    """In display order."""
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _lines(text: str, n_passages: int) -> tuple[tuple[CitedSentence, ...], ...]:
-    """Return the paragraphs of an answer; a line of citations alone belongs to the one before it."""
+    """Return the paragraphs of an answer. A line with only citations belongs to the previous paragraph."""
     lines: list[tuple[CitedSentence, ...]] = []
     pending = ""
     for line in text.splitlines():
@@ -168,12 +168,12 @@ def _lines(text: str, n_passages: int) -> tuple[tuple[CitedSentence, ...], ...]:
 
 
 def battle_text(battle: Battle) -> str:
-    """Return a live battle as JSON, for the database."""
+    """Return a live battle as JSON for the database."""
     return json.dumps({"first": _answer_fields(battle.first), "second": _answer_fields(battle.second)})
 
 
 def battle_of(text: str) -> Battle:
-    """Return the live battle of a JSON text that `battle_text` wrote."""
+    """Return the live battle in JSON from `battle_text`."""
     found = json.loads(text)
     return Battle(_answer(found["first"]), _answer(found["second"]))
 

@@ -1,6 +1,6 @@
-"""What every request passes: sizes, times, rates, hosts, and the headers of every answer.
+"""Checks of every request (size, time, rate, host), and the headers of every response.
 
-The pages load our own style and script and nothing else; a browser refuses whatever a text on a page might try.
+The content security policy allows only the server's own style and script, so browsers block injected content.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BYTES = 256 * 1024
-"""Longest body of a request."""
+"""Maximum body of a request."""
 BODY_SECONDS = 20.0
-"""Longest wait for the body of a request."""
+"""Maximum wait for the body of a request."""
 SLOWEST_SECONDS = 20.0
-"""Longest wait for the head of a request, and for the other side to read what was sent."""
+"""Maximum wait for the head of a request, and for the client to read a response."""
 RATE, BURST = 40.0, 200.0
-"""Requests a second that one client may send for long, and at once."""
+"""Requests per second and client: sustained rate, burst."""
 _MOST_CLIENTS = 10_000
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9][a-z0-9._-]*)(:[0-9]{1,5})?", re.IGNORECASE)
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -46,7 +46,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""On every answer."""
+"""Headers of every response."""
 _TOO_LONG = 413, f"a request has at most {MOST_BYTES} bytes"
 
 
@@ -61,7 +61,7 @@ class Guard:
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Handle or refuse a request."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
@@ -105,7 +105,7 @@ class Guard:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the whole body of a request, whatever length it announced; None for one that is too long."""
+    """Return the complete body of a request, regardless of its announced length; None if it is too long."""
     parts, n_read, is_more = [], 0, True
     while is_more:
         message = await receive()
@@ -118,7 +118,7 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def _given(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a body that was read, then what else comes."""
+    """Return a receiver of the body that was read, followed by further messages."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def read() -> MutableMapping[str, Any]:
@@ -145,18 +145,18 @@ async def _refuse(send: Send, status: int, text: str) -> None:
 
 
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection that is closed where the other side is too slow, which uvicorn alone never does."""
+    """A connection that is closed if the client is too slow, which uvicorn does not do."""
 
     _limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Wait for the first request."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)  # so that we are told of every byte that is not read
+        transport.set_write_buffer_limits(high=0)  # reports every byte that the client has not read
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a head, from its first byte on; bodies are the guard's."""
+        """Start the timer at the first byte of a head. The guard limits the time of bodies."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._forgive()
@@ -164,18 +164,18 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._wait()
 
     def pause_writing(self) -> None:
-        """Wait for the other side to read."""
+        """Start the timer for reading a response."""
         super().pause_writing()
         self._forgive()
         self._wait()
 
     def resume_writing(self) -> None:
-        """Wait no longer: the other side has read."""
+        """Stop the timer: the client has read the response."""
         super().resume_writing()
         self._forgive()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop the timer."""
         self._forgive()
         super().connection_lost(exc)
 
@@ -190,11 +190,11 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def _give_up(self) -> None:
         self._limit = None
         connection = self.transport.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # forget what is unsent
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # discard unsent bytes
         self.transport.abort()
 
 
 def settings(app: Application, **more: Any) -> uvicorn.Config:
-    """Return how an application is served."""
+    """Return the server configuration of an application."""
     known: dict[str, Any] = {"log_level": "warning", "server_header": False, "date_header": False, "ws": "none"}
     return uvicorn.Config(lambda: app, factory=True, http=PatientProtocol, proxy_headers=False, **{**known, **more})

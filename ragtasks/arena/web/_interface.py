@@ -1,6 +1,6 @@
-"""The arena for programs: JSON in and out, described by OpenAPI at /api/openapi.json.
+"""The arena's JSON API, described by OpenAPI at /api/openapi.json.
 
-Topics and answers have the records of TREC RAG: a query with candidate segments goes in, sentences that cite come out.
+Topics and answers use the records of TREC RAG: queries with candidate segments, and sentences with citations.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ class _Record(BaseModel):
 
 
 class SystemRecord(_Record):
-    """One system."""
+    """A system."""
 
     name: str
     is_live: bool = Field(description="whether it answers new topics")
 
 
 class RaterRecord(_Record):
-    """Who asks for a battle."""
+    """The rater of a battle."""
 
     rater: str = Field(min_length=1, max_length=LONGEST_NAME, description="by invitation: who is invited")
 
 
 class MessageRecord(_Record):
-    """One message of a conversation."""
+    """A message of a conversation."""
 
     role: Role
     text: str
 
 
 class SentenceRecord(_Record):
-    """One sentence of an answer, as in TREC RAG."""
+    """A sentence of an answer, as in TREC RAG."""
 
     text: str
     citations: list[int] = Field(description="positions in the references, from 0")
 
 
 class PassageRecord(_Record):
-    """One passage that a system was shown."""
+    """A passage in a system's prompt."""
 
     title: str
     text: str
 
 
 class AnswerRecord(_Record):
-    """One answer of a battle, under a letter."""
+    """An answer in a battle, named by a letter."""
 
     label: str
     answer: list[SentenceRecord]
@@ -71,7 +71,7 @@ class AnswerRecord(_Record):
 
 
 class BattleRecord(_Record):
-    """A pair to vote on; no system is named."""
+    """A pair to vote on, without the names of the systems."""
 
     battle: str = Field(description="its number, for the vote")
     conversation: list[MessageRecord]
@@ -87,7 +87,7 @@ class VoteRecord(_Record):
 
 
 class RevealedRecord(_Record):
-    """What is known after a vote."""
+    """The names of the systems, returned after a vote."""
 
     vote_id: str
     first: str = Field(description="the system that was shown first")
@@ -110,7 +110,7 @@ class SegmentRecord(BaseModel):
 
 
 class CandidateRecord(BaseModel):
-    """A segment that the answer may rest on."""
+    """A segment on which the answer may be based."""
 
     docid: str
     score: float = 0.0
@@ -118,7 +118,7 @@ class CandidateRecord(BaseModel):
 
 
 class TopicRecord(_Record):
-    """TREC RAG's input: a query and, where another retriever found some, candidate segments in order."""
+    """TREC RAG's input: a query and optionally the ranked candidate segments of another retriever."""
 
     system: str
     query: QueryRecord
@@ -126,7 +126,7 @@ class TopicRecord(_Record):
 
 
 class TrecAnswerRecord(BaseModel):
-    """TREC RAG's output: one line of an answer file."""
+    """TREC RAG's output: a line of an answer file."""
 
     run_id: str
     topic_id: str
@@ -145,7 +145,7 @@ class EstimateRecord(_Record):
 
 
 class RatingRecord(_Record):
-    """One system's rating by people or by judges."""
+    """A system's rating by people or by judges."""
 
     benchmark: str
     kind: str
@@ -159,7 +159,7 @@ class RatingRecord(_Record):
 
 
 def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patience_seconds: float) -> APIRouter:
-    """Return the routes of the interface."""
+    """Return the routes of the API."""
 
     def admitted(request: Request) -> None:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -180,7 +180,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
 
     @router.post("/battles")
     def next_battle(request: Request, asked: RaterRecord) -> BattleRecord:
-        """Give a rater the next pair: the same one until it has a vote, or its time is over."""
+        """Return the rater's next pair. It stays the same until its vote, or until its lease expires."""
         assignment = arena.queue.next_for(_rater(request, asked.rater))
         battle = arena.battle(assignment.battle_id) if assignment else None
         if assignment is None or battle is None:
@@ -196,7 +196,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
 
     @router.post("/battles/{battle}/votes")
     def vote(request: Request, battle: str, given: VoteRecord) -> RevealedRecord:
-        """Keep a vote, and name the systems."""
+        """Store a vote, and return the names of the systems."""
         rater = _rater(request, given.rater)
         try:
             opened = arena.open_for(rater, battle)
@@ -209,7 +209,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
 
     @router.post("/answers")
     async def answer(request: Request, topic: TopicRecord) -> TrecAnswerRecord:
-        """Answer a topic with a pipeline, or give a system's saved answer to it."""
+        """Return a live system's answer to a topic, or a saved answer."""
         if topic.system in pipelines:
             response = await _live_response(pipelines[topic.system], topic, patience_seconds)
         else:
@@ -218,7 +218,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
 
     @router.get("/ratings")
     def ratings() -> list[RatingRecord]:
-        """Rate the systems by the blinded votes so far, people and judges apart."""
+        """Return ratings from the blinded votes so far, separately for people and judges."""
         votes = [vote for vote in arena.store.votes() if vote.view == "blinded"]
         groups = sorted({(vote.benchmark, vote.kind) for vote in votes})
         return [
@@ -243,7 +243,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
 
 
 async def _strict_json(request: Request) -> None:
-    """Refuse what the framework's reader lets through and no answer or file can hold: half surrogates, NaN."""
+    """Refuse JSON that the framework accepts but no response or file can encode: unpaired surrogates, NaN."""
     if request.method != "POST":
         return
     try:
@@ -272,7 +272,7 @@ async def _live_response(pipeline: Pipeline, topic: TopicRecord, patience_second
 
 
 def _saved_response(arena: Arena, topic: TopicRecord, rater: str | None) -> Response:
-    """Return a saved answer, and note that an invited rater knows from now on whose it is."""
+    """Return a saved answer, and record that an invited rater now knows its system."""
     pool = arena.pool
     items = [item for item in pool.items if item[2] == topic.query.qid] if pool else []
     found = [answers[topic.system] for item in items if pool and topic.system in (answers := pool.answers_to(item))]

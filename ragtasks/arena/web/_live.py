@@ -1,4 +1,4 @@
-"""Battles between systems that are asked now, and their pages."""
+"""Live battles, in which two systems answer a rater's question, and their pages."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from ragtasks.prompts import shipped_template
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Task
 from ragtasks.requirements import require
 
-# Battles between systems that are asked now: both at once, their answers shown once both are there.
-# How an answer comes says who gives it: its speed, its thinking, the words of a server that fails. So nothing is
-# shown before both are whole, then both appear from beginning to end in the same steps. Of a failure raters learn
-# that there was one, and nobody can vote on it; the log has the system and the reason.
+# Live battles: both systems are queried at once. The manner of an answer can reveal the system: its speed, its
+# thinking, the error message of its server. So answers are displayed only when both are complete, and both appear in
+# the same steps. Raters are only informed that a system failed, and the battle gets no vote. The log contains the
+# system and the reason.
 
 _LOGGER = logging.getLogger(__name__)
 _STEP_SECONDS = 0.05
@@ -53,38 +53,38 @@ _LABELS = "AB"
 
 @dataclass
 class LiveBattle:
-    """One battle that is being fought, or was."""
+    """A running or finished live battle."""
 
     rater: str
     view: str
     """`blinded` or `side_by_side`."""
     messages: tuple[Message, ...]
     names: tuple[str, str]
-    """The systems, in the order shown."""
+    """The systems in display order."""
     texts: tuple[str, ...] = ()
-    """Both answers, without thinking, once both are there."""
+    """Both answers without thinking, once both are complete."""
     failure: str = ""
-    """Why there is nothing to vote on; empty where there is, or may be."""
+    """Why no vote is possible; empty without a failure."""
     assignment: Assignment | None = None
-    """What the rater votes on, once both answers are there."""
+    """The assignment for the vote, once both answers are complete."""
     work: asyncio.Task[None] | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether the battle is finished."""
         return bool(self.failure) or self.assignment is not None
 
 
 class LiveBattles:
-    """The battles of one server's pipelines; lives on the server's event loop."""
+    """The live battles of a server. They run on the server's event loop."""
 
     def __init__(self, arena: Arena, pipelines: Mapping[str, Pipeline], patience_seconds: float) -> None:
-        """Take the systems, and how long each may take for an answer."""
+        """Set the systems and the maximum time of an answer."""
         self._arena, self.pipelines, self._patience = arena, dict(pipelines), patience_seconds
         self._battles: OrderedDict[str, LiveBattle] = OrderedDict()
 
     def begin(self, rater: str, messages: Sequence[Message], names: Sequence[str]) -> str:
-        """Ask two systems, and return the number of the battle."""
+        """Send a question to two systems, and return the number of the battle."""
         running = [battle for battle in self._battles.values() if not battle.is_over]
         if len(running) >= _MOST_RUNNING or any(battle.rater == rater for battle in running):
             raise ConfigurationError(
@@ -102,7 +102,7 @@ class LiveBattles:
         return number
 
     def find(self, rater: str, number: str) -> LiveBattle | None:
-        """Return a battle of this rater; None where there is no such one."""
+        """Return a battle of this rater; None if it does not exist."""
         battle = self._battles.get(number)
         return battle if battle and battle.rater == rater else None
 
@@ -134,7 +134,7 @@ class LiveBattles:
         return live_answer(name, response)
 
     async def events(self, battle: LiveBattle) -> AsyncIterator[str]:
-        """Yield server-sent events: `begin`, then `text` of both sides, then `done` with an address, or `failed`."""
+        """Yield server-sent events: `begin`, then `text` for both sides, then `done` with a path, or `failed`."""
         yield _event("begin", {})
         if battle.work is not None:
             await asyncio.wait([battle.work])
@@ -148,14 +148,14 @@ class LiveBattles:
 
 
 def steps_of(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the next part of each text, so that all begin in the first step and end in the last."""
+    """Yield the next part of each text, so that all texts start in the first step and end in the last."""
     n = min(_MOST_STEPS, -(-max(map(len, texts)) // _STEP_CHARACTERS))
     for step in range(n):
         yield [text[len(text) * step // n : len(text) * (step + 1) // n] for text in texts]
 
 
 def live_answer(name: str, response: Response) -> Answer:
-    """Return what a system answered now as an answer that can be compared."""
+    """Return a live response as an answer that can be compared."""
     (label,) = NgramIdk().detect([response])
     return Answer(name, "live", "live", response, label.verdict is IdkVerdict.YES, {})
 
@@ -164,10 +164,10 @@ def _event(name: str, content: Mapping[str, str]) -> str:
     return f"event: {name}\ndata: {json.dumps(content)}\n\n"
 
 
-# The pages of live battles: ask a question or continue a conversation, watch both answers come, then vote.
+# Pages of live battles: ask a question or continue a conversation, watch both answers, then vote.
 
 LONGEST_TEXT = 20_000
-"""Characters of a conversation."""
+"""Maximum characters of a conversation."""
 _MOST_OFFERED = 400
 
 
@@ -229,7 +229,7 @@ def live_pages(
 
 
 def messages_of(text: str) -> list[Message]:
-    """Return the messages of a text whose paragraphs are spoken in turns, the user first; [] for none."""
+    """Return the messages in a text whose paragraphs alternate between user and assistant, starting with the user."""
     parts = [part.strip() for part in text.replace("\r\n", "\n").split("\n\n") if part.strip()]
     roles = (Role.USER, Role.ASSISTANT)
     return [Message(roles[place % 2], part) for place, part in enumerate(parts)]
@@ -260,10 +260,10 @@ def _followed(arena: Arena, rater: str, assignment_id: str, side: str) -> list[M
     return [*response.task.messages, Message(Role.ASSISTANT, response.text)]
 
 
-# Systems that are asked while a rater waits: a retriever that finds passages, and a model that answers from them.
+# Live systems: a retriever, and a model that answers from its passages.
 
 NO_ANSWER = "a system gave no answer"
-"""All that a rater learns of a failure: the words of a server name the system."""
+"""The message to raters about a failure. The error message of a server would reveal the system."""
 
 _REFUSAL = "I do not have specific information"
 _MOST_WORDS = 250
@@ -272,12 +272,12 @@ _END_OF_THINKING = "</think>"
 Search = Callable[[str], Sequence[Passage]]
 """Question -> passages, best first."""
 Stream = Callable[[Sequence[Message], Sequence[Passage]], AsyncIterator[str]]
-"""(Conversation, passages) -> the parts of an answer as they come."""
+"""(conversation, passages) -> parts of an answer as they arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One system."""
+    """A live system."""
 
     name: str
     search: Search
@@ -285,7 +285,7 @@ class Pipeline:
 
 
 def pipeline_of(name: str, search: Search, endpoint: Endpoint, credentials: Credentials) -> Pipeline:
-    """Return the system of a retriever and a model behind an OpenAI-compatible endpoint."""
+    """Return a live system of a retriever and a model at an OpenAI-compatible endpoint."""
     template = shipped_template("generation/trec_rag")
 
     def stream(messages: Sequence[Message], passages: Sequence[Passage]) -> AsyncIterator[str]:
@@ -306,7 +306,7 @@ class _PipelineSpec(BaseModel):
 
 
 def live_systems(texts: Sequence[str], search: Callable[[str], Search], secrets: Secrets) -> list[Pipeline]:
-    """Return the systems of JSON objects with `name`, `retriever` (a line) and `generator` (an endpoint)."""
+    """Return the systems in JSON objects with `name`, `retriever` (a line) and `generator` (an endpoint)."""
     systems = [_system(text) for text in texts]
     names = [system.name for system in systems]
     if len(names) < 2 or len(set(names)) < len(names):
@@ -335,7 +335,7 @@ def _system(text: str) -> _PipelineSpec:
 
 
 def task_of(messages: Sequence[Message]) -> Task:
-    """Return a conversation that a rater made as a task; the same topic is the same conversation."""
+    """Return a rater's conversation as a task. Conversations with the same first message have the same id."""
     spoken = [[message.role.value, message.text] for message in messages]
     turn = sum(message.role is Role.USER for message in messages)
     return Task(
@@ -345,7 +345,7 @@ def task_of(messages: Sequence[Message]) -> Task:
         domain="live",
         messages=tuple(messages),
         target="",
-        answerability=Answerability.ANSWERABLE,  # nobody knows; votes on live battles carry no label
+        answerability=Answerability.ANSWERABLE,  # unknown; votes on live battles have no label
         multi_turn="N/A" if turn == 1 else "Follow-up",
     )
 
@@ -357,7 +357,7 @@ async def ask_pipeline(
     patience_seconds: float,
     passages: Sequence[Passage] | None = None,
 ) -> Response:
-    """Return a system's answer to the last message, without the thinking before it."""
+    """Return a system's answer to the last message, without its thinking. Raises ModelError without an answer."""
     try:
         return await asyncio.wait_for(_ask(pipeline, messages, passages), patience_seconds)
     except asyncio.TimeoutError:

@@ -1,4 +1,4 @@
-"""The pages of raters: compare, see the names, undo, skip; compare with the names in view; ratings."""
+"""Pages for raters: blinded comparison, comparison with visible names, undo and skip, forms, ratings."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _tab_of(assignment: Assignment, battle: Battle) -> str:
 
 
 def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
-    """Return the routes of pairs of saved answers that a rater chooses, with the names in view."""
+    """Return the routes of pairs of saved answers that a rater chooses with visible names."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/side-by-side")
@@ -125,7 +125,7 @@ def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
 
 
 def refused(site: Site) -> Any:
-    """Return what answers a vote that cannot be taken: a page that says why."""
+    """Return the handler of refused votes: a page with the reason."""
 
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, VoteRefusedError)
@@ -134,10 +134,10 @@ def refused(site: Site) -> Any:
     return answer
 
 
-# The pages of human evaluation: a form a task, its answers without names in an order of the rater's own.
+# Pages of human evaluation: a form per task, with its answers in an individual order without names.
 
 MOST_ANSWERS = 6
-"""Answers of one form; tasks with more are left out."""
+"""Maximum answers on a form. Tasks with more are omitted."""
 _LONGEST_SECONDS = 24 * 3600.0
 
 

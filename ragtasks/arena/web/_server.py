@@ -1,4 +1,4 @@
-"""Starts the server: on this machine only by default, raters by invitation or under typed names."""
+"""Start of the server, by default only for this machine, with raters by invitation or with typed names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.records import Message
 
 _SHORTEST_TOKEN = 12
-print_now = partial(print, flush=True)  # a pipe would hold the address back for as long as the server runs
+print_now = partial(print, flush=True)  # unbuffered, since a pipe would delay the address until the server stops
 
 
 def serve(
@@ -69,7 +69,10 @@ def serve_application(
     token: str | None,
     types_names: bool,
 ) -> None:
-    """Serve an application, made of a database, the identity of raters and the accepted host names, until stopped."""
+    """Serve an application until the process is stopped.
+
+    `make` receives the database, the identity of raters and the accepted hosts.
+    """
     if types_names and token is not None and len(token) < _SHORTEST_TOKEN:
         raise ConfigurationError(f"the arena's token has at least {_SHORTEST_TOKEN} characters; make another one")
     if types_names and token is None and not is_loopback(host):
@@ -105,7 +108,7 @@ def serve_application(
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether nobody outside this machine reaches an address."""
+    """Return whether an address is reachable only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -114,7 +117,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-# Puts the server of battles together: pages, interface, errors, and the guard around them.
+# Assembly of the battle server: pages, API, error pages, and the guard around them.
 
 _WORDING = Wording(
     "Arena",
@@ -134,7 +137,7 @@ def application(
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     patience_seconds: float = 120.0,
 ) -> Application:
-    """Return the server's application."""
+    """Return the application of the server."""
     named = {pipeline.name: pipeline for pipeline in pipelines}
     tabs = [("/battles", "Blinded"), ("/side-by-side", "Side by side"), ("/forms", "Evaluate")] if arena.pool else []
     tabs += [("/live", "Ask")] if len(named) > 1 else []
@@ -149,7 +152,7 @@ def application(
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
-    app.include_router(pages(site, arena))  # first what is asked for most: routes are tried in order
+    app.include_router(pages(site, arena))  # most frequent routes first, because routes are matched in order
     app.include_router(entrance(site))
     if arena.pool:
         app.include_router(pair_pages(site, arena, arena.pool))

@@ -1,4 +1,4 @@
-"""What every page of a site has: who looks at it, its tabs and words, the way in, and the layer around it."""
+"""Shared parts of a site's pages: session, tabs, wording, entry page, error pages."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _STATIC = {"arena.css": "text/css; charset=utf-8", "arena.js": "text/javascript;
 _NOT_INVITED = "This link is invalid, or a newer one has replaced it. Ask for a new one."
 _REDIRECTS = range(300, 400)
 FormText = Annotated[str, Form()]
-"""A field of a form, as a route receives it."""
+"""A form field as a parameter of a route."""
 _Parameters = ParamSpec("_Parameters")
 _Page = TypeVar("_Page")
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a site calls itself."""
+    """The wording of a site."""
 
     name: str
     heading: str
     welcome: str
-    """What somebody who comes in will do."""
+    """Instructions on the entry page."""
     done: str
-    """What a rater did with an item, such as `voted`."""
+    """Past participle for a rater's finished items, such as `voted`."""
 
 
 class Site:
-    """What pages need: who is who, and what stands around every page."""
+    """Sessions and shared content of the pages."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Site:
         wording: Wording,
         standing: Callable[[str], RaterProgress | None],
     ) -> None:
-        """Put a site together."""
+        """Set the parts of a site."""
         self.identity, self.tabs, self.title = identity, tabs, title
         self._wording, self._standing = wording, standing
         self._turn = CapacityLimiter(1)
 
     def in_turn(self, make: Callable[_Parameters, _Page]) -> Callable[_Parameters, Awaitable[_Page]]:
-        """Return a route that makes one page after the other, so that a vote never waits for many of them."""
+        """Return a route that creates one page at a time, so that a vote never waits for many pages."""
 
         @wraps(make)
         async def wait(*values: _Parameters.args, **fields: _Parameters.kwargs) -> _Page:
@@ -71,21 +71,21 @@ class Site:
         return wait
 
     def session(self, request: Request) -> Session:
-        """Return who asks."""
+        """Return the session of a request. Redirects to the entry page without one."""
         found = self.identity.session(request.cookies.get(COOKIE))
         if found is None:
             raise HTTPException(303, headers={"location": "/enter"})
         return found
 
     def session_of_form(self, request: Request, token: str) -> Session:
-        """Return who sent a form."""
+        """Return the session of a submitted form."""
         session = self.session(request)
         if not self.identity.is_valid_form(session, token):
             raise HTTPException(403, "This form is not from this page. Go back, load the page again and repeat.")
         return session
 
     def page(self, request: Request, name: str, status: int = 200, **fields: Any) -> HTMLResponse:
-        """Return a page with what all pages have."""
+        """Return a page with the shared content of all pages."""
         session = self.identity.session(request.cookies.get(COOKIE))
         shared = {
             "tabs": self.tabs,
@@ -100,7 +100,7 @@ class Site:
 
 
 def entrance(site: Site) -> APIRouter:
-    """Return the routes of the way in, and of our own style and script."""
+    """Return the routes of the entry page and of static files."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/static/{name}")
@@ -151,7 +151,7 @@ def entrance(site: Site) -> APIRouter:
 
 
 def guarded(app: FastAPI, site: Site, hosts: frozenset[str] | None) -> Application:
-    """Return an application whose errors are pages of the site, with the guard around it."""
+    """Return an application with error pages of the site and the guard."""
 
     @app.exception_handler(AnyHTTPException)
     async def error_page(request: Request, error: Exception) -> Response:
@@ -174,17 +174,17 @@ def guarded(app: FastAPI, site: Site, hosts: frozenset[str] | None) -> Applicati
     return Guard(app, hosts, client_of)
 
 
-# Pages from templates: every text is escaped, and an unknown field is an error.
+# Pages from templates, with all texts escaped. Unknown fields are errors.
 
 
 def page(name: str, **fields: Any) -> str:
-    """Return the page of a template of `pages/`, filled in."""
+    """Return the rendered page of a template in `pages/`."""
     return _environment().get_template(f"{name}.html.jinja").render(**fields)
 
 
 @cache
 def static(name: str) -> bytes:
-    """Return one of our own style and script."""
+    """Return a file in `static/`."""
     return resources.files("ragtasks.arena.web").joinpath("static", name).read_bytes()
 
 
@@ -205,58 +205,58 @@ def _source(name: str) -> str:
     return resources.files("ragtasks.arena.web").joinpath("pages", name).read_text(encoding="utf-8")
 
 
-# Who a request is from: a signed cookie with the rater's name, and the token that forms must carry.
-# Both are signed with the secret beside the database. The cookie is shown to no script and sent by no other site; a
-# form's token follows from the session in the cookie, so that no other site can know it. Raters sign in by
-# invitation; their cookies end with it. Where names are typed instead, anybody may take any name.
+# Sessions: a signed cookie with the rater's name, and the token of forms. Both are signed with the secret in the
+# database's folder. Scripts cannot read the cookie, and other sites cannot send it. The token of a form is derived from
+# the session in the cookie, so other sites cannot know it. Raters sign in by invitation, and their cookies expire with
+# it. With typed names, anyone may use any name.
 
 _SESSION_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One browser's log-in."""
+    """The login of a browser."""
 
     rater: str
     number: str
-    """Drawn when the rater came in."""
+    """Random number of the login."""
 
 
 class Identity:
-    """Signs and reads what browsers bring."""
+    """Signs and verifies cookies and forms."""
 
     def __init__(self, secret: bytes, token: str | None = None, invitations: VoteStore | None = None) -> None:
-        """Take what lets raters in."""
+        """Set the secret, and the token or the invitations for entry."""
         self._secret, self._token, self._invitations = secret, token, invitations
 
     @property
     def types_names(self) -> bool:
-        """Whether raters enter under any name that they type."""
+        """Whether raters enter with any typed name."""
         return self._invitations is None
 
     @property
     def needs_token(self) -> bool:
-        """Whether raters who type their names must show a token."""
+        """Whether typed names require a token."""
         return self.types_names and self._token is not None
 
     def invited(self, token: str) -> str | None:
-        """Return the rater whom a token invites; None for nobody."""
+        """Return the rater of an invitation token; None if it is invalid."""
         return self._invitations.invited(token) if self._invitations else None
 
     def admits(self, token: str) -> bool:
-        """Return whether a token lets in who types a name, in a time that says nothing about it."""
+        """Return whether a token admits a typed name, compared in constant time."""
         if self._token is None:
             return self.types_names
         return hmac.compare_digest(token.encode(errors="replace"), self._token.encode())
 
     def cookie(self, rater: str) -> str:
-        """Return the cookie of a rater who came in now."""
+        """Return a new cookie for a rater."""
         text = f"{secrets.token_hex(_SESSION_BYTES)}:{self._invitation(rater)}:{rater}"
-        body = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")  # cookies with `=` come back in quotes
+        body = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")  # cookies with `=` are returned in quotes
         return f"{body}.{self._signed('cookie', body)}"
 
     def session(self, cookie: str | None) -> Session | None:
-        """Return who a cookie is of; None for none, or one that was not signed here."""
+        """Return the session of a cookie; None if the cookie is missing or its signature invalid."""
         body, _, signature = (cookie or "").rpartition(".")
         if not body or not hmac.compare_digest(
             signature.encode(errors="replace"), self._signed("cookie", body).encode()
@@ -265,20 +265,20 @@ class Identity:
         try:
             parts = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode().split(":", 2)
             number, invitation, rater = parts
-        except ValueError:  # not base64, not a text, or a cookie of another version
+        except ValueError:  # not base64, not text, or a cookie of another version
             return None
         return Session(rater, number) if invitation == self._invitation(rater) else None
 
     def _invitation(self, rater: str) -> str | None:
-        """Return what a cookie holds of a rater's invitation; None, which no cookie holds, without one."""
+        """Return the invitation in a rater's cookie; None without one, which matches no cookie."""
         return self._invitations.invitation(rater) if self._invitations else ""
 
     def form_token(self, session: Session) -> str:
-        """Return what the forms of a session carry."""
+        """Return the token for the forms of a session."""
         return self._signed("form", f"{session.number}:{session.rater}")
 
     def is_valid_form(self, session: Session, token: str) -> bool:
-        """Return whether a form is one that we gave this session."""
+        """Return whether a form was issued to this session."""
         return hmac.compare_digest(token.encode(errors="replace"), self.form_token(session).encode())
 
     def _signed(self, purpose: str, text: str) -> str:
