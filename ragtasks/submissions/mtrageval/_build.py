@@ -294,11 +294,11 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
     judged = [qrel for qrel in qrels if qrel.query_id in run]
     official, own = score_run_ibm(run, judged, domains), score_run(run, judged).values
     lines = [f"{len(own)} of {len(rows)} tasks are judged; official averaging | mean over the judged tasks"]
-    for name, title in (("ndcg", "nDCG"), ("recall", "Recall")):
+    for measure, title in (("nDCG", "nDCG"), ("R", "Recall")):
         for k in CUTOFFS:
-            plain = dataset_mean([values[f"{name}_{k}"] for values in own.values()])
-            mark = " (ranking score)" if (name, k) == ("ndcg", _RANKING_CUTOFF) else ""
-            lines.append(f"{title}@{k}: {dashed(official[f'{name}_{k}'].value, 4)}{mark} | {dashed(plain.value, 4)}")
+            plain = dataset_mean([values[f"{measure}@{k}"] for values in own.values()])
+            mark = " (ranking score)" if (measure, k) == ("nDCG", _RANKING_CUTOFF) else ""
+            lines.append(f"{title}@{k}: {dashed(official[f'{measure}@{k}'].value, 4)}{mark} | {dashed(plain.value, 4)}")
     return lines
 
 
