@@ -69,10 +69,10 @@ class Diagnostic:
 
     def __str__(self) -> str:
         """Return the finding as a line of text."""
-        place = f"line {self.line}" if self.line else "file"
-        task = f" ({_cut(_plain(self.task_id))})" if self.task_id else ""
-        said = f"expected {self.expected}, found {self.found}"
-        return f"{place}{task}: {self.severity.value} {self.rule}: {said} [{self.consequence}]"
+        position = f"line {self.line}" if self.line else "file"
+        task = f" ({_excerpt(_printable(self.task_id))})" if self.task_id else ""
+        finding = f"expected {self.expected}, found {self.found}"
+        return f"{position}{task}: {self.severity.value} {self.rule}: {finding} [{self.consequence}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +105,15 @@ def rendered(value: object) -> str:
     try:
         text = value if isinstance(value, Words) else json.dumps(value, ensure_ascii=True)
     except RecursionError:
-        text = "a value that is nested too deeply to be shown"
-    return _cut(text)
+        text = "a value that is nested too deeply"
+    return _excerpt(text)
 
 
-def _cut(text: str) -> str:
+def _excerpt(text: str) -> str:
     return excerpt(text, _LONGEST)
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     """Return a text as a printable single line, with escapes if needed."""
     return text if text.isprintable() else json.dumps(text)[1:-1]
 
@@ -121,20 +121,21 @@ def _plain(text: str) -> str:
 def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
     """Yield the lines of a report: counts, problems and warnings, notes, unchecked parts."""
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
-    yield f"{_plain(report.name)}: {report.form}, {report.n_rows} {report.unit}: {counts}"
-    notes, others = (
-        [one for one in report.findings if (one.severity is Severity.NOTE) == is_note] for is_note in (True, False)
+    yield f"{_printable(report.name)}: {report.form}, {report.n_rows} {report.unit}: {counts}"
+    notes, failures = (
+        [finding for finding in report.findings if (finding.severity is Severity.NOTE) == is_note]
+        for is_note in (True, False)
     )
-    groups = _alike(others)
-    for same in groups:
-        yield from (f"  {one}" for one in same) if every or len(same) == 1 else [f"  {_together(same)}"]
-    if not every and len(groups) < len(others):
-        yield "  equal ones are put together; --all prints each"
-    yield from (f"  {_together(same)}" for same in _alike(notes))
+    groups = _groups_of(failures)
+    for group in groups:
+        yield from (f"  {finding}" for finding in group) if every or len(group) == 1 else [f"  {_group_line(group)}"]
+    if not every and len(groups) < len(failures):
+        yield "  equal findings are combined; --all prints each"
+    yield from (f"  {_group_line(group)}" for group in _groups_of(notes))
     yield from (f"  not checked: {text}" for text in report.unchecked)
 
 
-def _alike(findings: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
+def _groups_of(findings: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
     """Return groups of equal findings, in the order of their first ones. Notes are equal if they have the same rule.
 
     The position of a context in its list does not matter.
@@ -146,14 +147,20 @@ def _alike(findings: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
     return list(groups.values())
 
 
-def _together(same: Sequence[Diagnostic]) -> str:
+def _group_line(findings: Sequence[Diagnostic]) -> str:
     """Return a line about equal findings: their number, first lines, and the first finding."""
-    first = same[0]
-    numbers = list(dict.fromkeys(str(finding.line) for finding in same if finding.line))
+    first = findings[0]
+    numbers = list(dict.fromkeys(str(finding.line) for finding in findings if finding.line))
     lines, more = ", ".join(numbers[:_MAX_LINES]), ", ..." if len(numbers) > _MAX_LINES else ""
-    place = f" (line {lines}{more})" if numbers else f" (first {_cut(_plain(first.task_id))})" if first.task_id else ""
-    said = f"expected {first.expected}, found {first.found} [{first.consequence}]"
-    return f"{first.severity.value} {first.rule}: {len(same):,} times{place}; the first: {said}"
+    position = (
+        f" (line {lines}{more})"
+        if numbers
+        else f" (first {_excerpt(_printable(first.task_id))})"
+        if first.task_id
+        else ""
+    )
+    example = f"expected {first.expected}, found {first.found} [{first.consequence}]"
+    return f"{first.severity.value} {first.rule}: {len(findings):,} times{position}; the first: {example}"
 
 
 def render_json(report: Report) -> dict[str, Any]:
@@ -207,9 +214,9 @@ def reading(what: str, path: Path) -> Iterator[BufferedReader]:
         with path.open("rb") as stream:
             yield stream
     except (OSError, ValueError) as error:
-        found = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        problem = (error.strerror if isinstance(error, OSError) else "") or str(error)
         raise BenchmarkFileError(
-            what, where=str(path), expected="a file that can be read", found=found, next_step="check the path"
+            what, where=str(path), expected="a file that can be read", found=problem, next_step="check the path"
         ) from error
 
 

@@ -91,8 +91,10 @@ def _form_of_data(row: Mapping[str, Any]) -> FileForm | None:
     if found := next((form for form, fits in forms.items() if fits), None):
         return found
     queries = queries_in(row).values()
-    scores = [score for of in queries if isinstance(of, dict) for score in of.values()]
-    if not scores or not all(isinstance(of, dict) for of in queries):
+    scores = [
+        score for passage_scores in queries if isinstance(passage_scores, dict) for score in passage_scores.values()
+    ]
+    if not scores or not all(isinstance(passage_scores, dict) for passage_scores in queries):
         return None
     if all(isinstance(score, int) for score in scores):
         return FileForm.QRELS

@@ -44,12 +44,12 @@ MAX_PASSAGES = 1000
 
 _MOST_NAMED = 5
 _STOPS = "the track's validator stops"
-_WARNS = "the track's validator warns of it; it stops at the 2,001st warning"
+_WARNS = "the track's validator prints a warning; it stops at the 2,001st warning"
 _RULES = rules(
     (Severity.PROBLEM, _STOPS, "json field missing_turn unknown_turn fact citation"),
     (Severity.WARNING, _WARNS, "run_name run_type rank text passage_order fact_order passage_id n_passages no_fact"),
-    (Severity.WARNING, "the track takes the first five as the answer's passages", "unused"),
-    (Severity.WARNING, "the track's validator lets it pass", "duplicate_turn"),
+    (Severity.WARNING, "the track uses the first five as the answer's passages", "unused"),
+    (Severity.WARNING, "the track's validator accepts it", "duplicate_turn"),
     (Severity.WARNING, "the track's validator cuts it", "n_words"),
 )
 _TYPES = {
@@ -139,13 +139,19 @@ class _Check:
 
     def shape(self, error: ValidationError, line: int = 0) -> None:
         """Add a finding for every invalid field."""
-        for one in error.errors():
-            self.add("field", "", f"{'.'.join(map(str, one['loc']))}: {one['msg'].lower()}", one.get("input"), line)
+        for details in error.errors():
+            self.add(
+                "field",
+                "",
+                f"{'.'.join(map(str, details['loc']))}: {details['msg'].lower()}",
+                details.get("input"),
+                line,
+            )
 
-    def turns(self, answered: Sequence[str]) -> None:
+    def turns(self, turns: Sequence[str]) -> None:
         """Add findings for turns that are missing, unknown or repeated."""
-        self.n_turns = len(answered)
-        counts = Counter(answered)
+        self.n_turns = len(turns)
+        counts = Counter(turns)
         for turn in [turn for turn, n in counts.items() if n > 1]:
             self.add("duplicate_turn", turn, "each turn once", counts[turn])
         if self.facts is None:
@@ -160,9 +166,11 @@ class _Check:
         """Return the report. Warnings do not fail a file, as in the validators."""
         unchecked = ["whether the passages exist"]
         if self.facts is None:
-            unchecked.append(f"turns and facts: `ragtasks data fetch {BENCHMARKS[self.form]}` brings the topics")
-        found = tuple(sorted(self.findings, key=lambda finding: finding.line))
-        return Report(name, self.form.value, self.n_turns, found, tuple(unchecked), warnings_fail=False, unit="turns")
+            unchecked.append(f"turns and facts: `ragtasks data fetch {BENCHMARKS[self.form]}` downloads the topics")
+        findings = tuple(sorted(self.findings, key=lambda finding: finding.line))
+        return Report(
+            name, self.form.value, self.n_turns, findings, tuple(unchecked), warnings_fail=False, unit="turns"
+        )
 
 
 def check_run(path: Path, form: FileForm, benchmark: Benchmark | None) -> Report:
@@ -176,21 +184,21 @@ def check_run(path: Path, form: FileForm, benchmark: Benchmark | None) -> Report
 def _checked(content: bytes, form: FileForm, facts: Mapping[str, Sequence[str]] | None) -> _Check:
     check = _Check(form, facts)
     if form is FileForm.IKAT_2025:
-        check.turns(list(_lines(content, check)))
+        check.turns(list(_check_lines(content, check)))
         return check
     try:
-        kind = _Run2023[_Fact] if form is FileForm.IKAT_2023 else _Run2024
-        run = kind.model_validate(parse_json(content))
+        run_type = _Run2023[_Fact] if form is FileForm.IKAT_2023 else _Run2024
+        run = run_type.model_validate(parse_json(content))
     except ValidationError as error:
         check.shape(error)
     except ValueError as error:
         check.add("json", "", "one JSON object", str(error))
     else:
-        _check_whole(run, check)
+        _check_object(run, check)
     return check
 
 
-def _check_whole(run: _Run2023[Any], check: _Check) -> None:
+def _check_object(run: _Run2023[Any], check: _Check) -> None:
     """Check a run of 2023 or 2024 whose fields are valid."""
     if not run.run_name:
         check.add("run_name", "", "a name", run.run_name)
@@ -228,18 +236,18 @@ def _check_order(rule: str, ranked: Sequence[_Provenance | _Fact], turn: str, ch
 def _check_facts(chosen: Sequence[_Fact | int], turn: str, check: _Check) -> None:
     if not chosen:
         check.add("no_fact", turn, "the facts that the answer uses", [])
-    known = (check.facts or {}).get(turn)
-    for one in chosen if known is not None else ():
-        number = one if isinstance(one, int) else int(one.id) if one.id.isdecimal() else 0
-        if not 1 <= number <= len(known or ()):
-            found = one if isinstance(one, int) else one.id
-            check.add("fact", turn, f"the number of a fact, 1 to {len(known or ())}", found)
-        elif isinstance(one, _Fact) and one.text != (known or ())[number - 1]:
-            check.add("fact", turn, "the text of the topics", one.text)
-    _check_order("fact_order", [one for one in chosen if isinstance(one, _Fact)], turn, check)
+    facts = (check.facts or {}).get(turn)
+    for fact in chosen if facts is not None else ():
+        number = fact if isinstance(fact, int) else int(fact.id) if fact.id.isdecimal() else 0
+        if not 1 <= number <= len(facts or ()):
+            fact_id = fact if isinstance(fact, int) else fact.id
+            check.add("fact", turn, f"the number of a fact, 1 to {len(facts or ())}", fact_id)
+        elif isinstance(fact, _Fact) and fact.text != (facts or ())[number - 1]:
+            check.add("fact", turn, "the text of the topics", fact.text)
+    _check_order("fact_order", [fact for fact in chosen if isinstance(fact, _Fact)], turn, check)
 
 
-def _lines(content: bytes, check: _Check) -> Iterator[str]:
+def _check_lines(content: bytes, check: _Check) -> Iterator[str]:
     """Check the lines of a run of 2025, and yield the turn of each valid line."""
     for line, text in enumerate(content.splitlines(), start=1):
         if not text.strip():
@@ -264,9 +272,9 @@ def _check_line(answer: _Answer2025, check: _Check, line: int) -> None:
     for name in answer.references:
         if not _PASSAGE_ID_2025.fullmatch(name):
             check.add("passage_id", turn, "clueweb22-enNNNN-NN-NNNNN:N", name, line)
-    for name in [name for one in answer.responses for name in one.citations if name not in answer.references]:
+    for name in [name for sentence in answer.responses for name in sentence.citations if name not in answer.references]:
         check.add("citation", turn, "a passage of `references`", name, line)
-    if (length := n_words(one.text for one in answer.responses)) > MAX_WORDS:
+    if (length := n_words(sentence.text for sentence in answer.responses)) > MAX_WORDS:
         check.add("n_words", turn, f"{MAX_WORDS} words at most", length, line)
 
 
@@ -278,48 +286,48 @@ def build_run(results: Path, run_id: str, team_id: str, output: Path) -> list[st
 
     The results must contain one model and one year. Facts come from `ikat24_facts` and the like, if evaluated.
     """
-    form, answers, facts = _logged(results)
+    form, answers, facts = _logged_answers(results)
     rows = [_row(form, answer, facts.get(answer.task.extra["official_id"], ()), run_id, team_id) for answer in answers]
     if form is FileForm.IKAT_2025:
         content = written_lines(rows)
     else:
         head = {"run_name": run_id, "run_type": "automatic"}
-        more = {"eval_response": True} if form is FileForm.IKAT_2024 else {}
-        content = json.dumps({**head, **more, "turns": rows}, ensure_ascii=False).encode() + b"\n"
-    known = {answer.task.extra["official_id"]: answer.task.extra["facts"] for answer in answers}
-    checked = _checked(content, form, known)
-    next_step = "fix what the lines name and build it again; nothing was written"
+        eval_option = {"eval_response": True} if form is FileForm.IKAT_2024 else {}
+        content = json.dumps({**head, **eval_option, "turns": rows}, ensure_ascii=False).encode() + b"\n"
+    facts_of = {answer.task.extra["official_id"]: answer.task.extra["facts"] for answer in answers}
+    checked = _checked(content, form, facts_of)
+    next_step = "fix the listed problems and build it again; nothing was written"
     refuse_problems("iKAT run", output, checked.findings, next_step)
     write_atomically(output, content)
     n_facts = sum(answer.task.extra["official_id"] in facts for answer in answers)
     lines = [f"wrote {output}: {form.value}, {len(rows)} turns, facts chosen for {n_facts}; run type automatic"]
     for rule, n in Counter(finding.rule for finding in checked.findings).items():
-        lines.append(f"warning {rule}: {n} times [{_RULES[rule].consequence}]; `ragtasks check FILE` names them")
+        lines.append(f"warning {rule}: {n} times [{_RULES[rule].consequence}]; `ragtasks check FILE` lists them")
     return lines
 
 
-def _logged(path: Path) -> tuple[FileForm, list[Response], dict[str, list[int]]]:
+def _logged_answers(path: Path) -> tuple[FileForm, list[Response], dict[str, list[int]]]:
     """Return (form, logged answers to the turns of one year, turn -> facts selected in the same results)."""
     files, _ = evaluation_files(path)
     tasks = [task for file in files for task in read_results(file, Path(), {}).tasks]
-    found = [(form, task) for form, name in BENCHMARKS.items() for task in tasks if task.benchmark == name]
-    if len(found) != 1:
+    evaluations = [(form, task) for form, name in BENCHMARKS.items() for task in tasks if task.benchmark == name]
+    if len(evaluations) != 1:
         raise BenchmarkFileError(
             "logged answers",
             where=str(path),
             expected="one evaluation of one of " + ", ".join(f"{name}_full_rag" for name in BENCHMARKS.values()),
-            found=f"{len(found)} of them",
-            next_step="name the results of one; evaluate with --tasks ikat24_full_rag,ikat24_facts --log_samples",
+            found=f"{len(evaluations)} of them",
+            next_step="name a single evaluation; evaluate with --tasks ikat24_full_rag,ikat24_facts --log_samples",
         )
-    ((form, chosen),) = found
+    ((form, task_of_year),) = evaluations
     facts = {
         response.task.extra["official_id"]: numbers
         for task in tasks
-        if task.benchmark == f"{chosen.benchmark}_facts"
+        if task.benchmark == f"{task_of_year.benchmark}_facts"
         for response in task.responses
         if (numbers := chosen_facts(response.text, len(response.task.extra["facts"]))) is not None
     }
-    return form, list(chosen.responses), facts
+    return form, list(task_of_year.responses), facts
 
 
 def _row(form: FileForm, answer: Response, facts: Sequence[int], run_id: str, team_id: str) -> dict[str, Any]:
@@ -334,7 +342,7 @@ def _row(form: FileForm, answer: Response, facts: Sequence[int], run_id: str, te
             "responses": [
                 {
                     "text": sentence.text,
-                    "citations": {names[place]: scores[place] for place in sentence.citations},
+                    "citations": {names[index]: scores[index] for index in sentence.citations},
                     "ptkb_provenance": list(facts),
                 }
                 for sentence in parse_cited(answer.text, len(names))
@@ -345,10 +353,13 @@ def _row(form: FileForm, answer: Response, facts: Sequence[int], run_id: str, te
         for passage, score in zip(answer.passages, scores, strict=True)
     ]
     texts = answer.task.extra["facts"]
-    named = (
-        [{"id": str(one), "text": texts[one - 1], "score": 1 / rank} for rank, one in enumerate(facts, start=1)]
+    fact_rows = (
+        [
+            {"id": str(number), "text": texts[number - 1], "score": 1 / rank}
+            for rank, number in enumerate(facts, start=1)
+        ]
         if form is FileForm.IKAT_2023
         else list(facts)
     )
-    only = {"rank": 1, "text": answer.text, "passage_provenance": passages, "ptkb_provenance": named}
-    return {"turn_id": turn, "responses": [only]}
+    response = {"rank": 1, "text": answer.text, "passage_provenance": passages, "ptkb_provenance": fact_rows}
+    return {"turn_id": turn, "responses": [response]}

@@ -142,7 +142,7 @@ def test_forms_become_the_file_that_calibrate_reads(tmp_path: Path, results: Pat
     for item in pool.items:
         for rater in ("Ann", "Bob"):
             form = read_form(pool, item, pool.systems, fields, 3.0)
-            Queue(store, ["\t".join(item)], 2, view="form").keep_form(rater, "\t".join(item), form.model_dump_json())
+            Queue(store, ["\t".join(item)], 2, view="form").save_form(rater, "\t".join(item), form.model_dump_json())
     store.close()
     status, out, err = command("forms", results, "--database", database, "--output", tmp_path / "people")
     assert status == 0, err

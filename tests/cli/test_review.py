@@ -25,7 +25,7 @@ def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pairs = read_pairs(folder)
     for reviewer, number, choice in (("Ann", 1, "accept"), ("Ann", 2, "edit"), ("Bob", 1, "reject")):
         decision = decide(pairs[number - 1], choice, {**pairs[number - 1].texts, "answer": "It costs nothing."})
-        store.keep_review(reviewer, pairs[number - 1].pair_id, decision.model_dump_json(), float(number))
+        store.save_review(reviewer, pairs[number - 1].pair_id, decision.model_dump_json(), float(number))
     store.close()
     return folder
 

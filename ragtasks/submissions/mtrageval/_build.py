@@ -26,7 +26,7 @@ from ragtasks.progress import step
 from ragtasks.records import Answerability, Passage, Qrel, Score, Setting, normalise_task_id
 from ragtasks.results import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
 from ragtasks.submissions._findings import Report, Severity, SubmissionTask, render_text
-from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
+from ragtasks.submissions.mtrageval._check import Comparison, check_file, check_lines
 from ragtasks.submissions.mtrageval._inputs import (
     Documents,
     Inputs,
@@ -58,7 +58,7 @@ class Submission:
     """Whether document ids are looked up in the corpora."""
 
 
-def against(benchmark: Benchmark | None, input_file: Path | None, *, documents: bool) -> Against:
+def comparison_of(benchmark: Benchmark | None, input_file: Path | None, *, documents: bool) -> Comparison:
     """Return the data for checking a submission, with a list of checks that are not possible."""
     unchecked = []
     inputs: Inputs | None = None
@@ -68,38 +68,38 @@ def against(benchmark: Benchmark | None, input_file: Path | None, *, documents: 
         inputs = benchmark_inputs(benchmark)
     else:
         unchecked.append("task ids, conversations: name the official input with --input, or a --benchmark")
-    known: Documents | None = None
+    known_documents: Documents | None = None
     if not documents:
-        unchecked.append("whether documents exist: not asked for")
+        unchecked.append("whether documents exist: skipped")
     elif benchmark is None:
-        unchecked.append("whether documents exist: name a --benchmark whose corpora are here")
+        unchecked.append("whether documents exist: name a --benchmark with local corpora")
     else:
         try:
-            known = document_ids_by_domain(benchmark)
+            known_documents = document_ids_by_domain(benchmark)
         except (BenchmarkFileError, ConfigurationError) as error:
             unchecked.append(f"whether documents exist: {one_line(error)}")
-    return Against(inputs, known, tuple(unchecked))
+    return Comparison(inputs, known_documents, tuple(unchecked))
 
 
 def check(
     path: Path, task: SubmissionTask, benchmark: Benchmark | None, input_file: Path | None, *, documents: bool
 ) -> Report:
     """Check a submission on disk."""
-    return check_file(path, task, against(benchmark, input_file, documents=documents))
+    return check_file(path, task, comparison_of(benchmark, input_file, documents=documents))
 
 
 def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
     """Write a submission that passes the check, and return the lines of the report, scores first."""
-    with step("reading what will be handed in, and the texts that it names"):
+    with step("reading the entries of the submission, and their texts"):
         entries, saved = _entries(request, benchmark, store)
-        compared = against(benchmark, request.input_file, documents=request.documents)
+        compared = comparison_of(benchmark, request.input_file, documents=request.documents)
     inputs = compared.inputs or {}
     missing = [key for key in inputs if _is_missing(request.task, entries.get(key))]
     left_out = _left_out(missing, request, benchmark)
     if len(left_out) < len(missing) and not request.allow_missing:
-        raise _naming(missing, request, benchmark)
+        raise _missing_error(missing, request, benchmark)
     entries |= {key: _empty(request.task, inputs, key, entries.get(key)) for key in missing}
-    with step(f"checking {request.target.name}, and what it will be ranked by"):
+    with step(f"checking {request.target.name} and estimating its ranking score"):
         built = build(request.task, inputs, entries, request.limit)
         content = built.content
         lines = content.splitlines(keepends=True)
@@ -118,7 +118,7 @@ def submit(request: Submission, benchmark: Benchmark, store: Path) -> list[str]:
             f"To answer them as well: {_run_command(request.task, benchmark)}",
         ),
     )
-    sample = [f"{benchmark.label}: not benchmark scores, and nothing to hand in"] if benchmark.is_sample else []
+    sample = [f"{benchmark.label}: not benchmark scores, and not a submission"] if benchmark.is_sample else []
     return [
         *sample,
         *scores,
@@ -132,16 +132,18 @@ def _entries(
     request: Submission, benchmark: Benchmark, store: Path
 ) -> tuple[dict[str, SubmittedTask], SavedEvaluation | None]:
     if (request.run is None) == (request.results is None):
-        raise ConfigurationError("a submission is made from either --run NAME (task A) or --results PATH: give one")
+        raise ConfigurationError("a submission requires either --run NAME (task A) or --results PATH")
     if not 1 <= request.limit <= MAX_CONTEXTS:
         raise ConfigurationError(f"--limit-contexts {request.limit}: expected 1 to {MAX_CONTEXTS}")
     if request.results is not None:
-        saved = answered(request.results)
-        own = tuple(part for part in saved.tasks if part.benchmark == benchmark.name)
-        saved = replace(saved, tasks=own or saved.tasks)  # one evaluation may contain several benchmarks
+        saved = single_evaluation(request.results)
+        tasks = tuple(part for part in saved.tasks if part.benchmark == benchmark.name)
+        saved = replace(saved, tasks=tasks or saved.tasks)  # one evaluation may contain several benchmarks
         return entries_of_answers(saved, request.task, benchmark), saved
     if request.task is not SubmissionTask.A:
-        raise ConfigurationError(f"task {request.task.value} needs answers, which a run has not: give --results PATH")
+        raise ConfigurationError(
+            f"task {request.task.value} requires answers, which a run does not contain: use --results PATH"
+        )
     return entries_of_run(store, request.run or "", benchmark), None
 
 
@@ -153,29 +155,29 @@ def _is_missing(task: SubmissionTask, entry: SubmittedTask | None) -> bool:
 
 def _empty(task: SubmissionTask, inputs: Inputs, key: str, entry: SubmittedTask | None) -> SubmittedTask:
     """Return the entry of a task without an answer: its contexts if known, and no text."""
-    given: tuple[Passage, ...] = (inputs[key].contexts or ()) if task is SubmissionTask.B else ()
-    return SubmittedTask(entry.passages if entry else given)
+    passages: tuple[Passage, ...] = (inputs[key].contexts or ()) if task is SubmissionTask.B else ()
+    return SubmittedTask(entry.passages if entry else passages)
 
 
 def _left_out(missing: Sequence[str], request: Submission, benchmark: Benchmark) -> list[str]:
     """Return the missing tasks that evaluations omit by default: the conversational ones."""
     labels = {task.task_id: task.answerability for task in benchmark.tasks}
-    found = [key for key in missing if labels.get(key) is Answerability.CONVERSATIONAL]
-    return found if request.results is not None and request.task is not SubmissionTask.A else []
+    conversational = [key for key in missing if labels.get(key) is Answerability.CONVERSATIONAL]
+    return conversational if request.results is not None and request.task is not SubmissionTask.A else []
 
 
 def _run_command(task: SubmissionTask, benchmark: Benchmark) -> str:
     """Return the command that answers every task of a submission."""
     option = SubmissionTask.B if task is SubmissionTask.B else SubmissionTask.C
-    where = f"--tasks {benchmark.name}_{_SETTINGS[task].value}{_data_option(benchmark)}"
-    return f"ragtasks run --for-submission {option.value} {where} --model MODEL --output DIR"
+    options = f"--tasks {benchmark.name}_{_SETTINGS[task].value}{_data_option(benchmark)}"
+    return f"ragtasks run --for-submission {option.value} {options} --model MODEL --output DIR"
 
 
 def _data_option(benchmark: Benchmark) -> str:
     return " --data sample" if benchmark.is_sample else ""
 
 
-def _naming(missing: Sequence[str], request: Submission, benchmark: Benchmark) -> ConfigurationError:
+def _missing_error(missing: Sequence[str], request: Submission, benchmark: Benchmark) -> ConfigurationError:
     is_ranking = request.task is SubmissionTask.A
     retrieve = f"ragtasks retrieve --retriever bm25 --benchmark {benchmark.name}{_data_option(benchmark)}"
     command = retrieve if is_ranking else _run_command(request.task, benchmark)
@@ -184,27 +186,29 @@ def _naming(missing: Sequence[str], request: Submission, benchmark: Benchmark) -
         where=str(request.target),
         expected=f"{'a ranking' if is_ranking else 'an answer'} for every task of the input",
         found=f"none for {len(missing)}: {shortened_list(missing, _FEW)}",
-        next_step=f"make them with `{command}`, or hand them in empty with --allow-missing",
+        next_step=f"create them with `{command}`, or submit them empty with --allow-missing",
     )
 
 
 def _refuse(report: Report, allowed: set[str], target: Path) -> None:
     """Raise BenchmarkFileError if a submission would not pass. Empty answers of `allowed` tasks are accepted."""
-    bad = [
+    failures = [
         finding
         for finding in report.findings
         if finding.severity is not Severity.NOTE
         and not (finding.rule == "empty_prediction" and finding.task_id in allowed)
     ]
-    if bad:
+    if failures:
         steps = {
-            "file_size": "hand in fewer contexts with --limit-contexts",
+            "file_size": "submit fewer contexts with --limit-contexts",
             "file_name": "name the file .jsonl",
             "unknown_document": "make the run with the official corpora, or skip the look-up with --no-documents",
         }
-        step = next((steps[finding.rule] for finding in bad if finding.rule in steps), "fix the lines listed above")
-        listed = shortened_list(list(map(str, bad)), _MOST_NAMED, "\n  ")
-        message = f"submission {target}: {len(bad)} findings, nothing is written\n  {listed}"
+        step = next(
+            (steps[finding.rule] for finding in failures if finding.rule in steps), "fix the lines listed above"
+        )
+        listed = shortened_list(list(map(str, failures)), _MOST_NAMED, "\n  ")
+        message = f"submission {target}: {len(failures)} findings, nothing is written\n  {listed}"
         raise BenchmarkFileError(f"{message}\n  next step: {step}")
 
 
@@ -223,9 +227,15 @@ def _estimated_scores(
         return
     try:
         side = retrieval_side(benchmark.name)
-        present = [domain for domain in side.domains if any(one.domain == domain for one in benchmark.tasks)]
+        present = [
+            domain
+            for domain in side.domains
+            if any(benchmark_task.domain == domain for benchmark_task in benchmark.tasks)
+        ]
         qrels = [qrel for domain in present for qrel in side.load_qrels(benchmark.root, domain)]
-        yield from describe_ranking(built.rows, qrels, {one.task_id: one.domain for one in benchmark.tasks})
+        yield from describe_ranking(
+            built.rows, qrels, {benchmark_task.task_id: benchmark_task.domain for benchmark_task in benchmark.tasks}
+        )
     except (BenchmarkFileError, ConfigurationError, MissingExtraError) as error:
         yield f"no scores: {one_line(error)}"
 
@@ -260,15 +270,15 @@ def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: in
             partial.append(f"{name} {n_scored}/{len(column)}")
     ranking = ranking_score(means)
     if ranking.value is None:
-        note = f" ({ranking.reason}; `ragtasks score` adds what judges give)"
+        note = f" ({ranking.reason}; `ragtasks score` adds judge scores)"
     else:
         note = f" ({', '.join(partial)})" if partial else ""
     yield f"ranking score, harmonic mean of the three (paper profile): {dashed(ranking.value, 4)}{note}"
     if n_missing:
         n = max(map(len, values.values()))
         yield (
-            f"ranking score with the {n_missing} missing as 0: {dashed(ranking_score(as_zero).value, 4)}; the one "
-            f"above is over {n - n_missing} of {n} tasks, and does not compare with whole submissions"
+            f"ranking score with the {n_missing} missing as 0: {dashed(ranking_score(as_zero).value, 4)}; the score "
+            f"above is over {n - n_missing} of {n} tasks, and is not comparable with complete submissions"
         )
 
 
@@ -341,30 +351,32 @@ def build(
     task: SubmissionTask, inputs: Inputs, entries: Mapping[str, SubmittedTask], limit: int = MAX_CONTEXTS
 ) -> Built:
     """Return the submission for every task of the input."""
-    kept: dict[str, SubmittedTask] = {}
+    selected: dict[str, SubmittedTask] = {}
     scored: dict[str, tuple[float, ...]] = {}
     for key in inputs:
         passages, scores = entries[key].passages[:limit], entries[key].scores
-        own = None if scores is None else scores[:limit]
-        kept[key] = SubmittedTask(passages, own, entries[key].answer)
-        scored[key] = rank_scores(len(passages)) if own is None else official_scores(own)
+        own_scores = None if scores is None else scores[:limit]
+        selected[key] = SubmittedTask(passages, own_scores, entries[key].answer)
+        scored[key] = rank_scores(len(passages)) if own_scores is None else official_scores(own_scores)
     return Built(
-        rows=tuple(_row(task, given, kept[key], scored[key]) for key, given in inputs.items()),
-        n_rescored=sum(entry.scores is not None and entry.scores != scored[key] for key, entry in kept.items()),
-        n_by_rank=sum(entry.scores is None and bool(entry.passages) for entry in kept.values()),
+        rows=tuple(_row(task, input_task, selected[key], scored[key]) for key, input_task in inputs.items()),
+        n_rescored=sum(entry.scores is not None and entry.scores != scored[key] for key, entry in selected.items()),
+        n_by_rank=sum(entry.scores is None and bool(entry.passages) for entry in selected.values()),
         n_cut=sum(len(entries[key].passages) > limit for key in inputs),
     )
 
 
-def _row(task: SubmissionTask, given: InputTask, entry: SubmittedTask, scores: tuple[float, ...]) -> dict[str, Any]:
+def _row(
+    task: SubmissionTask, input_task: InputTask, entry: SubmittedTask, scores: tuple[float, ...]
+) -> dict[str, Any]:
     """Return the object of a task. Rankings are submitted without texts."""
     answers = task is not SubmissionTask.A
     row: dict[str, Any] = {
-        "task_id": given.task_id,
-        **given.along,
-        "Collection": given.collection,
-        "input": [{"speaker": speaker, "text": text} for speaker, text in given.messages],
-        "contexts": [_context(item, score, answers) for item, score in zip(entry.passages, scores, strict=True)],
+        "task_id": input_task.task_id,
+        **input_task.further_fields,
+        "Collection": input_task.collection,
+        "input": [{"speaker": speaker, "text": text} for speaker, text in input_task.messages],
+        "contexts": [_context(passage, score, answers) for passage, score in zip(entry.passages, scores, strict=True)],
     }
     return {**row, "predictions": [{"text": entry.answer}]} if answers else row
 
@@ -404,19 +416,19 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, Su
             path = folder / file
             if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 raise CacheError(
-                    f"{path} is missing or has other bytes than were written; remove the run and make it again"
+                    f"{path} is missing or was changed after it was written; remove the run and make it again"
                 )
             rankings |= read_trec(path)
     return {
         task_id: SubmittedTask(
-            tuple(Passage(item.passage_id, "") for item in ranking), tuple(item.score for item in ranking)
+            tuple(Passage(passage.passage_id, "") for passage in ranking), tuple(passage.score for passage in ranking)
         )
         for task_id, ranking in rankings.items()
         if ranking
     }
 
 
-def answered(path: Path) -> SavedEvaluation:
+def single_evaluation(path: Path) -> SavedEvaluation:
     """Return the single evaluation at a path: a results file of the harness, or a folder with one."""
     files, predictions = evaluation_files(path)
     if len(files) == 1:
@@ -435,7 +447,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
     setting = _SETTINGS[task]
     entries: dict[str, SubmittedTask] = {}
     origins: set[tuple[str, bool, str]] = set()
-    for part in _with_gold_history(saved):
+    for part in _with_official_history(saved):
         for answer in part.answers:
             if answer.setting != setting.value:
                 continue
@@ -451,7 +463,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
     return entries
 
 
-def _with_gold_history(saved: SavedEvaluation) -> list[SavedTask]:
+def _with_official_history(saved: SavedEvaluation) -> list[SavedTask]:
     """Return the harness tasks with the track's conversations, without those whose history is the model's own."""
     return [part for part in saved.tasks if not own_history(part.provenance)]
 
@@ -462,26 +474,30 @@ def _check_origin(
     setting = _SETTINGS[task]
     if origins == {(benchmark.name, benchmark.is_sample, benchmark.revision)}:
         return
-    found = [f"{name}{' (sample)' if is_sample else ''} ({revision})" for name, is_sample, revision in sorted(origins)]
-    others = sorted({answer.setting for part in _with_gold_history(saved) for answer in part.answers})
-    instead = f"answers in {', '.join(others)} only" if others else "only answers whose history is the model's own"
+    benchmarks = [
+        f"{name}{' (sample)' if is_sample else ''} ({revision})" for name, is_sample, revision in sorted(origins)
+    ]
+    settings = sorted({answer.setting for part in _with_official_history(saved) for answer in part.answers})
+    alternative = (
+        f"answers in {', '.join(settings)} only" if settings else "only answers whose history is the model's own"
+    )
     raise ConfigurationError(
         "results to submit",
         where=str(saved.source),
         expected=f"answers to {benchmark.label} ({benchmark.revision}) in setting {setting.value}",
-        found=f"answers to {', '.join(found)}" if found else instead,
+        found=f"answers to {', '.join(benchmarks)}" if benchmarks else alternative,
         next_step="name the benchmark and its files with --benchmark and --data, or other results"
-        if found
+        if benchmarks
         else f"name a --task that the answers are for, or run `{_run_command(task, benchmark)}`",
     )
 
 
 def values_of(saved: SavedEvaluation, task: SubmissionTask, task_ids: Iterable[str], metric: str) -> list[float | None]:
     """Return a metric's value for each task; None if it is unscored, missing from the results, or not answered."""
-    found = {
+    value_of = {
         answer.task.task_id: answer.scores.get(metric)
-        for part in _with_gold_history(saved)
+        for part in _with_official_history(saved)
         for answer in part.answers
         if answer.setting == _SETTINGS[task].value
     }
-    return [found.get(task_id) for task_id in task_ids]
+    return [value_of.get(task_id) for task_id in task_ids]

@@ -39,7 +39,7 @@ _TABLE = (
     Rule("missing_task", Severity.PROBLEM, _REJECTS),
     Rule("unknown_task", Severity.PROBLEM, _REJECTS),
     Rule("task_spelling", Severity.PROBLEM, "ids are compared as texts: " + _REJECTS),
-    Rule("duplicate_task", Severity.PROBLEM, "the official checker sees only that the numbers of tasks differ"),
+    Rule("duplicate_task", Severity.PROBLEM, "the official checker only reports that the numbers of tasks differ"),
     # A line.
     Rule("line_end", Severity.PROBLEM, "read as the end of the line: " + _REJECTS),
     Rule("carriage_returns", Severity.WARNING, "passed; the official evaluation ends lines at line feeds only"),
@@ -50,17 +50,22 @@ _TABLE = (
     Rule("required_field", Severity.PROBLEM, _REJECTS),
     Rule("field_type", Severity.PROBLEM, _REJECTS),
     Rule("duplicate_key", Severity.WARNING, "only the last value is read"),
-    Rule("encoding", Severity.WARNING, "half of a surrogate pair: no request to a judge can carry it"),
+    Rule("encoding", Severity.WARNING, "half of a surrogate pair: no request to a judge can encode it"),
     # Contexts.
     Rule("too_many_contexts", Severity.PROBLEM, _REJECTS),
     Rule("context_object", Severity.PROBLEM, _REJECTS),
     Rule("document_id", Severity.PROBLEM, _REJECTS),
     Rule("score", Severity.PROBLEM, _REJECTS),
     Rule("score_boolean", Severity.WARNING, "passed as 1 or 0"),
-    Rule("score_not_finite", Severity.WARNING, "passed; as a 32-bit number it has no place in a ranking"),
-    Rule("scores_unordered", Severity.WARNING, "ranked by score, not by place: others count as the first", "BC"),
+    Rule("score_not_finite", Severity.WARNING, "passed; as a 32-bit number it cannot be ranked"),
+    Rule(
+        "scores_unordered",
+        Severity.WARNING,
+        "ranked by score, not by position: other contexts count as the first",
+        "BC",
+    ),
     Rule("scores_tied", Severity.WARNING, "equal as 32-bit numbers: ranked by document id, descending", "BC"),
-    Rule("duplicate_document", Severity.WARNING, "one place is lost; the last score counts"),
+    Rule("duplicate_document", Severity.WARNING, "one rank is lost; the last score counts"),
     Rule("blank_document_id", Severity.WARNING, "passed; matches no document"),
     Rule("unknown_document", Severity.WARNING, "passed; never relevant"),
     Rule("context_text", Severity.WARNING, "passed; the generation metrics read the text"),
@@ -70,24 +75,24 @@ _TABLE = (
     Rule("prediction_object", Severity.PROBLEM, _REJECTS),
     Rule("prediction_text", Severity.PROBLEM, _REJECTS),
     Rule("n_predictions", Severity.WARNING, "passed; the evaluation scores one prediction"),
-    Rule("empty_prediction", Severity.WARNING, "passed; scores next to nothing"),
+    Rule("empty_prediction", Severity.WARNING, "passed; scores close to 0"),
     Rule("thinking_text", Severity.NOTE, "judged as part of the answer"),
     # Further fields.
     Rule("task_id_shape", Severity.WARNING, "passed; names no conversation and turn"),
     Rule("conversation_id", Severity.WARNING, "passed; contradicts the task id"),
     Rule("turn", Severity.WARNING, "passed; contradicts the task id"),
     Rule("collection", Severity.WARNING, "passed; the retrieval evaluation finds no judgements for it"),
-    Rule("message", Severity.WARNING, "passed; judges are shown the conversation"),
-    Rule("other_input", Severity.WARNING, "passed; judged by another question than was asked"),
-    Rule("other_contexts", Severity.WARNING, "passed; task B answers from the passages that it is given"),
-    Rule("other_context_text", Severity.WARNING, "passed; judged by another text than was given"),
+    Rule("message", Severity.WARNING, "passed; judges receive the conversation"),
+    Rule("other_input", Severity.WARNING, "passed; judged by a question that differs from the input"),
+    Rule("other_contexts", Severity.WARNING, "passed; task B requires answers from the given passages"),
+    Rule("other_context_text", Severity.WARNING, "passed; judged by a text that differs from the input"),
 )
 
 RULES = {rule.name: rule for rule in _TABLE}
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class Comparison:
     """The data that a submission is compared with."""
 
     inputs: Inputs | None = None
@@ -97,52 +102,54 @@ class Against:
     unchecked: tuple[str, ...] = ()
 
 
-def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
+def check_file(path: Path, task: SubmissionTask, comparison: Comparison) -> Report:
     """Check a submission on disk."""
     with reading("submission", path) as lines:
         if lines.peek(1).lstrip().startswith(b"["):
-            expected = f"one JSON object a line, which `jq -c '.[]' {path}` writes"
-            found = RULES["json"].finding(1, "", expected, Words("one JSON array"), task.value)
-            return Report(path.name, f"task {task.value}", 0, (found,), against.unchecked)
-        return check_lines(bounded_lines(lines), path.name, task, against, n_bytes=path.stat().st_size)
+            expected = f"one JSON object per line, which `jq -c '.[]' {path}` writes"
+            finding = RULES["json"].finding(1, "", expected, Words("one JSON array"), task.value)
+            return Report(path.name, f"task {task.value}", 0, (finding,), comparison.unchecked)
+        return check_lines(bounded_lines(lines), path.name, task, comparison, n_bytes=path.stat().st_size)
 
 
-def check_lines(lines: Iterable[bytes], name: str, task: SubmissionTask, against: Against, *, n_bytes: int) -> Report:
+def check_lines(
+    lines: Iterable[bytes], name: str, task: SubmissionTask, comparison: Comparison, *, n_bytes: int
+) -> Report:
     """Check a submission."""
-    checker = _Checker(task, against)
+    checker = _Checker(task, comparison)
     parts = itertools.chain.from_iterable(map(checker.parts, lines))
-    found = [finding for number, line in enumerate(parts, start=1) for finding in checker.line(number, line)]
-    whole = [*checker.file(name, n_bytes), *checker.missing()]
-    return Report(name, f"task {task.value}", checker.n_rows, (*whole, *found), against.unchecked)
+    line_findings = [finding for number, line in enumerate(parts, start=1) for finding in checker.line(number, line)]
+    file_findings = [*checker.file(name, n_bytes), *checker.missing()]
+    return Report(name, f"task {task.value}", checker.n_rows, (*file_findings, *line_findings), comparison.unchecked)
 
 
 class _Checker:
     """The state of a check while it reads a file."""
 
-    def __init__(self, task: SubmissionTask, against: Against) -> None:
+    def __init__(self, task: SubmissionTask, comparison: Comparison) -> None:
         self.n_rows = 0
         self._n_carriage_returns = 0
         self._task = task
-        self._against = against
+        self._comparison = comparison
         self._line_of: dict[str, int] = {}
 
     def file(self, name: str, n_bytes: int) -> Iterator[Diagnostic]:
         """Yield findings about the complete file."""
         if not name.endswith(_SUFFIX):
-            yield self._found(0, "", ("file_name", f"a name that ends with {_SUFFIX}", name))
+            yield self._finding(0, "", ("file_name", f"a name that ends with {_SUFFIX}", name))
         if n_bytes > MAX_BYTES:
-            yield self._found(0, "", ("file_size", f"at most {MAX_BYTES} bytes", n_bytes))
+            yield self._finding(0, "", ("file_size", f"at most {MAX_BYTES} bytes", n_bytes))
         if not self.n_rows:
-            yield self._found(0, "", ("no_tasks", "a line for each task", Words("no task")))
+            yield self._finding(0, "", ("no_tasks", "a line for each task", Words("no task")))
         if n := self._n_carriage_returns:
-            found = Words(f"only a carriage return {n} times")
-            yield self._found(0, "", ("carriage_returns", "a line feed between lines", found))
+            problem = Words(f"only a carriage return {n} times")
+            yield self._finding(0, "", ("carriage_returns", "a line feed between lines", problem))
 
     def missing(self) -> Iterator[Diagnostic]:
         """Yield findings for tasks without a line."""
-        for key, given in (self._against.inputs or {}).items():
+        for key, input_task in (self._comparison.inputs or {}).items():
             if key not in self._line_of:
-                yield self._found(0, given.task_id, ("missing_task", "a line for this task", Words("no line")))
+                yield self._finding(0, input_task.task_id, ("missing_task", "a line for this task", Words("no line")))
 
     def parts(self, raw: bytes) -> list[bytes]:
         """Return the lines in bytes that end with a line feed, split at carriage returns like Python's text mode.
@@ -152,8 +159,8 @@ class _Checker:
         raw = raw.rstrip(b"\r\n")
         if b"\r" not in raw:
             return [raw]
-        groups = itertools.groupby(raw.split(b"\r"), _is_whole)
-        lines = [line for whole, group in groups for line in (group if whole else [b"\r".join(group)])]
+        groups = itertools.groupby(raw.split(b"\r"), _is_json)
+        lines = [line for is_json, group in groups for line in (group if is_json else [b"\r".join(group)])]
         self._n_carriage_returns += max(0, sum(bool(line.strip()) for line in lines) - 1)
         return lines
 
@@ -162,23 +169,23 @@ class _Checker:
         row, problems = _parse(raw)
         task_id = row.get("task_id") if row is not None else None
         name = task_id if isinstance(task_id, str) else ""
-        yield from (self._found(number, name, problem) for problem in problems)
+        yield from (self._finding(number, name, problem) for problem in problems)
         if row is None:
             return
         self.n_rows += 1
         key = _key(name)
         if isinstance(task_id, str):
-            yield from (self._found(number, name, problem) for problem in self._task_problems(number, name, key))
-        inputs = self._against.inputs or {}
-        line = Line(self._task, row, inputs.get(key), self._against.documents)
-        yield from (self._found(number, name, problem) for rule in LINE_RULES for problem in rule(line))
+            yield from (self._finding(number, name, problem) for problem in self._task_problems(number, name, key))
+        inputs = self._comparison.inputs or {}
+        line = Line(self._task, row, inputs.get(key), self._comparison.documents)
+        yield from (self._finding(number, name, problem) for rule in LINE_RULES for problem in rule(line))
 
     def _task_problems(self, number: int, name: str, key: str) -> Iterator[Problem]:
         """Yield problems of a task id: repeated, unknown, or spelled differently."""
         first = self._line_of.setdefault(key, number)
         if first != number:
             yield "duplicate_task", "each task once", f"the task of line {first} again"
-        inputs = self._against.inputs
+        inputs = self._comparison.inputs
         if inputs is None:
             return
         if key not in inputs:
@@ -186,7 +193,7 @@ class _Checker:
         elif name != inputs[key].task_id:
             yield "task_spelling", f"the id as the input writes it, {inputs[key].task_id!r}", name
 
-    def _found(self, number: int, task_id: str, problem: Problem) -> Diagnostic:
+    def _finding(self, number: int, task_id: str, problem: Problem) -> Diagnostic:
         rule, expected, found = problem
         return RULES[rule].finding(number, task_id, expected, found, self._task.value)
 
@@ -215,13 +222,13 @@ def _object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
 
     NaN is accepted, since official files contain it in unused fields. In a score it is reported elsewhere.
     """
-    twice: list[str] = []
+    repeated: list[str] = []
 
     def one_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
         if len(content) < len(pairs):
             counts = Counter(key for key, _ in pairs)
-            twice.extend(sorted(key for key, n in counts.items() if n > 1))
+            repeated.extend(sorted(key for key, n in counts.items() if n > 1))
         return content
 
     try:
@@ -230,9 +237,9 @@ def _object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
         return None, [_json_problem(error)]
     if not isinstance(row, dict):
         return None, [("object", "one JSON object", row)]
-    problems: list[Problem] = [("duplicate_key", "each key of an object once", twice)] if twice else []
+    problems: list[Problem] = [("duplicate_key", "each key of an object once", repeated)] if repeated else []
     if problem := _encoding_problem(row):
-        problems.append(("encoding", "texts that UTF-8 can hold", problem))
+        problems.append(("encoding", "texts that UTF-8 can encode", problem))
     return row, problems
 
 
@@ -240,11 +247,11 @@ def _json_problem(error: RecursionError | ValueError) -> Problem:
     """Return the problem of unreadable JSON. The official checker only handles text that is not JSON."""
     if isinstance(error, json.JSONDecodeError):
         return "json", "one JSON object", str(error)
-    found = "JSON that is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    return "json_limit", "JSON that Python can read", found
+    problem = "JSON that is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return "json_limit", "JSON that Python can read", problem
 
 
-def _is_whole(line: bytes) -> bool:
+def _is_json(line: bytes) -> bool:
     """Return whether a line is blank or one JSON value."""
     try:
         if text := line.decode("utf-8").strip():
@@ -256,13 +263,13 @@ def _is_whole(line: bytes) -> bool:
 
 def _encoding_problem(row: dict[str, Any]) -> str:
     """Return the error for a text that UTF-8 cannot encode, or "" if all can be encoded, at any depth."""
-    waiting: list[Any] = [row]
-    while waiting:
-        value = waiting.pop()
+    pending: list[Any] = [row]
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict):
-            waiting += [*value, *value.values()]
+            pending += [*value, *value.values()]
         elif isinstance(value, list):
-            waiting += value
+            pending += value
         elif isinstance(value, str):
             try:
                 value.encode("utf-8")

@@ -24,7 +24,7 @@ _TASK_FILES = {
     "mtrag": "mtrag-human/generation_tasks/reference.jsonl",
     "mtrag_un": "mtragun-human/generation_tasks/reference.jsonl",
 }
-_ALONG = ("conversation_id", "task_type", "turn", "dataset")
+_FURTHER_FIELDS = ("conversation_id", "task_type", "turn", "dataset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class InputTask:
     """(speaker, text) of each message."""
     contexts: tuple[Passage, ...] | None
     """Passages for task B; None if the file contains none."""
-    along: Mapping[str, Any]
+    further_fields: Mapping[str, Any]
     """Further fields of official files."""
 
 
@@ -59,13 +59,13 @@ def benchmark_inputs(benchmark: Benchmark) -> Inputs:
 
 def read_inputs(path: Path) -> Inputs:
     """Return the tasks of an official input file."""
-    problems = Problems(path, "input of MTRAGEval", "take the input file that the organisers published")
+    problems = Problems(path, "input of MTRAGEval", "use the input file published by the organizers")
     tasks = ((line, _input_task(line, row, problems)) for line, row in json_lines(problems))
-    found = unique_rows(
+    tasks_by_id = unique_rows(
         problems, ((line, normalise_task_id(task.task_id), task) for line, task in tasks if task), "task"
     )
     problems.raise_if_any()
-    return found
+    return tasks_by_id
 
 
 def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputTask | None:
@@ -80,7 +80,7 @@ def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputT
     if not messages:
         problems.add(line, "`input` with speakers and texts", row.get("input"), str(task_id))
     raw = row.get("contexts", [])
-    contexts = [passage_of(item, "document_id") for item in raw] if isinstance(raw, list) else [None]
+    contexts = [passage_of(context, "document_id") for context in raw] if isinstance(raw, list) else [None]
     if None in contexts:
         problems.add(line, "`contexts` with texts as `document_id` and `text`", raw, str(task_id))
     if len(problems) > before:
@@ -91,18 +91,18 @@ def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputT
         collection=collection if isinstance(collection, str) else "",
         domain=domain_of(collection),
         messages=messages,
-        contexts=tuple(item for item in contexts if item) if "contexts" in row else None,
-        along={key: row[key] for key in _ALONG if key in row},
+        contexts=tuple(context for context in contexts if context) if "contexts" in row else None,
+        further_fields={key: row[key] for key in _FURTHER_FIELDS if key in row},
     )
 
 
 def messages_of(value: object) -> tuple[tuple[str, str], ...]:
     """Return (speaker, text) of the messages of an `input`; () for an invalid list."""
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         return ()
-    pairs = [(item.get("speaker"), item.get("text")) for item in value]
-    kept = tuple((speaker, text) for speaker, text in pairs if isinstance(speaker, str) and isinstance(text, str))
-    return kept if len(kept) == len(pairs) else ()
+    pairs = [(message.get("speaker"), message.get("text")) for message in value]
+    messages = tuple((speaker, text) for speaker, text in pairs if isinstance(speaker, str) and isinstance(text, str))
+    return messages if len(messages) == len(pairs) else ()
 
 
 # Document ids of a benchmark's corpora, if they are on this machine.
@@ -116,8 +116,8 @@ Documents = Mapping[str, frozenset[str]]
 def document_ids_by_domain(benchmark: Benchmark) -> Documents:
     """Return the document ids of every corpus that the benchmark's tasks search."""
     side = retrieval_side(benchmark.name)
-    present = {task.domain for task in benchmark.tasks}
-    files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains if domain in present}
+    domains = {task.domain for task in benchmark.tasks}
+    files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains if domain in domains}
     return {domain: frozenset(document_ids(path)) for domain, path in files.items()}
 
 

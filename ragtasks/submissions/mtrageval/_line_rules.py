@@ -44,7 +44,7 @@ def rank_scores(n: int) -> tuple[float, ...]:
 
 
 def official_scores(scores: Sequence[float]) -> tuple[float, ...]:
-    """Return scores that rank a list in its own order officially: the given ones if they do, else rank scores."""
+    """Return scores that rank a list in its own order officially: the input_task ones if they do, else rank scores."""
     return tuple(map(float, scores)) if falls_strictly(scores) else rank_scores(len(scores))
 
 
@@ -71,7 +71,7 @@ class Line:
 
     task: SubmissionTask
     row: Mapping[str, Any]
-    given: InputTask | None
+    input_task: InputTask | None
     """The task as participants receive it; None if it is unknown."""
     documents: Documents | None
     """Existing documents; None if they are unknown."""
@@ -80,19 +80,19 @@ class Line:
     def objects(self) -> list[tuple[int, dict[str, Any]]]:
         """(index, content) of the contexts that are objects."""
         contexts = self.row.get("contexts")
-        found = enumerate(contexts if isinstance(contexts, list) else [])
-        return [(index, item) for index, item in found if isinstance(item, dict)]
+        rows = enumerate(contexts if isinstance(contexts, list) else [])
+        return [(index, context) for index, context in rows if isinstance(context, dict)]
 
     @property
     def scores(self) -> list[tuple[int, float]]:
         """(index, value) of the scores that are numbers."""
-        pairs = [(index, item.get("score")) for index, item in self.objects]
+        pairs = [(index, context.get("score")) for index, context in self.objects]
         return [(i, value) for i, value in pairs if isinstance(value, (int, float)) and not isinstance(value, bool)]
 
     @property
     def document_ids(self) -> list[tuple[int, str]]:
         """(index, value) of the document ids that are strings."""
-        pairs = [(index, item.get("document_id")) for index, item in self.objects]
+        pairs = [(index, context.get("document_id")) for index, context in self.objects]
         return [(index, value) for index, value in pairs if isinstance(value, str)]
 
     @property
@@ -103,15 +103,15 @@ class Line:
 
 def fields(line: Line) -> Iterator[Problem]:
     """Yield required fields that are missing or of the wrong type."""
-    for name, tasks, kind, described in _FIELDS:
+    for name, tasks, field_type, description in _FIELDS:
         if line.task.value not in tasks:
             continue
         if name not in line.row:
-            near = [key for key in line.row if key.lower() == name.lower()]
-            found = Words(f"no such field, but {near[0]!r}") if near else _ABSENT
-            yield "required_field", f"the field {name!r}", found
-        elif not isinstance(line.row[name], kind):
-            yield "field_type", f"{name!r} to be {described}", line.row[name]
+            similar = [key for key in line.row if key.lower() == name.lower()]
+            problem = Words(f"no such field, but {similar[0]!r}") if similar else _ABSENT
+            yield "required_field", f"the field {name!r}", problem
+        elif not isinstance(line.row[name], field_type):
+            yield "field_type", f"{name!r} to be {description}", line.row[name]
 
 
 def number_of_contexts(line: Line) -> Iterator[Problem]:
@@ -130,24 +130,24 @@ def number_of_contexts(line: Line) -> Iterator[Problem]:
 def shape_of_contexts(line: Line) -> Iterator[Problem]:
     """Yield contexts that are no objects, or without a document id, a score or (tasks B and C) a text."""
     contexts = line.row.get("contexts")
-    for index, item in enumerate(contexts if isinstance(contexts, list) else []):
-        if not isinstance(item, dict):
-            yield "context_object", f"contexts[{index}] to be an object", item
+    for index, context in enumerate(contexts if isinstance(contexts, list) else []):
+        if not isinstance(context, dict):
+            yield "context_object", f"contexts[{index}] to be an object", context
             continue
-        if not isinstance(item.get("document_id"), str):
-            yield "document_id", f"a text as contexts[{index}].document_id", item.get("document_id", _ABSENT)
-        if not isinstance(item.get("score"), (int, float)):
-            yield "score", f"a number as contexts[{index}].score", item.get("score", _ABSENT)
-        text = item.get("text", _ABSENT)
+        if not isinstance(context.get("document_id"), str):
+            yield "document_id", f"a text as contexts[{index}].document_id", context.get("document_id", _ABSENT)
+        if not isinstance(context.get("score"), (int, float)):
+            yield "score", f"a number as contexts[{index}].score", context.get("score", _ABSENT)
+        text = context.get("text", _ABSENT)
         if line.answers and (text is _ABSENT or not isinstance(text, str) or not text.strip()):
-            yield "context_text", f"a text that says something as contexts[{index}].text", text
+            yield "context_text", f"a text that is not blank as contexts[{index}].text", text
 
 
 def values_of_scores(line: Line) -> Iterator[Problem]:
     """Yield scores that are booleans, or not finite as 32-bit floats."""
-    for index, item in line.objects:
-        if isinstance(item.get("score"), bool):
-            yield "score_boolean", f"a number as contexts[{index}].score", item["score"]
+    for index, context in line.objects:
+        if isinstance(context.get("score"), bool):
+            yield "score_boolean", f"a number as contexts[{index}].score", context["score"]
     for index, score in line.scores:
         if not math.isfinite(single(score)):
             yield "score_not_finite", f"a finite 32-bit number as contexts[{index}].score", score
@@ -155,19 +155,19 @@ def values_of_scores(line: Line) -> Iterator[Problem]:
 
 def order_of_scores(line: Line) -> Iterator[Problem]:
     """Yield scores that do not decrease as 32-bit floats: the first tie and the first increase."""
-    found: dict[str, Problem] = {}
+    problem_of: dict[str, Problem] = {}
     for (_, before), (index, score) in itertools.pairwise(line.scores):
         if single(score) >= single(before):
             rule = "scores_unordered" if single(score) > single(before) else "scores_tied"
-            expected = f"contexts[{index}].score below the one before it"
-            found.setdefault(rule, (rule, expected, f"{score!r} after {before!r}"))
-    yield from found.values()
+            expected = f"contexts[{index}].score below the previous score"
+            problem_of.setdefault(rule, (rule, expected, f"{score!r} after {before!r}"))
+    yield from problem_of.values()
 
 
 def documents(line: Line) -> Iterator[Problem]:
     """Yield documents that are repeated, have a blank id, or do not exist."""
     first: dict[str, int] = {}
-    domain = line.given.domain if line.given else domain_of(line.row.get("Collection"))
+    domain = line.input_task.domain if line.input_task else domain_of(line.row.get("Collection"))
     listed = line.documents.get(domain or "") if line.documents else None
     for index, document_id in line.document_ids:
         if first.setdefault(document_id, index) != index:
@@ -181,15 +181,15 @@ def documents(line: Line) -> Iterator[Problem]:
 
 def predictions(line: Line) -> Iterator[Problem]:
     """Yield a problem unless there is one prediction, an object with a text that is not blank."""
-    found = line.row.get("predictions")
-    if not line.answers or not isinstance(found, list):
+    predictions_list = line.row.get("predictions")
+    if not line.answers or not isinstance(predictions_list, list):
         return
-    if len(found) != 1:
-        yield "n_predictions", "one prediction", f"{len(found)} predictions"
-    for index, item in enumerate(found):
-        text = item.get("text", _ABSENT) if isinstance(item, dict) else None
-        if not isinstance(item, dict):
-            yield "prediction_object", f"predictions[{index}] to be an object", item
+    if len(predictions_list) != 1:
+        yield "n_predictions", "one prediction", f"{len(predictions_list)} predictions"
+    for index, prediction in enumerate(predictions_list):
+        text = prediction.get("text", _ABSENT) if isinstance(prediction, dict) else None
+        if not isinstance(prediction, dict):
+            yield "prediction_object", f"predictions[{index}] to be an object", prediction
         elif text is _ABSENT or not isinstance(text, str):
             yield "prediction_text", f"a text as predictions[{index}].text", text
         elif not text.strip():
@@ -210,9 +210,9 @@ def identity(line: Line) -> Iterator[Problem]:
         return
     if line.row.get("conversation_id", conversation_id) != conversation_id:
         yield "conversation_id", f"'conversation_id' {conversation_id!r}", line.row["conversation_id"]
-    written = line.row.get("turn", turn)
-    if not isinstance(written, (str, int)) or str(written) != str(turn):
-        yield "turn", f"'turn' {turn}", written
+    row_turn = line.row.get("turn", turn)
+    if not isinstance(row_turn, (str, int)) or str(row_turn) != str(turn):
+        yield "turn", f"'turn' {turn}", row_turn
 
 
 def collection(line: Line) -> Iterator[Problem]:
@@ -220,9 +220,9 @@ def collection(line: Line) -> Iterator[Problem]:
     name = line.row.get("Collection")
     if not isinstance(name, str):
         return
-    if line.given and line.given.collection:
-        if name != line.given.collection:
-            yield "collection", f"the task's own collection {line.given.collection!r}", name
+    if line.input_task and line.input_task.collection:
+        if name != line.input_task.collection:
+            yield "collection", f"the task's own collection {line.input_task.collection!r}", name
     elif domain_of(name) is None:
         yield "collection", "a collection of MTRAG", name
 
@@ -234,36 +234,46 @@ def conversation(line: Line) -> Iterator[Problem]:
         return
     messages = messages_of(raw)
     if not messages or any(speaker not in _SPEAKERS for speaker, _ in messages):
-        bad: object = Words("no messages")
+        invalid: object = Words("no messages")
         with suppress(StopIteration):
-            bad = next(item for item in raw if not messages_of([item]) or item["speaker"] not in _SPEAKERS)
-        yield "message", "messages with a speaker, user or agent, and a text", bad
-    elif line.given and messages != line.given.messages:
+            invalid = next(
+                message for message in raw if not messages_of([message]) or message["speaker"] not in _SPEAKERS
+            )
+        yield "message", "messages with a speaker, user or agent, and a text", invalid
+    elif line.input_task and messages != line.input_task.messages:
         yield "other_input", "the conversation of the input file", messages[-1][1]
 
 
 def given_contexts(line: Line) -> Iterator[Problem]:
     """Yield contexts of task B that differ from the input. A subset must have `MAX_CONTEXTS` contexts."""
-    if line.task is not SubmissionTask.B or line.given is None or line.given.contexts is None:
+    if line.task is not SubmissionTask.B or line.input_task is None or line.input_task.contexts is None:
         return
-    theirs = {passage.passage_id for passage in line.given.contexts}
-    ours = {document_id for _, document_id in line.document_ids}
-    if ours - theirs or (theirs - ours and len(ours) < MAX_CONTEXTS):
-        found = [*sorted(ours - theirs), *(f"without {document_id}" for document_id in sorted(theirs - ours))]
-        yield "other_contexts", f"the {len(theirs)} contexts of the input file", found
+    expected_ids = {passage.passage_id for passage in line.input_task.contexts}
+    document_ids = {document_id for _, document_id in line.document_ids}
+    if document_ids - expected_ids or (expected_ids - document_ids and len(document_ids) < MAX_CONTEXTS):
+        differences = [
+            *sorted(document_ids - expected_ids),
+            *(f"without {document_id}" for document_id in sorted(expected_ids - document_ids)),
+        ]
+        yield "other_contexts", f"the {len(expected_ids)} contexts of the input file", differences
 
 
 def given_texts(line: Line) -> Iterator[Problem]:
     """Yield texts of contexts in task B that differ from the input."""
-    given = line.given.contexts if line.task is SubmissionTask.B and line.given else None
-    theirs = {passage.passage_id: passage.text for passage in given or ()}
-    for index, item in line.objects:
-        document_id, text = item.get("document_id"), item.get("text")
-        known = theirs.get(document_id) if isinstance(document_id, str) else None
-        if known is not None and isinstance(text, str) and text.strip() and _words(text) != _words(known):
-            same = sum(1 for _ in itertools.takewhile(bool, map(str.__eq__, text, known)))
-            expected = f"contexts[{index}].text as in the input file, from character {same + 1} on too"
-            yield "other_context_text", expected, text[same:]
+    input_task = line.input_task.contexts if line.task is SubmissionTask.B and line.input_task else None
+    text_of = {passage.passage_id: passage.text for passage in input_task or ()}
+    for index, context in line.objects:
+        document_id, text = context.get("document_id"), context.get("text")
+        expected_text = text_of.get(document_id) if isinstance(document_id, str) else None
+        if (
+            expected_text is not None
+            and isinstance(text, str)
+            and text.strip()
+            and _words(text) != _words(expected_text)
+        ):
+            n_equal = sum(1 for _ in itertools.takewhile(bool, map(str.__eq__, text, expected_text)))
+            expected = f"contexts[{index}].text as in the input file, from character {n_equal + 1} on too"
+            yield "other_context_text", expected, text[n_equal:]
 
 
 def _words(text: str) -> list[str]:

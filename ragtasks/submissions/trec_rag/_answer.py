@@ -48,7 +48,7 @@ class CitedAnswer:
             "topic": self.topic,
             "references": list(self.references),
             "response_length": self.length,
-            "answer": [{"text": item.text, "citations": list(item.citations)} for item in self.sentences],
+            "answer": [{"text": sentence.text, "citations": list(sentence.citations)} for sentence in self.sentences],
         }
 
 
@@ -66,8 +66,8 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> CitedAns
     # Models occasionally write unpaired surrogates, which no file can encode.
     text = response.text.encode("utf-8", errors="replace").decode("utf-8")
     sentences = parse_cited(text, len(references))
-    kept = within(sentences, MAX_WORDS) if cut else sentences
-    return CitedAnswer(run_id, response.task.task_id, response.task.question, references, kept)
+    shortened = within(sentences, MAX_WORDS) if cut else sentences
+    return CitedAnswer(run_id, response.task.task_id, response.task.question, references, shortened)
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:
@@ -78,7 +78,7 @@ def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = F
 # The answers of a file with its findings, for every year of the track.
 
 REFUSES = "the track refuses the file"
-WARNS = "the track warns of it"
+WARNS = "the track prints a warning"
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class CheckedFile:
         return Report(name, self.form, self.n_rows, tuple(self.findings), self.unchecked, warnings_fail=False)
 
 
-def unchecked_topics(topics: object, what: str, benchmark: str) -> tuple[str, ...]:
+def unchecked_topics(topics: object, noun: str, benchmark: str) -> tuple[str, ...]:
     """Return the checks that require the topics; () if the topics are available."""
-    ids = f"whether each {what} is one of the track's, with its text, and none is missing"
-    return () if topics is not None else (f"{ids}: no {what}s are here (`ragtasks data fetch {benchmark}`)",)
+    ids = f"whether each {noun} belongs to the track and has its text, and none is missing"
+    return () if topics is not None else (f"{ids}: no local {noun}s (`ragtasks data fetch {benchmark}`)",)

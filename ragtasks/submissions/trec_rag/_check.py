@@ -27,7 +27,7 @@ RULES = rules(
     (Severity.PROBLEM, REFUSES, "json field run_id unknown_topic duplicate_topic topic_text n_references"),
     (Severity.PROBLEM, REFUSES, "reference_id duplicate_reference sentence citation no_answers"),
     (Severity.WARNING, _CORRECTS, "reported_length response_length duplicate_citation"),
-    (Severity.WARNING, "the track cuts sentences off the end", "n_words"),
+    (Severity.WARNING, "the track removes sentences at the end", "n_words"),
     (Severity.WARNING, WARNS, "missing_topic"),
 )
 """For files of 2024."""
@@ -58,7 +58,7 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str] | None) -> Checked
             line.add("run_id", f"{run_id!r}, as in the lines before", row["run_id"])
         if line_of.setdefault(row["topic_id"], number) != number:
             line.add("duplicate_topic", "each topic once", Words(f"the topic of line {line_of[row['topic_id']]} again"))
-        line.take(row)
+        line.check(row)
     if not line_of:
         checked.add(0, "", ("no_answers", "at least one answer", Words("none")))
     for topic_id in topics or ():
@@ -81,12 +81,12 @@ class _AnswerLine:
     def __init__(self, number: int, topics: Mapping[str, str] | None, checked: CheckedFile) -> None:
         self._number, self._topics, self._checked = number, topics, checked
         self._topic_id = ""
-        self._is_good = True
+        self._is_valid = True
 
     def add(self, rule: str, expected: str, found: object) -> None:
         """Add a finding for this line."""
         self._checked.add(self._number, self._topic_id, (rule, expected, found))
-        self._is_good &= self._checked.rules[rule].severity is not Severity.PROBLEM
+        self._is_valid &= self._checked.rules[rule].severity is not Severity.PROBLEM
 
     def row(self, content: bytes) -> dict[str, Any] | None:
         """Return the object of a line with all keys in the right types.
@@ -102,13 +102,13 @@ class _AnswerLine:
             self.add("json", "one JSON object", row)
             return None
         self._topic_id = row["topic_id"] if isinstance(row.get("topic_id"), str) else ""
-        for key, kind in _KEYS.items():
+        for key, value_type in _KEYS.items():
             value = row.get(key)
-            if not isinstance(value, kind) or isinstance(value, bool):
-                self.add("field", f"`{key}` as {kind.__name__}", row.get(key, Words("no such field")))
-        return row if self._is_good else None
+            if not isinstance(value, value_type) or isinstance(value, bool):
+                self.add("field", f"`{key}` as {value_type.__name__}", row.get(key, Words("no such field")))
+        return row if self._is_valid else None
 
-    def take(self, row: Mapping[str, Any]) -> None:
+    def check(self, row: Mapping[str, Any]) -> None:
         """Check an object and store its answer if it has no problem."""
         topic_id = row["topic_id"]
         text = row["topic"] if self._topics is None else self._topics.get(topic_id)
@@ -126,12 +126,15 @@ class _AnswerLine:
             self.add("n_words", f"at most {MAX_WORDS} words", answer.length)
         elif row["response_length"] != answer.length:
             self.add("response_length", f"response_length {answer.length}", row["response_length"])
-        if self._is_good:
+        if self._is_valid:
             self._checked.answers.append(answer)
             sentences = within(answer.sentences, MAX_WORDS)
-            items = [{**item, "citations": _in_order(item["citations"])} for item in row["answer"][: len(sentences)]]
+            sentence_rows = [
+                {**sentence_row, "citations": _distinct_citations(sentence_row["citations"])}
+                for sentence_row in row["answer"][: len(sentences)]
+            ]
             length = n_words(sentence.text for sentence in sentences)
-            self._checked.repaired.append({**row, "response_length": length, "answer": items})
+            self._checked.repaired.append({**row, "response_length": length, "answer": sentence_rows})
 
     def _references(self, references: list[Any]) -> None:
         if len(references) > N_PASSAGES:
@@ -143,11 +146,11 @@ class _AnswerLine:
                 self.add("duplicate_reference", "each reference once", segment_id)
 
     def _sentences(self, row: Mapping[str, Any]) -> Iterator[CitedSentence]:
-        for index, item in enumerate(row["answer"]):
-            text = item.get("text") if isinstance(item, dict) else None
-            citations = item.get("citations") if isinstance(item, dict) else None
+        for index, sentence in enumerate(row["answer"]):
+            text = sentence.get("text") if isinstance(sentence, dict) else None
+            citations = sentence.get("citations") if isinstance(sentence, dict) else None
             if not isinstance(text, str) or not isinstance(citations, list):
-                self.add("sentence", f"answer[{index}] with `text` and a list `citations`", item)
+                self.add("sentence", f"answer[{index}] with `text` and a list `citations`", sentence)
                 continue
             n_references = len(row["references"])
             for citation in citations:
@@ -157,15 +160,15 @@ class _AnswerLine:
             unique = list(dict.fromkeys(map(repr, citations)))
             if len(unique) < len(citations):
                 self.add("duplicate_citation", f"answer[{index}]: each citation once", citations)
-            whole = [citation for citation in citations if isinstance(citation, int)]
-            yield CitedSentence(text, tuple(dict.fromkeys(whole)))
+            positions = [citation for citation in citations if isinstance(citation, int)]
+            yield CitedSentence(text, tuple(dict.fromkeys(positions)))
 
 
-def _in_order(citations: list[int]) -> list[int]:
+def _distinct_citations(citations: list[int]) -> list[int]:
     """Return the distinct citations in the order of the track's tool, that of Python's integer sets, mostly ascending.
 
     The tool creates a set of each sentence's citations, and another one before it if citations are repeated. [15, 7]
     and [15, 7, 7] get different orders, since both numbers collide in the hash table of the set.
     """
-    once = list(set(citations)) if len(set(citations)) < len(citations) else citations
-    return list(set(once))
+    distinct = list(set(citations)) if len(set(citations)) < len(citations) else citations
+    return list(set(distinct))

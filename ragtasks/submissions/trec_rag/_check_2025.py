@@ -66,9 +66,9 @@ def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str] | Non
             checked.add(number, str(topic_id), problem)
     if not rows:
         checked.add(0, "", ("no_answers", "at least one answer", Words("none")))
-    for one in narratives or ():
-        if one not in line_of:
-            checked.add(0, one, ("missing_narrative", "an answer to this narrative", Words("none")))
+    for narrative_id in narratives or ():
+        if narrative_id not in line_of:
+            checked.add(0, narrative_id, ("missing_narrative", "an answer to this narrative", Words("none")))
     checked.unchecked = unchecked_topics(narratives, "narrative", "trec_rag25")
     return checked
 
@@ -82,7 +82,7 @@ def row_2025(answer: CitedAnswer, team_id: str) -> dict[str, Any]:
         "narrative_id": answer.topic_id,
         "narrative": answer.topic,
     }
-    sentences = [{"text": item.text, "citations": list(item.citations)} for item in answer.sentences]
+    sentences = [{"text": sentence.text, "citations": list(sentence.citations)} for sentence in answer.sentences]
     return {"metadata": metadata, "references": list(answer.references), "answer": sentences}
 
 
@@ -95,9 +95,14 @@ def _row(line: bytes) -> Any:
 
 def _cites_ids(rows: Sequence[Any]) -> bool:
     """Return whether the first citation of a file is an id."""
-    items = (item for row in rows if isinstance(row, dict) for item in _list(row.get("answer")))
-    cited = (one for item in items if isinstance(item, dict) for one in _list(item.get("citations")))
-    return isinstance(next(cited, 0), str)
+    sentences = (sentence for row in rows if isinstance(row, dict) for sentence in _list(row.get("answer")))
+    citations = (
+        citation
+        for sentence in sentences
+        if isinstance(sentence, dict)
+        for citation in _list(sentence.get("citations"))
+    )
+    return isinstance(next(citations, 0), str)
 
 
 def _list(value: object) -> list[Any]:
@@ -120,9 +125,9 @@ def _warnings(metadata: object, references: Sequence[Any]) -> Iterator[Problem]:
     for key in _OPTIONAL:
         if isinstance(metadata, dict) and key not in metadata:
             yield "optional_metadata", f"metadata.{key}", Words("no such field")
-    for index, one in enumerate(references):
-        if not isinstance(one, str) or not SEGMENT_ID.fullmatch(one):
-            yield "reference_id", f"references[{index}] as the id of a segment", one
+    for index, segment_id in enumerate(references):
+        if not isinstance(segment_id, str) or not SEGMENT_ID.fullmatch(segment_id):
+            yield "reference_id", f"references[{index}] as the id of a segment", segment_id
 
 
 def _content_errors(row: Mapping[str, Any], *, by_id: bool) -> Iterator[Problem]:
@@ -131,36 +136,43 @@ def _content_errors(row: Mapping[str, Any], *, by_id: bool) -> Iterator[Problem]
         yield "field", "a list `references`", references
     if not isinstance(row.get("answer", []), list):
         yield "field", "a list `answer`", row["answer"]
-    for index, item in enumerate(_list(row.get("answer"))):
-        if not isinstance(item, dict):
-            yield "sentence", f"answer[{index}] as an object", item
+    for index, sentence in enumerate(_list(row.get("answer"))):
+        if not isinstance(sentence, dict):
+            yield "sentence", f"answer[{index}] as an object", sentence
             continue
-        if not isinstance(item.get("text"), str):
-            yield "sentence", f"answer[{index}] with a `text`", item.get("text")
-        citations = item.get("citations")
+        if not isinstance(sentence.get("text"), str):
+            yield "sentence", f"answer[{index}] with a `text`", sentence.get("text")
+        citations = sentence.get("citations")
         if not isinstance(citations, list):
             yield "sentence", f"answer[{index}] with a list `citations`", citations
             continue
-        kind = str if by_id else int
-        if not all(isinstance(one, kind) for one in citations):
+        citation_type = str if by_id else int
+        if not all(isinstance(citation, citation_type) for citation in citations):
             expected = "ids of segments" if by_id else "positions in the references"
             yield "citation", f"answer[{index}]: citations as {expected}", citations
             continue
         targets = _list(references) if by_id else range(len(_list(references)))
         yield from (
-            ("citation", f"answer[{index}]: a citation of a reference", one) for one in citations if one not in targets
+            ("citation", f"answer[{index}]: a citation of a reference", citation)
+            for citation in citations
+            if citation not in targets
         )
 
 
 def _answer(row: Mapping[str, Any], narratives: Mapping[str, str] | None) -> CitedAnswer:
     """Return the answer of a line without problems."""
-    metadata, references = row["metadata"], [str(one) for one in row["references"]]
+    metadata, references = row["metadata"], [str(segment_id) for segment_id in row["references"]]
     sentences = tuple(
         CitedSentence(
-            item["text"],
-            tuple(dict.fromkeys(references.index(one) if isinstance(one, str) else one for one in item["citations"])),
+            sentence["text"],
+            tuple(
+                dict.fromkeys(
+                    references.index(citation) if isinstance(citation, str) else citation
+                    for citation in sentence["citations"]
+                )
+            ),
         )
-        for item in row.get("answer", [])
+        for sentence in row.get("answer", [])
     )
     narrative_id = str(metadata["narrative_id"])
     text = str(metadata.get("narrative", "")) if narratives is None else narratives[narrative_id]

@@ -26,19 +26,20 @@ def logged_responses(path: Path, domain: str) -> list[Response]:
     benchmark = benchmark_of(domain)
     results, _ = evaluation_files(path)
     saved = [read_results(file, Path(), {}) for file in results]
-    found = [
-        [response for task in one.tasks if task.benchmark == benchmark for response in task.responses] for one in saved
+    responses_of = [
+        [response for task in evaluation.tasks if task.benchmark == benchmark for response in task.responses]
+        for evaluation in saved
     ]
-    chosen = [[response for response in responses if response.task.domain == domain] for responses in found]
-    chosen = [responses for responses in chosen if responses]
-    if len(chosen) == 1:
-        return chosen[0]
+    nonempty = [[response for response in responses if response.task.domain == domain] for responses in responses_of]
+    nonempty = [responses for responses in nonempty if responses]
+    if len(nonempty) == 1:
+        return nonempty[0]
     raise BenchmarkFileError(
         "logged answers",
         where=str(path),
         expected=f"one evaluation of {benchmark} with answers to the set {domain}",
-        found=f"{len(chosen)} of them",
-        next_step=f"name the results file of one; evaluate with --tasks {benchmark} --log_samples --output_path DIR",
+        found=f"{len(nonempty)} of them",
+        next_step=f"name a single results file; evaluate with --tasks {benchmark} --log_samples --output_path DIR",
     )
 
 
@@ -56,9 +57,9 @@ def build_answers(
     rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
     check = check_lines_2025 if team_id else check_lines
     checked = check([json.dumps(row).encode() for row in rows], topics)
-    next_step = "fix what the lines name and build it again; nothing was written"
+    next_step = "fix the listed problems and build it again; nothing was written"
     refuse_problems("answer file", output, checked.findings, next_step)
     n_left_out = sum(len(sentence.invalid) for answer in answers for sentence in answer.sentences)
     write_rows(output, rows)
-    notes = [f"{n_left_out} citations name no passage and were left out"] if n_left_out else []
+    notes = [f"{n_left_out} citations of unknown passages were omitted"] if n_left_out else []
     return [*render_text(checked.report(output.name)), *notes, f"wrote {output}"]

@@ -64,47 +64,53 @@ class LabelledRuns:
 def assigned_runs(assignments: Sequence[GradedNuggets]) -> LabelledRuns:
     """Return the six nugget scores of every run."""
     values: dict[str, dict[str, dict[str, float | None]]] = {}
-    for one in assignments:
-        scores = nugget_scores([nugget.importance for nugget in one.nuggets.nuggets], one.grades)
+    for assignment in assignments:
+        scores = nugget_scores([nugget.importance for nugget in assignment.nuggets.nuggets], assignment.grades)
         row = {name: score.value for name, score in scores.items()}
-        values.setdefault(one.run_id, {})[one.nuggets.topic_id] = row
+        values.setdefault(assignment.run_id, {})[assignment.nuggets.topic_id] = row
     return LabelledRuns(NUGGET_SCORES, values)
 
 
 def assigned_runs_official(assignments: Sequence[GradedNuggets]) -> LabelledRuns:
     """Return the four scores of the track's own tool. Nuggets without a grade and scores without nuggets count as 0."""
     values: dict[str, dict[str, dict[str, float | None]]] = {}
-    for one in assignments:
-        scores = nugget_scores_official([nugget.importance for nugget in one.nuggets.nuggets], one.grades)
-        values.setdefault(one.run_id, {})[one.nuggets.topic_id] = {**scores}
+    for assignment in assignments:
+        scores = nugget_scores_official([nugget.importance for nugget in assignment.nuggets.nuggets], assignment.grades)
+        values.setdefault(assignment.run_id, {})[assignment.nuggets.topic_id] = {**scores}
     return LabelledRuns(NUGGET_SCORES[:4], values)
 
 
 def supported_runs(judgements: Sequence[SupportJudgement]) -> LabelledRuns:
     """Return both support scores of every run."""
     values: dict[str, dict[str, dict[str, float | None]]] = {}
-    for one in judgements:
-        scores = support_scores(one.cites, one.levels)
-        values.setdefault(one.run_id, {})[one.topic_id] = {name: score.value for name, score in scores.items()}
-    return LabelledRuns(SUPPORT_SCORES, values, _not_judged(judgements))
+    for judgement in judgements:
+        scores = support_scores(judgement.cites, judgement.levels)
+        values.setdefault(judgement.run_id, {})[judgement.topic_id] = {
+            name: score.value for name, score in scores.items()
+        }
+    return LabelledRuns(SUPPORT_SCORES, values, _unjudged_note(judgements))
 
 
-def _not_judged(judgements: Sequence[SupportJudgement]) -> str:
+def _unjudged_note(judgements: Sequence[SupportJudgement]) -> str:
     """Return the number of unjudged citations, and how many of them are the first of a sentence; "" without any."""
-    n = sum(one.n_not_judged for one in judgements)
+    n = sum(judgement.n_not_judged for judgement in judgements)
     first = sum(
-        cited and level is None for one in judgements for cited, level in zip(one.cites, one.levels, strict=True)
+        cited and level is None
+        for judgement in judgements
+        for cited, level in zip(judgement.cites, judgement.levels, strict=True)
     )
     return (
-        f"Citations not judged: {n}. Of these {first} come first in a sentence, which is in neither score." if n else ""
+        f"Citations not judged: {n}. Of these {first} are the first in a sentence and count in neither score."
+        if n
+        else ""
     )
 
 
-def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
+def labelled_tables(title: str, runs: LabelledRuns) -> list[Table]:
     """Return the table of all runs, complete runs first and best first, and a table of the runs with missing topics."""
-    lacking = {run_id for run_id, rows in runs.values.items() if len(rows) < runs.n_topics}
+    incomplete = {run_id for run_id, rows in runs.values.items() if len(rows) < runs.n_topics}
     ordered = sorted(
-        runs.values, key=lambda run_id: (run_id in lacking, -(runs.mean(run_id, runs.names[0]).value or 0))
+        runs.values, key=lambda run_id: (run_id in incomplete, -(runs.mean(run_id, runs.names[0]).value or 0))
     )
 
     def row(run_id: str, missing: float | None) -> tuple[Cell, ...]:
@@ -112,16 +118,16 @@ def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
         return (run_id, n_labelled, *(runs.mean(run_id, name, missing=missing) for name in runs.names))
 
     columns = ("run", "topics", *runs.names)
-    tables = [Table(what, columns, tuple(row(run_id, None) for run_id in ordered), runs.note)]
-    if lacking:
-        note = "These runs have no labels for some topics. Above they stand last, whatever their scores."
-        chosen = tuple(row(run_id, 0.0) for run_id in ordered if run_id in lacking)
-        tables.append(Table(f"{what}, with the missing topics at 0", columns, chosen, note))
+    tables = [Table(title, columns, tuple(row(run_id, None) for run_id in ordered), runs.note)]
+    if incomplete:
+        note = "These runs have no labels for some topics. They are listed last above, regardless of their scores."
+        chosen = tuple(row(run_id, 0.0) for run_id in ordered if run_id in incomplete)
+        tables.append(Table(f"{title}, with the missing topics at 0", columns, chosen, note))
     return tables
 
 
 def write_labelled(folder: Path, runs: Mapping[str, LabelledRuns]) -> list[Path]:
     """Write name -> runs as JSON lines, each atomically, and return the paths."""
-    for name, one in runs.items():
-        write_rows(folder / name, one.rows())
+    for name, labelled in runs.items():
+        write_rows(folder / name, labelled.rows())
     return [folder / name for name in runs]

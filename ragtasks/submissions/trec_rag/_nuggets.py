@@ -25,11 +25,15 @@ _MAX_LISTED = 5
 
 def pool(tasks: Sequence[Task], passages: Mapping[str, Sequence[Passage]], qrels: Iterable[Qrel]) -> list[Response]:
     """Return the input of nugget creation: each topic with its segments in rank order, without an answer."""
-    poor = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance < MIN_GRADE}
+    irrelevant = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance < MIN_GRADE}
     return [
         Response(
             task,
-            tuple(item for item in passages.get(task.task_id, ()) if (task.task_id, item.passage_id) not in poor),
+            tuple(
+                passage
+                for passage in passages.get(task.task_id, ())
+                if (task.task_id, passage.passage_id) not in irrelevant
+            ),
             "",
         )
         for task in tasks
@@ -41,28 +45,29 @@ def create_nuggets(pooled: Sequence[Response], judge: Judge) -> tuple[list[Topic
     verdicts = judge(pooled, [nugget_creation()])
     (name,) = verdicts.judges
     rows = [verdicts.verdict(index, NUGGET_CREATION, name) for index in range(len(pooled))]
-    lost = [row for row in rows if not row.is_answered]
-    if lost:
+    failed = [row for row in rows if not row.is_answered]
+    if failed:
         raise JudgeError(
             "nuggets",
             where=name,
             expected=f"nuggets for all {len(rows)} topics",
-            found=f"none for {len(lost)}: " + "; ".join(f"{row.task_id}: {row.reason}" for row in lost[:_MAX_LISTED]),
+            found=f"none for {len(failed)}: "
+            + "; ".join(f"{row.task_id}: {row.reason}" for row in failed[:_MAX_LISTED]),
             next_step="run the same again: answers so far are saved. Nothing was written",
         )
-    found = [
+    topics = [
         TopicNuggets(
             response.task.task_id,
             response.task.question,
-            tuple(Nugget(item["text"], Importance(item["importance"])) for item in json.loads(row.label)),
+            tuple(Nugget(nugget["text"], Importance(nugget["importance"])) for nugget in json.loads(row.label)),
         )
         for response, row in zip(pooled, rows, strict=True)
         if row.label is not None
     ]
-    return found, [row.task_id for row in rows if row.label is None]
+    return topics, [row.task_id for row in rows if row.label is None]
 
 
 def write_nuggets(path: Path, topics: Iterable[TopicNuggets]) -> None:
     """Write nuggets in the track's format, atomically."""
-    rows = ({"query": one.query, "qid": one.topic_id, "nuggets": nugget_rows(one.nuggets)} for one in topics)
+    rows = ({"query": topic.query, "qid": topic.topic_id, "nuggets": nugget_rows(topic.nuggets)} for topic in topics)
     write_rows(path, rows)

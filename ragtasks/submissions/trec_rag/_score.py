@@ -62,37 +62,37 @@ class ScoredAnswers:
         return {name: (fmean(column) if column else None, len(column)) for name, column in present.items()}
 
 
-def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
+def with_nuggets(task: Task, topic_nuggets: TopicNuggets | None) -> Task:
     """Return a task with the given nuggets, or unchanged for None."""
-    if known is None:
+    if topic_nuggets is None:
         return task
-    return replace(task, extra={**task.extra, "nuggets": nugget_rows(known.nuggets)})
+    return replace(task, extra={**task.extra, "nuggets": nugget_rows(topic_nuggets.nuggets)})
 
 
 def score_answers(
     answers: Sequence[CitedAnswer], tasks: Mapping[str, Task], segments: Mapping[str, Passage] | None, judge: Judge
 ) -> ScoredAnswers:
     """Return the scores of answers to topics with nuggets, without answers to other topics."""
-    chosen = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
+    scored_answers = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
     texts = segments or {}
     responses = [
         Response(
             tasks[answer.topic_id],
-            tuple(texts.get(item, Passage(item, "")) for item in answer.references),
+            tuple(texts.get(segment_id, Passage(segment_id, "")) for segment_id in answer.references),
             answer.text,
         )
-        for answer in chosen
+        for answer in scored_answers
     ]
-    sentences = {answer.topic_id: answer.sentences for answer in chosen}
+    sentences = {answer.topic_id: answer.sentences for answer in scored_answers}
     rubrics = [nugget_assignment(shown=lambda response: response.text)]
     if segments is not None:
         rubrics.append(citation_support(sentences=lambda response: sentences[response.task.task_id]))
     verdicts = judge(responses, rubrics)
     scores = [
         {**judged_scores(verdicts, index, answer.sentences), **judged_part_scores(verdicts, index)}
-        for index, answer in enumerate(chosen)
+        for index, answer in enumerate(scored_answers)
     ]
-    return ScoredAnswers(chosen, verdicts, scores)
+    return ScoredAnswers(scored_answers, verdicts, scores)
 
 
 def first_cited(answers: Sequence[CitedAnswer]) -> frozenset[str]:
@@ -128,7 +128,7 @@ def _grades(scored: ScoredAnswers, index: int, judge: str) -> tuple[Sequence[Nug
     """Return the nuggets of an answer's topic and one judge's grades; all None without a verdict."""
     nuggets = nuggets_of(scored.verdicts.responses[index].task)
     label = scored.verdicts.verdict(index, NUGGET_ASSIGNMENT, judge).label
-    return nuggets, [None] * len(nuggets) if label is None else [Grade(item) for item in json.loads(label)]
+    return nuggets, [None] * len(nuggets) if label is None else [Grade(grade) for grade in json.loads(label)]
 
 
 def _assignment_row(scored: ScoredAnswers, index: int, judge: str) -> dict[str, Any]:

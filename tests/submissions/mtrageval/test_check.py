@@ -16,7 +16,7 @@ from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Setting
 from ragtasks.submissions import Report, Severity, SubmissionTask, render_text
 from ragtasks.submissions.mtrageval._build import SubmittedTask, build
-from ragtasks.submissions.mtrageval._check import MAX_BYTES, RULES, Against, check_file, check_lines
+from ragtasks.submissions.mtrageval._check import MAX_BYTES, RULES, Comparison, check_file, check_lines
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, document_ids_by_domain, read_inputs
 from tests._messages import raises, same_message
 from tests.submissions.mtrageval._files import lines_of, sample
@@ -31,7 +31,7 @@ INPUTS = {key: given for key, given in benchmark_inputs(BENCHMARK).items() if gi
 INPUTS = dict(list(INPUTS.items())[4 : 4 + N_TASKS])
 INPUT_IDS = [given.task_id for given in INPUTS.values()]
 DOCUMENTS = document_ids_by_domain(BENCHMARK)
-AGAINST = Against(INPUTS, DOCUMENTS)
+AGAINST = Comparison(INPUTS, DOCUMENTS)
 DOMAIN = "clapnq"
 ELSEWHERE = min(DOCUMENTS["govt"])
 
@@ -356,7 +356,7 @@ def test_the_order_of_scores_is_a_note_where_nobody_ranks() -> None:
 def test_without_an_input_ids_are_not_compared_and_collections_only_by_name() -> None:
     rows = valid("A")[:2]
     rows[0]["Collection"] = "wikipedia"
-    report = check_lines(lines_of(rows), "f.jsonl", SubmissionTask.A, Against(unchecked=("ids",)), n_bytes=1)
+    report = check_lines(lines_of(rows), "f.jsonl", SubmissionTask.A, Comparison(unchecked=("ids",)), n_bytes=1)
     assert problems(report) == {(1, "collection")}
     assert list(render_text(report))[-1] == "  not checked: ids"
 
@@ -399,7 +399,7 @@ def test_texts_of_the_contexts_of_tasks_a_and_c_are_the_system_s_own() -> None:
 
 def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
     with raises(BenchmarkFileError):
-        check_file(tmp_path / "nowhere.jsonl", SubmissionTask.A, Against())
+        check_file(tmp_path / "nowhere.jsonl", SubmissionTask.A, Comparison())
 
 
 # Official files.
@@ -409,7 +409,7 @@ def test_the_official_sample_is_sound_as_task_b(mtrag_root: Path) -> None:
     """One text says `Collection` in the input file where the sample, as the corpus, has `collection`."""
     folder = mtrag_root / "scripts/evaluation/sample_data"
     inputs = read_inputs(folder / "taskb_input.jsonl")
-    report = check_file(folder / "responses-10.jsonl", SubmissionTask.B, Against(inputs))
+    report = check_file(folder / "responses-10.jsonl", SubmissionTask.B, Comparison(inputs))
     assert report.n_rows == 10
     assert problems(report) == set()
     notes = [(item.line, item.rule) for item in report.findings if item.severity is Severity.NOTE]
@@ -421,7 +421,7 @@ def test_the_official_sample_is_sound_as_task_b(mtrag_root: Path) -> None:
 def test_the_official_sample_spells_collection_so_that_task_c_rejects_it(mtrag_root: Path) -> None:
     folder = mtrag_root / "scripts/evaluation/sample_data"
     inputs = read_inputs(folder / "taskac_input.jsonl")
-    report = check_file(folder / "responses-10.jsonl", SubmissionTask.C, Against(inputs))
+    report = check_file(folder / "responses-10.jsonl", SubmissionTask.C, Comparison(inputs))
     assert problems(report) == {(n, "required_field") for n in range(1, 11)}
     content = (folder / "responses-10.jsonl").read_bytes()
     assert len(rejections(content, "C", [given.task_id for given in inputs.values()])) == 10
@@ -430,7 +430,7 @@ def test_the_official_sample_spells_collection_so_that_task_c_rejects_it(mtrag_r
 def test_mtrag_un_s_own_reference_file_has_the_1187_problems_that_are_found_officially(mtrag_root: Path) -> None:
     path = mtrag_root / "mtragun-human/generation_tasks/reference.jsonl"
     inputs = benchmark_inputs(open_benchmark("mtrag_un", mtrag_root))
-    report = check_file(path, SubmissionTask.A, Against(inputs))
+    report = check_file(path, SubmissionTask.A, Comparison(inputs))
     problems = Counter(item.rule for item in report.findings if item.severity is Severity.PROBLEM)
     assert problems == {"score": 1180, "too_many_contexts": 7}
     assert len(rejections(path.read_bytes(), "A", [given.task_id for given in inputs.values()])) == 1187

@@ -25,7 +25,7 @@ IDS = [task.task_id for task in INPUTS.values()]
 HERE = "@here@"
 LINE = re.compile(r"  (?:file|line \d+)(?: \(.+\))?: (problem|warning) (\w+): expected .+, found .+ \[.+\]")
 NOTE = re.compile(r"  (note) (\w+): \d+ times \(line \d+(?:, \d+)*(?:, \.\.\.)?\); the first: .+ \[.+\]")
-UNCHECKED = "  not checked: whether documents exist: name a --benchmark whose corpora are here"
+UNCHECKED = "  not checked: whether documents exist: name a --benchmark with local corpora"
 
 # Dotted paths into a row; the first is the row itself.
 CONTEXT = ["contexts", "contexts.0", *(f"contexts.0.{key}" for key in ("document_id", "score", "text", "title"))]

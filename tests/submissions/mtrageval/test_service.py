@@ -86,7 +86,7 @@ def test_scores_are_kept_where_they_rank_and_replaced_where_they_tie(tmp_path: P
     assert scores.pop(tied) == [3.0, 2.0, 1.0]
     assert set(map(tuple, scores.values())) == {(10.0, 9.0, 8.0)}
     assert "1 tasks: scores tie as 32-bit numbers, replaced by scores from the rank" in said
-    assert said[0] == "mtrag (sample): not benchmark scores, and nothing to hand in"
+    assert said[0] == "mtrag (sample): not benchmark scores, and not a submission"
     assert [line.split(":")[0] for line in said if "(ranking score) |" in line] == ["nDCG@5"]
 
 
@@ -211,7 +211,7 @@ def test_a_submission_that_would_not_pass_leaves_the_old_file_alone(tmp_path: Pa
     assert target.read_text(encoding="utf-8") == "old"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
     said = submit(Submission(SubmissionTask.A, target, run="r", documents=False), BENCHMARK, tmp_path)
-    assert "  not checked: whether documents exist: not asked for" in said
+    assert "  not checked: whether documents exist: skipped" in said
 
 
 def test_an_input_file_decides_tasks_and_spelling(tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ def test_a_broken_input_is_named_with_all_its_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("letter", "options", "message"),
     [
-        ("A", {}, "give one"),
-        ("A", {"run": "r", "results": Path("out")}, "give one"),
-        ("B", {"run": "r"}, "task B needs answers"),
+        ("A", {}, "requires either --run"),
+        ("A", {"run": "r", "results": Path("out")}, "requires either --run"),
+        ("B", {"run": "r"}, "task B requires answers"),
         ("A", {"run": "r", "limit": 11}, "--limit-contexts 11: expected 1 to 10"),
         ("A", {"run": "s"}, "no run 's' in "),
     ],

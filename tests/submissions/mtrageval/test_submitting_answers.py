@@ -70,7 +70,7 @@ def test_equal_findings_are_one_line_with_their_number(tmp_path: Path) -> None:
     lines = list(render_text(report))
     (together,) = [line for line in lines if ".score" in line]
     assert together.startswith("  problem score: 30 times (line 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...); the first: ")
-    assert "  equal ones are put together; --all prints each" in lines
+    assert "  equal findings are combined; --all prints each" in lines
     assert sum(".score" in line for line in render_text(report, every=True)) == 30
 
 

@@ -116,7 +116,7 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
         "--output",
         str(answers),
     )
-    assert (status, "6 citations name no passage" in said) == (0, True)
+    assert (status, "6 citations of unknown passages" in said) == (0, True)
     assert command("check", str(answers), "--fixed", str(tmp_path / "fixed"))[0] == 0
     written = [[json.loads(line) for line in path.read_text().splitlines()] for path in (answers, tmp_path / "fixed")]
     assert written[0] == written[1]

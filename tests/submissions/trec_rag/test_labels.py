@@ -115,7 +115,7 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(tmp
     assert runs.values["r"]["2"] == {"support_precision": None, "support_recall": None}
     done = run_command("score", path)
     assert done.status == 0
-    assert "Citations not judged: 3. Of these 2 come first in a sentence" in done.out
+    assert "Citations not judged: 3. Of these 2 are the first in a sentence" in done.out
 
 
 @pytest.mark.parametrize(
