@@ -20,12 +20,12 @@ Opinions = Mapping[str, Mapping[str, float]]
 class OpinionAgreement:
     """A row of the table."""
 
-    who: str
+    raters: str
     measure: str
     """`alpha` for any number of raters, `kappa` for two."""
     score: Score
     """1 for full agreement, 0 for agreement by chance."""
-    same: float | None
+    equal_share: float | None
     """Share of the items with equal labels; None without items."""
     n: int
     """Number of items with at least two raters."""
@@ -48,38 +48,42 @@ def vote_agreement(votes: Sequence[Vote]) -> list[OpinionAgreement]:
             pairs = [pair for pair in agreement_of_two(opinions) if pair.n]
             rows += sorted(pairs, key=lambda pair: -pair.n)[:_MOST_PAIRS]
     if len(sides) == 2:
-        rows.append(_two("people", _medians(sides["people"]), "judges", _medians(sides["judges"])))
+        rows.append(_pair_agreement("people", _medians(sides["people"]), "judges", _medians(sides["judges"])))
     return rows
 
 
 def _by_rater(votes: Sequence[Vote]) -> Opinions:
     """Return rater -> battle -> share of the first system by name."""
-    found: dict[str, dict[str, float]] = {}
+    opinions: dict[str, dict[str, float]] = {}
     for vote in votes:
         system = min(vote.first.system, vote.second.system)
-        found.setdefault(vote.rater, {})[vote.battle_id] = vote.value_of(system)
-    return found
+        opinions.setdefault(vote.rater, {})[vote.battle_id] = vote.value_of(system)
+    return opinions
 
 
-def agreement_of_all(who: str, opinions: Opinions, level: Level) -> OpinionAgreement:
+def agreement_of_all(raters: str, opinions: Opinions, level: Level) -> OpinionAgreement:
     """Return the alpha of all raters over items with at least two raters."""
-    items = sorted({item for rated in opinions.values() for item in rated})
-    rows = [[rated[item] for rated in opinions.values() if item in rated] for item in items]
+    items = sorted({item for labels in opinions.values() for item in labels})
+    rows = [[labels[item] for labels in opinions.values() if item in labels] for item in items]
     rows = [row for row in rows if len(row) > 1]
-    same = sum(len(set(row)) == 1 for row in rows) / len(rows) if rows else None
-    return OpinionAgreement(who, "alpha", krippendorff_alpha(rows, level), same, len(rows))
+    share = sum(len(set(row)) == 1 for row in rows) / len(rows) if rows else None
+    return OpinionAgreement(raters, "alpha", krippendorff_alpha(rows, level), share, len(rows))
 
 
 def agreement_of_two(opinions: Opinions) -> list[OpinionAgreement]:
     """Return the kappa of each pair of raters, ordered by name."""
-    return [_two(a, opinions[a], b, opinions[b]) for a, b in itertools.combinations(sorted(opinions), 2)]
+    return [_pair_agreement(a, opinions[a], b, opinions[b]) for a, b in itertools.combinations(sorted(opinions), 2)]
 
 
-def _two(one: str, own: Mapping[str, float], other: str, others: Mapping[str, float]) -> OpinionAgreement:
-    battles = sorted(own.keys() & others.keys())
-    first, second = [own[battle] for battle in battles], [others[battle] for battle in battles]
-    same = sum(a == b for a, b in zip(first, second, strict=True)) / len(battles) if battles else None
-    return OpinionAgreement(f"{one} and {other}", "kappa", cohen_kappa(first, second), same, len(battles))
+def _pair_agreement(
+    first_rater: str, first_labels: Mapping[str, float], second_rater: str, second_labels: Mapping[str, float]
+) -> OpinionAgreement:
+    battles = sorted(first_labels.keys() & second_labels.keys())
+    first, second = [first_labels[battle] for battle in battles], [second_labels[battle] for battle in battles]
+    share = sum(a == b for a, b in zip(first, second, strict=True)) / len(battles) if battles else None
+    return OpinionAgreement(
+        f"{first_rater} and {second_rater}", "kappa", cohen_kappa(first, second), share, len(battles)
+    )
 
 
 def _medians(opinions: Opinions) -> dict[str, float]:

@@ -68,9 +68,9 @@ def judge_battles(battles: Sequence[Battle], ask: AskJudges, *, max_battles: int
     size = budget if budget == len(battles) else max(1, -(-budget // _N_ROUNDS))
     rounds = _Rounds(ask)
     while len(rounds.fought) < budget:
-        taken = {battle.battle_id for battle in rounds.fought}
-        left = [battle for battle in battles if battle.battle_id not in taken]
-        rounds.fight(next_battles(left, rounds.votes, min(size, budget - len(rounds.fought))))
+        judged_ids = {battle.battle_id for battle in rounds.fought}
+        remaining = [battle for battle in battles if battle.battle_id not in judged_ids]
+        rounds.fight(next_battles(remaining, rounds.votes, min(size, budget - len(rounds.fought))))
     return rounds.result(len(battles))
 
 
@@ -81,21 +81,21 @@ class _Rounds:
         self.votes: list[Vote] = []
         self.fought: list[Battle] = []
         self.shortfalls: list[str] = []
-        self._ask, self._found, self._n_unvoted = ask, list[Verdicts](), 0
+        self._ask, self._verdicts, self._n_unvoted = ask, list[Verdicts](), 0
 
-    def fight(self, chosen: Sequence[Battle]) -> None:
+    def fight(self, battles: Sequence[Battle]) -> None:
         """Send battles to the judges in both orders."""
-        if not chosen:
+        if not battles:
             return
-        sides = [(battle.first.response, battle.second.response) for battle in chosen]
+        sides = [(battle.first.response, battle.second.response) for battle in battles]
         verdicts = self._ask(
-            [pair for one, other in sides for pair in (pair_of(one, other), pair_of(other, one))], [pairwise()]
+            [pair for first, second in sides for pair in (pair_of(first, second), pair_of(second, first))], [pairwise()]
         )
-        votes = [vote for place, battle in enumerate(chosen) for vote in _votes(battle, place, verdicts)]
-        self._n_unvoted += len(chosen) * len(verdicts.judges) - len(votes)
+        votes = [vote for index, battle in enumerate(battles) for vote in _votes(battle, index, verdicts)]
+        self._n_unvoted += len(battles) * len(verdicts.judges) - len(votes)
         self.votes += votes
-        self.fought += chosen
-        self._found.append(verdicts)
+        self.fought += battles
+        self._verdicts.append(verdicts)
         try:
             verdicts.require_coverage()
         except JudgeError as error:
@@ -103,9 +103,9 @@ class _Rounds:
 
     def result(self, n_battles: int) -> JudgedBattles:
         """Return the votes and counts; `n_battles` is the number of existing battles."""
-        found = self._found
-        judges = found[0].judges if found else ()
-        usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in judges}
+        verdicts = self._verdicts
+        judges = verdicts[0].judges if verdicts else ()
+        usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in verdicts)) for judge in judges}
         n = len(self.fought)
         return JudgedBattles(tuple(self.votes), n, n_battles - n, self._n_unvoted, usage, tuple(self.shortfalls))
 
@@ -136,13 +136,15 @@ def race_battles(
     margin = _EQUAL_WIN_RATES if margin is None else margin
     race = Race(pool.systems, conversations, margin=margin, bounds=(0.0, 1.0))
     rounds = _Rounds(ask)
-    n_battles = sum(not battle.is_equal for found in battles.values() for battle in found)
+    n_battles = sum(not battle.is_equal for task_battles in battles.values() for battle in task_battles)
     while (wave := race.next_wave()) is not None:
-        chosen = {key: [one for one in battles[key] if {*one.systems} <= {*wave.systems}] for key in wave.items}
-        rounds.fight([battle for found in chosen.values() for battle in found if not battle.is_equal])
+        selected = {
+            key: [battle for battle in battles[key] if {*battle.systems} <= {*wave.systems}] for key in wave.items
+        }
+        rounds.fight([battle for task_battles in selected.values() for battle in task_battles if not battle.is_equal])
         if rounds.shortfalls:
             break
-        race.add(_win_rates(wave.systems, chosen, rounds.votes))
+        race.add(_win_rates(wave.systems, selected, rounds.votes))
         after_wave(race)
     return race, rounds.result(n_battles)
 
@@ -153,7 +155,7 @@ def _conversation_of(answers: Mapping[str, Answer]) -> str:
 
 
 def _battles_of(answers: Mapping[str, Answer]) -> list[Battle]:
-    return [Battle(answers[one], answers[other]) for one, other in itertools.combinations(answers, 2)]
+    return [Battle(answers[first], answers[second]) for first, second in itertools.combinations(answers, 2)]
 
 
 def _require_battles(
@@ -167,36 +169,38 @@ def _require_battles(
             f"test of fewer than {MIN_CLUSTERS} holds its level. Next step: answer more conversations; judges were "
             "asked nothing"
         )
-    if all(battle.is_equal for found in battles.values() for battle in found):
+    if all(battle.is_equal for task_battles in battles.values() for battle in task_battles):
         raise ConfigurationError(
             f"who wins of {names} cannot be told: all their answers are the same, word for word. "
             "Next step: name systems that differ; judges were asked nothing"
         )
 
 
-def _win_rates(systems: Sequence[str], chosen: Mapping[str, Sequence[Battle]], votes: Sequence[Vote]) -> Values:
+def _win_rates(systems: Sequence[str], battles_of: Mapping[str, Sequence[Battle]], votes: Sequence[Vote]) -> Values:
     """Return system -> task -> share of its battles won; None if any of them has no verdict."""
-    of_battle: dict[str, list[Vote]] = {}
+    votes_of: dict[str, list[Vote]] = {}
     for vote in votes:
-        of_battle.setdefault(vote.battle_id, []).append(vote)
+        votes_of.setdefault(vote.battle_id, []).append(vote)
 
     def share(system: str, battle: Battle) -> float | None:
-        found = [vote.value_of(system) for vote in of_battle.get(battle.battle_id, ())]
-        return 0.5 if battle.is_equal else math.fsum(found) / len(found) if found else None
+        values = [vote.value_of(system) for vote in votes_of.get(battle.battle_id, ())]
+        return 0.5 if battle.is_equal else math.fsum(values) / len(values) if values else None
 
     rates: dict[str, dict[str, float | None]] = {}
     for system in systems:
-        for key, battles in chosen.items():
+        for key, battles in battles_of.items():
             shares = [share(system, battle) for battle in battles if system in battle.systems]
-            known = [value for value in shares if value is not None]
-            rates.setdefault(system, {})[key] = math.fsum(known) / len(known) if len(known) == len(shares) else None
+            present = [value for value in shares if value is not None]
+            rates.setdefault(system, {})[key] = (
+                math.fsum(present) / len(present) if len(present) == len(shares) else None
+            )
     return rates
 
 
-def _votes(battle: Battle, place: int, verdicts: Verdicts) -> Iterator[Vote]:
+def _votes(battle: Battle, index: int, verdicts: Verdicts) -> Iterator[Vote]:
     """Yield the vote of each judge with verdicts in both orders."""
     for judge in verdicts.judges:
-        values = [verdicts.verdict(2 * place + turn, PAIRWISE, judge).value for turn in (0, 1)]
+        values = [verdicts.verdict(2 * index + turn, PAIRWISE, judge).value for turn in (0, 1)]
         if None not in values:
             straight, turned = (_PREFERRED[value] for value in values if value is not None)
             orders = straight, _TURNED[turned]
@@ -278,7 +282,7 @@ class Battle:
         """The conversation of the task."""
         return self.first.response.task.conversation_id
 
-    def vote(self, vote_id: str, preference: Preference, *, is_turned: bool = False, **known: Any) -> Vote:
+    def vote(self, vote_id: str, preference: Preference, *, is_turned: bool = False, **details: Any) -> Vote:
         """Return a vote on the battle. `is_turned` means that its second answer was displayed first."""
         task = self.first.response.task
         first, second = (self.second, self.first) if is_turned else (self.first, self.second)
@@ -293,7 +297,7 @@ class Battle:
             first=first.side,
             second=second.side,
             preference=preference,
-            **known,
+            **details,
         )
 
 
@@ -312,7 +316,7 @@ class AnswerPool:
                     f"{answer.system} answers {answer.item[2]} in {answer.item[1]} twice: name results of one "
                     "evaluation of each model"
                 )
-        if not any(len(found) > 1 for found in self._items.values()):
+        if not any(len(answers_by_system) > 1 for answers_by_system in self._items.values()):
             raise ConfigurationError(
                 f"no task was answered by two systems in one setting; there: {', '.join(self.systems) or 'no answer'}. "
                 "Next step: name the results of another model on the same tasks"
@@ -321,24 +325,24 @@ class AnswerPool:
     @property
     def systems(self) -> tuple[str, ...]:
         """Names, sorted."""
-        return tuple(sorted({system for found in self._items.values() for system in found}))
+        return tuple(sorted({system for answers_by_system in self._items.values() for system in answers_by_system}))
 
     @property
     def items(self) -> tuple[ItemKey, ...]:
         """Tasks with answers of at least two systems, in input order."""
-        return tuple(key for key, found in self._items.items() if len(found) > 1)
+        return tuple(key for key, answers_by_system in self._items.items() if len(answers_by_system) > 1)
 
     def implausible(self) -> list[str]:
         """Return a line per type of implausible answers: battles with these are not informative."""
         groups: dict[tuple[str, str, str], list[Response]] = {}
-        for (benchmark, setting, _), found in self._items.items():
-            for system, answer in found.items():
+        for (benchmark, setting, _), answers_by_system in self._items.items():
+            for system, answer in answers_by_system.items():
                 groups.setdefault((system, benchmark, setting), []).append(answer.response)
         lines = []
         for (system, benchmark, setting), responses in groups.items():
             if system not in {REFERENCE, *EXEMPT}:
-                found_in = find_implausible(responses)
-                pairs = zip(responses, found_in, strict=True)
+                problems_of = find_implausible(responses)
+                pairs = zip(responses, problems_of, strict=True)
                 checked = CheckedAnswers("", tuple((item.task.task_id, problems) for item, problems in pairs))
                 lines += [f"{system}, {benchmark} in {setting}: {item}" for item in checked.summary]
         return lines
@@ -370,13 +374,13 @@ def read_answers(
     Systems are named as in reports: the model, and the run if it is not the benchmark's own. Predictions are named
     after their file.
     """
-    answers = [answer for path in paths for answer in _at(path.resolve(), benchmark, setting)]
+    answers = [answer for path in paths for answer in _answers_at(path.resolve(), benchmark, setting)]
     if with_reference:
         answers += _references(answers)
     return AnswerPool(answers)
 
 
-def _at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterator[Answer]:
+def _answers_at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterator[Answer]:
     results, predictions = evaluation_files(path)
     for file in results:
         saved = read_results(file, Path(), {})
@@ -384,23 +388,23 @@ def _at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterato
         for task in saved.tasks:
             run = str(task.recorded.get("run", OFFICIAL))
             system = model if run == OFFICIAL else f"{model} (run {run})"
-            yield from (answer for answer in _of_task(task, system) if setting in {None, answer.setting})
+            yield from (answer for answer in _answers_of_task(task, system) if setting in {None, answer.setting})
     if not predictions:
         return
     if benchmark is None or setting is None:
         raise ConfigurationError(
             f"{predictions[0]}: predictions do not say what they answer: give --benchmark and --setting"
         )
-    settings = [item.value for item in Setting]
+    settings = [member.value for member in Setting]
     if setting not in settings:
         raise ConfigurationError(f"unknown setting {setting!r}: {close_matches(setting, settings)}")
     for file in predictions:
         saved = read_predictions(file, Path(), benchmark, Setting(setting), store=Path())
         for task in saved.tasks:
-            yield from _of_task(task, file.stem)
+            yield from _answers_of_task(task, file.stem)
 
 
-def _of_task(task: SavedTask, system: str) -> Iterator[Answer]:
+def _answers_of_task(task: SavedTask, system: str) -> Iterator[Answer]:
     refusals = NgramIdk().detect(task.responses)
     for answer, label in zip(task.answers, refusals, strict=True):
         yield Answer(
@@ -445,33 +449,33 @@ def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> li
     by_pair: dict[Systems, list[Battle]] = {}
     for battle in battles:
         by_pair.setdefault(battle.systems, []).append(battle)
-    waiting = {pair: _queue(battles_of, fought) for pair, battles_of in by_pair.items()}
-    shares = {pair: _share(pair, votes) for pair in waiting}
+    queues = {pair: _queue(battles_of, fought) for pair, battles_of in by_pair.items()}
+    shares = {pair: _share(pair, votes) for pair in queues}
     heap = [(-_uncertainty(share, n_votes), pair) for pair, (share, n_votes) in shares.items()]
     heapq.heapify(heap)
-    chosen: list[Battle] = []
+    selected: list[Battle] = []
     n_more: Counter[Systems] = Counter()
-    while heap and len(chosen) < n:
+    while heap and len(selected) < n:
         _, pair = heapq.heappop(heap)
-        following = next(waiting[pair], None)
+        following = next(queues[pair], None)
         if following is not None:
-            chosen.append(following)
+            selected.append(following)
             n_more[pair] += 1
             share, n_votes = shares[pair]
             heapq.heappush(heap, (-_uncertainty(share, n_votes + n_more[pair]), pair))
-    return chosen
+    return selected
 
 
 def _queue(battles: Sequence[Battle], fought: set[str]) -> Iterator[Battle]:
     """Return the battles of a pair without votes, conversations with the fewest battles first."""
-    seen = Counter(battle.conversation_id for battle in battles if battle.battle_id in fought)
+    n_battles = Counter(battle.conversation_id for battle in battles if battle.battle_id in fought)
     by_id = {battle.battle_id: battle for battle in battles if battle.battle_id not in fought}
-    turns: list[tuple[int, Battle]] = []
+    positions: list[tuple[int, Battle]] = []
     for battle_id in shuffled(by_id):
         battle = by_id[battle_id]
-        turns.append((seen[battle.conversation_id], battle))
-        seen[battle.conversation_id] += 1
-    return (battle for _, battle in sorted(turns, key=lambda turn: turn[0]))
+        positions.append((n_battles[battle.conversation_id], battle))
+        n_battles[battle.conversation_id] += 1
+    return (battle for _, battle in sorted(positions, key=lambda position: position[0]))
 
 
 def _share(pair: Systems, votes: Sequence[Vote]) -> tuple[float, int]:

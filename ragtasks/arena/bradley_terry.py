@@ -55,10 +55,10 @@ class Fit:
     unrated: dict[str, str]
     """System -> why it has no strength."""
 
-    def pseudo_values(self, place: int) -> Floats:
+    def pseudo_values(self, index: int) -> Floats:
         """Return a value per vote, whose mean is the strength at index `place` (or the slope, if past the last)."""
-        value = self.strengths[place] if place < len(self.systems) else (self.slope or 0.0)
-        return np.asarray(value + len(self.votes) * self.influence[:, place])
+        value = self.strengths[index] if index < len(self.systems) else (self.slope or 0.0)
+        return np.asarray(value + len(self.votes) * self.influence[:, index])
 
 
 def fit(comparisons: Sequence[Comparison], covariate: Floats | None = None) -> Fit:
@@ -68,17 +68,17 @@ def fit(comparisons: Sequence[Comparison], covariate: Floats | None = None) -> F
     group is rated. `unrated` contains the reason for each other system.
     """
     systems, unrated = _rated_group(comparisons)
-    chosen = [place for place, (one, other, _) in enumerate(comparisons) if {one, other} <= set(systems)]
-    used = [comparisons[place] for place in chosen]
+    indices = [index for index, (first, second, _) in enumerate(comparisons) if {first, second} <= set(systems)]
+    used = [comparisons[index] for index in indices]
     if all(share == 0.5 for *_, share in used):
         return _without(unrated | dict.fromkeys(systems, ONLY_TIES if used else "no vote"))
     design = _design(systems, used)
     if covariate is not None:
-        design = np.column_stack([design, covariate[chosen]])
-    found = _maximise(design, np.array([share for *_, share in used]))
-    if found is None:
+        design = np.column_stack([design, covariate[indices]])
+    solution = _maximise(design, np.array([share for *_, share in used]))
+    if solution is None:
         return _without(unrated | dict.fromkeys(systems, NO_MAXIMUM))
-    estimate, log_tie, influence = found
+    estimate, log_tie, influence = solution
     n_free = len(systems) - 1
     rows = influence[:, :n_free]
     columns = [rows, -rows.sum(axis=1, keepdims=True)]
@@ -89,7 +89,7 @@ def fit(comparisons: Sequence[Comparison], covariate: Floats | None = None) -> F
         strengths=np.append(estimate[:n_free], -estimate[:n_free].sum()),
         slope=float(estimate[n_free]) if covariate is not None else None,
         log_tie=log_tie,
-        votes=tuple(chosen),
+        votes=tuple(indices),
         influence=np.hstack(columns),
         unrated=unrated,
     )
@@ -104,11 +104,11 @@ def _design(systems: Sequence[str], used: Sequence[Comparison]) -> Floats:
 
     The last strength is minus the sum of the others.
     """
-    place = {system: index for index, system in enumerate(systems)}
+    index_of = {system: index for index, system in enumerate(systems)}
     signs = np.zeros((len(used), len(systems)))
-    for row, (one, other, _) in enumerate(used):
-        signs[row, place[one]] += 1
-        signs[row, place[other]] -= 1
+    for row, (first, second, _) in enumerate(used):
+        signs[row, index_of[first]] += 1
+        signs[row, index_of[second]] -= 1
     return np.asarray(signs[:, :-1] - signs[:, -1:])
 
 
@@ -125,12 +125,12 @@ def _maximise(design: Floats, shares: Floats) -> tuple[Floats, float | None, Flo
             return None
         size = 1.0
         while size > 1e-6:
-            following = _derivatives(design, shares, point + size * step, has_ties)
-            if following[0] >= value:
+            trial = _derivatives(design, shares, point + size * step, has_ties)
+            if trial[0] >= value:
                 break
             size /= 2
         point = point + size * step
-        value, gradients, information = following
+        value, gradients, information = trial
         if np.abs(point).max() > _FARTHEST:
             return None
         if np.abs(step).max() < _CLOSE_ENOUGH:
@@ -169,17 +169,19 @@ def _rated_group(comparisons: Sequence[Comparison]) -> tuple[list[str], dict[str
 
     Among groups of equal size, the group with most votes is selected, then the first by name.
     """
-    beaten: dict[str, set[str]] = {system: set() for one, other, _ in comparisons for system in (one, other)}
-    for one, other, share in comparisons:
+    beaten: dict[str, set[str]] = {system: set() for first, second, _ in comparisons for system in (first, second)}
+    for first, second, share in comparisons:
         if share > 0:
-            beaten[one].add(other)
+            beaten[first].add(second)
         if share < 1:
-            beaten[other].add(one)
+            beaten[second].add(first)
     reached = {system: _reachable(system, beaten) for system in beaten}
-    groups = {tuple(sorted(other for other in found if system in reached[other])) for system, found in reached.items()}
+    groups = {
+        tuple(sorted(second for second in members if system in reached[second])) for system, members in reached.items()
+    }
     if not groups:
         return [], {}
-    n_votes = {group: sum({one, other} <= set(group) for one, other, _ in comparisons) for group in groups}
+    n_votes = {group: sum({first, second} <= set(group) for first, second, _ in comparisons) for group in groups}
     best = min(groups, key=lambda group: (-len(group), -n_votes[group], group))
     if len(best) == 1:
         return [], {system: _reason(system, comparisons, set()) for system in beaten}
@@ -187,24 +189,24 @@ def _rated_group(comparisons: Sequence[Comparison]) -> tuple[list[str], dict[str
 
 
 def _reachable(start: str, beaten: dict[str, set[str]]) -> set[str]:
-    found, waiting = {start}, [start]
-    while waiting:
-        new = beaten[waiting.pop()] - found
-        found |= new
-        waiting += new
-    return found
+    reached, pending = {start}, [start]
+    while pending:
+        new = beaten[pending.pop()] - reached
+        reached |= new
+        pending += new
+    return reached
 
 
 def _reason(system: str, comparisons: Sequence[Comparison], group: set[str]) -> str:
     """Return why a system is not rated: only wins or losses (overall or against rated systems), or no cycle."""
     relevant = [
-        (share if one == system else 1 - share, other if one == system else one)
-        for one, other, share in comparisons
-        if system in {one, other}
+        (share if first == system else 1 - share, second if first == system else first)
+        for first, second, share in comparisons
+        if system in {first, second}
     ]
-    against = [(share, other) for share, other in relevant if other in group]
-    for chosen, words in ((relevant, ""), (against, " against those that are rated")):
-        shares = {share for share, _ in chosen}
+    against = [(share, second) for share, second in relevant if second in group]
+    for pairs, words in ((relevant, ""), (against, " against those that are rated")):
+        shares = {share for share, _ in pairs}
         if shares in ({1.0}, {0.0}):
             return f"{'won' if shares == {1.0} else 'lost'} every battle{words}: no finite rating"
     return "no circle of wins or ties with those that are rated"

@@ -90,15 +90,15 @@ def battle(  # noqa: PLR0917 (one parameter an option)
         _battle_until_decided(pool, judge, output, margin)
         return
     with asking(judge) as ask:
-        found = judge_battles(pool.battles, ask, max_battles=max_battles)
-    write_votes(output, found.votes)
-    echo(_tables(found.votes, form))
-    notes = [f"{found.n_left} battles were left out: --max-battles {max_battles}"] if found.n_left else []
+        judged = judge_battles(pool.battles, ask, max_battles=max_battles)
+    write_votes(output, judged.votes)
+    echo(_tables(judged.votes, form))
+    notes = [f"{judged.n_left} battles were left out: --max-battles {max_battles}"] if judged.n_left else []
     notes += [f"{pool.n_failed} answers are missing, as their requests failed"] if pool.n_failed else []
-    notes += [f"{found.n_unvoted} votes are missing, as a judge gave no verdict"] if found.n_unvoted else []
-    asked = [f"{name}: {used.n_asked} requests, {used.n_cached} cached" for name, used in found.usage.items()]
-    typer.echo("\n".join([*notes, *asked, f"wrote {output}: {len(found.votes)} votes"]), err=True)
-    found.require_coverage()
+    notes += [f"{judged.n_unvoted} votes are missing, as a judge gave no verdict"] if judged.n_unvoted else []
+    usage = [f"{name}: {used.n_asked} requests, {used.n_cached} cached" for name, used in judged.usage.items()]
+    typer.echo("\n".join([*notes, *usage, f"wrote {output}: {len(judged.votes)} votes"]), err=True)
+    judged.require_coverage()
 
 
 def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: float | None) -> None:
@@ -110,16 +110,16 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
         typer.echo(wave_text(race), err=True)
 
     with asking(judges) as ask:
-        race, found = race_battles(pool, ask, margin=margin, after_wave=show)
-    write_votes(output, found.votes)
-    n_all = found.n_battles + found.n_left
+        race, judged = race_battles(pool, ask, margin=margin, after_wave=show)
+    write_votes(output, judged.votes)
+    n_all = judged.n_battles + judged.n_left
     if race.verdict is not None:
         echo(*race_lines(race, "win rate"))
     echo(
-        f"asked: {found.n_battles:,} of {n_all:,} battles, each in both orders; not asked: {found.n_left:,}",
-        f"wrote {output}: {len(found.votes)} votes, no full judging: their ratings are of these battles alone",
+        f"asked: {judged.n_battles:,} of {n_all:,} battles, each in both orders; not asked: {judged.n_left:,}",
+        f"wrote {output}: {len(judged.votes)} votes, no full judging: their ratings are of these battles alone",
     )
-    found.require_coverage()
+    judged.require_coverage()
 
 
 @commands.command(epilog="Example: ragtasks arena ratings votes.jsonl")
@@ -135,15 +135,15 @@ def ratings(
     from ragtasks.arena.votes import read_votes, write_events, write_votes
 
     files = [path for path in votes if path.suffix == ".jsonl"]
-    stores = [served_votes(path) for path in votes if path.suffix != ".jsonl"]
-    found = [*read_votes(files), *(vote for store in stores for vote in store.votes())]
-    every = list({vote.vote_id: vote for vote in found}.values())  # a saved file contains the votes of its database
-    put(_tables(every, form))
+    stores = [open_votes(path) for path in votes if path.suffix != ".jsonl"]
+    stored = [*read_votes(files), *(vote for store in stores for vote in store.votes())]
+    distinct = list({vote.vote_id: vote for vote in stored}.values())  # a saved file contains the votes of its database
+    put(_tables(distinct, form))
     if save is not None:
         events = save.with_suffix(".events.jsonl")
-        write_votes(save, every)
+        write_votes(save, distinct)
         n_events = write_events(events, [event for store in stores for event in store.events()])
-        for line in (f"wrote {save}: {len(every)} votes", f"wrote {events}: {n_events} events"):
+        for line in (f"wrote {save}: {len(distinct)} votes", f"wrote {events}: {n_events} events"):
             typer.echo(line, err=True)  # standard output may be JSON or CSV
 
 
@@ -242,15 +242,15 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
 
     pool = _answers(results, benchmark, data, setting, with_reference)
-    found, n_others = read_forms(pool, served_votes(database).forms())
-    echo(render(form_sections(pool, found), form))
+    rated_forms, n_others = read_forms(pool, open_votes(database).forms())
+    echo(render(form_sections(pool, rated_forms), form))
     if n_others:
         typer.echo(f"{n_others} forms are on other answers than these", err=True)
     if output is not None:
-        echo(f"wrote {write_human_evaluation(output, pool, found)}")
+        echo(f"wrote {write_human_evaluation(output, pool, rated_forms)}")
 
 
-def served_votes(database: Path) -> Any:
+def open_votes(database: Path) -> Any:
     """Return the votes in a server's existing database, read-only."""
     from ragtasks.arena.store import VoteStore
 

@@ -57,7 +57,7 @@ class Form(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class RatedForm:
     """A form with its rater, item and time."""
 
     rater: str
@@ -79,10 +79,14 @@ def order_for(pool: AnswerPool, item: ItemKey, rater: str, secret: bytes) -> lis
     return shuffled(distinct_answers(pool, item), f"{secret.hex()} {rater} {item}")
 
 
-def compared(pool: AnswerPool, item: ItemKey, systems: Sequence[str]) -> list[tuple[int, int]]:
+def compared_pairs(pool: AnswerPool, item: ItemKey, systems: Sequence[str]) -> list[tuple[int, int]]:
     """Return the index pairs of systems with different texts. Equal texts are a tie without a question."""
     texts = [pool.answers_to(item)[system].response.text for system in systems]
-    return [(one, other) for one, other in itertools.combinations(range(len(texts)), 2) if texts[one] != texts[other]]
+    return [
+        (first, second)
+        for first, second in itertools.combinations(range(len(texts)), 2)
+        if texts[first] != texts[second]
+    ]
 
 
 def read_form(
@@ -91,40 +95,40 @@ def read_form(
     """Return the form in the fields of a request. Ratings of an answer apply to every system that gave it."""
     letters = "ABCDEFGH"
     missing = [
-        f"{name} of {letters[place]}"
-        for place, name in itertools.product(range(len(systems)), FANC)
-        if fields.get(f"rating-{place}-{name}") not in {str(value) for value in SCALE}
+        f"{name} of {letters[index]}"
+        for index, name in itertools.product(range(len(systems)), FANC)
+        if fields.get(f"rating-{index}-{name}") not in {str(value) for value in SCALE}
     ]
-    pairs = compared(pool, item, systems)
+    pairs = compared_pairs(pool, item, systems)
     missing += [
-        f"{letters[one]} or {letters[other]}"
-        for one, other in pairs
-        if fields.get(f"pair-{one}-{other}") not in {"first", "second", "tie"}
+        f"{letters[first]} or {letters[second]}"
+        for first, second in pairs
+        if fields.get(f"pair-{first}-{second}") not in {"first", "second", "tie"}
     ]
     if missing:
         raise FormError(f"not answered: {', '.join(missing)}")
     answers, givers = pool.answers_to(item), distinct_answers(pool, item)
-    place_of = {giver: place for place, system in enumerate(systems) for giver in givers[system]}
+    index_of = {giver: index for index, system in enumerate(systems) for giver in givers[system]}
     choices = {(a, b): fields[f"pair-{a}-{b}"] for a, b in pairs}
     return Form.model_validate(
         {
             "ratings": {
-                system: {name: int(fields[f"rating-{place}-{name}"]) for name in FANC}
-                for system, place in place_of.items()
+                system: {name: int(fields[f"rating-{index}-{name}"]) for name in FANC}
+                for system, index in index_of.items()
             },
             "preferences": [
-                (one, other, choices.get((place_of[one], place_of[other]), "tie"))
-                for one, other in itertools.combinations(place_of, 2)
+                (first, second, choices.get((index_of[first], index_of[second]), "tie"))
+                for first, second in itertools.combinations(index_of, 2)
             ],
-            "versions": {system: answers[system].version for system in place_of},
+            "versions": {system: answers[system].version for system in index_of},
             "seconds": seconds,
         }
     )
 
 
-def read_forms(pool: AnswerPool, rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Rated], int]:
+def read_forms(pool: AnswerPool, rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[RatedForm], int]:
     """Return the forms for the answers in the pool, and the number of other forms."""
-    found: list[Rated] = []
+    rated_forms: list[RatedForm] = []
     for rater, item, content, time in rows:
         key = tuple(item.split("\t"))
         try:
@@ -132,8 +136,8 @@ def read_forms(pool: AnswerPool, rows: Sequence[tuple[str, str, str, float]]) ->
         except ValidationError:
             continue
         if len(key) == 3 and form.versions == {name: answer.version for name, answer in pool.answers_to(key).items()}:
-            found.append(Rated(rater, key, form, time))
-    return found, len(rows) - len(found)
+            rated_forms.append(RatedForm(rater, key, form, time))
+    return rated_forms, len(rows) - len(rated_forms)
 
 
 # Results of forms: means of the four properties and the win rate by system, and the agreement of raters.
@@ -142,44 +146,49 @@ _NAMES = (*FANC, WIN_RATE)
 _Ratings = Mapping[tuple[str, str], Mapping[str, Sequence[float]]]
 
 
-def form_sections(pool: AnswerPool, forms: Sequence[Rated]) -> list[Section]:
+def form_sections(pool: AnswerPool, forms: Sequence[RatedForm]) -> list[Section]:
     """Return a section per benchmark and setting: means by system, agreement of raters."""
     sections = []
     for benchmark, setting in sorted({rated.item[:2] for rated in forms}):
         relevant = [rated for rated in forms if rated.item[:2] == (benchmark, setting)]
         ratings = _collected(relevant)
-        conversation_of = {rated.item[2]: _any(pool, rated.item).response.task.conversation_id for rated in relevant}
+        conversation_of = {
+            rated.item[2]: _first_answer(pool, rated.item).response.task.conversation_id for rated in relevant
+        }
         provenance = {
             "raters": ", ".join(sorted({rated.rater for rated in relevant})),
             "forms": str(len(relevant)),
             "tasks": str(len(conversation_of)),
         }
         answered = {(name, rated.item[2]) for rated in relevant for name in distinct_answers(pool, rated.item)}
-        once = {key: found for key, found in ratings.items() if key in answered}
-        tables = (_means(ratings, conversation_of), _agreement(once))
+        distinct = {key: task_ratings for key, task_ratings in ratings.items() if key in answered}
+        tables = (_means(ratings, conversation_of), _agreement(distinct))
         sections.append(Section(f"{benchmark}, {setting}: human evaluation", provenance, tables))
     return sections
 
 
-def _collected(forms: Sequence[Rated]) -> _Ratings:
+def _collected(forms: Sequence[RatedForm]) -> _Ratings:
     """Return (system, task id) -> property -> ratings, one per rater."""
-    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    collected: dict[tuple[str, str], dict[str, list[float]]] = {}
     for rated in forms:
         shares = win_rates(rated)
         for system, ratings in rated.form.ratings.items():
-            values = found.setdefault((system, rated.item[2]), {name: [] for name in _NAMES})
+            values = collected.setdefault((system, rated.item[2]), {name: [] for name in _NAMES})
             for name in FANC:
                 values[name].append(float(ratings[name]))
             values[WIN_RATE].append(shares[system])
-    return found
+    return collected
 
 
 def _means(ratings: _Ratings, conversation_of: Mapping[str, str]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for system in sorted({system for system, _ in ratings}):
-        by_task = {task_id: found for (name, task_id), found in ratings.items() if name == system}
+        by_task = {task_id: task_ratings for (name, task_id), task_ratings in ratings.items() if name == system}
         clusters = [conversation_of[task_id] for task_id in by_task]
-        means = (estimate_mean([median(found[name]) for found in by_task.values()], clusters).cell for name in _NAMES)
+        means = (
+            estimate_mean([median(task_ratings[name]) for task_ratings in by_task.values()], clusters).cell
+            for name in _NAMES
+        )
         rows.append((system, len(by_task), *means))
     note = (
         "Medians over raters, means over tasks. Properties are from 1 to 4; a win rate is the share of other answers "
@@ -194,11 +203,11 @@ def _means(ratings: _Ratings, conversation_of: Mapping[str, str]) -> Table:
 def _agreement(ratings: _Ratings) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name in _NAMES:
-        items = [found[name] for found in ratings.values()]
+        items = [task_ratings[name] for task_ratings in ratings.values()]
         alpha = krippendorff_alpha(items, Level.ORDINAL)
         shares = rater_agreement(items, 50.0 if name == WIN_RATE else 1.0)
-        found = (shares.absolute, shares.high, shares.majority) if shares else ()
-        percents = [f"{100 * share:.1f} %" for share in found] or ["-"] * 3
+        agreement_shares = (shares.absolute, shares.high, shares.majority) if shares else ()
+        percents = [f"{100 * share:.1f} %" for share in agreement_shares] or ["-"] * 3
         rows.append((name, dashed(alpha.value), *percents, shares.n if shares else 0))
     heads = ("property", "alpha", "absolute", "absolute or high", "two of the raters", "answers")
     note = (
@@ -217,7 +226,7 @@ _SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
 _FILTERS = ("Question Type", "Multi-Turn", "Answerability", "Turn", "Collection")
 
 
-def win_rates(rated: Rated) -> dict[str, float]:
+def win_rates(rated: RatedForm) -> dict[str, float]:
     """Return system -> share of the other answers that are not preferred to it, 0 to 100."""
     systems = list(rated.form.ratings)
     wins = dict.fromkeys(systems, 0)
@@ -227,7 +236,7 @@ def win_rates(rated: Rated) -> dict[str, float]:
     return {system: 100 * wins[system] / (len(systems) - 1) for system in systems}
 
 
-def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated]) -> Path:
+def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[RatedForm]) -> Path:
     """Write the forms to the file that `ragtasks judges calibrate --data FOLDER` reads, and return its path."""
     items = list(dict.fromkeys(rated.item for rated in forms))
     settings = sorted({item[1] for item in items})
@@ -242,7 +251,7 @@ def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated
             "--setting"
         )
     for item in items:
-        domain = _any(pool, item).response.task.domain
+        domain = _first_answer(pool, item).response.task.domain
         if domain_of(domain) is None:
             raise ConfigurationError(
                 f"human evaluation: the file knows MTRAG's corpora only, and {item[2]} is of {domain!r}"
@@ -253,7 +262,7 @@ def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated
     return path
 
 
-def _content(pool: AnswerPool, items: Sequence[ItemKey], forms: Sequence[Rated]) -> dict[str, Any]:
+def _content(pool: AnswerPool, items: Sequence[ItemKey], forms: Sequence[RatedForm]) -> dict[str, Any]:
     evaluated = [(item, answer) for item in items for answer in pool.answers_to(item).values()]
     scored = [name for name in PUBLISHED_METRICS if all(name in answer.scores for _, answer in evaluated)]
     documents = {
@@ -299,13 +308,13 @@ def _metrics(scored: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _any(pool: AnswerPool, item: ItemKey) -> Answer:
+def _first_answer(pool: AnswerPool, item: ItemKey) -> Answer:
     return next(iter(pool.answers_to(item).values()))
 
 
 def _task(pool: AnswerPool, item: ItemKey) -> dict[str, Any]:
     """Return the task with the passages of all its answers."""
-    task = _any(pool, item).response.task
+    task = _first_answer(pool, item).response.task
     passage_ids = [
         passage.passage_id for answer in pool.answers_to(item).values() for passage in answer.response.passages
     ]
@@ -323,7 +332,7 @@ def _task(pool: AnswerPool, item: ItemKey) -> dict[str, Any]:
     }
 
 
-def _evaluation(answer: Answer, forms: Sequence[Rated], scored: Sequence[str]) -> dict[str, Any]:
+def _evaluation(answer: Answer, forms: Sequence[RatedForm], scored: Sequence[str]) -> dict[str, Any]:
     task = answer.response.task
     annotations: dict[str, Any] = {name: {} for name in (*FANC, _WIN_RATE)}
     for rated in forms:

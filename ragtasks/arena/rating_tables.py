@@ -28,14 +28,14 @@ def rating_sections(votes: Sequence[Vote]) -> list[Section]:
     """
     sections = []
     for benchmark in sorted({vote.benchmark for vote in votes}):
-        own = [vote for vote in votes if vote.benchmark == benchmark]
+        benchmark_votes = [vote for vote in votes if vote.benchmark == benchmark]
         for kind, name in _NAMES.items():
-            of_kind = [vote for vote in own if vote.kind == kind]
+            of_kind = [vote for vote in benchmark_votes if vote.kind == kind]
             blinded = [vote for vote in of_kind if vote.view == "blinded"]
             named = [vote for vote in of_kind if vote.view != "blinded"]
             sections += [_section(f"{benchmark}: votes by {name}", blinded)] if blinded else []
             sections += [_section(f"{benchmark}: votes by {name} who knew the systems", named)] if named else []
-        agreement = _agreement([vote for vote in own if vote.view == "blinded"])
+        agreement = _agreement([vote for vote in benchmark_votes if vote.view == "blinded"])
         if agreement.rows:
             sections.append(Section(f"{benchmark}: agreement of raters", {}, (agreement,)))
     return sections
@@ -44,9 +44,9 @@ def rating_sections(votes: Sequence[Vote]) -> list[Section]:
 def _section(title: str, votes: Sequence[Vote]) -> Section:
     ratings = rate(votes)
     raters = sorted({vote.rater for vote in votes})
-    shown = ", ".join(raters) if len(raters) <= 5 else f"{len(raters)} of them"
+    names = ", ".join(raters) if len(raters) <= 5 else f"{len(raters)} of them"
     provenance = {
-        "raters": shown,
+        "raters": names,
         "votes": str(len(votes)),
         "battles": str(len({vote.battle_id for vote in votes})),
         "conversations": str(len({vote.conversation_id for vote in votes})),
@@ -63,18 +63,18 @@ def _section(title: str, votes: Sequence[Vote]) -> Section:
 def _systems(ratings: Ratings) -> Table:
     rows = tuple(
         (
-            item.system,
-            _points(item.rating),
-            _points(item.controlled),
-            f"{item.elo.rating:.0f} [{item.elo.low:.0f}, {item.elo.high:.0f}]" if item.elo else "-",
-            _share(item.win_rate),
-            item.n_battles,
-            item.n_wins,
-            item.n_losses,
-            item.n_ties,
-            item.n_both_bad,
+            rating.system,
+            _points(rating.rating),
+            _points(rating.controlled),
+            f"{rating.elo.rating:.0f} [{rating.elo.low:.0f}, {rating.elo.high:.0f}]" if rating.elo else "-",
+            _share(rating.win_rate),
+            rating.n_battles,
+            rating.n_wins,
+            rating.n_losses,
+            rating.n_ties,
+            rating.n_both_bad,
         )
-        for item in ratings.systems
+        for rating in ratings.systems
     )
     heads = ("system", "rating", "at equal length", "Elo", "win rate", "votes", "won", "lost", "tied", "both bad")
     n = len({vote.conversation_id for vote in ratings.votes})
@@ -82,21 +82,21 @@ def _systems(ratings: Ratings) -> Table:
         noun = "conversation" if n == 1 else "conversations"
         caution = f"{n} {noun}, fewer than {MIN_CLUSTERS}: no ratings and no intervals, the votes are counted."
         return Table("Ratings", heads, rows, caution, _LEGEND[-1:])
-    reasons = (f"{item.system}: {item.reason}." for item in ratings.systems if item.reason)
+    reasons = (f"{rating.system}: {rating.reason}." for rating in ratings.systems if rating.reason)
     return Table("Ratings", heads, rows, _RATING_NOTE, (*_LEGEND, *reasons))
 
 
 def _matrix(ratings: Ratings) -> Table:
-    names = [item.system for item in ratings.systems]
+    names = [rating.system for rating in ratings.systems]
     shares = {(pair.first, pair.second): pair.share for pair in ratings.pairs}
 
     def cell(row: str, column: str) -> str:
         direct, turned = shares.get((row, column)), shares.get((column, row))
-        found = direct or turned
-        if row == column or found is None or found.value is None:
+        share_of_pair = direct or turned
+        if row == column or share_of_pair is None or share_of_pair.value is None:
             return "" if row == column else "-"
-        share = found.value if direct else 1 - found.value
-        return f"{100 * share:.1f}" if found.low is not None else _won(share, found.n_values)
+        share = share_of_pair.value if direct else 1 - share_of_pair.value
+        return f"{100 * share:.1f}" if share_of_pair.low is not None else _won(share, share_of_pair.n_values)
 
     rows = tuple((row, *(cell(row, column) for column in names)) for row in names)
     note = f"A tie counts half; `-`: they never met. {_COUNTS}"
@@ -132,7 +132,7 @@ def _positions(votes: Sequence[Vote]) -> Table:
     rows = []
     for judge in sorted({vote.rater for vote in votes if vote.orders}):
         orders = [vote.orders for vote in votes if vote.rater == judge and vote.orders]
-        same = sum(one == other for one, other in orders)
+        same = sum(straight == turned for straight, turned in orders)
         # The first order displays `first` first, the second order displays it second.
         always_first = orders.count(("first", "second"))
         always_second = orders.count(("second", "first"))
@@ -146,13 +146,13 @@ def _positions(votes: Sequence[Vote]) -> Table:
 def _agreement(votes: Sequence[Vote]) -> Table:
     rows = tuple(
         (
-            item.who,
-            item.measure,
-            dashed(item.score.value),
-            "-" if item.same is None else f"{100 * item.same:.1f} %",
-            item.n,
+            agreement.raters,
+            agreement.measure,
+            dashed(agreement.score.value),
+            "-" if agreement.equal_share is None else f"{100 * agreement.equal_share:.1f} %",
+            agreement.n,
         )
-        for item in vote_agreement(votes)
+        for agreement in vote_agreement(votes)
     )
     note = "1 always, 0 as by chance; people and judges are compared by the median of their votes."
     return Table("Agreement", ("who", "measure", "agreement", "same vote", "battles"), rows, note)

@@ -42,9 +42,9 @@ class Elo:
 
 def elo(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> dict[str, Elo]:
     """Return system -> Elo rating, ordered by name; {} without votes."""
-    systems = sorted({system for one, other, _ in comparisons for system in (one, other)})
-    place = {system: index for index, system in enumerate(systems)}
-    votes = [(place[one], place[other], share) for one, other, share in comparisons]
+    systems = sorted({system for first, second, _ in comparisons for system in (first, second)})
+    index_of = {system: index for index, system in enumerate(systems)}
+    votes = [(index_of[first], index_of[second], share) for first, second, share in comparisons]
     members: dict[str, list[int]] = {}
     for index, name in enumerate(conversations):
         members.setdefault(name, []).append(index)
@@ -52,9 +52,9 @@ def elo(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> dict
     chance = np.random.default_rng(0)
     ordered, resampled = [], []
     for _ in range(_N_ORDERS if votes else 0):
-        ordered.append(_played(votes, chance.permutation(len(votes)).tolist(), len(systems)))
-        drawn = [index for number in chance.integers(len(groups), size=len(groups)) for index in groups[number]]
-        resampled.append(_played(votes, chance.permutation(drawn).tolist(), len(systems)))
+        ordered.append(_elo_in_order(votes, chance.permutation(len(votes)).tolist(), len(systems)))
+        indices = [index for number in chance.integers(len(groups), size=len(groups)) for index in groups[number]]
+        resampled.append(_elo_in_order(votes, chance.permutation(indices).tolist(), len(systems)))
     return {
         system: Elo(
             float(np.mean([run[index] for run in ordered])),
@@ -65,15 +65,15 @@ def elo(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> dict
     }
 
 
-def _played(votes: Sequence[tuple[int, int, float]], order: Sequence[int], n_systems: int) -> list[float]:
+def _elo_in_order(votes: Sequence[tuple[int, int, float]], order: Sequence[int], n_systems: int) -> list[float]:
     """Return the ratings after the votes in one order."""
     ratings = [INITIAL] * n_systems
     for index in order:
-        one, other, share = votes[index]
-        expected = 1 / (1 + 10 ** ((ratings[other] - ratings[one]) / SCALE))
+        first, second, share = votes[index]
+        expected = 1 / (1 + 10 ** ((ratings[second] - ratings[first]) / SCALE))
         change = K_FACTOR * (share - expected)
-        ratings[one] += change
-        ratings[other] -= change
+        ratings[first] += change
+        ratings[second] -= change
     return ratings
 
 
@@ -154,7 +154,7 @@ def rate(votes: Sequence[Vote]) -> Ratings:
     """
     comparisons = [(vote.first.system, vote.second.system, vote.value) for vote in votes]
     conversations = [vote.conversation_id for vote in votes]
-    plain, longer = fit(comparisons), _longer(votes)
+    plain, longer = fit(comparisons), _length_differences(votes)
     controlled = fit(comparisons, longer) if longer.any() else plain
     ratings, reasons = _strengths(plain, votes)
     at_equal_length, _ = _strengths(controlled, votes)
@@ -166,7 +166,7 @@ def rate(votes: Sequence[Vote]) -> Ratings:
     return Ratings(tuple(sorted(systems, key=_rank)), tuple(_pairs(votes)), tuple(effects), tuple(votes))
 
 
-def _longer(votes: Sequence[Vote]) -> Floats:
+def _length_differences(votes: Sequence[Vote]) -> Floats:
     """Return the length differences of votes: log words, first minus second, in standard deviations.
 
     All are 0 without any difference.
@@ -176,25 +176,31 @@ def _longer(votes: Sequence[Vote]) -> Floats:
     return np.asarray(differences / spread) if spread else np.zeros(len(votes))
 
 
-def _strengths(found: Fit, votes: Sequence[Vote]) -> tuple[dict[str, Estimate], dict[str, str]]:
+def _strengths(fitted: Fit, votes: Sequence[Vote]) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Return system -> rating in points, and system -> reason for a missing rating.
 
     Intervals are over conversations.
     """
-    used = [votes[place] for place in found.votes]
+    used = [votes[index] for index in fitted.votes]
     clusters = [vote.conversation_id for vote in used]
     columns = [
-        cluster((INITIAL + POINTS * found.pseudo_values(place)).tolist(), clusters)
-        for place in range(len(found.systems))
+        cluster((INITIAL + POINTS * fitted.pseudo_values(index)).tolist(), clusters)
+        for index in range(len(fitted.systems))
     ]
-    estimates = dict(zip(found.systems, estimate_means(columns), strict=True))
-    reasons = {system: TOO_FEW for system in found.unrated if _n_conversations(_of(votes, system)) < MIN_CLUSTERS}
-    reasons |= {system: TOO_FEW for system in estimates if _n_conversations(_of(used, system)) < MIN_CLUSTERS}
-    reasons = found.unrated | {system: item.reason for system, item in estimates.items() if item.low is None} | reasons
-    return {system: item for system, item in estimates.items() if system not in reasons}, reasons
+    estimates = dict(zip(fitted.systems, estimate_means(columns), strict=True))
+    reasons = {
+        system: TOO_FEW for system in fitted.unrated if _n_conversations(_votes_on(votes, system)) < MIN_CLUSTERS
+    }
+    reasons |= {system: TOO_FEW for system in estimates if _n_conversations(_votes_on(used, system)) < MIN_CLUSTERS}
+    reasons = (
+        fitted.unrated
+        | {system: estimate.reason for system, estimate in estimates.items() if estimate.low is None}
+        | reasons
+    )
+    return {system: estimate for system, estimate in estimates.items() if system not in reasons}, reasons
 
 
-def _of(votes: Sequence[Vote], system: str) -> list[Vote]:
+def _votes_on(votes: Sequence[Vote], system: str) -> list[Vote]:
     return [vote for vote in votes if system in {vote.first.system, vote.second.system}]
 
 
@@ -205,7 +211,7 @@ def _n_conversations(votes: Sequence[Vote]) -> int:
 def _rating(  # noqa: PLR0917 (one parameter a column)
     votes: Sequence[Vote], system: str, own_elo: Elo, rating: Estimate | None, controlled: Estimate | None, reason: str
 ) -> Rating:
-    battles = _of(votes, system)
+    battles = _votes_on(votes, system)
     shares = [vote.value_of(system) for vote in battles]
     (win_rate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in battles], (0.0, 1.0))])
     n_both_bad = sum(vote.preference == "both_bad" for vote in battles)
@@ -231,13 +237,13 @@ def _rank(rating: Rating) -> tuple[float, float, str]:
 
 
 def _pairs(votes: Sequence[Vote]) -> list[HeadToHead]:
-    met: dict[tuple[str, str], list[Vote]] = {}
+    votes_of: dict[tuple[str, str], list[Vote]] = {}
     for vote in votes:
-        one, other = sorted((vote.first.system, vote.second.system))
-        met.setdefault((one, other), []).append(vote)
-    names = sorted(met)
+        first, second = sorted((vote.first.system, vote.second.system))
+        votes_of.setdefault((first, second), []).append(vote)
+    names = sorted(votes_of)
     shares = [
-        cluster([v.value_of(name[0]) for v in met[name]], [v.conversation_id for v in met[name]], (0.0, 1.0))
+        cluster([v.value_of(name[0]) for v in votes_of[name]], [v.conversation_id for v in votes_of[name]], (0.0, 1.0))
         for name in names
     ]
     estimates = estimate_means(shares, tested=0.5)
@@ -245,11 +251,11 @@ def _pairs(votes: Sequence[Vote]) -> list[HeadToHead]:
     return [HeadToHead(*name, share, share.p, adjusted_p) for name, share, adjusted_p in rows]
 
 
-def _length_effect(found: Fit, conversations: Sequence[str]) -> list[Effect]:
-    if found.slope is None:
+def _length_effect(fitted: Fit, conversations: Sequence[str]) -> list[Effect]:
+    if fitted.slope is None:
         return []
-    values = POINTS * found.pseudo_values(len(found.systems))
-    (estimate,) = estimate_means([cluster(values.tolist(), [conversations[place] for place in found.votes])])
+    values = POINTS * fitted.pseudo_values(len(fitted.systems))
+    (estimate,) = estimate_means([cluster(values.tolist(), [conversations[index] for index in fitted.votes])])
     return [Effect(LONGER, estimate)] if estimate.low is not None else []
 
 

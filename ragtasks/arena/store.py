@@ -47,10 +47,10 @@ def _event(row: tuple[Any, ...]) -> dict[str, Any]:
     return event
 
 
-def _signed(row: tuple[Any, ...]) -> tuple[str, str, str, float]:
+def _form_row(row: tuple[Any, ...]) -> tuple[str, str, str, float]:
     """Return the row of a form or a review: person, item, content, time."""
-    who, what, content, at = row
-    return str(who), str(what), str(content), float(at)
+    person, item, content, at = row
+    return str(person), str(item), str(content), float(at)
 
 
 def _hash(token: str) -> str:
@@ -116,7 +116,7 @@ class VoteStore:
 
     def _prepare(self) -> None:
         """Check the file and create its tables."""
-        _require_ours(self._writer)
+        _require_format(self._writer)
         self._writer.execute("PRAGMA secure_delete = ON")
         self._writer.execute("PRAGMA journal_mode = WAL")
         self._writer.execute("PRAGMA synchronous = FULL")  # a transaction is on disk before it is acknowledged
@@ -151,8 +151,8 @@ class VoteStore:
             with self.reading() as connection:
                 return [parse(row) for row in connection.execute(query, values).fetchall()]
         except (sqlite3.Error, ValueError, TypeError) as error:
-            found = str(error).partition("\n")[0]
-            raise _unusable(self.path, f"a damaged file: {found}") from error
+            problem = str(error).partition("\n")[0]
+            raise _unusable(self.path, f"a damaged file: {problem}") from error
 
     @property
     def secret(self) -> bytes:
@@ -160,15 +160,15 @@ class VoteStore:
         path = self.path.with_name(f"{self.path.name}.secret")
         with self.transaction():  # so that two servers create only one
             try:
-                found = path.read_bytes() if path.exists() else b""
-                if len(found) < _SECRET_BYTES:
-                    found = secrets.token_bytes(_SECRET_BYTES)
+                secret = path.read_bytes() if path.exists() else b""
+                if len(secret) < _SECRET_BYTES:
+                    secret = secrets.token_bytes(_SECRET_BYTES)
                     with atomic_file(path) as file:
                         Path(file.name).chmod(0o600)
-                        file.write(found)
+                        file.write(secret)
             except OSError as error:
                 raise CacheError(f"cannot use {path}: {error.strerror or error}") from error
-        return found
+        return secret
 
     def invite(self, name: str) -> tuple[str, str]:
         """Return a rater's cleaned name and a new invitation token, which invalidates an earlier token."""
@@ -213,7 +213,7 @@ class VoteStore:
         )
         return self.parsed(query, _event)
 
-    def keep_live(self, battle_id: str, content: str) -> None:
+    def save_live(self, battle_id: str, content: str) -> None:
         """Store the answers of a live battle, which exist in no file."""
         with self.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO live VALUES (?, ?)", (battle_id, content))
@@ -225,9 +225,9 @@ class VoteStore:
     def forms(self) -> list[tuple[str, str, str, float]]:
         """Return (rater, item, content, time) of all forms, oldest first."""
         query = "SELECT rater, item, content, time FROM forms ORDER BY time, rater, item"
-        return self.parsed(query, _signed)
+        return self.parsed(query, _form_row)
 
-    def keep_review(self, reviewer: str, pair: str, content: str, at: float) -> None:
+    def save_review(self, reviewer: str, pair: str, content: str, at: float) -> None:
         """Store a reviewer's decision on a pair durably. Earlier decisions are kept in the file."""
         with self.transaction() as connection:
             query = "INSERT INTO reviews (reviewer, pair, content, time) VALUES (?, ?, ?, ?)"
@@ -236,7 +236,7 @@ class VoteStore:
     def reviews(self) -> list[tuple[str, str, str, float]]:
         """Return (reviewer, pair, content, time) of all decisions in the order of arrival."""
         query = "SELECT reviewer, pair, content, time FROM reviews ORDER BY place"
-        return self.parsed(query, _signed)
+        return self.parsed(query, _form_row)
 
 
 def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
@@ -247,24 +247,24 @@ def _check_closed_file(path: Path) -> None:
     """Raise an error for a file of another format that no process has open, without creating a log next to it."""
     if path.is_file() and not Path(f"{path}-wal").exists():
         with closing(_opened(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-            _require_ours(connection)
+            _require_format(connection)
 
 
 def _in_memory(path: Path) -> sqlite3.Connection:
     """Return an in-memory copy of a file, which is not changed."""
-    made = _opened(":memory:")
+    copy = _opened(":memory:")
     try:
         with closing(_opened(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source:
-            _require_ours(source)
-            source.backup(made)
-        _make_tables(made)
+            _require_format(source)
+            source.backup(copy)
+        _make_tables(copy)
     except BaseException:
-        made.close()
+        copy.close()
         raise
-    return made
+    return copy
 
 
-def _require_ours(connection: sqlite3.Connection) -> None:
+def _require_format(connection: sqlite3.Connection) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and application != _APPLICATION:
@@ -354,53 +354,53 @@ class Queue:
     ) -> None:
         """Set the items to assign."""
         self._store, self._view, self._related = store, view, related
-        self._items = {item: place for place, item in enumerate(dict.fromkeys(items))}
+        self._items = {item: index for index, item in enumerate(dict.fromkeys(items))}
         self._wanted, self._lease = raters_per_item, lease_seconds
-        self._takers = Takers(self._items, raters_per_item)
+        self._rater_counts = RaterCounts(self._items, raters_per_item)
 
     def next_for(self, rater: str) -> Assignment | None:
         """Return a rater's open assignment, or a new one; None if no item is left for this rater."""
         with self._store.transaction() as connection:
             now, views = time.time(), self._views_of(connection, rater)
-            waiting = self._waiting(connection, views, now)
-            in_turn = _in_turn(waiting, _named(connection, rater))
-            for item in itertools.chain(self._begun(connection, rater, views, now), in_turn):
+            waiting = self._new_items(connection, views, now)
+            in_turn = _ordered(waiting, _pairs_with_known_names(connection, rater))
+            for item in itertools.chain(self._open_items(connection, rater, views, now), in_turn):
                 if self._has_room(connection, rater, item, now):
                     return self._assign(connection, rater, item, self._view)
             return None
 
-    def _begun(
+    def _open_items(
         self, connection: sqlite3.Connection, rater: str, views: dict[str, set[tuple[str, str]]], now: float
     ) -> list[str]:
         """Return the items that a rater has open and may still vote on."""
-        opened = [item for item, found in views.items() if found == {(self._view, "open")} and item in self._items]
+        opened = [item for item, states in views.items() if states == {(self._view, "open")} and item in self._items]
         free = [item for item in opened if self._has_room(connection, rater, item, now)]
         return sorted(free, key=self._items.__getitem__)
 
-    def _waiting(
+    def _new_items(
         self, connection: sqlite3.Connection, views: dict[str, set[tuple[str, str]]], now: float
     ) -> dict[str, int]:
         """Return the other items available to a rater, with the number of raters who have each."""
-        free = self._takers.free(connection, now)
+        free = self._rater_counts.free(connection, now)
         return {item: n for item, n in free.items() if item not in views}
 
     @staticmethod
     def _views_of(connection: sqlite3.Connection, rater: str) -> dict[str, set[tuple[str, str]]]:
         """Return item -> (view, state) of a rater's assignments."""
-        found: dict[str, set[tuple[str, str]]] = {}
+        views: dict[str, set[tuple[str, str]]] = {}
         query = "SELECT battle_id, view, state FROM assignments WHERE rater = ?"
         for battle_id, view, state in connection.execute(query, (rater,)):
-            found.setdefault(battle_id, set()).add((view, state))
-        return found
+            views.setdefault(battle_id, set()).add((view, state))
+        return views
 
-    def standing(self, rater: str) -> RaterProgress:
+    def progress_of(self, rater: str) -> RaterProgress:
         """Return the progress of a rater."""
         with self._store.reading() as connection:
             now, views = time.time(), self._views_of(connection, rater)
-            n_left = len(self._begun(connection, rater, views, now)) + len(self._waiting(connection, views, now))
-        states = [{state for _, state in found} for one, found in views.items() if one in self._items]
-        n_done = sum("voted" in found for found in states)
-        return RaterProgress(n_done, n_left, sum(found == {"skipped"} for found in states))
+            n_left = len(self._open_items(connection, rater, views, now)) + len(self._new_items(connection, views, now))
+        states = [{state for _, state in item_states} for item, item_states in views.items() if item in self._items]
+        n_done = sum("voted" in item_states for item_states in states)
+        return RaterProgress(n_done, n_left, sum(item_states == {"skipped"} for item_states in states))
 
     def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
         """Return a rater's assignment for a chosen pair, with the names recorded as displayed if side by side."""
@@ -416,24 +416,26 @@ class Queue:
         *,
         is_turned: bool | None = None,
     ) -> Assignment:
-        found = _first(connection, "rater = ? AND battle_id = ? ORDER BY state != 'voted', view DESC", rater, battle_id)
-        if found and found.state == "voted":
-            return found
+        assignment = _first(
+            connection, "rater = ? AND battle_id = ? ORDER BY state != 'voted', view DESC", rater, battle_id
+        )
+        if assignment and assignment.state == "voted":
+            return assignment
         now = time.time()
         self._require_room(connection, rater, battle_id, now)
-        if found is None:
+        if assignment is None:
             turned = secrets.randbelow(2) if is_turned is None else int(is_turned)
-            made = (secrets.token_hex(12), rater, battle_id, view, turned, "open", now, 0.0)
-            connection.execute("INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?, ?, ?)", made)
-            found = Assignment(made[0], rater, battle_id, view, bool(turned), "open", 0.0)
-        final_view = "side_by_side" if "side_by_side" in {view, found.view} else view
-        turned = found.is_turned if is_turned is None else is_turned
+            row = (secrets.token_hex(12), rater, battle_id, view, turned, "open", now, 0.0)
+            connection.execute("INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            assignment = Assignment(row[0], rater, battle_id, view, bool(turned), "open", 0.0)
+        final_view = "side_by_side" if "side_by_side" in {view, assignment.view} else view
+        turned = assignment.is_turned if is_turned is None else is_turned
         query = "UPDATE assignments SET view = ?, is_turned = ? WHERE assignment_id = ?"
-        connection.execute(query, (final_view, int(turned), found.assignment_id))
-        self._open(connection, found, now)
+        connection.execute(query, (final_view, int(turned), assignment.assignment_id))
+        self._open(connection, assignment, now)
         if final_view == "side_by_side":
-            self._note_names(connection, found, now)
-        return _assignment(connection, found.assignment_id)
+            self._note_names(connection, assignment, now)
+        return _assignment(connection, assignment.assignment_id)
 
     def _require_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> None:
         """Raise VoteRefusedError if enough other raters have an item."""
@@ -450,14 +452,14 @@ class Queue:
         if assignment.until <= now:
             _note(connection, "given", assignment, now)
 
-    def look(self, assignment_id: str, rater: str) -> Assignment | None:
+    def renew(self, assignment_id: str, rater: str) -> Assignment | None:
         """Return a rater's assignment and renew its lease if it is open; None if it belongs to another rater."""
         with self._store.transaction() as connection:
-            found = _first(connection, "assignment_id = ? AND rater = ?", assignment_id, rater)
-            if found and found.state == "open":
-                self._require_time(connection, found)
-                self._open(connection, found, time.time())
-            return found
+            assignment = _first(connection, "assignment_id = ? AND rater = ?", assignment_id, rater)
+            if assignment and assignment.state == "open":
+                self._require_time(connection, assignment)
+                self._open(connection, assignment, time.time())
+            return assignment
 
     def _require_time(self, connection: sqlite3.Connection, assignment: Assignment) -> None:
         now = time.time()
@@ -467,19 +469,25 @@ class Queue:
     def vote(self, assignment: Assignment, vote: Vote) -> Vote:
         """Store the vote of an assignment durably, and return it with the rater's knowledge of the names (`view`)."""
         with self._store.transaction() as connection:
-            found = self._close(connection, assignment, "voted")
-            knew = "side_by_side" if found.view == "side_by_side" else "revealed" if _knows(connection, found) else None
-            stored = vote.model_copy(update={"view": knew or "blinded"})
-            row = (stored.vote_id, found.assignment_id, stored.rater, stored.model_dump_json())
+            closed = self._close(connection, assignment, "voted")
+            view = (
+                "side_by_side"
+                if closed.view == "side_by_side"
+                else "revealed"
+                if _knows_names(connection, closed)
+                else None
+            )
+            stored = vote.model_copy(update={"view": view or "blinded"})
+            row = (stored.vote_id, closed.assignment_id, stored.rater, stored.model_dump_json())
             connection.execute("INSERT INTO votes (vote_id, assignment_id, rater, vote) VALUES (?, ?, ?, ?)", row)
-            _note(connection, "voted", found, time.time(), stored.vote_id)
-            self._note_names(connection, found, time.time())
+            _note(connection, "voted", closed, time.time(), stored.vote_id)
+            self._note_names(connection, closed, time.time())
         return stored
 
     def _note_names(self, connection: sqlite3.Connection, assignment: Assignment, now: float) -> None:
         """Record that a rater saw the names of a pair, and so those of its answers in other pairs."""
         _note(connection, "names_shown", assignment, now)
-        named = _named(connection, assignment.rater)
+        named = _pairs_with_known_names(connection, assignment.rater)
         for battle_id in self._related(assignment.battle_id):
             if battle_id not in named:
                 _note(connection, "names_shown", _assignment_on(connection, assignment.rater, battle_id), now)
@@ -489,25 +497,25 @@ class Queue:
         with self._store.transaction() as connection:
             _note(connection, "skipped", self._close(connection, assignment, "skipped"), time.time())
 
-    def keep_form(self, rater: str, item: str, content: str) -> None:
+    def save_form(self, rater: str, item: str, content: str) -> None:
         """Store a rater's form on an item durably. It replaces an earlier form."""
         with self._store.transaction() as connection:
-            found = self._assign(connection, rater, item, self._view)
-            if found.state == "open":
-                self._close(connection, found, "voted")
+            assignment = self._assign(connection, rater, item, self._view)
+            if assignment.state == "open":
+                self._close(connection, assignment, "voted")
             now = time.time()
             connection.execute("INSERT OR REPLACE INTO forms VALUES (?, ?, ?, ?)", (rater, item, content, now))
-            _note(connection, "voted", found, now)
+            _note(connection, "voted", assignment, now)
 
     def _close(self, connection: sqlite3.Connection, assignment: Assignment, state: str) -> Assignment:
         """Close an assignment, and return its previous state."""
-        found = _assignment(connection, assignment.assignment_id)
-        if found.state != "open":
+        current = _assignment(connection, assignment.assignment_id)
+        if current.state != "open":
             raise VoteRefusedError("this pair has your vote already, or was skipped")
         if state == "voted":
-            self._require_time(connection, found)
-        connection.execute("UPDATE assignments SET state = ? WHERE assignment_id = ?", (state, found.assignment_id))
-        return found
+            self._require_time(connection, current)
+        connection.execute("UPDATE assignments SET state = ? WHERE assignment_id = ?", (state, current.assignment_id))
+        return current
 
     def undo(self, rater: str) -> Assignment:
         """Undo a rater's last vote or skip, and return its assignment, which is open again."""
@@ -520,14 +528,14 @@ class Queue:
             row = connection.execute(query, (rater,)).fetchone()
             if row is None:
                 raise VoteRefusedError("there is no vote or skip of yours to undo")
-            found, now = _assignment(connection, row[0]), time.time()
-            if found.state == "skipped":
-                self._require_room(connection, rater, found.battle_id, now)
+            assignment, now = _assignment(connection, row[0]), time.time()
+            if assignment.state == "skipped":
+                self._require_room(connection, rater, assignment.battle_id, now)
             undone = "UPDATE votes SET undone = ? WHERE assignment_id = ? AND rater = ? AND undone IS NULL"
-            connection.execute(undone, (now, found.assignment_id, rater))
-            _note(connection, "undone", found, now, row[1])
-            self._open(connection, found, now)
-            return _assignment(connection, found.assignment_id)
+            connection.execute(undone, (now, assignment.assignment_id, rater))
+            _note(connection, "undone", assignment, now, row[1])
+            self._open(connection, assignment, now)
+            return _assignment(connection, assignment.assignment_id)
 
     def note_names(self, rater: str, battle_ids: Sequence[str]) -> None:
         """Record that a rater saw the names of pairs without voting on them."""
@@ -538,7 +546,7 @@ class Queue:
     def knows_names(self, assignment: Assignment) -> bool:
         """Return whether a rater has seen the names of a pair."""
         with self._store.reading() as connection:
-            return _knows(connection, assignment)
+            return _knows_names(connection, assignment)
 
     def vote_of(self, assignment: Assignment) -> Vote | None:
         """Return the valid vote of an assignment; None without one."""
@@ -546,7 +554,7 @@ class Queue:
         return next(iter(self._store.parsed(query, _vote, assignment.assignment_id)), None)
 
 
-def _in_turn(waiting: Mapping[str, int], named: Collection[str]) -> Iterator[str]:
+def _ordered(waiting: Mapping[str, int], named: Collection[str]) -> Iterator[str]:
     """Yield started items before new ones, and items whose names the rater has seen last."""
     for is_named, is_fresh in itertools.product((False, True), (False, True)):
         for item, n in waiting.items():
@@ -563,15 +571,15 @@ def _first(connection: sqlite3.Connection, condition: str, *values: object) -> A
 
 
 def _assignment(connection: sqlite3.Connection, assignment_id: str) -> Assignment:
-    found = _first(connection, "assignment_id = ?", assignment_id)
-    assert found
-    return found
+    assignment = _first(connection, "assignment_id = ?", assignment_id)
+    assert assignment
+    return assignment
 
 
 def _assignment_on(connection: sqlite3.Connection, rater: str, battle_id: str) -> Assignment:
     """Return a rater's assignment of a pair, or a placeholder without an id if the pair was not assigned."""
-    unasked = Assignment("", rater, battle_id, view="", is_turned=False, state="", until=0)
-    return _first(connection, "rater = ? AND battle_id = ?", rater, battle_id) or unasked
+    placeholder = Assignment("", rater, battle_id, view="", is_turned=False, state="", until=0)
+    return _first(connection, "rater = ? AND battle_id = ?", rater, battle_id) or placeholder
 
 
 def _note(
@@ -581,12 +589,12 @@ def _note(
     connection.execute(query, (at, event, assignment.assignment_id, assignment.rater, assignment.battle_id, vote_id))
 
 
-def _knows(connection: sqlite3.Connection, assignment: Assignment) -> bool:
+def _knows_names(connection: sqlite3.Connection, assignment: Assignment) -> bool:
     query = "SELECT 1 FROM events WHERE rater = ? AND battle_id = ? AND event = 'names_shown' LIMIT 1"
     return connection.execute(query, (assignment.rater, assignment.battle_id)).fetchone() is not None
 
 
-def _named(connection: sqlite3.Connection, rater: str) -> set[str]:
+def _pairs_with_known_names(connection: sqlite3.Connection, rater: str) -> set[str]:
     """Return the pairs whose names a rater has seen."""
     query = "SELECT DISTINCT battle_id FROM events WHERE rater = ? AND event = 'names_shown'"
     return {battle_id for (battle_id,) in connection.execute(query, (rater,))}
@@ -598,12 +606,12 @@ def _named(connection: sqlite3.Connection, rater: str) -> set[str]:
 
 _CHANGED = "SELECT DISTINCT battle_id FROM events WHERE place > ?"
 _END = "max(CASE state WHEN 'voted' THEN 9e999 ELSE until END)"  # a vote never expires
-_TAKERS_TAKEN = "FROM assignments WHERE state != 'skipped'"
-_ENDS = f"SELECT battle_id, {_END} {_TAKERS_TAKEN} AND battle_id IN ({_CHANGED}) GROUP BY battle_id, rater"
-_ENDS_OF = f"SELECT {_END} {_TAKERS_TAKEN} AND battle_id = ? GROUP BY rater"
+_NOT_SKIPPED = "FROM assignments WHERE state != 'skipped'"
+_ENDS = f"SELECT battle_id, {_END} {_NOT_SKIPPED} AND battle_id IN ({_CHANGED}) GROUP BY battle_id, rater"
+_ENDS_OF = f"SELECT {_END} {_NOT_SKIPPED} AND battle_id = ? GROUP BY rater"
 
 
-class Takers:
+class RaterCounts:
     """The number of raters per item, by vote or lease. It may be used by several threads."""
 
     def __init__(self, items: Collection[str], wanted: int) -> None:
@@ -621,7 +629,7 @@ class Takers:
             self._read(connection)
             for item in [item for item, end in self._leased.items() if end <= now]:
                 # A renewed lease adds no event, so the ends are read again.
-                self._keep(item, [end for (end,) in connection.execute(_ENDS_OF, (item,)) if end > now])
+                self._update(item, [end for (end,) in connection.execute(_ENDS_OF, (item,)) if end > now])
             if self._free is None:
                 n_of, wanted = self._n, self._wanted
                 self._free = {item: n for item in self._items if (n := n_of.get(item, 0)) < wanted}
@@ -636,10 +644,10 @@ class Takers:
         for item, end in connection.execute(_ENDS, (self._n_read,)):
             ends_of.setdefault(item, []).append(end)
         for item, ends in ends_of.items():
-            self._keep(item, ends)
+            self._update(item, ends)
         self._n_read = newest
 
-    def _keep(self, item: str, ends: list[float]) -> None:
+    def _update(self, item: str, ends: list[float]) -> None:
         """Store when the raters of an item lose it."""
         n = self._n[item] = len(ends)
         if self._free is not None and item in self._free:

@@ -93,7 +93,7 @@ _NEXT_STEP = "take a file with votes that `ragtasks arena battle` or `ragtasks a
 
 def read_votes(paths: Sequence[Path]) -> list[Vote]:
     """Return the votes in files, in order. A vote that occurs in several files is included once."""
-    found: dict[str, Vote] = {}
+    votes: dict[str, Vote] = {}
     for path in paths:
         problems = Problems(path, "votes", _NEXT_STEP)
         for line, row in json_lines(problems):
@@ -102,12 +102,12 @@ def read_votes(paths: Sequence[Path]) -> list[Vote]:
             except ValidationError as error:
                 problems.add(line, "a vote", "; ".join(misfits(error)))
                 continue
-            if found.setdefault(vote.vote_id, vote) != vote:
+            if votes.setdefault(vote.vote_id, vote) != vote:
                 problems.add(line, "each vote once", f"another vote with the id {vote.vote_id}")
             if vote.first.system == vote.second.system:
                 problems.add(line, "two systems", f"one: {vote.first.system}")
         problems.raise_if_any()
-    return list(found.values())
+    return list(votes.values())
 
 
 def write_votes(path: Path, votes: Sequence[Vote]) -> None:

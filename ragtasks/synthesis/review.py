@@ -190,9 +190,9 @@ def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]]) -> Table:
         chosen[reviewer] = {pair: float(CHOICES.index(one.decision.choice)) for pair, one in reviews.items()}
     rows: list[tuple[Cell, ...]] = []
     for by_kept, by_choice in zip(agreement_of_two(kept), agreement_of_two(chosen), strict=True):
-        percent = "-" if by_kept.same is None else f"{100 * by_kept.same:.1f} %"
+        percent = "-" if by_kept.equal_share is None else f"{100 * by_kept.equal_share:.1f} %"
         kappas = (dashed(by_kept.score.value), dashed(by_choice.score.value))
-        rows.append((by_kept.who, "kappa", by_kept.n, percent, *kappas))
+        rows.append((by_kept.raters, "kappa", by_kept.n, percent, *kappas))
     if len(by_reviewer) > 1:
         of_kept, of_chosen = (agreement_of_all(_EVERYBODY, one, Level.NOMINAL) for one in (kept, chosen))
         rows.append((_EVERYBODY, "alpha", of_kept.n, "-", dashed(of_kept.score.value), dashed(of_chosen.score.value)))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragtasks.arena.commands import HOST, PORT, TOKEN_VARIABLE, TYPED_NAMES, served_votes
+from ragtasks.arena.commands import HOST, PORT, TOKEN_VARIABLE, TYPED_NAMES, open_votes
 from ragtasks.cli.app import MOVED, echo, put
 from ragtasks.cli.options import FORMAT, REWRITER
 from ragtasks.config.environment import run_store, secret
@@ -70,7 +70,7 @@ def review_results(  # noqa: PLR0917 (one parameter per option)
     from ragtasks.synthesis.review import export_reviewed, read_pairs, read_reviews, review_section, write_reviews
 
     pairs = read_pairs(folder)
-    every, n_others = read_reviews(pairs, served_votes(database or folder / _FILE).reviews())
+    every, n_others = read_reviews(pairs, open_votes(database or folder / _FILE).reviews())
     if n_others:
         typer.echo(f"{n_others} decisions are on other texts than these", err=True)
     names = sorted({review.reviewer for review in every})

@@ -81,7 +81,7 @@ class ReviewDesk:
         decision, at = decide(pair, choice, texts, note), time.time()
         review = Review(reviewer, pair.pair_id, decision, at)
         with self._lock:
-            self.store.keep_review(reviewer, pair.pair_id, decision.model_dump_json(exclude_defaults=True), at)
+            self.store.save_review(reviewer, pair.pair_id, decision.model_dump_json(exclude_defaults=True), at)
             self._of.setdefault(reviewer, {})[pair.pair_id] = review
         return review
 

@@ -56,13 +56,13 @@ def test_another_program_s_file_and_a_damaged_one_are_refused(tmp_path: Path) ->
 def test_a_full_disk_acknowledges_nothing_and_loses_nothing(tmp_path: Path) -> None:
     store = VoteStore(tmp_path / "arena.sqlite")
     assert store._writer.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: on disk before the commit returns"
-    store.keep_review("rater", "pair", "{}", 0.0)
+    store.save_review("rater", "pair", "{}", 0.0)
     (n_pages,) = store._writer.execute("PRAGMA page_count").fetchone()
     store._writer.execute(f"PRAGMA max_page_count = {n_pages}")
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        store.keep_review("rater", "pair", "x" * 100_000, 1.0)
+        store.save_review("rater", "pair", "x" * 100_000, 1.0)
     store._writer.execute("PRAGMA max_page_count = 1000000")
-    store.keep_review("rater", "pair", "{}", 2.0)
+    store.save_review("rater", "pair", "{}", 2.0)
     store.close()
     store = VoteStore(tmp_path / "arena.sqlite")
     assert [time for *_, time in store.reviews()] == [0.0, 2.0]
@@ -92,8 +92,8 @@ def used(path: Path) -> bytes:
         given = queue.next_for("ann")
         assert given
         queue.vote(given, vote("x", "y", vote_id=f"v{number}", reason="a reason " * 20))
-    queue.keep_form("ann", "item", "{}")
-    store.keep_review("ann", "pair", "{}", 1.0)
+    queue.save_form("ann", "item", "{}")
+    store.save_review("ann", "pair", "{}", 1.0)
     store.invite("bob")
     store.close()
     return path.read_bytes()

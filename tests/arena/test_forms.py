@@ -14,8 +14,8 @@ from ragtasks.arena.battles import Answer, AnswerPool
 from ragtasks.arena.forms import (
     Form,
     FormError,
-    Rated,
-    compared,
+    RatedForm,
+    compared_pairs,
     form_sections,
     order_for,
     read_form,
@@ -41,14 +41,14 @@ def pool() -> AnswerPool:
 
 def rated(
     rater: str, ratings: dict[str, int], preferences: list[tuple[str, str, str]], item: tuple[str, str, str] = ITEM
-) -> Rated:
+) -> RatedForm:
     form = {
         "ratings": {system: dict.fromkeys(FANC, value) for system, value in ratings.items()},
         "preferences": preferences,
         "versions": {system: found.version for system, found in pool().answers_to(item).items()},
         "seconds": 12.0,
     }
-    return Rated(rater, item, Form.model_validate(form), 1_700_000_000.0)
+    return RatedForm(rater, item, Form.model_validate(form), 1_700_000_000.0)
 
 
 def three(first: str, second: str, third: str) -> list[tuple[str, str, str]]:
@@ -98,7 +98,7 @@ def test_equal_answers_are_rated_once_and_are_a_tie() -> None:
         "twin": {2},
     }
     assert form.preferences == [("b", "a", "second"), ("b", "twin", "second"), ("a", "twin", "tie")]
-    assert win_rates(Rated("r", item, form, 0.0)) == {"a": 100, "b": 0, "twin": 100}
+    assert win_rates(RatedForm("r", item, form, 0.0)) == {"a": 100, "b": 0, "twin": 100}
     rows = [("r", "\t".join(item), form.model_dump_json(), 1.0)]
     assert [rated.form for rated in read_forms(found, rows)[0]] == [form]
 
@@ -109,7 +109,7 @@ def test_equal_texts_on_other_passages_are_rated_apart_and_not_compared() -> Non
     found, item = pool_of_equals(moved), ITEM
     systems = sorted(order_for(found, item, "k", b"secret"))
     assert systems == ["a", "b", "other"]
-    assert compared(found, item, systems) == [(0, 1), (1, 2)]
+    assert compared_pairs(found, item, systems) == [(0, 1), (1, 2)]
 
 
 def test_agreement_counts_an_answer_that_two_systems_gave_once() -> None:
@@ -118,7 +118,7 @@ def test_agreement_counts_an_answer_that_two_systems_gave_once() -> None:
     for rater, first in (("r1", "4"), ("r2", "4"), ("r3", "1")):
         fields = {f"rating-{place}-{name}": first if place else "3" for place in range(2) for name in FANC}
         form = read_form(found, item, ["b", "a"], {**fields, "pair-0-1": "second"}, 1.0)
-        forms.append(Rated(rater, item, form, 0.0))
+        forms.append(RatedForm(rater, item, form, 0.0))
     (section,) = form_sections(found, forms)
     assert [row[0] for row in section.tables[0].rows] == ["a", "b", "twin"]
     assert {row[-1] for row in section.tables[1].rows} == {2}
@@ -189,14 +189,14 @@ def test_calibrate_reads_the_file_that_forms_make(tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8"))["models"][0]["model_id"] == "a"
 
 
-def about(found: AnswerPool) -> list[Rated]:
+def about(found: AnswerPool) -> list[RatedForm]:
     """Return a form of one rater on each item, all alike."""
     forms = []
     for item in found.items:
         systems = order_for(found, item, "r", b"secret")
         fields = {f"rating-{place}-{name}": "3" for place in range(len(systems)) for name in FANC}
-        fields |= {f"pair-{one}-{other}": "tie" for one, other in compared(found, item, systems)}
-        forms.append(Rated("r", item, read_form(found, item, systems, fields, 1.0), 1.0))
+        fields |= {f"pair-{one}-{other}": "tie" for one, other in compared_pairs(found, item, systems)}
+        forms.append(RatedForm("r", item, read_form(found, item, systems, fields, 1.0), 1.0))
     return forms
 
 

@@ -115,10 +115,10 @@ def test_a_queue_that_runs_for_long_knows_what_the_database_says(tmp_path: Path,
                 elif step == "skip":
                     queue.skip(found)
                 elif step == "look":
-                    queue.look(found.assignment_id, rater)
+                    queue.renew(found.assignment_id, rater)
         fresh = Queue(stores[0], ids, 2, lease_seconds=60)
         for one in raters:
-            assert [asked.standing(one) for asked in queues] == [fresh.standing(one)] * 2
+            assert [asked.progress_of(one) for asked in queues] == [fresh.progress_of(one)] * 2
     raters_of = Counter(vote.battle_id for vote in stores[0].votes())
     assert max(raters_of.values()) == 2
     for store in stores:
@@ -136,7 +136,7 @@ def test_a_skip_shows_nothing_and_can_be_undone(store: VoteStore) -> None:
     voted(queue, given(queue, "ann"))
     skipped = given(queue, "ann")
     queue.skip(skipped)
-    assert queue.standing("ann").n_skipped == 1
+    assert queue.progress_of("ann").n_skipped == 1
     assert given(queue, "ann").battle_id != skipped.battle_id
     back = queue.undo("ann")
     assert (back.assignment_id, back.state) == (skipped.assignment_id, "open"), "the last thing, not the last vote"
@@ -184,12 +184,12 @@ def test_a_pair_that_was_left_open_goes_to_others_after_its_time(store: VoteStor
     left = [given(queue, name) for name in ("ann", "bob", "cem")]
     assert {one.battle_id for one in left} == set(IDS)
     assert queue.next_for("dan") is None
-    assert queue.standing("dan").n_left == 0
+    assert queue.progress_of("dan").n_left == 0
     clock.now += 61
-    assert queue.standing("dan").n_left == 3
+    assert queue.progress_of("dan").n_left == 3
     taken = given(queue, "dan")
     late = next(one for one in left if one.battle_id == taken.battle_id)
-    for late_step in (lambda: voted(queue, late), lambda: queue.look(late.assignment_id, late.rater)):
+    for late_step in (lambda: voted(queue, late), lambda: queue.renew(late.assignment_id, late.rater)):
         with pytest.raises(VoteRefusedError, match="as many other raters"):
             late_step()
     assert voted(queue, taken).rater == "dan"
@@ -209,10 +209,10 @@ def test_a_page_that_is_looked_at_keeps_its_pair(store: VoteStore, clock: Clock)
     queue = Queue(store, ("one",), 1, lease_seconds=60)
     left = given(queue, "ann")
     clock.now += 50
-    assert queue.look(left.assignment_id, "ann")
+    assert queue.renew(left.assignment_id, "ann")
     clock.now += 50
     assert queue.next_for("bob") is None
-    assert queue.look(left.assignment_id, "bob") is None, "an assignment is its rater's"
+    assert queue.renew(left.assignment_id, "bob") is None, "an assignment is its rater's"
 
 
 def test_a_skip_is_not_undone_where_others_took_the_place(store: VoteStore) -> None:
@@ -269,11 +269,11 @@ def test_forms_are_leases_too(store: VoteStore, clock: Clock) -> None:
     clock.now += 61
     assert given(queue, "bob").battle_id == "item"
     with pytest.raises(VoteRefusedError, match="as many other raters"):
-        queue.keep_form("ann", "item", "{}")
-    queue.keep_form("bob", "item", "{}")
-    queue.keep_form("bob", "item", '{"again": 1}')
+        queue.save_form("ann", "item", "{}")
+    queue.save_form("bob", "item", "{}")
+    queue.save_form("bob", "item", '{"again": 1}')
     assert [row[:3] for row in store.forms()] == [("bob", "item", '{"again": 1}')]
-    assert queue.standing("bob").n_done == 1
+    assert queue.progress_of("bob").n_done == 1
     assert [event["rater"] for event in store.events() if event["event"] == "voted"] == ["bob", "bob"]
 
 

@@ -273,10 +273,10 @@ def test_people_and_judges_share_no_table_but_the_agreement() -> None:
         "agreement of raters",
     ]
     assert sections[0].provenance["raters"] == "ann, bob"
-    rows = {item.who: item for item in vote_agreement([*people, *others, *judges])}
-    assert rows["ann and bob"].same == 1.0
+    rows = {item.raters: item for item in vote_agreement([*people, *others, *judges])}
+    assert rows["ann and bob"].equal_share == 1.0
     assert rows["ann and bob"].n == 2
-    assert rows["people and judges"].same == 0.0
+    assert rows["people and judges"].equal_share == 0.0
 
 
 @pytest.mark.parametrize(("view", "words"), [("side_by_side", "side by side"), ("revealed", "after the names")])
@@ -300,13 +300,13 @@ def test_agreement_is_that_of_blinded_votes() -> None:
 def test_people_meet_judges_as_the_median_of_their_votes() -> None:
     """Two of three for one system are for it; of two that differ, neither is."""
     people = [*opinions("ann", "first", "first"), *opinions("bob", "first", "second"), *opinions("cem", "second")]
-    rows = {item.who: item for item in vote_agreement([*people, *opinions("m", "first", "tie", kind="judge")])}
-    assert rows["people and judges"].same == 1.0
+    rows = {item.raters: item for item in vote_agreement([*people, *opinions("m", "first", "tie", kind="judge")])}
+    assert rows["people and judges"].equal_share == 1.0
     assert rows["people and judges"].n == 2
-    rows = {item.who: item for item in vote_agreement([*people, *opinions("m", "second", "second", kind="judge")])}
-    assert rows["people and judges"].same == 0.0
-    rows = {item.who: item for item in vote_agreement([*people, *opinions("m", "tie", "first", kind="judge")])}
-    assert rows["people and judges"].same == 0.0
+    rows = {item.raters: item for item in vote_agreement([*people, *opinions("m", "second", "second", kind="judge")])}
+    assert rows["people and judges"].equal_share == 0.0
+    rows = {item.raters: item for item in vote_agreement([*people, *opinions("m", "tie", "first", kind="judge")])}
+    assert rows["people and judges"].equal_share == 0.0
 
 
 def a_tournament_with_a_stranger() -> list[Vote]:
@@ -369,7 +369,7 @@ def test_agreement_is_over_battles_that_two_raters_share() -> None:
     votes = [*opinions("ann", "first", "first", "first"), *opinions("bob", "first", "second")]
     votes += opinions("cem", "first")
     rows = vote_agreement(votes)
-    assert [(row.who, row.measure, row.same, row.n) for row in rows] == [
+    assert [(row.raters, row.measure, row.equal_share, row.n) for row in rows] == [
         ("all people", "alpha", 0.5, 2),
         ("ann and bob", "kappa", 0.5, 2),
         ("ann and cem", "kappa", 1.0, 1),
@@ -381,9 +381,9 @@ def test_raters_who_share_nothing_have_no_agreement() -> None:
     votes = [*opinions("ann", "first"), *opinions("bob", "", "first")]
     assert rating_sections(votes)[-1].tables[0].rows == (("all people", "alpha", "-", "-", 0),)
     (row,) = vote_agreement([*opinions("ann", "first"), *opinions("bob", "", "first")])
-    assert (row.who, row.same, row.n) == ("all people", None, 0)
+    assert (row.raters, row.equal_share, row.n) == ("all people", None, 0)
     people_and_judges = vote_agreement([*opinions("ann", "first"), *opinions("m", "", "first", kind="judge")])
-    assert [(row.who, row.measure, row.same, row.n) for row in people_and_judges] == [
+    assert [(row.raters, row.measure, row.equal_share, row.n) for row in people_and_judges] == [
         ("people and judges", "kappa", None, 0)
     ]
 
@@ -391,7 +391,7 @@ def test_raters_who_share_nothing_have_no_agreement() -> None:
 def test_a_preference_is_for_a_system_wherever_it_stood() -> None:
     turned = [vote("b", "a", "second", battle_id="b0", vote_id="t", rater="bob")]
     (everybody, two) = vote_agreement([*opinions("ann", "first"), *turned])
-    assert (everybody.same, two.same) == (1.0, 1.0)
+    assert (everybody.equal_share, two.equal_share) == (1.0, 1.0)
 
 
 def test_of_many_pairs_of_raters_those_with_most_in_common_are_given() -> None:
@@ -399,15 +399,15 @@ def test_of_many_pairs_of_raters_those_with_most_in_common_are_given() -> None:
     two = [row for row in vote_agreement(votes) if row.measure == "kappa"]
     assert len(two) == 15
     assert [row.n for row in two] == sorted((row.n for row in two), reverse=True)
-    assert (two[0].who, two[0].n) == ("r5 and r6", 6)
+    assert (two[0].raters, two[0].n) == ("r5 and r6", 6)
 
 
 def test_a_split_between_raters_is_a_tie() -> None:
     """Half of the people for one system and half for a tie: a median of 0.75, which is no vote for anybody."""
     people = [*opinions("ann", "first", "first"), *opinions("bob", "tie", "first")]
     rows = vote_agreement([*people, *opinions("m", "tie", "first", kind="judge")])
-    assert rows[-1].who == "people and judges"
-    assert rows[-1].same == 1.0
+    assert rows[-1].raters == "people and judges"
+    assert rows[-1].equal_share == 1.0
 
 
 def test_position_bias_is_counted_by_judge() -> None:

@@ -40,15 +40,19 @@ class Arena:
             self._of_item.setdefault(tuple(battle.first.item), []).append(battle)
         open_questions = shuffled(battle_id for battle_id, battle in self._battles.items() if not battle.is_equal)
         self.queue = Queue(
-            store, open_questions, raters_per_battle, lease_seconds=lease_seconds, related=self._with_an_answer_of
+            store, open_questions, raters_per_battle, lease_seconds=lease_seconds, related=self._related_battles
         )
 
-    def _with_an_answer_of(self, battle_id: str) -> tuple[str, ...]:
+    def _related_battles(self, battle_id: str) -> tuple[str, ...]:
         """Return the other battles that contain one of the answers of a battle."""
-        named = self._battles.get(battle_id)
-        texts = _texts(named) if named else set()
-        others = self.battles_of(named.first.item) if named else ()
-        return tuple(one.battle_id for one in others if one.battle_id != battle_id and texts & _texts(one))
+        battle = self._battles.get(battle_id)
+        texts = _texts(battle) if battle else set()
+        item_battles = self.battles_of(battle.first.item) if battle else ()
+        return tuple(
+            candidate.battle_id
+            for candidate in item_battles
+            if candidate.battle_id != battle_id and texts & _texts(candidate)
+        )
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -57,32 +61,32 @@ class Arena:
 
     def battle(self, battle_id: str) -> Battle | None:
         """Return a battle of saved or live answers; None if it is unknown."""
-        found = self._battles.get(battle_id)
-        if found is None and (text := self.store.live(battle_id)) is not None:
+        battle = self._battles.get(battle_id)
+        if battle is None and (text := self.store.live(battle_id)) is not None:
             return battle_of(text)
-        return found
+        return battle
 
     def open_for(self, rater: str, assignment_id: str) -> tuple[Assignment, Battle] | None:
         """Return a rater's assignment with its battle; None if it does not exist."""
-        assignment = self.queue.look(assignment_id, rater)
+        assignment = self.queue.renew(assignment_id, rater)
         battle = self.battle(assignment.battle_id) if assignment else None
         return (assignment, battle) if assignment and battle else None
 
-    def chosen_by_hand(self, rater: str, battle_id: str) -> Assignment | None:
+    def assign_chosen(self, rater: str, battle_id: str) -> Assignment | None:
         """Return the assignment of a battle that the rater chose with visible names; None if it is unknown."""
         return self.queue.assign(rater, battle_id, "side_by_side") if self.battle(battle_id) else None
 
-    def keep_live(self, battle: Battle, rater: str, view: str, *, is_turned: bool) -> Assignment:
+    def save_live(self, battle: Battle, rater: str, view: str, *, is_turned: bool) -> Assignment:
         """Store a live battle, and return its assignment in the displayed order."""
-        self.store.keep_live(battle.battle_id, battle_text(battle))
+        self.store.save_live(battle.battle_id, battle_text(battle))
         return self.queue.assign(rater, battle.battle_id, view, is_turned=is_turned)
 
     def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Vote:
         """Store a vote, and return it with the rater's knowledge of the names."""
         at = time.time()
         vote_id = canonical_hash([assignment.assignment_id, at])[:16]
-        known = {"rater": assignment.rater, "kind": "human", "reason": reason.strip()[:LONGEST_REASON], "time": at}
-        vote = battle.vote(vote_id, preference, is_turned=assignment.is_turned, **known)
+        details = {"rater": assignment.rater, "kind": "human", "reason": reason.strip()[:LONGEST_REASON], "time": at}
+        vote = battle.vote(vote_id, preference, is_turned=assignment.is_turned, **details)
         return self.queue.vote(assignment, vote)
 
     @staticmethod
@@ -94,8 +98,10 @@ class Arena:
     def displayed(assignment: Assignment, battle: Battle) -> DisplayedBattle:
         """Return a battle as displayed to raters, in the order of its assignment. It does not depend on the names."""
         answers = (battle.second, battle.first) if assignment.is_turned else (battle.first, battle.second)
-        shown = tuple(DisplayedAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False))
-        return DisplayedBattle(battle.first.response.task.messages, shown)
+        displayed_answers = tuple(
+            DisplayedAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False)
+        )
+        return DisplayedBattle(battle.first.response.task.messages, displayed_answers)
 
     def battles_of(self, item: Sequence[str]) -> tuple[Battle, ...]:
         """Return the battles of saved answers to an item."""
@@ -160,8 +166,10 @@ def _lines(text: str, n_passages: int) -> tuple[tuple[CitedSentence, ...], ...]:
             lines.append(parse_cited(pending + line, n_passages))
             pending = ""
         elif line.strip() and lines:
-            written = (item.text + "".join(f" [{number + 1}]" for number in item.citations) for item in lines[-1])
-            lines[-1] = parse_cited(" ".join([*written, line]), n_passages) or lines[-1]
+            sentences = (
+                sentence.text + "".join(f" [{number + 1}]" for number in sentence.citations) for sentence in lines[-1]
+            )
+            lines[-1] = parse_cited(" ".join([*sentences, line]), n_passages) or lines[-1]
         elif line.strip():
             pending = line
     return tuple(lines)
@@ -174,8 +182,8 @@ def battle_text(battle: Battle) -> str:
 
 def battle_of(text: str) -> Battle:
     """Return the live battle in JSON from `battle_text`."""
-    found = json.loads(text)
-    return Battle(_answer(found["first"]), _answer(found["second"]))
+    content = json.loads(text)
+    return Battle(_answer(content["first"]), _answer(content["second"]))
 
 
 def _answer_fields(answer: Answer) -> Mapping[str, object]:

@@ -77,12 +77,12 @@ class Guard:
         if body is None:
             await _refuse(send, *_TOO_LONG)
             return
-        await self._application(scope, _given(body, receive), _with_headers(send))
+        await self._application(scope, _replay(body, receive), _with_headers(send))
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        host = _HOST.fullmatch(named[0]) if len(named) == 1 else None
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if host is None or (self._hosts is not None and host[1].lower() not in self._hosts):
             return 421, "this server is not addressed by that name"
         if scope["method"] in _UNSAFE and headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
@@ -117,12 +117,12 @@ async def _body(receive: Receive) -> bytes | None:
     return b"".join(parts)
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """Return a receiver of the body that was read, followed by further messages."""
-    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def read() -> MutableMapping[str, Any]:
-        return waiting.pop() if waiting else await receive()
+        return messages.pop() if messages else await receive()
 
     return read
 
@@ -130,8 +130,8 @@ def _given(body: bytes, receive: Receive) -> Receive:
 def _with_headers(send: Send) -> Send:
     async def sent(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-            message = {**message, "headers": [*message.get("headers", []), *own]}
+            extra_headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message = {**message, "headers": [*message.get("headers", []), *extra_headers]}
         await send(message)
 
     return sent
@@ -153,48 +153,50 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """Start the timer for the first request."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)  # reports every byte that the client has not read
-        self._wait()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
         """Start the timer at the first byte of a head. The guard limits the time of bodies."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._forgive()
+            self._stop_timer()
         elif self._limit is None:
-            self._wait()
+            self._start_timer()
 
     def pause_writing(self) -> None:
         """Start the timer for reading a response."""
         super().pause_writing()
-        self._forgive()
-        self._wait()
+        self._stop_timer()
+        self._start_timer()
 
     def resume_writing(self) -> None:
         """Stop the timer: the client has read the response."""
         super().resume_writing()
-        self._forgive()
+        self._stop_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""
-        self._forgive()
+        self._stop_timer()
         super().connection_lost(exc)
 
-    def _wait(self) -> None:
-        self._limit = self.loop.call_later(SLOWEST_SECONDS, self._give_up)
+    def _start_timer(self) -> None:
+        self._limit = self.loop.call_later(SLOWEST_SECONDS, self._abort)
 
-    def _forgive(self) -> None:
+    def _stop_timer(self) -> None:
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
 
-    def _give_up(self) -> None:
+    def _abort(self) -> None:
         self._limit = None
         connection = self.transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # discard unsent bytes
         self.transport.abort()
 
 
-def settings(app: Application, **more: Any) -> uvicorn.Config:
+def settings(app: Application, **overrides: Any) -> uvicorn.Config:
     """Return the server configuration of an application."""
-    known: dict[str, Any] = {"log_level": "warning", "server_header": False, "date_header": False, "ws": "none"}
-    return uvicorn.Config(lambda: app, factory=True, http=PatientProtocol, proxy_headers=False, **{**known, **more})
+    options: dict[str, Any] = {"log_level": "warning", "server_header": False, "date_header": False, "ws": "none"}
+    return uvicorn.Config(
+        lambda: app, factory=True, http=PatientProtocol, proxy_headers=False, **{**options, **overrides}
+    )

@@ -162,8 +162,8 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
     """Return the routes of the API."""
 
     def admitted(request: Request) -> None:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        token = given if scheme.lower() == "bearer" else ""
+        scheme, _, credential = request.headers.get("authorization", "").partition(" ")
+        token = credential if scheme.lower() == "bearer" else ""
         request.state.rater = site.identity.invited(token)
         if not (request.state.rater or site.identity.admits(token)):
             raise HTTPException(401, "send the token of an invitation: Authorization: Bearer TOKEN")
@@ -179,33 +179,35 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         return [SystemRecord(name=name, is_live=name in pipelines) for name in names]
 
     @router.post("/battles")
-    def next_battle(request: Request, asked: RaterRecord) -> BattleRecord:
+    def next_battle(request: Request, record: RaterRecord) -> BattleRecord:
         """Return the rater's next pair. It stays the same until its vote, or until its lease expires."""
-        assignment = arena.queue.next_for(_rater(request, asked.rater))
+        assignment = arena.queue.next_for(_rater(request, record.rater))
         battle = arena.battle(assignment.battle_id) if assignment else None
         if assignment is None or battle is None:
             raise HTTPException(404, "there is no pair left for this rater")
         shown = arena.displayed(assignment, battle)
         answers = [
-            {"label": one.label, "answer": list(chain.from_iterable(one.lines)), "passages": one.passages}
-            for one in shown.answers
+            {"label": answer.label, "answer": list(chain.from_iterable(answer.lines)), "passages": answer.passages}
+            for answer in shown.answers
         ]
         return BattleRecord.model_validate(
             {"battle": assignment.assignment_id, "conversation": shown.conversation, "answers": answers}
         )
 
     @router.post("/battles/{battle}/votes")
-    def vote(request: Request, battle: str, given: VoteRecord) -> RevealedRecord:
+    def vote(request: Request, battle: str, record: VoteRecord) -> RevealedRecord:
         """Store a vote, and return the names of the systems."""
-        rater = _rater(request, given.rater)
+        rater = _rater(request, record.rater)
         try:
-            opened = arena.open_for(rater, battle)
-            if opened is None:
+            pair = arena.open_for(rater, battle)
+            if pair is None:
                 raise HTTPException(404, "this rater has no such battle")
-            kept = arena.vote(*opened, given.preference, given.reason)
+            stored = arena.vote(*pair, record.preference, record.reason)
         except VoteRefusedError as error:
             raise HTTPException(409, str(error)) from error
-        return RevealedRecord(vote_id=kept.vote_id, first=kept.first.system, second=kept.second.system, view=kept.view)
+        return RevealedRecord(
+            vote_id=stored.vote_id, first=stored.first.system, second=stored.second.system, view=stored.view
+        )
 
     @router.post("/answers")
     async def answer(request: Request, topic: TopicRecord) -> TrecAnswerRecord:
@@ -226,17 +228,17 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
                 {
                     "benchmark": benchmark,
                     "kind": kind,
-                    "system": item.system,
-                    "n_votes": item.n_battles,
-                    "win_rate": item.win_rate,
-                    "rating": item.rating,
-                    "rating_at_equal_length": item.controlled,
-                    "elo": item.elo and item.elo.rating,
-                    "reason": item.reason,
+                    "system": rating.system,
+                    "n_votes": rating.n_battles,
+                    "win_rate": rating.win_rate,
+                    "rating": rating.rating,
+                    "rating_at_equal_length": rating.controlled,
+                    "elo": rating.elo and rating.elo.rating,
+                    "reason": rating.reason,
                 }
             )
             for benchmark, kind in groups
-            for item in rate([vote for vote in votes if (vote.benchmark, vote.kind) == (benchmark, kind)]).systems
+            for rating in rate([vote for vote in votes if (vote.benchmark, vote.kind) == (benchmark, kind)]).systems
         ]
 
     return router
@@ -262,8 +264,12 @@ def _rater(request: Request, name: str) -> str:
 
 
 async def _live_response(pipeline: Pipeline, topic: TopicRecord, patience_seconds: float) -> Response:
-    given = topic.candidates
-    passages = None if given is None else [Passage(item.docid, item.doc.segment, item.doc.title) for item in given]
+    candidates = topic.candidates
+    passages = (
+        None
+        if candidates is None
+        else [Passage(candidate.docid, candidate.doc.segment, candidate.doc.title) for candidate in candidates]
+    )
     messages = [Message(Role.USER, topic.query.text)]
     try:
         return await ask_pipeline(pipeline, messages, patience_seconds=patience_seconds, passages=passages)
@@ -275,10 +281,12 @@ def _saved_response(arena: Arena, topic: TopicRecord, rater: str | None) -> Resp
     """Return a saved answer, and record that an invited rater now knows its system."""
     pool = arena.pool
     items = [item for item in pool.items if item[2] == topic.query.qid] if pool else []
-    found = [answers[topic.system] for item in items if pool and topic.system in (answers := pool.answers_to(item))]
-    if not found:
+    saved_answers = [
+        answers[topic.system] for item in items if pool and topic.system in (answers := pool.answers_to(item))
+    ]
+    if not saved_answers:
         raise HTTPException(404, f"no pipeline {topic.system!r}, and no saved answer of it to {topic.query.qid!r}")
     if rater:
         battles = [battle for item in items for battle in arena.battles_of(item) if topic.system in battle.systems]
         arena.queue.note_names(rater, [battle.battle_id for battle in battles])
-    return found[0].response
+    return saved_answers[0].response

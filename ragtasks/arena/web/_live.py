@@ -92,8 +92,8 @@ class LiveBattles:
             )
         if names and (len(set(names)) != 2 or not set(names) <= self.pipelines.keys()):
             raise ConfigurationError("choose two different systems, or none")
-        one, other = names or secrets.SystemRandom().sample(sorted(self.pipelines), 2)
-        battle = LiveBattle(rater, "side_by_side" if names else "blinded", tuple(messages), (one, other))
+        first, second = names or secrets.SystemRandom().sample(sorted(self.pipelines), 2)
+        battle = LiveBattle(rater, "side_by_side" if names else "blinded", tuple(messages), (first, second))
         number = secrets.token_hex(12)
         self._battles[number] = battle
         while len(self._battles) > _CACHE_SIZE:
@@ -108,22 +108,24 @@ class LiveBattles:
 
     async def _fight(self, battle: LiveBattle) -> None:
         try:
-            found = await asyncio.gather(*(self._answer(battle, name) for name in battle.names), return_exceptions=True)
-            for name, item in zip(battle.names, found, strict=True):
-                if isinstance(item, BaseException) and not isinstance(item, ModelError):
-                    _LOGGER.error("live system %s failed", name, exc_info=item)
-            answers = [item for item in found if isinstance(item, Answer)]
+            results = await asyncio.gather(
+                *(self._answer(battle, name) for name in battle.names), return_exceptions=True
+            )
+            for name, result in zip(battle.names, results, strict=True):
+                if isinstance(result, BaseException) and not isinstance(result, ModelError):
+                    _LOGGER.error("live system %s failed", name, exc_info=result)
+            answers = [result for result in results if isinstance(result, Answer)]
             if len(answers) < len(battle.names):
                 battle.failure = NO_ANSWER
                 return
-            fought = Battle(*sorted(answers, key=lambda answer: answer.system))
+            saved_battle = Battle(*sorted(answers, key=lambda answer: answer.system))
             battle.texts = tuple(answer.response.text for answer in answers)
             battle.assignment = await asyncio.to_thread(
-                self._arena.keep_live,
-                fought,
+                self._arena.save_live,
+                saved_battle,
                 battle.rater,
                 battle.view,
-                is_turned=answers[0].system != fought.first.system,
+                is_turned=answers[0].system != saved_battle.first.system,
             )
         except Exception:
             battle.failure = "the battle could not be saved"
@@ -197,7 +199,7 @@ def live_pages(
     ) -> HttpResponse:
         session = site.session_of_form(request, form_token)
         try:
-            before = _followed(arena, session.rater, follow, side) if follow else messages_of(earlier)
+            before = _continued_messages(arena, session.rater, follow, side) if follow else messages_of(earlier)
             messages = list(offered[conversation]) if conversation in offered else _with_question(before, question)
             number = live.begin(session.rater, messages, [name for name in (first, second) if name])
         except ConfigurationError as error:
@@ -205,7 +207,7 @@ def live_pages(
             return site.page(request, "ask", 422, **shown)
         return RedirectResponse(f"/live/{number}", 303)
 
-    def found(request: Request, number: str) -> LiveBattle:
+    def own_battle(request: Request, number: str) -> LiveBattle:
         battle = live.find(site.session(request).rater, number)
         if battle is None:
             raise HTTPException(404, "There is no such battle among yours. Ask again.")
@@ -213,7 +215,7 @@ def live_pages(
 
     @router.get("/live/{number}")
     def watch(request: Request, number: str) -> HttpResponse:
-        battle = found(request, number)
+        battle = own_battle(request, number)
         if battle.assignment is not None:
             return RedirectResponse(f"/battles/{battle.assignment.assignment_id}", 303)
         names = battle.names if battle.view == "side_by_side" else ("", "")
@@ -223,7 +225,7 @@ def live_pages(
 
     @router.get("/live/{number}/events")
     async def events(request: Request, number: str) -> HttpResponse:
-        return StreamingResponse(live.events(found(request, number)), media_type="text/event-stream")
+        return StreamingResponse(live.events(own_battle(request, number)), media_type="text/event-stream")
 
     return router
 
@@ -232,7 +234,7 @@ def messages_of(text: str) -> list[Message]:
     """Return the messages in a text whose paragraphs alternate between user and assistant, starting with the user."""
     parts = [part.strip() for part in text.replace("\r\n", "\n").split("\n\n") if part.strip()]
     roles = (Role.USER, Role.ASSISTANT)
-    return [Message(roles[place % 2], part) for place, part in enumerate(parts)]
+    return [Message(roles[index % 2], part) for index, part in enumerate(parts)]
 
 
 def _with_question(before: list[Message], question: str) -> list[Message]:
@@ -249,7 +251,7 @@ def _with_question(before: list[Message], question: str) -> list[Message]:
     return messages
 
 
-def _followed(arena: Arena, rater: str, assignment_id: str, side: str) -> list[Message]:
+def _continued_messages(arena: Arena, rater: str, assignment_id: str, side: str) -> list[Message]:
     """Return the conversation of a battle with the answer of one side as its last message."""
     opened = arena.open_for(rater, assignment_id)
     if opened is None or opened[0].state != "voted":
@@ -312,7 +314,11 @@ def live_systems(texts: Sequence[str], search: Callable[[str], Search], secrets:
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigurationError(f"--system: two systems at least, under different names; given: {', '.join(names)}")
     endpoints = {system.name: endpoint_of(system.generator) for system in systems}
-    keys = [one for name, endpoint in endpoints.items() for one in endpoint_requirements(endpoint, name, secrets)]
+    keys = [
+        requirement
+        for name, endpoint in endpoints.items()
+        for requirement in endpoint_requirements(endpoint, name, secrets)
+    ]
     require(keys, with_requests=False)
     searches = {line: search(line) for line in dict.fromkeys(system.retriever for system in systems)}
     return [
@@ -325,12 +331,12 @@ def _system(text: str) -> _PipelineSpec:
     try:
         return _PipelineSpec.model_validate(parse_json(text.encode()))
     except ValidationError as error:
-        found = "; ".join(misfits(error))
+        problem = "; ".join(misfits(error))
     except ValueError as error:
-        found = f"not JSON: {error}"
+        problem = f"not JSON: {error}"
     form = '{"name": "bm25 + small", "retriever": "bm25", "generator": {"model": "...", "base_url": "..."}}'
     raise ConfigurationError(
-        "live system", where="--system", expected=form, found=found, next_step="write it in that form"
+        "live system", where="--system", expected=form, found=problem, next_step="write it in that form"
     )
 
 
@@ -369,9 +375,9 @@ async def ask_pipeline(
 
 
 async def _ask(pipeline: Pipeline, messages: Sequence[Message], passages: Sequence[Passage] | None) -> Response:
-    found = passages if passages is not None else await asyncio.to_thread(pipeline.search, messages[-1].text)
-    parts = [part async for part in pipeline.stream(messages, found)]
+    context = passages if passages is not None else await asyncio.to_thread(pipeline.search, messages[-1].text)
+    parts = [part async for part in pipeline.stream(messages, context)]
     text = answer_text("".join(parts), _END_OF_THINKING).strip()
     if not text:
         raise ModelError("an empty answer")
-    return Response(task_of(messages), tuple(found), text)
+    return Response(task_of(messages), tuple(context), text)

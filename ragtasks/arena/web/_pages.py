@@ -10,7 +10,16 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks.arena.battles import LIVE, AnswerPool, Battle, ItemKey, shuffled
-from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, compared, form_sections, order_for, read_form, read_forms
+from ragtasks.arena.forms import (
+    QUESTIONS,
+    SCALE,
+    FormError,
+    compared_pairs,
+    form_sections,
+    order_for,
+    read_form,
+    read_forms,
+)
 from ragtasks.arena.rating_tables import rating_sections
 from ragtasks.arena.store import Assignment, Queue, VoteRefusedError
 from ragtasks.arena.votes import Preference
@@ -32,10 +41,10 @@ def pages(site: Site, arena: Arena) -> APIRouter:
         return RedirectResponse(f"/battles/{assignment.assignment_id}", 303)
 
     def opened(session: Session, assignment_id: str) -> tuple[Assignment, Battle]:
-        found = arena.open_for(session.rater, assignment_id)
-        if found is None:
+        pair = arena.open_for(session.rater, assignment_id)
+        if pair is None:
             raise HTTPException(404, "There is no such pair among yours.")
-        return found
+        return pair
 
     @router.get("/battles/{assignment_id}")
     @site.in_turn
@@ -102,9 +111,14 @@ def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
     def choose(request: Request, first: str = "", second: str = "", place: int = 0) -> HTMLResponse:
         site.session(request)
         systems = arena.systems
-        one, other = (first if first in systems else systems[0]), (second if second in systems else systems[1])
-        items = [item for item in pool.items if {one, other} <= set(pool.answers_to(item))]
-        return site.page(request, "side_by_side", systems=systems, first=one, second=other, items=items, place=place)
+        first_system, second_system = (
+            (first if first in systems else systems[0]),
+            (second if second in systems else systems[1]),
+        )
+        items = [item for item in pool.items if {first_system, second_system} <= set(pool.answers_to(item))]
+        return site.page(
+            request, "side_by_side", systems=systems, first=first_system, second=second_system, items=items, place=place
+        )
 
     @router.post("/side-by-side")
     def open_pair(
@@ -116,7 +130,7 @@ def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
     ) -> Response:
         session = site.session_of_form(request, form_token)
         chosen = next((b for b in arena.battles_of(item.split("\t")) if set(b.systems) == {first, second}), None)
-        assignment = arena.chosen_by_hand(session.rater, chosen.battle_id) if chosen else None
+        assignment = arena.assign_chosen(session.rater, chosen.battle_id) if chosen else None
         if assignment is None:
             raise HTTPException(404, "These two systems have no answers to that task. Choose two systems and a task.")
         return RedirectResponse(f"/battles/{assignment.assignment_id}", 303)
@@ -149,7 +163,7 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
     queue = Queue(store, shuffled(items), arena.raters_per_battle, lease_seconds=arena.lease_seconds, view="form")
 
     def form_page(
-        request: Request, session: Session, item: ItemKey, problem: str = "", given: dict[str, str] | None = None
+        request: Request, session: Session, item: ItemKey, problem: str = "", values: dict[str, str] | None = None
     ) -> HTMLResponse:
         systems = order_for(pool, item, session.rater, secret)
         answers = pool.answers_to(item)
@@ -159,12 +173,12 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
             422 if problem else 200,
             item="\t".join(item),
             conversation=answers[systems[0]].response.task.messages,
-            answers=[DisplayedAnswer(LABELS[place], answers[system].response) for place, system in enumerate(systems)],
-            pairs=compared(pool, item, systems),
+            answers=[DisplayedAnswer(LABELS[index], answers[system].response) for index, system in enumerate(systems)],
+            pairs=compared_pairs(pool, item, systems),
             questions=QUESTIONS,
             scale=SCALE,
             problem=problem,
-            given=given or {},
+            given=values or {},
             began=f"{time.time():.0f}",
         )
 
@@ -174,24 +188,24 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
         session = site.session(request)
         assignment = queue.next_for(session.rater)
         if assignment is None:
-            n_done = queue.standing(session.rater).n_done
+            n_done = queue.progress_of(session.rater).n_done
             text = f"You filled in {n_done} forms, and there is no task left for you. Thank you."
             return site.page(request, "message", heading="All done", text=text)
         return form_page(request, session, items[assignment.battle_id])
 
     @router.post("/forms")
     async def take(request: Request) -> Response:
-        sent = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
-        session = site.session_of_form(request, sent.get("form_token", ""))
-        item = items.get(sent.get("item", ""))
+        fields = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+        session = site.session_of_form(request, fields.get("form_token", ""))
+        item = items.get(fields.get("item", ""))
         if item is None:
             raise HTTPException(404, "There is no such task.")
-        seconds = min(max(time.time() - _number(sent.get("began", "")), 0.0), _LONGEST_SECONDS)
+        seconds = min(max(time.time() - _number(fields.get("began", "")), 0.0), _LONGEST_SECONDS)
         try:
-            form = read_form(pool, item, order_for(pool, item, session.rater, secret), sent, seconds)
+            form = read_form(pool, item, order_for(pool, item, session.rater, secret), fields, seconds)
         except FormError as error:
-            return form_page(request, session, item, str(error), sent)
-        await run_in_threadpool(queue.keep_form, session.rater, "\t".join(item), form.model_dump_json())
+            return form_page(request, session, item, str(error), fields)
+        await run_in_threadpool(queue.save_form, session.rater, "\t".join(item), form.model_dump_json())
         return RedirectResponse("/forms", 303)
 
     @router.get("/forms/results")

@@ -45,7 +45,7 @@ def serve(
 ) -> None:
     """Serve the arena until the process is stopped."""
 
-    def made(store: VoteStore, identity: Identity, hosts: frozenset[str] | None) -> Application:
+    def make_arena(store: VoteStore, identity: Identity, hosts: frozenset[str] | None) -> Application:
         arena = Arena(store, pool, raters_per_battle, lease_seconds=lease_seconds)
         return application(
             arena,
@@ -56,7 +56,7 @@ def serve(
             patience_seconds=patience_seconds,
         )
 
-    serve_application(made, database, host, port, echo, token=token, types_names=types_names)
+    serve_application(make_arena, database, host, port, echo, token=token, types_names=types_names)
 
 
 def serve_application(
@@ -89,9 +89,9 @@ def serve_application(
         listening = socket.create_server((host, port), family=family, backlog=512)
     except (OSError, OverflowError) as error:
         next_step = "name another --port (0 takes a free one)"
-        found = getattr(error, "strerror", None) or str(error)
+        problem = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(
-            "arena", where=f"{host}:{port}", expected="a free address", found=found, next_step=next_step
+            "arena", where=f"{host}:{port}", expected="a free address", found=problem, next_step=next_step
         ) from error
     identity = Identity(store.secret, token, None if types_names else store)
     app = make(store, identity, frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_loopback(host) else None)
@@ -142,9 +142,9 @@ def application(
     tabs = [("/battles", "Blinded"), ("/side-by-side", "Side by side"), ("/forms", "Evaluate")] if arena.pool else []
     tabs += [("/live", "Ask")] if len(named) > 1 else []
 
-    title = ", ".join(sorted({item[0] for item in arena.pool.items})) if arena.pool else "live"
-    standing = arena.queue.standing if arena.pool else lambda _: None
-    site = Site(identity, (*tabs, ("/ratings", "Ratings")), title, _WORDING, standing)
+    title = ", ".join(sorted({key[0] for key in arena.pool.items})) if arena.pool else "live"
+    progress_of = arena.queue.progress_of if arena.pool else lambda _: None
+    site = Site(identity, (*tabs, ("/ratings", "Ratings")), title, _WORDING, progress_of)
     app = FastAPI(
         title="ragtasks arena",
         version=version("ragtasks"),

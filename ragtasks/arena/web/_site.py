@@ -54,11 +54,11 @@ class Site:
         tabs: tuple[tuple[str, str], ...],
         title: str,
         wording: Wording,
-        standing: Callable[[str], RaterProgress | None],
+        progress_of: Callable[[str], RaterProgress | None],
     ) -> None:
         """Set the parts of a site."""
         self.identity, self.tabs, self.title = identity, tabs, title
-        self._wording, self._standing = wording, standing
+        self._wording, self._progress_of = wording, progress_of
         self._turn = CapacityLimiter(1)
 
     def in_turn(self, make: Callable[_Parameters, _Page]) -> Callable[_Parameters, Awaitable[_Page]]:
@@ -72,10 +72,10 @@ class Site:
 
     def session(self, request: Request) -> Session:
         """Return the session of a request. Redirects to the entry page without one."""
-        found = self.identity.session(request.cookies.get(COOKIE))
-        if found is None:
+        session = self.identity.session(request.cookies.get(COOKIE))
+        if session is None:
             raise HTTPException(303, headers={"location": "/enter"})
-        return found
+        return session
 
     def session_of_form(self, request: Request, token: str) -> Session:
         """Return the session of a submitted form."""
@@ -94,7 +94,7 @@ class Site:
             "wording": self._wording,
             "rater": session.rater if session else "",
             "form_token": self.identity.form_token(session) if session else "",
-            "standing": self._standing(session.rater) if session else None,
+            "progress": self._progress_of(session.rater) if session else None,
         }
         return HTMLResponse(page(name, **{**shared, **fields}), status)
 
@@ -190,15 +190,15 @@ def static(name: str) -> bytes:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FunctionLoader(_source),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(fixed=fixed, is_score=lambda cell: isinstance(cell, Value))
-    return made
+    environment.globals.update(fixed=fixed, is_score=lambda cell: isinstance(cell, Value))
+    return environment
 
 
 def _source(name: str) -> str:

@@ -244,7 +244,7 @@ def test_decisions_of_all_reviewers_are_taken_up_again_and_those_on_other_texts_
     desk.decide("ann", pairs[1], "accept", {}, "")
     desk.decide("ann", pairs[0], "accept", {}, "")
     last = desk.decide("ann", pairs[0], "reject", {}, "")
-    store.keep_review("ann", pairs[2].pair_id, "{}", 1.0)
+    store.save_review("ann", pairs[2].pair_id, "{}", 1.0)
     again = ReviewDesk(store, pairs)
     assert (desk.n_others, again.n_others) == (0, 1)
     for found in (desk, again):
