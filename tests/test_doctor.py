@@ -136,7 +136,7 @@ def test_several_endpoints_are_asked_one_after_another(server: FileServer) -> No
 
 
 def test_no_endpoint_is_asked_unless_one_is_named() -> None:
-    assert "endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)" in diagnose()
+    assert "endpoints: not checked (ragtasks doctor --endpoint http://localhost:8000/v1)" in diagnose()
 
 
 def test_software_and_tasks_are_listed() -> None:
@@ -154,7 +154,7 @@ def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.Monk
     assert "extra hf (--model hf): lacks accelerate: pip install 'ragtasks[hf]'" in diagnose()
     assert diagnose()[-1].startswith("next: ragtasks run --model ragtasks-oracle"), "an extra is asked for by a model"
     assert diagnose(model="hf")[-1] == "next: pip install 'ragtasks[hf]'"
-    assert any("model litellm: no extra of ragtasks is for it" in line for line in diagnose(model="litellm"))
+    assert any("model litellm: has no extra in ragtasks" in line for line in diagnose(model="litellm"))
 
 
 def test_the_extra_of_a_model_is_there_where_the_tests_run() -> None:

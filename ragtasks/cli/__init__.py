@@ -1,4 +1,4 @@
-"""The command line; importing this package lets every command join the application."""
+"""The command line. Importing this package registers every command."""
 
 from ragtasks.cli import (
     data,

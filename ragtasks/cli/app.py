@@ -1,4 +1,4 @@
-"""The command line's frame: the application that commands join, what they print with, and how errors end it."""
+"""The application of the command line: commands, help, output and error exit."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from ragtasks.plugins import ExtensionPoint
 from ragtasks.tables import plain, without_commands
 
 _MOST_CHARACTERS = 6_000  # of an error
-_END_CHARACTERS = 500  # where the next step stands
+_END_CHARACTERS = 500  # for the end of an error, which contains the next step
 
 
 HELP_ALL = "--help-all"
-"""Option that prints every option, also those that are declared with `hidden=True`."""
+"""Option that prints all options, including those declared with `hidden=True`."""
 
 
 class _TwoScreens:
-    """A command with a first screen of options and a full one."""
+    """A command whose help shows the common options, or all of them with `--help-all`."""
 
     def get_help_option_names(self, ctx: Any) -> list[str]:
-        """Return the names of the help; none for a command that prints its own."""
+        """Return the names of the help options; [] for a command that prints its own help."""
         return ["--help", "-h", HELP_ALL] if ctx.help_option_names else []
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the option of the help, which the help does not list."""
+        """Return the help option, hidden from the list of options."""
         option = super().get_help_option(ctx)  # type: ignore[misc]
         if option is not None:
             option.hidden = True
         return option
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help with the options of the first screen, or with all of them."""
+        """Print the help with the common options, or with all options."""
         shown: Any = copy.copy(self)
         n_hidden = sum(option.hidden for option in shown.params)
         if ctx.meta.get(HELP_ALL):
@@ -59,38 +59,37 @@ class _TwoScreens:
         super(_TwoScreens, shown).format_help(ctx, formatter)  # type: ignore[misc]
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Return the arguments that are left."""
+        """Return the remaining arguments."""
         ctx.meta[HELP_ALL] = HELP_ALL in args
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
 
 class Command(_TwoScreens, TyperCommand):
-    """A command that names the present form of its former options."""
+    """A command that refuses former options and names their replacement."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Return the arguments that are left."""
+        """Return the remaining arguments."""
         _refuse_moved(ctx, args, {name for one in self.params for name in one.opts})
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            # Pydantic's words name nothing, and a missing option has no message.
+            # Pydantic's prefix is no help to a user, and the error of a missing option has no message.
             error.message = error.message.replace("Value error, ", "") or str(getattr(error.param, "help", ""))
             raise
 
 
 COMMANDS = ExtensionPoint("ragtasks.commands", "command", typer.Typer, {})
-"""Commands that entry points add: a Typer application each, whose `rich_help_panel` is its section of the help."""
+"""Commands added by entry points, each a Typer application. `rich_help_panel` is its section of the help."""
 
 
 class _AllCommands(Mapping[str, Any]):
-    """Our commands, then those of `ragtasks.commands`; an added one is imported when it is first read."""
+    """The commands of ragtasks, then those of `ragtasks.commands`, imported at first access."""
 
     def __init__(self, own: Mapping[str, Any]) -> None:
-        """Import nothing yet."""
         self._own, self._loaded = tuple(own), dict(own)
 
     def __iter__(self) -> Iterator[str]:
-        """Return the names."""
+        """Iterate over the names."""
         return iter(dict.fromkeys([*self._own, *COMMANDS.plugin_names()]))
 
     def __len__(self) -> int:
@@ -98,11 +97,11 @@ class _AllCommands(Mapping[str, Any]):
         return len(list(iter(self)))
 
     def __getitem__(self, name: str) -> Any:
-        """Return the command of a name.
+        """Return the command with a name.
 
         Raises:
-            KeyError: nothing has this name.
-            ConfigurationError: an added command cannot be imported, is no Typer application, or one that Typer refuses.
+            KeyError: unknown name.
+            ConfigurationError: an added command cannot be imported, is not a Typer application, or is refused by Typer.
         """
         if name not in self._loaded:
             added = COMMANDS.find(name)
@@ -110,14 +109,14 @@ class _AllCommands(Mapping[str, Any]):
                 raise KeyError(name)
             try:
                 self._loaded[name] = _built(added, name)
-            except Exception as error:  # Typer reads the code of others: their types, defaults and annotations
+            except Exception as error:  # Typer evaluates types, defaults and annotations of foreign code
                 found = f"{type(error).__name__}: {error}"
                 raise COMMANDS.refusal(name, "an application that Typer makes a command of", found) from error
         return self._loaded[name]
 
 
 def _built(added: typer.Typer, name: str) -> Any:
-    """Return the command that a Typer application describes: its only command, or the group of its commands."""
+    """Return the click command of a Typer application: its only command, or the group of its commands."""
     holder = typer.Typer(add_completion=False)
     if len(added.registered_commands) == 1 and not added.registered_groups and added.registered_callback is None:
         (only,) = holder.registered_commands = added.registered_commands
@@ -129,11 +128,11 @@ def _built(added: typer.Typer, name: str) -> Any:
 
 
 def metadata_keys(*names: str) -> dict[str, str]:
-    """Return former option -> its key of `--metadata`."""
+    """Return former option -> `--metadata KEY=VALUE`."""
     return {f"--{name.replace('_', '-')}": f"--metadata {name}=VALUE" for name in names}
 
 
-_DECIDES = {"--until-decided": "leave it out, --judge decides so"}
+_DECIDES = {"--until-decided": "leave it out; --judge implies it"}
 _REWRITER = {"--base-url": "--rewriter NAME,base_url=ADDRESS"}
 _ESTIMATE = {
     f"--{key}": f"ragtasks eval --set estimate.{key.replace('-', '_')}=VALUE"
@@ -178,11 +177,11 @@ MOVED = {
     "score": metadata_keys("narratives", "nuggets", "segments") | _SCORED | {"--set": "--metadata topics=VALUE"},
     "tasks": {"unlink": "ragtasks tasks link --remove"},
 }
-"""Command -> its former options and commands -> what is typed instead; commands of other packages add theirs."""
+"""Command -> former option or command -> replacement. Commands of other packages add theirs."""
 
 
 def _refuse_moved(context: Any, arguments: Sequence[str], known: set[str]) -> None:
-    """Raise where an unknown option of a command is a key of an evaluation that `--metadata` sets, or has moved."""
+    """Raise ConfigurationError for a former option, or one that is now a key of `--metadata`."""
     from ragtasks.config import KEYS
 
     command = " ".join(context.command_path.split()[1:])
@@ -196,7 +195,7 @@ def _refuse_moved(context: Any, arguments: Sequence[str], known: set[str]) -> No
 
 
 class Group(_TwoScreens, TyperGroup):
-    """A group of commands that names the present place of a former command."""
+    """A group of commands that refuses former commands and names their replacement."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of a command, the command, and its arguments."""
@@ -205,15 +204,15 @@ class Group(_TwoScreens, TyperGroup):
 
 
 class _Commands(Group):
-    """The commands, which accept `--per_query` as `--per-query`."""
+    """The top-level commands, which accept `--per_query` as `--per-query`."""
 
     def __init__(self, **given: Any) -> None:
-        """Take the commands as Typer builds them, and those of entry points."""
+        """Add the commands of entry points to those built by Typer."""
         super().__init__(**given)
         self.commands = cast("Any", _AllCommands(self.commands))
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands by section; an added one that cannot be imported is left out."""
+        """Return the names of all commands by section, without added commands that cannot be imported."""
         sections: dict[str, list[str]] = {section: [] for section in GROUPS}
         order = [name for commands in GROUPS.values() for name in commands]
         for name in sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order)):
@@ -225,14 +224,14 @@ class _Commands(Group):
         return list(itertools.chain(*sections.values()))
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Return the arguments that are left for the command."""
+        """Return the remaining arguments for the command."""
         for option in cast("Any", self.params):
-            option.hidden = True  # Typer adds those of shell completion
+            option.hidden = True  # the options for shell completion, added by Typer
         return super().parse_args(ctx, [_renamed(argument, next(iter(args))) for argument in args])
 
 
 def _renamed(argument: str, command: str) -> str:
-    """Return an argument with ragtasks' name of its option; options of `run` keep lm_eval's."""
+    """Return an argument with the current name of its option. Options of `run` keep lm_eval's names."""
     name, *value = argument.split("=", 1)
     if name.startswith("--") and command != "run":
         name = name.replace("_", "-")
@@ -249,18 +248,18 @@ app = typer.Typer(
 
 
 def echo(*lines: object) -> None:
-    """Print lines, none of which is a command to the runner of a workflow."""
+    """Print lines, escaped so that a CI runner does not execute them as workflow commands."""
     for line in lines:
         typer.echo(without_commands(str(line)))
 
 
 def leave_out(reason: str) -> None:
-    """Say that a file of a folder cannot be used and the others are, beside what is printed."""
+    """Print to standard error that a file of a folder is skipped, with the reason."""
     typer.echo(f"ragtasks: left out: {_printable(reason)}", err=True)
 
 
 def put(text: str, output: Path | None = None) -> None:
-    """Print a text, or write it to a file and say so."""
+    """Print a text, or write it to a file and print the path."""
     if output is None:
         echo(text.removesuffix("\n"))
     else:
@@ -269,7 +268,7 @@ def put(text: str, output: Path | None = None) -> None:
 
 
 def may_be_replaced(files: Sequence[Path], *, force: bool, doing: str = "Replace") -> bool:
-    """Return whether files may be replaced or removed: with `--force`, or where somebody at a terminal says so."""
+    """Return whether files may be replaced or removed: with `--force`, or after confirmation at a terminal."""
     if force or not sys.stdin.isatty():
         return force
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
@@ -291,15 +290,15 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; a clear error goes to standard error, not too long, and ends with its status."""
+    """Run the command line. Errors are printed to standard error, shortened, and set the exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # not every encoding has every sign: a Windows redirect is in cp1252
-    atexit.register(gc.freeze)  # or Python looks through all that is left for circles, after the last line is printed
+        sys.stdout.reconfigure(errors="replace")  # some encodings lack characters, such as cp1252 of a Windows redirect
+    atexit.register(gc.freeze)  # saves Python's last garbage collection at exit
     try:
         return app(args=arguments, standalone_mode=True)
     except RagtasksError as error:
         _fail(str(error), error.exit_status)
-    except OSError as error:  # a full disk, a read-only folder, a file that vanished
+    except OSError as error:  # full disk, read-only folder, deleted file
         where = f"{error.filename}: " if error.filename else ""
         problem = f"{where}{error.strerror or error}. Next step: check the disk, the path and its permissions"
         _fail(problem, getattr(error, "exit_status", RagtasksError.exit_status))
@@ -309,27 +308,27 @@ def _fail(text: str, status: int) -> NoReturn:
     typer.echo(f"ragtasks: {_printable(text)}", err=True)
     try:
         sys.stdout.flush()
-    except OSError:  # what could not be printed would be tried again at the end, with a traceback
+    except OSError:  # Python would print the rest at exit, with a traceback
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
 
 
 def _printable(text: str) -> str:
-    """Return an error without secrets and control characters, cut to what a terminal holds."""
+    """Return an error without secrets and control characters, shortened for a terminal."""
     return "\n".join(map(plain, _cut(masked_text(text)).split("\n")))
 
 
 def _cut(text: str) -> str:
-    """Return a text, or its beginning and its end with the number of characters between them that are left out."""
+    """Return a text; if too long, its beginning and end with the number of omitted characters between."""
     left_out = len(text) - _MOST_CHARACTERS
     if left_out <= 0:
         return text
     return f"{text[: -left_out - _END_CHARACTERS]}\n[... {left_out:,} characters ...]\n{text[-_END_CHARACTERS:]}"
 
 
-# How the help is ordered, with an example a command, and the three ways in.
-# Commands do not say their group themselves, so that the order stands in one place; a test holds every command to a
-# group, and every example to the options that there are.
+# The order of the help, an example for each command, and the introduction. Commands do not declare their group
+# themselves, so that the order is defined once. Tests check that every command has a group and that examples use
+# existing options.
 
 GROUPS = {
     "Evaluate": {
@@ -363,7 +362,7 @@ GROUPS = {
         "doctor": "ragtasks doctor --model hf",
     },
 }
-"""Group -> command -> an example, in the order of the help."""
+"""Group -> command -> example, in the order of the help."""
 
 SUBCOMMANDS = {
     "results list": "ragtasks results list results --leaderboard leaderboard.html",
@@ -387,7 +386,7 @@ SUBCOMMANDS = {
     "tasks link": "ragtasks tasks link; ragtasks tasks link --remove",
     "tasks path": 'lm_eval --include_path "$(ragtasks tasks path)" --tasks mtrag_full_rag --model dummy',
 }
-"""Command of a group -> an example."""
+"""Subcommand -> example."""
 
 THREE_WAYS = """\
 Three ways in; each writes evaluation.yaml for the sample inside the package, `ragtasks init` alone asks for everything:
@@ -403,7 +402,7 @@ ragtasks --help lists all commands, ragtasks COMMAND --help has an example of ea
 
 
 def put_in_groups(app: typer.Typer, *above: str) -> None:
-    """Give the commands of an application their class, and those of ours their group and example."""
+    """Set the class, section and example of each command of an application."""
     panels = {name: group for group, commands in GROUPS.items() for name in commands}
     examples = {name: example for commands in GROUPS.values() for name, example in commands.items()} | SUBCOMMANDS
     for command in app.registered_commands:
@@ -421,5 +420,5 @@ def put_in_groups(app: typer.Typer, *above: str) -> None:
 
 
 def _name(item: CommandInfo | TyperInfo) -> str:
-    """Return the name of a command or a group of commands as users type it."""
+    """Return the name of a command or group as users type it."""
     return str(item.name or getattr(item.callback, "__name__", "")).replace("_", "-")

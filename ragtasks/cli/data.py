@@ -1,4 +1,4 @@
-"""`ragtasks data`: benchmarks fetched and described, corpora checked and cut, caches looked at and pruned."""
+"""`ragtasks data`: fetch and describe benchmarks, process corpora, prune caches."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ app.add_typer(commands, name="data")
 @commands.command()
 def fetch(
     benchmark: Annotated[str | None, typer.Argument(help="Benchmark to fetch; default: list all.")] = None,
-    checkout: Annotated[Path | None, typer.Option("--from", help="Take the files from an existing checkout.")] = None,
-    group: Annotated[list[str] | None, typer.Option(help="Files to fetch; repeat for several. Default: tasks.")] = None,
+    checkout: Annotated[Path | None, typer.Option("--from", help="Checkout to copy the files from.")] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Group of files to fetch; repeatable. Default: tasks.")
+    ] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of a mirror.", hidden=True)] = None,
 ) -> None:
-    """Fetch a benchmark's official files into the data folder, verified by checksum; without a name, list them."""
+    """Fetch a benchmark's official files, verified by checksum; without a name, list benchmarks."""
     from ragtasks.benchmarks.download import DEFAULT_GROUPS
     from ragtasks.benchmarks.sources import listing
 
@@ -72,7 +74,7 @@ def describe(
     name: NAME_OR_FOLDER,
     data: DATA = None,
     form: FORMAT = Format.MARKDOWN,
-    corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
+    corpora: Annotated[bool, typer.Option(help="Read the corpora and count documents and passages.")] = True,
 ) -> None:
     """Print the contents of a benchmark: conversations, turns, words, question types, answerability, corpora."""
     from ragtasks.reports.tables import benchmark_section
@@ -84,24 +86,24 @@ def describe(
     put(render([benchmark_section(opened, corpora_tables(opened) if corpora else ())], form))
 
 
-# `ragtasks data serve`: the tools over a benchmark's corpora, for agents of any make.
+# `ragtasks data serve`: search tools over a benchmark's corpora for any agent.
 
 
 @commands.command()
 def serve(  # noqa: PLR0917 (one parameter an option)
     name: NAME_OR_FOLDER,
     domain: Annotated[
-        list[str] | None, typer.Option(help="Serve this domain's corpus; repeatable. Default: all.")
+        list[str] | None, typer.Option(help="Domain whose corpus is served; repeatable. Default: all.")
     ] = None,
-    retriever: Annotated[str, typer.Option(help="What searches: bm25, hybrid(bm25,dense:minilm), ...")] = "bm25",
+    retriever: Annotated[str, typer.Option(help="Retriever: bm25, hybrid(bm25,dense:minilm), ...")] = "bm25",
     data: DATA = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Serve over HTTP; 0 takes a free one. Default: standard input and output."),
+        typer.Option(min=0, max=65535, help="HTTP port; 0 selects a free port. Default: standard input and output."),
     ] = None,
 ) -> None:
-    """Serve search and read over a benchmark's corpora to any agent, by the Model Context Protocol (MCP)."""
+    """Serve search and read over a benchmark's corpora to any agent by the Model Context Protocol (MCP)."""
     from ragtasks.scoring import Toolbox, serve_tools
 
     opened = named_or_own(name, data)
@@ -112,7 +114,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     serve_tools(Toolbox(opened, retriever, run_store(), secret), domains, host, port, echo)
 
 
-# `ragtasks data duplicates` and `segment`: a corpus without near-duplicates, and documents cut into passages.
+# `ragtasks data duplicates` and `segment`: remove near-duplicates, cut documents into passages.
 
 _LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zst], Parquet, or hf:NAME.")]
 
@@ -121,9 +123,9 @@ _LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zs
 def near_duplicates(
     location: _LOCATION,
     output: Annotated[
-        Path | None, typer.Option(help="JSON lines to write: the corpus with the first passage of each group only.")
+        Path | None, typer.Option(help="JSON lines to write: the corpus without near-duplicates.")
     ] = None,
-    threshold: Annotated[float, typer.Option(help="Least Jaccard similarity.")] = 0.8,
+    threshold: Annotated[float, typer.Option(help="Minimum Jaccard similarity of near-duplicates.")] = 0.8,
 ) -> None:
     """List near-duplicate passages of a corpus, or write the corpus without them."""
     from retrieval_cache import deduplicate_corpus, describe_duplicates
@@ -138,14 +140,16 @@ def near_duplicates(
 def segment(  # noqa: PLR0917 (one parameter an option)
     location: _LOCATION,
     target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
-    size: Annotated[int | None, typer.Option(help="Most tokens in a passage; default: 512.")] = None,
-    overlap: Annotated[int | None, typer.Option(help="Tokens shared by neighbours; default: 100.")] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
+    size: Annotated[int | None, typer.Option(help="Maximum tokens per passage; default: 512.")] = None,
+    overlap: Annotated[int | None, typer.Option(help="Tokens shared by adjacent passages; default: 100.")] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Hugging Face tokenizer; default: words and punctuation.")
+    ] = None,
     sentences: Annotated[
-        int | None, typer.Option(min=1, help="Sentences of a segment; MS MARCO V2.1 has 10.", hidden=True)
+        int | None, typer.Option(min=1, help="Sentences per segment; 10 in MS MARCO V2.1.", hidden=True)
     ] = None,
 ) -> None:
-    """Cut documents into passages whose ids or records keep their offsets."""
+    """Cut documents into passages that keep their offsets."""
     from retrieval_cache import segment_corpus, segment_corpus_by_sentences
 
     if sentences is None:
@@ -155,26 +159,24 @@ def segment(  # noqa: PLR0917 (one parameter an option)
     elif size is None and overlap is None and tokenizer is None:
         n = segment_corpus_by_sentences(location, target, sentences, max(sentences // 2, 1))
     else:
-        raise ConfigurationError("data segment: give --sentences, or --size, --overlap and --tokenizer, not both")
+        raise ConfigurationError("data segment: --sentences excludes --size, --overlap and --tokenizer")
     echo(f"{n} passages in {target}")
 
 
-# `ragtasks data cache`: what language models replied and encoders computed, so that neither is asked or done again.
+# `ragtasks data cache`: cached replies of language models and embeddings of encoders.
 
 
 @commands.command()
 def cache(
-    older_than: Annotated[
-        float | None, typer.Option(min=0, help="Only what was stored more days ago than this.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="Only this model, as the list names it.")] = None,
+    older_than: Annotated[float | None, typer.Option(min=0, help="Minimum age of entries, in days.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model, as listed.")] = None,
     outcome: Annotated[
-        str | None, typer.Option(help="Only replies of this outcome: answered, refused, filtered, ...")
+        str | None, typer.Option(help="Only replies with this outcome: answered, refused, filtered, ...")
     ] = None,
-    embeddings: Annotated[bool, typer.Option("--embeddings", help="Embeddings instead of replies.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove what fits.")] = False,
+    embeddings: Annotated[bool, typer.Option("--embeddings", help="Select embeddings instead of replies.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the selected entries.")] = False,
 ) -> None:
-    """List cached replies and embeddings; with options, count or --remove those that fit all of them."""
+    """List cached replies and embeddings, or with options count or --remove the selected ones."""
     from ragtasks.metrics import EmbeddingCache, describe_embeddings
 
     if not (embeddings or remove or model or outcome) and older_than is None:
@@ -182,7 +184,7 @@ def cache(
         echo(*describe_embeddings(embedding_cache_file(), embedding_cache_bytes()))
         return
     if embeddings and outcome is not None:
-        raise ConfigurationError("embeddings have no outcome: leave --outcome out, or --embeddings")
+        raise ConfigurationError("embeddings have no outcome. Next step: leave out --outcome or --embeddings")
     file, dry_run = embedding_cache_file() if embeddings else reply_cache_file(), not remove
     if not file.exists():
         echo(f"{file}: no cached {'embeddings' if embeddings else 'replies'} yet")
@@ -194,4 +196,4 @@ def cache(
         with ReplyCache(file) as replies:
             n_chosen, n_left = prune(replies, older_than_days=older_than, model=model, outcome=outcome, dry_run=dry_run)
     what = f"embeddings of {n_chosen:,} texts" if embeddings else f"{n_chosen:,} replies"
-    echo(f"{what} {'would be removed' if dry_run else 'removed'}, {n_left:,} stay in {file}")
+    echo(f"{what} {'would be removed' if dry_run else 'removed'}, {n_left:,} remain in {file}")

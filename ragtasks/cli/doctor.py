@@ -1,4 +1,4 @@
-"""`ragtasks doctor`: what is installed, and what to do next."""
+"""`ragtasks doctor`: installed software, fetched data, servers, and the next step."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ from ragtasks.requirements import Phase, Requirement, checked
 def doctor(
     endpoint: Annotated[
         list[str] | None,
-        typer.Option(help="Base URL of an OpenAI-compatible server to ask for its models; repeatable."),
+        typer.Option(help="Base URL of an OpenAI-compatible server to check; repeatable."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Kind of model as in `run --model`, such as hf: check what it needs.")
+        str | None, typer.Option(help="Kind of model whose requirements are checked, as in `run --model`.")
     ] = None,
 ) -> None:
-    """Check what is installed and fetched, and which servers answer.
+    """Check installed extras, fetched files and servers.
 
-    The last line is one next step.
+    The last line is the next step.
     """
     if model is not None:
         refuse_unknown_kind(model, model_kinds())
     echo(*diagnose(endpoint or [], model))
 
 
-# What is installed, what is where, what answers, and what to do next.
+# Software, tasks, data, endpoints, and the next step.
 
 _TIMEOUT_SECONDS = 5.0
 _EXTRAS = {
     "semantic-light": "BERTScore on the small encoder, without torch",
-    "semantic": "BERTScore on any encoder, and with it rb_alg",
+    "semantic": "BERTScore on any encoder, and rb_alg",
     "hf": "--model hf",
-    "api": "--model local-chat-completions and its kin",
+    "api": "--model local-chat-completions and similar",
     "judge": "LLM judges and rewriters",
     "retrieval": "retrievers beyond the built-in BM25",
     "report": "pictures",
-    "mcp": "search tools for agents of any make",
+    "mcp": "search tools for any agent",
 }
-"""What is looked at where no model is named -> what it is for."""
+"""Extra -> its purpose: the extras checked if no model is named."""
 
 
 def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:
-    """Return the findings, a line each; the last one names the one thing to do next."""
+    """Return the findings, one a line. The last line is the next step."""
     steps: list[str] = []
     found = [*_software(model, steps), *_tasks(), *_data(data_folder(), steps), *_states(map(_endpoint, endpoints))]
     if not endpoints:
-        found.append("endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)")
+        found.append("endpoints: not checked (ragtasks doctor --endpoint http://localhost:8000/v1)")
     return [*found, f"next: {[*steps, _first_run(model)][0]}"]
 
 
@@ -92,7 +92,7 @@ def _software(model: str | None, steps: list[str]) -> Iterator[str]:
         return
     needed = extra_of(model)
     if needed is None:
-        yield f"model {model}: no extra of ragtasks is for it; the harness says what it needs when it is loaded"
+        yield f"model {model}: has no extra in ragtasks; the harness reports its requirements when it loads the model"
         return
     yield from _states([extra_requirement(needed, f"--model {model}")])
     if missing_of(needed):
@@ -109,12 +109,12 @@ def _tasks() -> Iterator[str]:
     yield f"stock lm_eval: {status.state.value} ({status.folder})"
     is_linked = status.state is LinkState.HERE
     ways = (
-        "through the linked stubs"
+        "through linked stubs"
         if is_linked
         else 'with --include_path "$(ragtasks tasks path)", or after `ragtasks tasks link`'
     )
-    yield f"tasks are found by: ragtasks run, without more; stock lm_eval, {ways}"
-    yield from (f"harness tasks that another package adds: {name} ({folder})" for name, folder in task_folders())
+    yield f"tasks are available in: ragtasks run, without options; lm_eval, {ways}"
+    yield from (f"harness tasks of another package: {name} ({folder})" for name, folder in task_folders())
 
 
 def _data(folder: Path, steps: list[str]) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _data(folder: Path, steps: list[str]) -> Iterator[str]:
         yield f"not fetched: {', '.join(unfetched)} (ragtasks data fetch NAME)"
     for name in added_benchmark_names():
         try:
-            yield f"benchmark that another package adds: {name}"
+            yield f"benchmark of another package: {name}"
             yield from _benchmark(source_of(name), folder, steps)
         except RagtasksError as error:
             yield str(error)
@@ -139,7 +139,7 @@ def _data(folder: Path, steps: list[str]) -> Iterator[str]:
 
 
 def _benchmark(source: Source, folder: Path, steps: list[str]) -> Iterator[str]:
-    """Yield what is there of a benchmark's files by group, and the command that brings the rest."""
+    """Yield the state of a benchmark's files by group, and the command that fetches missing groups."""
     said = {group: _group(source, folder, group, steps) for group in source.groups}
     absent = [group for group, lines in said.items() if lines is None]
     for lines in said.values():
@@ -155,7 +155,7 @@ def _not_fetched(name: str, groups: str = "", options: str = "") -> str:
 
 
 def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[str] | None:
-    """Return what is there of one group of files; None where nothing is."""
+    """Return the state of a group of files; None if no file exists."""
     try:
         states = verify(source, folder, (group,))
     except RagtasksError as error:
@@ -180,7 +180,7 @@ def _endpoint(endpoint: str) -> Requirement:
     def check() -> str:
         if address is None:
             raise ConfigurationError(
-                "endpoint: not an address such as http://localhost:8000/v1 (not shown, as it may hold a key)"
+                "endpoint: not an address such as http://localhost:8000/v1 (not printed because it may contain a key)"
             )
         try:
             return "answers, models: " + ", ".join(model_names(address, secret, _TIMEOUT_SECONDS))
@@ -191,7 +191,7 @@ def _endpoint(endpoint: str) -> Requirement:
 
 
 def _without_secrets(endpoint: str) -> str | None:
-    """Return an address without user name, password and query; None where it is none of HTTP's."""
+    """Return an address without user name, password and query; None if it is not an HTTP address."""
     try:
         parts = urllib.parse.urlsplit(endpoint)
     except ValueError:

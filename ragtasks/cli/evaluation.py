@@ -1,4 +1,4 @@
-"""`ragtasks eval`, an evaluation as one file from the first question to the page, and `ragtasks run`."""
+"""`ragtasks eval` runs an evaluation file; `ragtasks run` passes arguments to lm_eval."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ if TYPE_CHECKING:
     from ragtasks.scoring import SystemScores
 
 RESULTS = Path("results")
-"""Where results go if nobody says."""
-_COPY_HEAD = "# What this evaluation was asked for: the file and --set together; written by `ragtasks eval`.\n"
+"""Default folder for results."""
+_COPY_HEAD = "# This evaluation: the file with the values of --set; written by `ragtasks eval`.\n"
 
-FILE = Annotated[Path, typer.Argument(help="Evaluation, as `ragtasks init` writes it.")]
+FILE = Annotated[Path, typer.Argument(help="Evaluation file, written by `ragtasks init`.")]
 SET = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key, such as model.limit=20.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key, such as model.limit=20; repeatable."),
 ]
 
 
@@ -71,7 +72,7 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     file: FILE = Path("evaluation.yaml"),
     overrides: SET = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Print lm_eval's table of every value too.", hidden=True)
+        bool, typer.Option("--full", help="Also print lm_eval's table of all values.", hidden=True)
     ] = False,
     force: FORCE = False,
     dry_run: DRY_RUN = False,
@@ -89,7 +90,7 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
 
 
 def _require_others(evaluation: EvaluationFile) -> None:
-    """Find before a model answers what is wrong with the later sections: names of the gate, results to compare with."""
+    """Check the sections `gate` and `until_decided` before the model answers."""
     from ragtasks.suites import known_metric_names
 
     if evaluation.gate is not None:
@@ -107,7 +108,7 @@ def _require_others(evaluation: EvaluationFile) -> None:
 
 
 def _label(evaluation: EvaluationFile) -> str:
-    """Return what a model or system is evaluated on, as folders are named."""
+    """Return the benchmark or tasks of an evaluation as folder names contain them."""
     from ragtasks.benchmarks import ROWS
 
     answers, named = evaluation.answers, evaluation.named_benchmark
@@ -117,12 +118,12 @@ def _label(evaluation: EvaluationFile) -> str:
 
 
 def label_of(tasks: Sequence[str]) -> str:
-    """Return a name for some harness tasks."""
+    """Return a name for harness tasks."""
     return f"{tasks[0]}-and-{len(tasks) - 1}-more" if len(tasks) > 1 else tasks[0] if tasks else "tasks"
 
 
 def results_folder(model: str, what: str) -> Path:
-    """Return a folder for results, named by model, benchmark and time; one with unfinished work is continued."""
+    """Return a folder for results, named by model, benchmark and time. A folder with unfinished work is continued."""
     begin = f"{slug(model)}-{slug(what)}"
     unfinished = {found.relative_to(RESULTS).parts[0] for found in RESULTS.glob(f"{begin}-*/**/unfinished_*.sqlite")}
     if unfinished:
@@ -132,7 +133,7 @@ def results_folder(model: str, what: str) -> Path:
 
 @dataclass(frozen=True)
 class _Session:
-    """One evaluation and where it goes."""
+    """One evaluation, its folder and its options."""
 
     found: ReadEvaluation
     folder: Path
@@ -143,38 +144,38 @@ class _Session:
 
     @property
     def evaluation(self) -> EvaluationFile:
-        """What is evaluated."""
+        """The contents of the evaluation file."""
         return self.found.evaluation
 
     @property
     def page(self) -> Path | None:
-        """The page that is written, None where the file wants none."""
+        """Path of the HTML page; None with `html: null`."""
         report = self.evaluation.report
         return self.folder / "page.html" if report is None or "html" not in report.model_fields_set else report.html
 
     def requirements(self) -> list[Requirement]:
-        """Return the requirements of the folder, the page, and the judges that are asked until decided."""
+        """Return the requirements of the folder, the page and the judges of `until_decided`."""
         page = [writable_file(self.page, "report.html")] if self.page is not None else []
         later = self.evaluation.judges if self.evaluation.until_decided is not None else ()
         judges = config_from_options({"judges": list(later)}).judges
         return [writable_folder(self.folder, "output"), *page, *judge_requirements(judges, secret)]
 
     def notes(self) -> dict[str, Any]:
-        """Return how results say what was asked for."""
+        """Return the evaluation file as stored with the results."""
         content = json.loads(json.dumps(self.found.content, default=str))  # YAML has dates
         return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(content), "content": content}}
 
     def keep_file(self) -> None:
-        """Write what was asked for beside the results, but never over a file that somebody wrote."""
+        """Write the evaluation file to the results folder. A file that a user wrote there is kept."""
         self.folder.mkdir(parents=True, exist_ok=True)
         target = self.folder / FILE_NAME
         if not target.exists() or target.read_text("utf-8").startswith(_COPY_HEAD):
             write_atomically(target, (_COPY_HEAD + as_yaml(self.found.content)).encode())
 
     def end(self, files: Sequence[Path], notes: Sequence[str] = (), *, failed: bool = False) -> None:
-        """Print the conclusion, how the work went, one answer that went wrong, the page, and one next step.
+        """Print the conclusion, the duration, one wrong answer, the page and the next step.
 
-        An error that follows, of an evaluation that failed, has a next step of its own.
+        A failed evaluation raises an error afterwards, with its own next step.
         """
         conclude(files, self.page, lambda evaluations: self._ending(evaluations, notes))
         if self.evaluation.until_decided is not None:
@@ -192,13 +193,13 @@ class _Session:
         yield f"wrote {self.folder}"
 
     def _decide(self, wanted: UntilDecidedSection) -> None:
-        """Ask judges about this system beside others, until it can be told which is better."""
+        """Judge this system against others until the better one is known."""
         from ragtasks.scoring import RaceOptions
 
         given = self.evaluation.given_options
         names = ("data", "prompts", "idk", "skip_settled", "min_judge_coverage")
         options: dict[str, Any] = {key: given[key] for key in names if key in given}
-        echo("judges are asked until decided:")
+        echo("judging until decided:")
         decide_as_named(
             [*wanted.against, self.folder],
             {"judges": list(self.evaluation.judges), **options},
@@ -209,14 +210,14 @@ class _Session:
 
 
 def next_step(folder: Path, page: Path | None, evaluation: EvaluationFile) -> str:
-    """Return what to do with results: on the sample the real data is next."""
+    """Return the next step after an evaluation: fetch the full data after the sample, else the report."""
     if evaluation.data == "sample" and evaluation.benchmark != "custom":
         return f"ragtasks data fetch {evaluation.benchmark}\n      then evaluate again without `data: sample`"
     how = ["--full"] if page is not None else ["--html", "page.html"]
     return shlex.join(["ragtasks", "report", str(folder), *how])
 
 
-# What is evaluated: a model by the harness, answers and endpoints by scoring, rankings by relevance judgements.
+# The evaluated system: models by the harness, answers and endpoints by scoring, runs by relevance judgements.
 
 
 def _run_model(place: _Session) -> None:
@@ -243,11 +244,11 @@ def _run_model(place: _Session) -> None:
 
 
 def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
-    """Return the model's section, and what it is asked, as arguments of the harness."""
+    """Return the model's section and its tasks as arguments of lm_eval."""
     model = evaluation.model
     assert model is not None
     key = secret(model.api_key_env) if model.api_key_env else None
-    # `run_harness` masks the header in all that is written.
+    # `run_harness` masks the header in all output.
     header = {"header": {"Authorization": f"Bearer {key}"}} if key else {}
     given = {**model.harness_arguments, **header}
     tasks = evaluation.tasks or tasks_of(evaluation.benchmark, evaluation.settings)
@@ -264,7 +265,7 @@ def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
 
 
 def _key(evaluation: EvaluationFile) -> list[Requirement]:
-    """Return the requirement of the variable that the model's section names."""
+    """Return the requirement that the variable `api_key_env` is set."""
     model = evaluation.model
     if model is None or model.api_key_env is None:
         return []
@@ -297,7 +298,7 @@ def _score_system(place: _Session) -> None:
 
 
 def _error_of(done: Sequence[SystemScores], folder: Path) -> RagtasksError | None:
-    """Return what failed, or that too many answers are implausible; None where all went well."""
+    """Return the first failure, or an error for too many implausible answers; None if all went well."""
     if problems := [problem for item in done for problem in item.problems]:
         return RagtasksError(f"everything is saved in {folder}, but:\n" + "\n".join(problems))
     try:
@@ -309,14 +310,16 @@ def _error_of(done: Sequence[SystemScores], folder: Path) -> RagtasksError | Non
 
 
 def _inputs(place: _Session) -> list[SystemInput]:
-    """Return one's own system in each setting."""
+    """Return the user's system, once for each setting."""
     evaluation = place.evaluation
     options, settings = evaluation.given_options, evaluation.settings
     if evaluation.traces is not None:
         return [input_of_traces(options, evaluation.traces.file, evaluation.traces.name)]
     if evaluation.answers is not None:
         if len(settings) > 1:
-            raise ConfigurationError("settings: a file of answers is of one setting; name the one that they are of")
+            raise ConfigurationError(
+                "settings: a file of answers has one setting. Next step: name the setting of these answers"
+            )
         given, setting = evaluation.answers, settings[0] if settings else None
         return [input_of_file(options, given.file, given.name, evaluation.named_benchmark, setting, keys=given.keys)]
     system = named_system(evaluation.endpoint or {})
@@ -365,7 +368,7 @@ def _run_retriever(place: _Session) -> None:
     echo(f"next: {shlex.join(step)}")
 
 
-# `ragtasks run`: passes lm_eval's arguments on.
+# `ragtasks run`: passes arguments on to lm_eval.
 
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -379,28 +382,28 @@ def run(  # noqa: PLR0917 (one parameter an option)
     encoder: ENCODER = None,
     metrics: METRIC = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Print lm_eval's table of every value too.", hidden=True)
+        bool, typer.Option("--full", help="Also print lm_eval's table of all values.", hidden=True)
     ] = False,
     dry_run: DRY_RUN = False,
     probe: PROBE = True,
 ) -> None:
-    """Run harness tasks: the arguments of `lm_eval run`, and these.
+    """Run harness tasks with the arguments of `lm_eval run`.
 
-    Of lm_eval: --model KIND, --model_args KEY=VALUE,..., --tasks NAMES,
-    --limit N, --apply_chat_template and all that --help-all prints.
+    Arguments of lm_eval: --model KIND, --model_args KEY=VALUE,...,
+    --tasks NAMES, --limit N, --apply_chat_template; --help-all lists all.
     --metadata KEY=VALUE sets any other option of an evaluation,
     such as max_words=50 (docs/evaluate-a-model.md).
-    --output FOLDER logs samples. `ragtasks tasks list` has the tasks' names.
+    --output FOLDER saves results and samples. `ragtasks tasks list` lists tasks.
     Models without weights: ragtasks-extractive, ragtasks-oracle,
     ragtasks-refuse, ragtasks-refuse-on-empty.
-    --for-submission B (or C) runs all tasks that `submit --task B` needs.
+    --for-submission B (or C) runs all tasks required by `submit --task B`.
     """
     if wanted := {"-h", "--help", HELP_ALL} & set(context.args):
         echo(context.get_help())
         if HELP_ALL not in wanted:
             return
     if context.args and not wanted and not context.args[0].startswith("-"):
-        raise ConfigurationError(f"run: {context.args[0]!r} is after no option. Next step: --tasks {context.args[0]}")
+        raise ConfigurationError(f"run: {context.args[0]!r} follows no option. Next step: --tasks {context.args[0]}")
     refuse_unknown_names(context.args)
     with step("loading lm_eval"):
         from ragtasks.harness.run import Callbacks, run_harness

@@ -1,4 +1,4 @@
-"""`ragtasks gate`: quality as a test of one's own system, which ends in a status."""
+"""`ragtasks gate`: a regression test of a system's quality that sets the exit status."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ INPUT_ERROR = 2
 
 @app.command()
 def gate(  # noqa: PLR0917 (one parameter an option)
-    results: Annotated[Path | None, typer.Argument(help="Results of the system that is tested.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="Results, or a baseline's name or file.")] = None,
+    results: Annotated[Path | None, typer.Argument(help="Results of the tested system.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Results, or name or file of a baseline.")] = None,
     config: Annotated[Path | None, typer.Option(help="File with a section `gate`.")] = None,
     benchmark: Annotated[str | None, typer.Option(help="Benchmark to test.", hidden=True)] = None,
     margin: Annotated[
@@ -46,19 +46,19 @@ def gate(  # noqa: PLR0917 (one parameter an option)
         list[str] | None,
         typer.Option("--slice", help="domain, answerability, turn, or domain=fiqa; repeatable.", hidden=True),
     ] = None,
-    power: Annotated[bool, typer.Option("--power", help="Print which drops can be found, test nothing.")] = False,
+    power: Annotated[bool, typer.Option("--power", help="Print the detectable drops without testing.")] = False,
     save_baseline: Annotated[str | None, typer.Option(help="Name or .json file for a new baseline.")] = None,
     form: FORMAT = Format.MARKDOWN,
-    output: Annotated[Path | None, typer.Option(help="File for the tables, folder with --judge.")] = None,
+    output: Annotated[Path | None, typer.Option(help="File for the tables; a folder with --judge.")] = None,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit XML.")] = None,
-    comment: Annotated[Path | None, typer.Option(help="File for Markdown, as a comment on a pull request.")] = None,
+    comment: Annotated[Path | None, typer.Option(help="File for a pull request comment in Markdown.")] = None,
     judge: DECIDING = None,
     metadata: DECIDING_KEYS = None,
     force: FORCE = False,
 ) -> None:
     """Test whether a system is no worse than its baseline.
 
-    Status: 0 not worse, 1 worse, 3 cannot say, 2 bad input.
+    Exit status: 0 not worse, 1 worse, 3 undecided, 2 invalid input.
     """
     with _input_errors():
         chosen = _config(config, margin or [], slices or [], baseline, benchmark)
@@ -80,28 +80,28 @@ def gate(  # noqa: PLR0917 (one parameter an option)
 def _gate_until_decided(
     results: Path | None, config: GateConfig, options: dict[str, Any], output: Path, *, force: bool
 ) -> int:
-    """Print whether the system is worse, from no more verdicts than that takes, and return the status."""
+    """Judge both sides until the gate is decided, print the outcome and return the status."""
     from ragtasks.reports.gate import before_judging, read_side, verdict_of
 
     if results is None or config.baseline is None or not Path(config.baseline).exists():
         raise ConfigurationError(
-            "gate --judge: both sides' answers are judged, so both are results: "
+            "gate --judge: the answers of both sides are judged, so both must be results: "
             "ragtasks gate RESULTS --baseline RESULTS --margin rb_llm=0.03"
         )
     if config.benchmark is not None:
         raise ConfigurationError(
-            "gate --judge: judges are asked about results of one benchmark, and --benchmark takes none out of "
-            "several. Next step: evaluate each benchmark into a folder of its own"
+            "gate --judge: results must be of one benchmark; --benchmark does not select from several. "
+            "Next step: evaluate each benchmark into a separate folder"
         )
     if len(config.margins) != 1 or config.slices:
         raise ConfigurationError(
             "gate --judge tests one metric of judges on all tasks: name one --margin, and no --slice. "
-            "Next step: test the others in a gate of their own"
+            "Next step: test other metrics in a separate gate"
         )
     ((metric, drop),) = config.margins.items()
     known = before_judging(read_side(results), read_side(Path(config.baseline)), config)
     if known is not None:
-        echo(f"{known[0].value}: {known[1]}; judges were asked nothing")
+        echo(f"{known[0].value}: {known[1]}; no request was sent to judges")
         return known[0].status
     wanted = race_options(options, metric=metric, margin=drop, level=config.alpha, is_gate=True)
     found = decide_as_named([Path(config.baseline), results], options, wanted, output, force=force)
@@ -112,13 +112,13 @@ def _gate_until_decided(
 
 @contextmanager
 def _input_errors() -> Iterator[None]:
-    """Have errors end with a status of their own: 1 would say that the system is worse."""
+    """Exit with a separate status on errors, because 1 means that the system is worse."""
     try:
         yield
     except (RagtasksError, OSError) as error:
         error.exit_status = INPUT_ERROR  # type: ignore[union-attr]
         raise
-    except Exception:  # noqa: BLE001 (a bug is shown whole, and must not end with 1 either)
+    except Exception:  # noqa: BLE001 (a bug prints its traceback and must not exit with 1)
         traceback.print_exc()
         raise typer.Exit(INPUT_ERROR) from None
 
@@ -133,7 +133,7 @@ def _test(  # noqa: PLR0917 (as the options)
     files: dict[str, Path | None],
     force: bool,
 ) -> int:
-    """Print the test against the baseline, or its power, and return the status; save the results where asked to."""
+    """Print the test against the baseline, or its power, and return the status. Save a baseline if requested."""
     from ragtasks.reports import gate as gates
     from ragtasks.reports.gate_output import comment_text, gate_text, junit_text, power_status
 
@@ -174,7 +174,7 @@ def _test(  # noqa: PLR0917 (as the options)
 def _config(
     file: Path | None, margins: list[str], slices: list[str], baseline: str | None, benchmark: str | None
 ) -> GateConfig:
-    """Return the section `gate` of an evaluation file with the options over it."""
+    """Return the section `gate` of an evaluation file, overridden by the options."""
     section = {} if file is None else read_evaluation_file(file).content.get("gate")
     if section is None:
         raise ConfigurationError(f"{file}: expected a section `gate` with `margins: {{ans_acc: 0.03}}`; found none")
@@ -199,11 +199,11 @@ def _margin(text: str) -> tuple[str, float]:
 
 
 def _tell_github(found: Gate) -> None:
-    """Print annotations and add to the summary where GitHub runs this."""
+    """Print annotations and add to the summary in GitHub Actions."""
     from ragtasks.reports.gate_output import comment_text, github_lines
 
     if is_github_action():
-        for line in github_lines(found):  # commands, which `echo` would print as text
+        for line in github_lines(found):  # workflow commands, which `echo` would escape
             typer.echo(line)
     summary = github_summary_file()
     if summary is not None:

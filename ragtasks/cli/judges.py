@@ -1,4 +1,4 @@
-"""`ragtasks judges`: judges beside people, and judges in the place of assessors."""
+"""`ragtasks judges`: calibrate judges against people, and use judges as assessors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ commands = typer.Typer(
 )
 app.add_typer(commands, name="judges")
 
-# `ragtasks judges calibrate`: metrics and judges beside the people who rated answers.
+# `ragtasks judges calibrate`: agreement of metrics and judges with human ratings.
 
 
 @commands.command()
@@ -35,18 +35,16 @@ def calibrate(
         Path | None, typer.Option(help="Folder with MTRAG's official files; default: the data folder.")
     ] = None,
     judge: Annotated[
-        list[str] | None, typer.Option(help="Judge to calibrate, openai/NAME or a JSON object; repeatable.")
+        list[str] | None, typer.Option(help="Judge to calibrate: openai/NAME or a JSON object; repeatable.")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Further metric of judges, rl_mtb or rl_r; repeatable.")
+        list[str] | None, typer.Option(help="Additional metric of judges: rl_mtb or rl_r; repeatable.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.", hidden=True)] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=20, help="Times that judges are asked.", hidden=True)] = 1,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="Let judges compare answers in pairs too.", hidden=True)
-    ] = False,
+    repeats: Annotated[int, typer.Option(min=1, max=20, help="Number of verdicts by each judge.", hidden=True)] = 1,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also judge answers in pairs.", hidden=True)] = False,
     ragchecker: Annotated[
-        Path | None, typer.Option(help="RAGChecker's human_labeled_data.json, to judge too.", hidden=True)
+        Path | None, typer.Option(help="File human_labeled_data.json of RAGChecker, also judged.", hidden=True)
     ] = None,
 ) -> None:
     """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
@@ -71,23 +69,25 @@ def calibrate(
         verdicts.require_coverage()
 
 
-# `ragtasks judges anchors`: a frozen set of answers, by which a judge that changed is found.
+# `ragtasks judges anchors`: a fixed set of answers that detects a changed judge.
 
 
 @commands.command("anchors")
 def freeze_anchors(
-    output: Annotated[Path, typer.Option(help="File to write, for `anchors: FILE` of an evaluation.")],
-    results: Annotated[list[Path] | None, typer.Argument(help="Results whose answers join the built-in ones.")] = None,
-    n: Annotated[int, typer.Option(min=20, help="Answers of the set.")] = 40,
+    output: Annotated[Path, typer.Option(help="File to write, for the option `anchors: FILE`.")],
+    results: Annotated[
+        list[Path] | None, typer.Argument(help="Results whose answers are added to the built-in set.")
+    ] = None,
+    n: Annotated[int, typer.Option(min=20, help="Number of answers.")] = 40,
     force: FORCE = False,
 ) -> None:
-    """Freeze answers that judges are asked again in each evaluation, so that one that changed is found."""
+    """Write a fixed set of answers, judged again in each evaluation to detect a changed judge."""
     from ragtasks.judges import write_anchors
     from ragtasks.scoring import frozen_anchors
 
     if output.exists() and not force:
         raise ConfigurationError(
-            f"{output}: there is a file, and another set begins another baseline. Next step: another name, or --force"
+            f"{output} exists, and a new set starts a new baseline. Next step: another name, or --force"
         )
     with step("choosing answers"):
         anchors = frozen_anchors(results or [], n, data_folder())
@@ -96,7 +96,7 @@ def freeze_anchors(
     echo(f"wrote {output}: {len(anchors.responses)} answers of {n_conversations} conversations from {anchors.source}")
 
 
-# `ragtasks judges passages`: judges in the place of assessors, and a qrels file of what they say.
+# `ragtasks judges passages`: judges as assessors, whose grades are written as qrels.
 
 
 @commands.command("passages")
@@ -106,18 +106,18 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
         typer.Argument(help="Retrieval results with texts; with --benchmark also stored runs, files, `official`."),
     ],
     judge: JUDGES,
-    output: Annotated[Path, typer.Option(help="Qrels to write, as TREC has them.")],
-    depth: Annotated[int, typer.Option(min=1, help="Passages judged for each query, from each run.")] = 20,
+    output: Annotated[Path, typer.Option(help="Qrels file to write, in TREC format.")],
+    depth: Annotated[int, typer.Option(min=1, help="Passages judged per query and run.")] = 20,
     benchmark: Annotated[str | None, typer.Option(help="Benchmark of the runs: its questions and corpora.")] = None,
     data: DATA = None,
 ) -> None:
-    """Grade the relevance of what runs found, 0 to 3, by judges; the file serves `evaluate-run --qrels`."""
+    """Grade the passages of runs from 0 to 3 by judges, as a file for `evaluate-run --qrels`."""
     from ragtasks.judges import judge_passages as judge_pairs
     from retrieval_cache import RunStore, Workspace, pairs_of_benchmark, pairs_of_files, ranking_named
 
     with asking(judge) as ask:
         if benchmark:
-            with step(f"reading what {', '.join(runs)} found, with its passages"):
+            with step(f"reading {', '.join(runs)} with the passages"):
                 opened = Workspace(benchmark, data, data_folder(), run_store(), secret).open()
                 rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
                 pairs = pairs_of_benchmark(opened, rankings, depth)
@@ -134,26 +134,26 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
         query_id, passage_id, reason = judged.unjudged[0]
         echo(
             f"{len(judged.unjudged)} pairs have no grade and no line, such as {query_id} {passage_id}: {reason}. "
-            "The same command asks only for these again"
+            "The same command judges only these"
         )
 
 
-# `ragtasks judges nuggets`: what answers to a topic of TREC RAG should state.
+# `ragtasks judges nuggets`: facts that an answer to a topic of TREC RAG should state.
 
 
 @commands.command()
 def nuggets(
     judge: Annotated[str, typer.Option(help="openai/NAME or a JSON object with model, base_url.")],
     output: Annotated[Path, typer.Option(help="Nuggets file to write, .jsonl.")],
-    run: Annotated[str, typer.Option(help="Run whose segments are read; default: the benchmark's own.")] = "official",
+    run: Annotated[str, typer.Option(help="Run with the segments; default: the benchmark's own.")] = "official",
     topics: TOPICS = None,
     data: DATA = None,
 ) -> None:
-    """Make nuggets for the topics of TREC RAG that have none; they serve `score --metadata nuggets=FILE`."""
+    """Write nuggets for topics of TREC RAG without any, as a file for `score --metadata nuggets=FILE`."""
     echo(*make_nuggets(judge, output, run, topics or "test", data))
 
 
-# `ragtasks judges questions`: of which kind questions are, for tables by question type.
+# `ragtasks judges questions`: types of questions, for tables by question type.
 
 
 @commands.command("questions")
@@ -162,16 +162,16 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
     judge: JUDGES,
     kinds: Annotated[
         Literal["question_types", "topic_categories"],
-        typer.Option(help="MTRAG's question types, several a question; or Ragnarök's topic categories, one."),
+        typer.Option(help="MTRAG's question types (several per question), or Ragnarök's topic categories (one)."),
     ] = "question_types",
     output: Annotated[
         Path | None,
-        typer.Option(help="Of a folder: its conversations with question types; else the labels, .jsonl."),
+        typer.Option(help="File to write: for a folder its conversations with question types, else labels, .jsonl."),
     ] = None,
     form: FORMAT = Format.MARKDOWN,
     data: DATA = None,
 ) -> None:
-    """Have judges say of which kind questions are; beside a benchmark's own labels, how far they agree."""
+    """Label the type of each question by judges, and print the agreement with the benchmark's labels."""
     from ragtasks.judges import LABELLINGS
     from ragtasks.judges import label_questions as label
     from ragtasks.reports.tables import question_labels_table
@@ -181,7 +181,7 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
     with asking(judge) as ask:
         found = label(tasks, labelling, ask)
     if not found.labels:
-        reason = found.unlabelled[0][-1] if found.unlabelled else "there is no question"
+        reason = found.unlabelled[0][-1] if found.unlabelled else "there are no questions"
         raise JudgeError(f"no question has a label: {reason}. Next step: check judges; nothing was written")
     is_compared = any(set(task.question_types) & set(labelling.labels) for task in tasks)
     table = question_labels_table(tasks, found.labels, tuple(labelling.labels), compared=is_compared)
@@ -191,7 +191,7 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
         task_id, reason = found.unlabelled[0]
         typer.echo(
             f"{len(found.unlabelled)} questions have no label, such as {task_id}: {reason}. "
-            "The same command asks only for these again",
+            "The same command judges only these",
             err=True,
         )
     if output is not None:
@@ -200,7 +200,7 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
 
 
 def _labelled(benchmark: Benchmark, labels: Mapping[str, tuple[str, ...]], key: str) -> bytes:
-    """Return the file of labels: of one's own benchmark its conversations, else a line a question."""
+    """Return the file of labels: the conversations of a custom benchmark, else one line per question."""
     from ragtasks.benchmarks.custom import labelled_conversations
 
     if benchmark.name == "custom":

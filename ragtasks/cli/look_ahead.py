@@ -1,4 +1,4 @@
-"""Before an evaluation: its requirements are checked, and `--dry-run` prints them with an estimate of the cost."""
+"""Checks before an evaluation; `--dry-run` prints them with an estimate of the cost."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from ragtasks.scoring import Count, Place
 
     Estimate = Callable[[Count], Section]
-    """Tables of prompts, requests and dollars, with tokens counted by the argument."""
+    """Function from a token counter to tables of prompts, requests and dollars."""
 
-_NOT_SENT = "no server was asked and nothing was evaluated (--dry-run)"
+_NOT_SENT = "no request was sent and nothing was evaluated (--dry-run)"
 _SPENDING = "Requests, tokens, dollars"
 DRY_RUN = Annotated[
     bool,
     typer.Option("--dry-run", help="Check and estimate, send no requests."),
 ]
-PROBE = Annotated[bool, typer.Option(help="Send each server one short question first.", hidden=True)]
+PROBE = Annotated[bool, typer.Option(help="Test each server with a short request first.", hidden=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class LookAhead:
-    """How far an evaluation is checked before it begins."""
+    """Options of the checks before an evaluation."""
 
     dry_run: bool = False
     probe: bool = True
@@ -47,9 +47,9 @@ class LookAhead:
     def begin(
         self, requirements: Sequence[Requirement], config: EvaluationConfig, estimate: Estimate | None = None
     ) -> bool:
-        """Return whether to evaluate: all requirements are met, and it is no dry run.
+        """Check all requirements and return whether to evaluate: False for a dry run.
 
-        Prints the estimate for a dry run, and the dollars of judges with a price.
+        Prints the estimate for a dry run, and the cost of judges with a price.
         """
         checks = require(requirements, with_requests=self.sends_requests)
         is_priced = any(getattr(judge, "price", None) for judge in config.judges)
@@ -69,11 +69,11 @@ class LookAhead:
 
     @property
     def sends_requests(self) -> bool:
-        """Whether each server is sent a short request before the first prompt."""
+        """Whether a short test request is sent to each server."""
         return self.probe and not self.dry_run
 
     def begin_run(self, request: Request, further: Sequence[Requirement] = ()) -> bool:
-        """Return whether the harness shall evaluate a model."""
+        """Return whether the harness should evaluate the model."""
         from ragtasks.harness.preflight import run_requirements
 
         requirements = run_requirements(request, tokenizer=self.tokenizer, with_requests=self.sends_requests)
@@ -91,7 +91,7 @@ class LookAhead:
         *,
         has_endpoint: bool,
     ) -> bool:
-        """Return whether to score a system whose answers do not exist yet: those of an endpoint or a missing file."""
+        """Return whether to score a system whose answers do not exist yet: an endpoint, or a missing file."""
         settings: dict[str, list[Setting]] = {}
         for benchmark, setting in parts:
             settings.setdefault(benchmark, []).append(setting)
@@ -110,7 +110,7 @@ class LookAhead:
         limit: float | None = None,
         reply_tokens: int | None = None,
     ) -> Section:
-        """Return prompts, tokens and contexts of harness tasks, and the requests and dollars of model and judges."""
+        """Return the estimate of prompts, tokens and contexts, and of the requests and dollars of model and judges."""
         from ragtasks.harness.planning import plan
         from ragtasks.reports import planned
 
@@ -136,7 +136,7 @@ class LookAhead:
         if rate := self.prompts_per_minute:
             hours = planned.hours(settings, rate)
             notes["answers take"] = f"{hours:.1f} hours at {rate:g} prompts a minute"
-        return Section("What it will take", notes, tuple(tables))
+        return Section("Estimate", notes, tuple(tables))
 
     def begin_answers(
         self,
@@ -144,7 +144,7 @@ class LookAhead:
         config: EvaluationConfig,
         answers: Callable[[], Mapping[str, Sequence[SavedTask]]],
     ) -> bool:
-        """Return whether to score existing answers; `answers` reads them by system."""
+        """Return whether to score existing answers. `answers` returns them by system."""
 
         def estimate(count: Count) -> Section:
             from ragtasks.reports import planned
@@ -157,13 +157,13 @@ class LookAhead:
                 with progress_bars() as progress:
                     judging = planning.judging_of(tasks, count, own_place(), progress)
                 tables.append(planned.spending_table((), judging, config, are_there=True))
-            return Section("What it will take", planning.scores_note(tasks), tuple(tables))
+            return Section("Estimate", planning.scores_note(tasks), tuple(tables))
 
         return self.begin(requirements, config, estimate)
 
 
 def _print_dollars(section: Section) -> None:
-    """Print what each judge with a price will cost."""
+    """Print the estimated cost of each judge with a price."""
     rows = (row for table in section.tables if table.title == _SPENDING for row in table.rows)
     for judge, n_calls, _, _, expected, most, _ in rows:
         if expected != "-":
@@ -172,7 +172,7 @@ def _print_dollars(section: Section) -> None:
 
 
 def own_place() -> Place:
-    """Return where fetched benchmarks and stored runs are."""
+    """Return the folders of fetched benchmarks and stored runs."""
     from ragtasks.scoring import Place
 
     return Place(data_folder(), run_store())

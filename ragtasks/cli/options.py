@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they name."""
+"""Options shared by several commands, and functions that resolve their values."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ragtasks.progress import in_rounds, progress_bars
 from ragtasks.requirements import require
 from ragtasks.tables import Format
 
-# The keys of an evaluation's configuration. Five have an option of their own; `--metadata` sets every other one.
-# An option wins over the same key of the metadata. A list takes one value at a time: `--judge A --judge B`. Numbers,
-# lists and objects are JSON.
+# Keys of an evaluation's configuration. Five have an option of their own; `--metadata` sets the others. An option
+# overrides the same key of the metadata. Lists take one value per option: `--judge A --judge B`. Numbers, lists and
+# objects are JSON.
 
 
 def key_option(key: str, *, hidden: bool = False) -> Any:
-    """Return the option of a key, made from its field."""
+    """Return the option of a configuration key, with the help of its field."""
     field = EvaluationConfig.model_fields[key]
     name, text = key.replace("_", "-"), field.description or ""
     kinds = (field.annotation, *get_args(field.annotation))
@@ -46,19 +46,19 @@ JUDGE = Annotated[list[Any] | None, key_option("judges")]
 ENCODER = Annotated[str | None, key_option("encoder")]
 METRIC = Annotated[list[Any] | None, key_option("metrics", hidden=True)]
 METADATA = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Any other option, such as idk=ngrams; repeatable.")
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Other option, such as idk=ngrams; repeatable.")
 ]
 
 
 def given_options(metadata: Sequence[str] | None, **named: Any) -> dict[str, Any]:
-    """Return the options of an evaluation: those of `--metadata`, and over them those with an option of their own."""
+    """Return the options of an evaluation: `--metadata`, overridden by named options."""
     options: dict[str, Any] = {}
     for text in metadata or ():
         options |= parsed_metadata(text)
     return options | {key: value for key, value in named.items() if value not in (None, [])}
 
 
-# Others that several commands have.
+# Other shared options.
 
 FORMAT = Annotated[
     Format,
@@ -66,13 +66,13 @@ FORMAT = Annotated[
 ]
 TABLES = Annotated[Path | None, typer.Option("--output", help="File for the tables.")]
 RECALIBRATE = Annotated[
-    bool, typer.Option("--recalibrate", help="Map scores of a judge that changed to its earlier scale.", hidden=True)
+    bool, typer.Option("--recalibrate", help="Map scores of a changed judge to its earlier scale.", hidden=True)
 ]
-FORCE = Annotated[bool, typer.Option("--force", help="Replace files without asking.")]
+FORCE = Annotated[bool, typer.Option("--force", help="Replace files without confirmation.")]
 BENCHMARK = Annotated[str, typer.Option(help="mtrag, mtrag_un, multihop_rag, custom, ...")]
 REWRITER = Annotated[str | None, typer.Option(help="Model for llm_rewrite and decompose: openai/NAME.", hidden=True)]
 NAME_OR_FOLDER = Annotated[
-    str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
+    str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or your own folder.")
 ]
 DECIDING = Annotated[
     list[Any] | None,
@@ -82,7 +82,7 @@ DECIDING = Annotated[
         metavar="<value>",
         parser=json_or_text,
         show_default=False,
-        help="Judge of saved answers, asked until it is decided which is better; repeatable.",
+        help="Judge that scores saved answers until a decision; repeatable.",
         hidden=True,
     ),
 ]
@@ -91,7 +91,7 @@ DECIDING_KEYS = Annotated[
     typer.Option(
         "--metadata",
         metavar="KEY=VALUE",
-        help="With --judge: margin, setting, seed, or an option; repeatable.",
+        help="With --judge: margin, setting, seed, or another option; repeatable.",
         hidden=True,
     ),
 ]
@@ -99,23 +99,23 @@ JUDGES = Annotated[list[str], typer.Option(help="openai/NAME, or JSON with model
 INPUT = Annotated[
     Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.", hidden=True)
 ]
-DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in fetched corpora.", hidden=True)]
+DOCUMENTS = Annotated[bool, typer.Option(help="Check document ids in fetched corpora.", hidden=True)]
 
 
 def retrieval_place(benchmark: str, data: str | None) -> Any:
-    """Return the `retrieval_cache.service.Workspace` in which runs of a benchmark are made and judged."""
+    """Return the `retrieval_cache.service.Workspace` of a benchmark and its runs."""
     from retrieval_cache import Workspace
 
     return Workspace(benchmark, data, data_folder(), run_store(), secret)
 
 
 def named_benchmark(name: str, data: str | None) -> Any:
-    """Return a benchmark, from its files in a folder, the sample, or the data folder."""
+    """Return a benchmark from a folder, the sample, or the data folder."""
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
 
 
 def named_folder(name: str, data: str | None) -> Path | None:
-    """Return the folder that a name is; None where it is a benchmark's."""
+    """Return the folder with a name; None for the name of a benchmark."""
     if name in {*benchmark_names(), *added_benchmark_names(), "custom"} or not (is_path(name) or Path(name).is_dir()):
         return None
     folder = Path(name).expanduser()
@@ -123,23 +123,23 @@ def named_folder(name: str, data: str | None) -> Path | None:
         found, next_step = missing_path(folder)
         raise ConfigurationError(f"{folder}: {found}. Next step: {next_step}, or name a benchmark such as mtrag")
     if data:
-        raise ConfigurationError(f"--data: {folder} is the data already. Next step: leave --data out")
+        raise ConfigurationError(f"--data: {folder} already names the data. Next step: leave out --data")
     return folder
 
 
 def is_path(name: str) -> bool:
-    """Return whether a name can only be of a file or folder."""
+    """Return whether a name can only be a path."""
     return len(Path(name).parts) > 1 or name.startswith(("~", ".", "/"))
 
 
 def names_results(name: str) -> bool:
-    """Return whether a name is of results: a folder, a results file, or a path with nothing at its end."""
+    """Return whether a name refers to results: a folder, a results file, or a missing path."""
     path = Path(name)
     return path.is_dir() or path.suffix == ".json" or (len(path.parts) > 1 and not path.exists())
 
 
 def named_judges(judges: Sequence[Any]) -> list[Endpoint]:
-    """Return the judges of some names, whose libraries and keys are here; no request is sent."""
+    """Return the endpoints of judges after checking libraries and keys. No request is sent."""
     endpoints = [endpoint_of(text) for text in judges]
     require(judge_requirements(endpoints, secret), with_requests=False)
     return endpoints
@@ -147,7 +147,7 @@ def named_judges(judges: Sequence[Any]) -> list[Endpoint]:
 
 @contextmanager
 def asking(judges: Sequence[Any]) -> Iterator[Any]:
-    """Yield the function that asks the named judges: (responses, rubrics) -> verdicts; one bar shows all its calls."""
+    """Yield a function of the named judges: (responses, rubrics) -> verdicts, with one progress bar for all calls."""
     from ragtasks.judges import judge_responses
 
     endpoints = named_judges(judges)
@@ -163,11 +163,11 @@ def asking(judges: Sequence[Any]) -> Iterator[Any]:
         yield ask
 
 
-# Judges asked until decided, for every command that does.
+# Judging until a decision, shared by several commands.
 
 
 def race_options(options: dict[str, Any], **more: Any) -> Any:
-    """Return what is to be decided; its keys are taken out of the options."""
+    """Return the options of the decision and remove their keys from the options."""
     from ragtasks.scoring import RaceOptions
 
     given = {key: options.pop(key) for key in ("margin", "setting", "seed") if key in options}
@@ -175,7 +175,7 @@ def race_options(options: dict[str, Any], **more: Any) -> Any:
 
 
 def decide_as_named(paths: Sequence[Path], given: dict[str, Any], wanted: Any, output: Path, *, force: bool) -> Any:
-    """Ask judges about saved answers until decided, show each wave, print the decision, and return it."""
+    """Judge saved answers until a decision, print each wave and the decision, and return the decision."""
     from functools import partial
 
     from ragtasks.harness.judge_model import JudgeModel
@@ -193,5 +193,5 @@ def decide_as_named(paths: Sequence[Path], given: dict[str, Any], wanted: Any, o
         after_wave=lambda race: typer.echo(wave_text(race), err=True),
     )
     echo(decision_text(found))
-    echo(f"wrote {output / DECISION_FILE} and the scores beside it. The same command asks nothing again")
+    echo(f"wrote {output / DECISION_FILE} and the scores next to it. The same command sends no request twice")
     return found

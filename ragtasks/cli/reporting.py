@@ -1,4 +1,4 @@
-"""`ragtasks report`: tables, pictures and the page, of harness results, of the human evaluation, and of stored runs."""
+"""`ragtasks report` and `ragtasks compare`: tables, pictures and the page."""
 
 from __future__ import annotations
 
@@ -40,27 +40,25 @@ if TYPE_CHECKING:
 def report(  # noqa: PLR0917 (one parameter an option)
     results: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders or files of results; default: the newest in `results`."),
+        typer.Argument(help="Folders or files of results; default: the most recent in `results`."),
     ] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="Metric of the tables; repeatable.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Metric in the tables; repeatable.")] = None,
     form: FORMAT = Format.MARKDOWN,
     full: Annotated[bool, typer.Option("--full", help="Print all tables.")] = False,
     table: Annotated[
-        list[str] | None, typer.Option(help="Further table, such as idk-detectors; repeatable.", hidden=True)
+        list[str] | None, typer.Option(help="Additional table, such as idk-detectors; repeatable.", hidden=True)
     ] = None,
     output: TABLES = None,
     plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.", hidden=True)] = None,
-    html: Annotated[Path | None, typer.Option(help="Page to write, with every conversation.")] = None,
+    html: Annotated[Path | None, typer.Option(help="HTML page to write, with every conversation.")] = None,
     human_evaluation: Annotated[
         bool, typer.Option("--human-evaluation", help="Add MTRAG's human evaluation.", hidden=True)
     ] = False,
     recalibrate: RECALIBRATE = False,
-    ratings: Annotated[
-        Path | None, typer.Option(help="Folder with people's ratings of some answers.", hidden=True)
-    ] = None,
+    ratings: Annotated[Path | None, typer.Option(help="Folder with human ratings of answers.", hidden=True)] = None,
     data: DATA = None,
 ) -> None:
-    """Print who leads, where scores are lost, and what to distrust."""
+    """Print the ranking, losses of score and reasons for caution."""
     from ragtasks.reports.tables import ReportOptions, report_sections
 
     if not results and not human_evaluation:
@@ -76,7 +74,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
             check(path, option).check()
     for path in (html, html and html.with_name(f"{html.stem}_files"), output, plots):
         if path is not None:
-            path.exists()  # OSError where the name is too long, before the work
+            path.exists()  # raises OSError for a name that is too long, before the work
     rated = _ratings(ratings, evaluations) if ratings is not None else ()
     options = ReportOptions(tuple(metric or ()), tuple(table or ()), rated)
     with step("tables and intervals"):
@@ -94,12 +92,12 @@ def report(  # noqa: PLR0917 (one parameter an option)
 
 
 def _newest_results(folder: Path) -> Path:
-    """Return the folder of the evaluation in `folder` that ended last."""
+    """Return the folder of the most recent results."""
     files = sorted(folder.glob("*/**/results_*.json"), key=lambda file: file.stat().st_mtime)
     if not files:
         raise ConfigurationError(
-            f"report: no results are named, and {folder.resolve()} has none. Next step: ragtasks report FOLDER; "
-            "`ragtasks init` begins an evaluation"
+            f"report: no results in {folder.resolve()}. Next step: ragtasks report FOLDER; `ragtasks init` starts an "
+            "evaluation"
         )
     return folder / files[-1].relative_to(folder).parts[0]
 
@@ -107,7 +105,7 @@ def _newest_results(folder: Path) -> Path:
 def conclude(
     results: Sequence[Path], page: Path | None, ending: Callable[[Sequence[Evaluation]], Iterable[str]] = lambda _: ()
 ) -> None:
-    """Print the conclusion of results files and the ending's lines, and write the page of them where one is named."""
+    """Print the conclusion of results files and further lines, and write the page if a path is given."""
     from ragtasks.reports.tables import ReportOptions, report_sections
 
     try:
@@ -115,7 +113,7 @@ def conclude(
             evaluations = _evaluations(list(results), human_evaluation=False, data=None)
         with step("tables and intervals"):
             sections = report_sections(evaluations, ReportOptions(only_conclusion=page is None))
-    except RagtasksError as error:  # everything is saved, and what is saved may be of tasks that are not ours
+    except RagtasksError as error:  # results are saved, and may contain tasks of others
         typer.echo(f"ragtasks: no conclusion: {error}", err=True)
         echo(*ending([]))
         return
@@ -127,7 +125,7 @@ def conclude(
 
 
 def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
-    """Print the conclusion of a retriever's runs, with all tables where they are wanted, and write the page of it."""
+    """Print the conclusion of a retriever's runs, with `full` all tables, and write the page."""
     echo(render([section if full else replace(section, tables=())], Format.MARKDOWN))
     if page is not None:
         _write_page([], [section], page, ())
@@ -135,7 +133,7 @@ def conclude_runs(section: Section, page: Path | None, *, full: bool) -> None:
 
 
 def _opening(section: Section, n_added: int) -> Section:
-    """Return a section with its conclusion and added tables alone; one without a conclusion as it is."""
+    """Return a section with only its conclusion and added tables; unchanged without a conclusion."""
     if section.conclusion is None:
         return section
     n_left = len(section.tables) - n_added
@@ -145,7 +143,7 @@ def _opening(section: Section, n_added: int) -> Section:
 
 
 def _without_tables(section: Section) -> Section:
-    """Return a section without its tables, and with its provenance as one line."""
+    """Return a section without tables, with its provenance on one line."""
     from ragtasks.reports.tables import brief_provenance
 
     return replace(section, provenance=brief_provenance(section.provenance), tables=())
@@ -168,13 +166,13 @@ def _evaluations(
 
 
 def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResponse, ...]:
-    """Return people's ratings in a folder; some must be of models of the results."""
+    """Return people's ratings in a folder. Raises ConfigurationError if no model of the results is rated."""
     from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
 
     if not (folder / HUMAN_EVALUATION_FILE).is_file():
         raise ConfigurationError(
-            f"--ratings {folder}: it has no file {HUMAN_EVALUATION_FILE}. Next step: name a folder with ratings by "
-            "people in the format of MTRAG's human evaluation (docs/judges.md)"
+            f"--ratings {folder}: no file {HUMAN_EVALUATION_FILE}. Next step: name a folder with human ratings "
+            "in the format of MTRAG's human evaluation (docs/judges.md)"
         )
     rated = load_human_evaluation(folder)
     models = {item.model for item in evaluations}
@@ -195,12 +193,12 @@ def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Pa
     with step("writing the page"):
         write_page(evaluations, sections, path, metrics=metrics)
     folder = files_folder(path)
-    if folder.is_dir():  # answers of a large page
+    if folder.is_dir():  # a large page stores its answers in this folder
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-        echo(f"the page is large, so its answers are files beside it: keep {folder} ({size:,.0f} MB) with it")
+        echo(f"the page is large, so its answers are separate files: keep {folder} ({size:,.0f} MB) next to it")
 
 
-# `ragtasks compare`: evaluations, or runs, in pairs.
+# `ragtasks compare`: pairwise comparison of evaluations or runs.
 
 
 @app.command()
@@ -209,7 +207,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         list[str],
         typer.Argument(
             metavar="RESULTS... | RUNS...",
-            help="Folders of results, or retrieval runs; the earlier one first.",
+            help="Folders of results, or retrieval runs; the earlier first.",
         ),
     ],
     metric: Annotated[
@@ -218,11 +216,11 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     by: Annotated[
         Literal["model", "setting", "all", "domain"] | None,
         typer.Option(
-            metavar="<what>",
+            metavar="<group>",
             help="Results: model (default) or setting. Runs: all (default) or domain.",
         ),
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="Compare with this model, setting or run only.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Compare only with this model, setting or run.")] = None,
     form: Annotated[
         Format,
         typer.Option("--format", metavar="<form>", help="markdown (default), csv, json or latex.", show_default=False),
@@ -237,14 +235,14 @@ def compare(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Compare results or runs: differences, intervals and tests.
 
-    p values of one call are corrected for their number (Holm).
+    p values of one call are corrected for multiple tests (Holm).
     """
     of_results = [names_results(name) for name in names]
     if judge:
         if not all(of_results) or by or baseline or len(metric or ()) > 1:
             raise ConfigurationError(
-                "--judge decides between saved results, by one --metric at most. Next step: name folders of results, "
-                "and leave out --by and --baseline"
+                "--judge compares saved results by one metric. Next step: name folders of results and at most one "
+                "--metric, and leave out --by and --baseline"
             )
         options = given_options(metadata, judges=judge, data=data)
         wanted = race_options(options, metric=metric[0] if metric else None)
@@ -265,7 +263,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
         runs = [name for name, is_results in zip(names, of_results, strict=True) if not is_results]
         _require_runs(runs)
         listed = ", ".join(runs)
-        raise ConfigurationError(f"compare: runs ({listed}) beside results. Next step: name either results or runs")
+        raise ConfigurationError(f"compare: both runs ({listed}) and results. Next step: name either results or runs")
     else:
         chosen = _compare_chosen(by, "all", "domain")
         _require_runs(names)
@@ -274,7 +272,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
 
 
 def _require_runs(names: Sequence[str]) -> None:
-    """Refuse a name of nothing before any data is wanted: what was meant may be a folder of results."""
+    """Raise ConfigurationError for a name that is neither a run nor a file, before any data is read."""
     from ragtasks.submissions import FileForm, form_of_file
     from retrieval_cache import RunStore
 
@@ -284,7 +282,7 @@ def _require_runs(names: Sequence[str]) -> None:
             raise ConfigurationError(f"{name}: neither results nor a run. Next step: ragtasks score {name}")
         if (Path("results") / name).is_dir():
             raise ConfigurationError(f"no file, folder or run {name!r}. Next step: did you mean results/{name}?")
-        # The data may be left out of a run's name.
+        # The name of a run may omit its data.
         if name != OFFICIAL and not Path(name).exists() and not any(store.runs.glob(f"{name}.*")):
             store.named(name, is_no_file=True)
 
@@ -292,7 +290,7 @@ def _require_runs(names: Sequence[str]) -> None:
 def _compare_chosen(by: str | None, *possible: str) -> str:
     if by is None or by in possible:
         return by or possible[0]
-    raise ConfigurationError(f"--by {by}: for these it is {' or '.join(possible)}")
+    raise ConfigurationError(f"--by {by}: expected {' or '.join(possible)}")
 
 
 def _compare_results(

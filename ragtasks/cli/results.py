@@ -1,4 +1,4 @@
-"""`ragtasks results`: evaluations and stored runs listed, shown, compared and removed; a leaderboard, and exports."""
+"""`ragtasks results`: list, show, compare, rank, export and remove evaluations and stored runs."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ results = typer.Typer(help="List, show, remove, rank and export results and runs
 app.add_typer(results, name="results")
 
 
-_MODEL = Annotated[str | None, typer.Option(help="Only models with this in their name.")]
+_MODEL = Annotated[str | None, typer.Option(help="Only models whose name contains this text.")]
 
 
 _EITHER = Annotated[
-    str, typer.Argument(metavar="RESULTS | RUN", help="Results file, folder with one, or name of a stored run.")
+    str, typer.Argument(metavar="RESULTS | RUN", help="Results file or folder, or name of a stored run.")
 ]
 
 
 @results.command("list")
 def list_results(
     folder: Annotated[
-        Path | None, typer.Argument(help="Folder of results; without it: `results`, and the stored runs.")
+        Path | None, typer.Argument(help="Folder of results; default: `results`, and the stored runs.")
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Only this benchmark.")] = None,
     model: _MODEL = None,
     setting: Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")] = None,
     leaderboard: Annotated[
         Path | None,
-        typer.Option(help="Page to write, .html: models ranked, with intervals and ties, by benchmark and setting."),
+        typer.Option(help="HTML page to write: models ranked by benchmark and setting, with intervals and ties."),
     ] = None,
 ) -> None:
-    """Print one line for each model, benchmark and setting, and for each stored run; files that cannot be read too."""
+    """List results by model, benchmark and setting, stored runs, and unreadable files."""
     from ragtasks.reports.history import History, read_history, render_list, render_skipped, select_entries
 
     place, chosen = folder or Path("results"), {"benchmark": benchmark, "model": model, "setting": setting}
@@ -60,7 +60,7 @@ def list_results(
     if folder or place.is_dir():
         history = read_history(place)
         if not history.entries:
-            echo(f"no results in {place}: `ragtasks eval`, run and score write some", "")
+            echo(f"no results in {place}; `ragtasks eval`, `run` and `score` write results", "")
         echo(render_list(select_entries(history.entries, **chosen), place))
         if history.skipped:
             echo("", render_skipped(history.skipped, place))
@@ -73,7 +73,7 @@ def _stored_runs() -> Iterator[str]:
 
     store = _store()
     stored, unreadable = store.all(), store.unreadable()
-    none = f"no runs in {store.runs}: make one with `ragtasks retrieve --retriever bm25`"
+    none = f"no runs in {store.runs}; `ragtasks retrieve --retriever bm25` makes a run"
     yield from list_runs(stored) if stored else [none]
     if unreadable:
         yield from ("", f"runs that cannot be read: {len(unreadable)}", *(f"  {line}" for line in unreadable))
@@ -87,11 +87,12 @@ def _store() -> Any:
 
 @results.command()
 def show(
-    name: _EITHER, other: Annotated[str | None, typer.Argument(help="Another: print what differs.")] = None
+    name: _EITHER,
+    other: Annotated[str | None, typer.Argument(help="Second results or run: print the differences.")] = None,
 ) -> None:
-    """Print the scores of results and the settings behind them, or what a run was made of; of two, what differs.
+    """Print the scores and settings of results, or the manifest of a run; for two, their differences.
 
-    Of two, exits with 1 if the scores are not comparable, or if the runs are not the same.
+    For two: exits with 1 if the scores are not comparable, or if the runs differ.
     """
     names = [name] if other is None else [name, other]
     are_results = [names_results(one) for one in names]
@@ -126,7 +127,9 @@ def _show_runs(name: str, other: str | None = None) -> int:
 
 @results.command()
 def remove(
-    name: _EITHER, *, force: Annotated[bool, typer.Option("--force", help="Remove results without asking.")] = False
+    name: _EITHER,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Remove results without confirmation.")] = False,
 ) -> None:
     """Delete a stored run, or a results file with its samples."""
     if not names_results(name):
@@ -149,23 +152,25 @@ def export(  # noqa: PLR0917 (one parameter an option)
         Literal["rows", "model-card", "every-eval-ever", "benchmark"],
         typer.Argument(
             metavar="rows|model-card|every-eval-ever|benchmark",
-            help="A row for each score; the `model-index` of a model card; records of Every Eval Ever (schema 0.3.0); "
-            "or a benchmark made of the turns with errors.",
+            help="Rows of scores; the `model-index` of a model card; records of Every Eval Ever (schema 0.3.0); "
+            "or a benchmark of the turns with errors.",
         ),
     ],
     paths: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Folders of results, or results files.")],
     output: Annotated[
         Path | None,
-        typer.Option(help="File (rows: .csv, .json or .jsonl) or folder to write; a model card is printed without."),
+        typer.Option(help="File (rows: .csv, .json or .jsonl) or folder to write; default for a model card: print."),
     ] = None,
     model: _MODEL = None,
-    organization: Annotated[str | None, typer.Option(help="every-eval-ever: the evaluator.", hidden=True)] = None,
+    organization: Annotated[
+        str | None, typer.Option(help="every-eval-ever: name of the evaluator.", hidden=True)
+    ] = None,
     relationship: Annotated[
         Literal["first_party", "third_party", "collaborative", "other"] | None,
         typer.Option(help="every-eval-ever: relationship of the evaluator to the model.", hidden=True),
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(help="benchmark: such as invented; repeatable.", hidden=True)
+        list[str] | None, typer.Option(help="benchmark: type of failure, such as invented; repeatable.", hidden=True)
     ] = None,
     notes: Annotated[Path | None, typer.Option(help="benchmark: notes exported from a page.", hidden=True)] = None,
 ) -> None:
@@ -183,7 +188,7 @@ def export(  # noqa: PLR0917 (one parameter an option)
     if form == "model-card":
         put(exports.model_card(_chosen(paths, model)), output)
     elif output is None:
-        raise ConfigurationError(f"results export {form}: nothing to write to. Next step: add --output")
+        raise ConfigurationError(f"results export {form}: requires a file or folder to write. Next step: add --output")
     elif form == "rows":
         put(exports.written(exports.rows_of(_chosen(paths, model)), output.suffix), output)
     elif is_record:
@@ -210,7 +215,7 @@ def _chosen(folders: Sequence[Path], model: str | None) -> list[Any]:
 
 
 def _ranked(folder: Path) -> History:
-    """Return the results of a folder; none that can be read is an error."""
+    """Return the results of a folder. Raises BenchmarkFileError if it contains no readable results."""
     from ragtasks.reports.history import read_history, render_skipped
 
     history = read_history(folder, is_ranked=True)
@@ -218,8 +223,8 @@ def _ranked(folder: Path) -> History:
         raise BenchmarkFileError(
             "results",
             where=str(folder),
-            expected="a results file of the harness that can be read",
+            expected="a readable results file of the harness",
             found=render_skipped(history.skipped, folder) or "none",
-            next_step="run the evaluation again, or name the folder that was given as --output_path",
+            next_step="run the evaluation again, or name the folder of --output_path",
         )
     return history

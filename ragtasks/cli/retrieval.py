@@ -1,4 +1,4 @@
-"""`ragtasks retrieve`: a run of a retriever, made once."""
+"""`ragtasks retrieve` makes runs, `ragtasks evaluate-run` scores them."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     benchmark: BENCHMARK = "mtrag",
     data: DATA = None,
     name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
-    depth: Annotated[int, typer.Option(min=1, metavar="<int>", help="Passages kept for each query.")] = 100,
+    depth: Annotated[int, typer.Option(min=1, metavar="<int>", help="Passages stored per query.")] = 100,
     rewriter: REWRITER = None,
     min_rewritten: Annotated[
-        float, typer.Option(min=0, max=1, metavar="<share>", help="Least share of rewritten questions.", hidden=True)
+        float, typer.Option(min=0, max=1, metavar="<share>", help="Minimum share of rewritten questions.", hidden=True)
     ] = 0.95,
     corpus: Annotated[
-        list[str] | None, typer.Option(help="DOMAIN=LOCATION: another corpus; repeatable.", hidden=True)
+        list[str] | None, typer.Option(help="Other corpus, as DOMAIN=LOCATION; repeatable.", hidden=True)
     ] = None,
     encode_with: Annotated[
-        str | None, typer.Option(help="Machines that encode: KIND[:ADDRESS][,option=value].", hidden=True)
+        str | None, typer.Option(help="Workers that encode passages: KIND[:ADDRESS][,option=value].", hidden=True)
     ] = None,
     probe: PROBE = True,
 ) -> None:
     """Make a run of a retriever over a benchmark's queries.
 
-    An interrupted one resumes where it stopped.
+    An interrupted run is continued.
     """
     from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements, retrieval_requirements
     from retrieval_cache import retrieve as make
@@ -58,7 +58,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     made = run.folder.name
     echo(f"run {made} in {run.folder}")
     if same_as := run.manifest.metadata.get(SAME_AS):
-        echo(f"this very run is there as {same_as}: {made} is linked to its files")
+        echo(f"the same run exists as {same_as}: {made} is linked to its files")
     if fallbacks := fallbacks_of(run.manifest):
         echo(fallbacks)
     echo(*_next_steps(made, benchmark, data, has_judgements(place)))
@@ -73,7 +73,7 @@ def _pairs(options: list[str] | None) -> dict[str, str]:
 
 
 def _next_steps(run: str, benchmark: str, data: str | None, is_judged: bool) -> Iterator[str]:
-    """Yield how to go on with a run on the data that it was made for, to be pasted into a shell."""
+    """Yield commands that use the run."""
     if is_judged:
         place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
         yield f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *place])}"
@@ -82,7 +82,7 @@ def _next_steps(run: str, benchmark: str, data: str | None, is_judged: bool) -> 
         yield f"use it in tasks of {benchmark} with ragtasks run {options}"
 
 
-# `ragtasks evaluate-run`: rankings scored by relevance judgements.
+# `ragtasks evaluate-run`: score rankings by relevance judgements.
 
 
 @app.command()
@@ -96,30 +96,32 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     benchmark: BENCHMARK = "mtrag",
     data: DATA = None,
     qrels: Annotated[
-        list[Path] | None, typer.Option(help="File of judgements (TREC or BEIR): no benchmark is needed; repeatable.")
+        list[Path] | None, typer.Option(help="File of judgements (TREC or BEIR), instead of a benchmark; repeatable.")
     ] = None,
-    domain: Annotated[list[str] | None, typer.Option(help="Judge this domain only; repeatable.", hidden=True)] = None,
+    domain: Annotated[list[str] | None, typer.Option(help="Only this domain; repeatable.", hidden=True)] = None,
     measures: Annotated[
         list[str] | None,
-        typer.Option(help="Such as 'nDCG@20 R@100 RR@10': measures as ir_measures writes them; repeatable."),
+        typer.Option(help="Measures in the notation of ir_measures, such as 'nDCG@20 R@100 RR@10'; repeatable."),
     ] = None,
     form: FORMAT = Format.MARKDOWN,
     output: TABLES = None,
     per_query: Annotated[
-        Path | None, typer.Option(help="JSON lines to write: the scores of each query.", hidden=True)
+        Path | None, typer.Option(help="JSON lines file for the scores of each query.", hidden=True)
     ] = None,
 ) -> None:
     """Score rankings by relevance judgements."""
     if qrels and domain:
-        raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
+        raise ConfigurationError(
+            "--domain: judgements in a file have no domains. Next step: name the files of these domains"
+        )
 
     from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
     from retrieval_cache import evaluate_runs, judge_files, judge_runs, query_rows, retrieval_section, wrong_order_error
 
-    # `--measures R@5 nDCG@10`: the shell hands the second on as a run, whose name never contains an `@`.
+    # In `--measures R@5 nDCG@10` the shell passes the second measure as a run. Names of runs contain no `@`.
     further = [name for name in names if measures and "@" in name and not Path(name).exists()]
     names = [name for name in names if name not in further]
-    # A comma or blank inside of brackets is the measure's own.
+    # A comma or blank within brackets belongs to the measure.
     given = (name for option in (*(measures or ()), *further) for name in re.split(r"[,\s]+(?![^(]*\))", option))
     metrics = list(dict.fromkeys(retrieval_metric(name) for name in given if name)) or RETRIEVAL_METRICS
     if not qrels and (error := wrong_order_error([Path(name) for name in names], [])):

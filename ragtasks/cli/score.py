@@ -1,4 +1,4 @@
-"""`ragtasks score`: answers that are there already, whoever gave them, and those of a running system."""
+"""`ragtasks score`: scores existing answers, saved results, and running systems."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
         Setting | None,
         typer.Option(
             metavar="<setting>",
-            help="reference, reference_rag, full_rag or agentic: source of the passages.",
+            help="Passages: reference, reference_rag, full_rag or agentic.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="System's name; default: the file's.")] = None,
@@ -72,7 +72,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Score rows, answers, a running system, or saved results again.
 
-    Rows with a question are your own, others answer a benchmark.
+    Rows with a question are your own; other files answer a benchmark.
     """
     options = given_options(metadata, data=data, run=run, judges=judges, encoder=encoder, metrics=metrics)
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)
@@ -81,14 +81,18 @@ def score(  # noqa: PLR0917 (one parameter an option)
         given = {"name": name, "setting": setting, "keys": keys, "dry-run": dry_run}
         score_track(paths, options, output, [key for key, value in given.items() if value])
         return
-    config_from_options(options)  # its errors come before those of files
+    config_from_options(options)  # its errors take precedence over those of files
     if name is not None and len(answers) > 1:
-        raise ConfigurationError("--name is for one file; several have the names of their files")
+        raise ConfigurationError(
+            "--name: requires a single file; several are named by their files. Next step: leave out --name"
+        )
     if any(text.startswith(("http://", "https://", "{")) for text in answers):
         if len(answers) > 1:
-            raise ConfigurationError("score: an address is scored alone. Next step: leave the others out")
+            raise ConfigurationError("score: an address must be the only argument. Next step: leave out the others")
         if keys is not None:
-            raise ConfigurationError("--keys is for files; docs/score-your-system.md lists the keys of a reply")
+            raise ConfigurationError(
+                "--keys: applies to files only; docs/score-your-system.md lists the keys of a reply"
+            )
         system, where = system_endpoint(answers[0], name or "rag-system", protocol), setting or Setting.FULL_RAG
         one = SystemInput(name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, where, system)
         _score_inputs(scoring, [one])
@@ -96,7 +100,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
         if output is None or name is not None or keys is not None:
             command = shlex.join(["ragtasks", "score", *answers, "--output", "again"])
             raise ConfigurationError(
-                f"results that are scored again keep their names and go to another folder. Next step: {command}"
+                f"scoring results again keeps their names and requires another folder. Next step: {command}"
             )
         _score_again(scoring, paths, benchmark, setting)
     else:
@@ -105,7 +109,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
 
 
 def _require_answers(paths: Sequence[Path]) -> Sequence[Path]:
-    """Return the paths; refuse one that contains no answers, with the command for what it contains."""
+    """Return the paths. Raises ConfigurationError for a file without answers, with the command for its content."""
     for path in paths:
         if not path.exists():
             raise _no_answers(path, *missing_path(path))
@@ -133,26 +137,26 @@ def _score_inputs(scoring: Scoring, inputs: Sequence[SystemInput]) -> None:
 
 @dataclass(frozen=True)
 class SystemInput:
-    """The source of a system's answers: rows of its own, answers to a benchmark, or a running system."""
+    """The source of a system's answers: own rows, answers to a benchmark, or a running system."""
 
     name: str
     source: Path
-    """The file, or the folder of what an endpoint replies."""
+    """The file, or the folder for the replies of an endpoint."""
     rows: OwnRows | None = None
-    """Rows of one's own; None where a benchmark was answered."""
+    """The user's own rows; None for answers to a benchmark."""
     benchmark: str = ""
     setting: Setting | None = None
     endpoint: tuple[Endpoint, SystemProtocol] | None = None
-    """The running system; None where a file holds the answers."""
+    """The running system; None if a file contains the answers."""
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys of the file that the user names."""
+    """Mapping of the file's keys, given by the user."""
     lines: bytes = b""
-    """The rows that a file of spans came to, as JSON lines."""
+    """Rows extracted from a file of spans, as JSON lines."""
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How answers are scored, and where to: what is the same for all that one call scores."""
+    """The options shared by all systems of one call."""
 
     options: Mapping[str, Any]
     output: Path
@@ -161,7 +165,7 @@ class Scoring:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def goes_on(self, inputs: Sequence[SystemInput], further: Sequence[Requirement] = ()) -> bool:
-        """Return whether to score, after a check of all requirements."""
+        """Check all requirements and return whether to score."""
         from ragtasks.scoring import evaluation_requirements
 
         own = [one.rows.benchmark for one in inputs if one.rows is not None]
@@ -172,7 +176,7 @@ class Scoring:
         requirements = [
             *further,
             *(_answers_file(file, may_be_missing=self.look.dry_run) for file in files),
-            # An answers file or an endpoint brings passages of its own.
+            # An answers file or an endpoint supplies its own passages.
             *evaluation_requirements(parts, config, self.output, own_place(), opened=own, needs_passages=False),
             *(system_requirements(*systems[0], secret) if systems else ()),
         ]
@@ -181,18 +185,18 @@ class Scoring:
         return self.look.begin_system(requirements, parts, self.options, has_endpoint=bool(systems))
 
     def _tasks_of(self, inputs: Sequence[SystemInput]) -> dict[str, list[SavedTask]]:
-        """Return system -> its answers, of files."""
+        """Return system -> its answers in files."""
         tasks: dict[str, list[SavedTask]] = {}
         for one in inputs:
             tasks.setdefault(one.name, []).extend(self._read(one).evaluation.tasks)
         return tasks
 
     def look_at_saved(self, evaluations: Sequence[SavedEvaluation]) -> bool:
-        """Return whether to score saved evaluations again, after a check of all requirements."""
+        """Check all requirements of saved evaluations and return whether to score them again."""
         from ragtasks.benchmarks import ROWS
         from ragtasks.scoring import evaluation_requirements
 
-        # What each will be scored with: the saved configuration where it may be taken, and the options.
+        # The configuration of each: the saved one, overridden by the options.
         groups: dict[tuple[bool, str | None], dict[str, list[SavedTask]]] = {}
         for evaluation in evaluations:
             for task in evaluation.tasks:
@@ -214,7 +218,7 @@ class Scoring:
         return goes_on
 
     def score(self, given: SystemInput) -> SystemScores:
-        """Score a system and save it, and the rows of spans next to its results."""
+        """Score a system and save it; rows of spans are saved next to the results."""
         from ragtasks.scoring import score_answers
 
         done = score_answers(self._read(given), own_place(), _local_judge, self.notes)
@@ -225,7 +229,7 @@ class Scoring:
         return done
 
     def _read(self, given: SystemInput) -> SystemAnswers:
-        """Return the answers of a system: those of its file, or its replies."""
+        """Return the answers in a system's file, or its replies."""
         from ragtasks.scoring import ScoredSystem, rows_to_score, system_to_score
 
         replaces = partial(may_be_replaced, force=self.force)
@@ -237,26 +241,26 @@ class Scoring:
 
 
 def _answers_file(file: Path, *, may_be_missing: bool) -> Requirement:
-    """Return the requirement of a file of answers; a dry run plans for all tasks if it is still missing."""
+    """Return the requirement that a file of answers exists. A dry run with a missing file plans for all tasks."""
 
     def check() -> str:
         if file.is_file():
             return f"{file} exists"
-        problem = "there is no such file"
+        problem = "no such file"
         next_step = "correct its path; `ragtasks tasks export --output tasks.jsonl` writes the tasks"
         if file.is_dir():
             more = f"`ragtasks score {file} --output DIR` scores saved results"
             problem, next_step = "a folder", f"name the file with answers; {more}"
         elif may_be_missing:
             hint = "".join(missing_path(file)[1].partition("; ")[1:])
-            return f"{file} does not exist yet, so every task is planned for{hint}"
+            return f"{file} does not exist yet, so the plan includes every task{hint}"
         raise ConfigurationError(f"answers {file}: {problem}. Next step: {next_step}")
 
     return Requirement("answers", f"answers {file}", check)
 
 
 def _answering(given: SystemInput) -> Callable[..., Any]:
-    """Return what gives the answers to a benchmark."""
+    """Return the function that reads or requests the answers to a benchmark."""
     from ragtasks.results import read_answers
     from ragtasks.scoring import System, ask_endpoint
 
@@ -266,14 +270,14 @@ def _answering(given: SystemInput) -> Callable[..., Any]:
 
 
 def _is_saved(path: Path) -> bool:
-    """Return whether a path is results of an evaluation, by their content, or a folder of them, even a missing one."""
+    """Return whether a path is a results file, a folder, or a missing path without a suffix."""
     is_folder = path.is_dir() or not (path.suffix or path.exists())
     is_broken = path.name.startswith("results_") and path.suffix == ".json" and not first_row(path)
     return is_folder or is_broken or form_of_file(path) is FileForm.RESULTS
 
 
 def is_of_own_rows(file: Path, benchmark: str | None, keys: Mapping[str, str] = MappingProxyType({})) -> bool:
-    """Return whether a file answers questions of its own, where a benchmark is named or not."""
+    """Return whether a file contains its own questions instead of answers to a benchmark."""
     from ragtasks.benchmarks import ROWS
     from ragtasks.results import contains_own_rows
 
@@ -289,7 +293,7 @@ def input_of_file(
     *,
     keys: str | Mapping[str, str],
 ) -> SystemInput:
-    """Return what a file contains: spans, rows of one's own where no benchmark is named, else answers."""
+    """Return the content of a file: spans, own rows if no benchmark is named, else answers."""
     from ragtasks.results import is_span, named_keys, read_own_rows
 
     keys = named_keys(keys)
@@ -307,7 +311,7 @@ def input_of_file(
 
 
 def input_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) -> SystemInput:
-    """Return the answers that a file of spans holds, as rows."""
+    """Return the answers in a file of spans, as rows."""
     from ragtasks.results import own_rows, read_traces
 
     _refuse_setting(options, traces, None)
@@ -324,8 +328,8 @@ def _refuse_setting(options: Mapping[str, Any], file: Path, setting: Setting | N
     named = [f"--{key}" for key in ("run", "data") if key in options] + (["--setting"] if setting else [])
     if named:
         raise ConfigurationError(
-            f"{file}: {', '.join(named)}: rows of your own rest on the contexts that they name, and on no benchmark's. "
-            "Next step: leave that out; or name the benchmark that was answered with --benchmark"
+            f"{file}: {', '.join(named)}: your own rows contain their contexts and use no benchmark's. "
+            "Next step: leave it out, or name the benchmark of the answers with --benchmark"
         )
 
 
@@ -340,7 +344,7 @@ def _show(done: SystemScores, output: Path) -> None:
 
 
 def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None, setting: Setting | None) -> None:
-    """Score what was saved, with judges or without, and without the model that answered."""
+    """Score saved answers again, with or without judges. The answering model is not needed."""
     from ragtasks.scoring import rescore
 
     lines = rescore(
@@ -361,7 +365,7 @@ def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None,
 
 
 def _local_judge(model: Any) -> Any:
-    """Return a judge that the harness loads; the harness is imported for such a one only."""
+    """Return a judge run by the harness, which is imported only here."""
     from ragtasks.harness.judge_model import JudgeModel
 
     return JudgeModel(model)

@@ -1,4 +1,4 @@
-"""`ragtasks submit`, files for MTRAGEval, TREC RAG and TREC iKAT, and `ragtasks check`, what is wrong with a file."""
+"""`ragtasks submit` writes files for MTRAGEval, TREC RAG and TREC iKAT; `ragtasks check` lists the errors of a file."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     output: Annotated[Path, typer.Option(help="File to write, .jsonl.")],
     track: Annotated[
         Literal["mtrageval", "trec-rag", "ikat"],
-        typer.Option(metavar="<track>", help="mtrageval (default), trec-rag or ikat.", show_default=False),
+        typer.Option(metavar="<track>", help="Track: mtrageval (default), trec-rag or ikat.", show_default=False),
     ] = "mtrageval",
     task: Annotated[
         SubmissionTask | None,
-        typer.Option(help="A retrieval, B answers, C both.", case_sensitive=False, rich_help_panel=_MTRAGEVAL),
+        typer.Option(
+            help="Task: A (retrieval), B (answers) or C (both).", case_sensitive=False, rich_help_panel=_MTRAGEVAL
+        ),
     ] = None,
     run: Annotated[
         str | None, typer.Option(help="Stored run (task A), or `official`.", rich_help_panel=_MTRAGEVAL)
@@ -53,10 +55,11 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
     input_file: INPUT = None,
     limit_contexts: Annotated[
-        int, typer.Option(help="Contexts of a task, 10 at most.", hidden=True, rich_help_panel=_MTRAGEVAL)
+        int, typer.Option(help="Maximum contexts per task, up to 10.", hidden=True, rich_help_panel=_MTRAGEVAL)
     ] = 10,
     allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Submit missing tasks as empty.", rich_help_panel=_MTRAGEVAL)
+        bool,
+        typer.Option("--allow-missing", help="Submit empty answers for missing tasks.", rich_help_panel=_MTRAGEVAL),
     ] = False,
     documents: DOCUMENTS = True,
     run_id: Annotated[str | None, typer.Option(help="Name of the run.", rich_help_panel=_TREC)] = None,
@@ -73,7 +76,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Write a checked file for MTRAGEval, TREC RAG or TREC iKAT.
 
-    TREC RAG: --results may be an answer file of 2024, which is written in the format of 2025.
+    TREC RAG: --results may be an answer file of 2024, written in the format of 2025.
     """
     if output.exists() and not force:
         raise ConfigurationError(f"{output} exists. Next step: --force replaces it, --output names another")
@@ -94,7 +97,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     if task is None:
         raise ConfigurationError("--task is missing: A (retrieval), B (answers) or C (both), or --track trec-rag, ikat")
     if run_id or topics or cut or team_id:
-        raise ConfigurationError("--run-id, --set, --cut, --team-id go with --track trec-rag or ikat")
+        raise ConfigurationError("--run-id, --set, --cut, --team-id: require --track trec-rag or ikat")
 
     from ragtasks.submissions import mtrageval
 
@@ -104,9 +107,9 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     echo(f"next: {shlex.join(['ragtasks', 'check', str(output), '--task', task.value, *place])}")
 
 
-# `ragtasks check`: what is wrong with a submission, or with a benchmark of your own.
+# `ragtasks check`: errors of a submission, or of your own benchmark.
 
-_PUBLISHED_FORMS = ("mtrag_s", "multihop_rag")  # folders in the format of a published benchmark
+_PUBLISHED_FORMS = ("mtrag_s", "multihop_rag")  # benchmarks whose format users may use for their own folder
 
 
 @app.command()
@@ -121,7 +124,8 @@ def check(  # noqa: PLR0917 (one parameter an option)
     task: Annotated[
         SubmissionTask | None,
         typer.Option(
-            help="Of MTRAGEval: A retrieval, B answers, C both; default: by the fields.", case_sensitive=False
+            help="Task of MTRAGEval: A (retrieval), B (answers) or C (both); default: by the fields.",
+            case_sensitive=False,
         ),
     ] = None,
     input_file: INPUT = None,
@@ -130,15 +134,15 @@ def check(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     data: DATA = None,
     documents: DOCUMENTS = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.", hidden=True)] = False,
-    every: Annotated[bool, typer.Option("--all", help="One line for each problem.", hidden=True)] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.", hidden=True)] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print every error on its own line.", hidden=True)] = False,
     topics: TOPICS = None,
-    narratives: Annotated[Path | None, typer.Option(help="Topics of 2025, JSON lines.", hidden=True)] = None,
-    fixed: Annotated[
-        Path | None, typer.Option(help="File to write: answers with the repairs of 2024.", hidden=True)
+    narratives: Annotated[
+        Path | None, typer.Option(help="JSON lines file with the topics of 2025.", hidden=True)
     ] = None,
+    fixed: Annotated[Path | None, typer.Option(help="File to write: answers repaired as in 2024.", hidden=True)] = None,
 ) -> None:
-    """List every error in a submission, answers, data, run or qrels.
+    """List all errors of a submission, answers, data, run or qrels.
 
     The format of a file is detected from its content. Exits with 1 if there is an error.
     """
@@ -154,7 +158,9 @@ def check(  # noqa: PLR0917 (one parameter an option)
         "--data": data and not (has_report or is_answers),
     }
     if unread := [option for option, is_unread in given.items() if is_unread]:
-        raise ConfigurationError(f"{', '.join(unread)}: {path} is checked as {form}, without")
+        raise ConfigurationError(
+            f"{', '.join(unread)}: not used when {path} is checked as {form}. Next step: leave it out"
+        )
     if has_report:
         if submission:
             from ragtasks.submissions import mtrageval
@@ -189,7 +195,7 @@ _TEXT_ENDINGS = (".jsonl", ".json", ".yaml", ".yml", ".txt", ".tsv", ".csv", ".t
 
 
 def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> str:
-    """Return what a path or name is; an error where it is nothing that can be checked."""
+    """Return the form of a path or name. Raises ConfigurationError if it cannot be checked."""
     if task is not None:
         return next(form for form, one in _TASKS.items() if one is task)
     if place.is_dir():
@@ -198,7 +204,7 @@ def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | 
         return _form_of_file(place, benchmark)
     if name.startswith("hf:"):
         return FileForm.CORPUS.value
-    if is_path(name) or place.suffix in (*_CORPUS_ENDINGS, *_TEXT_ENDINGS):  # a run's name has dots too
+    if is_path(name) or place.suffix in (*_CORPUS_ENDINGS, *_TEXT_ENDINGS):  # names of runs may contain dots too
         found, next_step = missing_path(place)
         raise ConfigurationError(f"{place}: {found}. Next step: {next_step}")
     return _RUN
@@ -225,7 +231,7 @@ def _form_of_file(file: Path, benchmark: str | None) -> str:
 
 
 def _is_mapping(file: Path) -> bool:
-    """Return whether a file is YAML with keys; a file that is named so has errors of its own."""
+    """Return whether a file is a YAML mapping, or has a YAML suffix (the reader then reports its errors)."""
     try:
         if file.suffix in {".yaml", ".yml"}:
             return True
@@ -238,12 +244,12 @@ def _is_mapping(file: Path) -> bool:
 def _unknown(file: Path, row: Mapping[str, Any]) -> BenchmarkFileError:
     keys = ", ".join(f"`{key}`" for key in list(row)[:10])
     next_step = (
-        f"rows with other keys: ragtasks score {file} --keys question=KEY,answer=KEY; a submission: name its --task"
+        f"for rows with other keys: ragtasks score {file} --keys question=KEY,answer=KEY; for a submission: add --task"
     )
     if row.keys() >= _SAMPLE_KEYS:
         command = f"ragtasks submit --task B --results {file.parent} --output FILE"
-        next_step = f"these are samples of lm_eval; `{command}` makes a submission of them"
-    other = "none of them in its first lines" if file.stat().st_size else "an empty file"
+        next_step = f"these are samples of lm_eval; `{command}` writes a submission from them"
+    other = "none of these in the first lines" if file.stat().st_size else "an empty file"
     return BenchmarkFileError(
         "file to check",
         where=str(file),
@@ -254,7 +260,7 @@ def _unknown(file: Path, row: Mapping[str, Any]) -> BenchmarkFileError:
 
 
 def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
-    """Print how many tasks of a benchmark a file of answers has; what is wrong in it is an error with every line."""
+    """Print the number of answered tasks. Errors are raised together, by line."""
     from ragtasks.results import read_answers
 
     opened = named_benchmark(benchmark, data)
@@ -270,20 +276,20 @@ def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
 
 
 def _rows_pass(file: Path) -> bool:
-    """Print how many rows of one's own a file has; what is wrong in it is an error with every line."""
+    """Print the number of own rows. Errors are raised together, by line."""
     from ragtasks.results import read_own_rows
 
     rows = read_own_rows(file)
     if rows.unread_note:
         echo(rows.unread_note)
     n_contexts = sum(answer.passages is not None for answer in rows.answers.values())
-    echo(f"{file}: no error", f"{len(rows.answers)} rows of your own, {n_contexts} with contexts")
+    echo(f"{file}: no error", f"{len(rows.answers)} own rows, {n_contexts} with contexts")
     echo(f"next: {shlex.join(['ragtasks', 'score', str(file)])}")
     return True
 
 
 def _evaluation_passes(file: Path) -> bool:
-    """Print what an evaluation file asks for; every wrong key of it is in the error."""
+    """Print the system and tasks of an evaluation file. Errors are raised together."""
     found = read_evaluation_file(file)
     on = ", ".join(found.evaluation.tasks) or found.evaluation.benchmark
     echo(f"{file}: no error", f"evaluates {found.evaluation.name} on {on}")
@@ -292,7 +298,7 @@ def _evaluation_passes(file: Path) -> bool:
 
 
 def _results_pass(path: Path) -> bool:
-    """Print the evaluations in results, every logged sample of which is read."""
+    """Print the evaluations in results, after reading every logged sample."""
     from ragtasks.results import read_evaluations
 
     evaluations = read_evaluations([path])
@@ -302,7 +308,7 @@ def _results_pass(path: Path) -> bool:
 
 
 def _ranking_passes(file: Path) -> bool:
-    """Print the size of a file of rankings; raise one error that lists its problems by line."""
+    """Print the size of a file of rankings. Errors are raised together, by line."""
     run = read_run(file)
     echo(f"{file}: no error", f"a run: {sum(map(len, run.values()))} passages for {len(run)} queries")
     echo(*filter(None, [run.order_note(run)]), f"next: ragtasks evaluate-run {shlex.quote(str(file))} --qrels QRELS")
@@ -318,11 +324,11 @@ def _judgements_pass(file: Path) -> bool:
 
 
 def _run_passes(path: Path) -> bool:
-    """Print what is wrong with a stored run's files, beside its manifest."""
+    """Compare the files of a stored run with its manifest and print the differences."""
     from retrieval_cache import RunStore, verify_run
 
     problems = verify_run(RunStore(run_store()).named(str(path), is_no_file=True))
-    echo(*problems or ["all files are as they were written"])
+    echo(*problems or ["all files are unchanged"])
     return not problems
 
 
@@ -336,7 +342,7 @@ def _folder_passes(folder: Path) -> bool:
     files = {name: ", ".join(file.path for file in source_of(name).files) for name in _PUBLISHED_FORMS}
     looked_for = {"your own": f"{CONVERSATIONS}, {PASSAGES}"} | files
     said = "; or ".join(f"{names} ({kind})" for kind, names in looked_for.items())
-    echo(*report.lines, *([] if form else [f"looked for: {said}"]))
+    echo(*report.lines, *([] if form else [f"expected files: {said}"]))
     return report.passes
 
 
@@ -352,7 +358,7 @@ _OTHERS = {
 
 
 def form_of(folder: Path) -> str | None:
-    """Return the benchmark whose files a folder has: `custom` for one's own; None where it has none."""
+    """Return the benchmark whose files a folder contains, `custom` for the user's own; None if there is no match."""
     from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES
 
     if (folder / CONVERSATIONS).exists() or (folder / PASSAGES).exists():
@@ -362,7 +368,7 @@ def form_of(folder: Path) -> str | None:
 
 
 def named_or_own(name: str, data: str | None) -> Benchmark:
-    """Return the benchmark of a name, or the one whose files a folder has."""
+    """Return a benchmark by name, or from the files of a folder."""
     folder = named_folder(name, data)
     opened: Benchmark = (
         named_benchmark(name, data) if folder is None else named_benchmark(form_of(folder) or "custom", str(folder))
@@ -371,10 +377,10 @@ def named_or_own(name: str, data: str | None) -> Benchmark:
 
 
 def _published_form_passes(folder: Path, name: str) -> bool:
-    """Print what the loader of a published benchmark makes of a folder in its form."""
+    """Print the result of loading a folder in the format of a published benchmark."""
     try:
         benchmark = open_benchmark(name, folder.resolve())
-        with suppress(ConfigurationError):  # there is no file with retrieved passages, or no such setting
+        with suppress(ConfigurationError):  # no file of retrieved passages, or no such setting
             benchmark.read_contexts(Setting.FULL_RAG)
     except BenchmarkFileError as error:
         echo(f"{folder}: in the form of {name}, with errors", str(error))
@@ -384,7 +390,7 @@ def _published_form_passes(folder: Path, name: str) -> bool:
 
 
 def _form_lines(folder: Path, benchmark: Benchmark) -> Iterator[str]:
-    """Yield what a folder in a published form holds, and what to run next."""
+    """Yield the contents of a folder in a published format, and the next commands."""
     edition = "with statistics of its own" if benchmark.is_sample else "with the official counts"
     yield f"in the form of {benchmark.name}, {edition}: {len(benchmark.tasks)} tasks"
     for heading, found in (
@@ -403,7 +409,7 @@ def _form_lines(folder: Path, benchmark: Benchmark) -> Iterator[str]:
 
 
 def _ikat_report(file: Path, form: FileForm, data: str | None) -> Report:
-    """Return what is wrong with a run of TREC iKAT; its topics are compared where they were fetched."""
+    """Return the errors of a TREC iKAT run. Topics are checked only if they were fetched."""
     from ragtasks.submissions import ikat
 
     name = ikat.BENCHMARKS[form]

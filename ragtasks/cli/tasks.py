@@ -1,4 +1,4 @@
-"""`ragtasks tasks`: the harness tasks, how lm_eval finds them, and their questions for a system of one's own."""
+"""`ragtasks tasks`: list harness tasks, make them known to lm_eval, and export questions."""
 
 from __future__ import annotations
 
@@ -24,37 +24,40 @@ app.add_typer(commands, name="tasks")
 
 @commands.command("list")
 def list_tasks(
-    benchmark: Annotated[str | None, typer.Option(help="Only this benchmark's.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Only tasks of this benchmark.")] = None,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
-    """List the harness tasks and groups by benchmark: the names that `run --tasks` takes."""
+    """List harness tasks and groups by benchmark: the names for `run --tasks`."""
     found = harness_tasks().values()
     folders = {task.folder for task in found}
     if benchmark is not None and benchmark not in folders:
         raise ConfigurationError(f"no harness tasks of {benchmark!r}: {close_matches(benchmark, folders)}")
     chosen = sorted((task for task in found if benchmark in {None, task.folder}), key=lambda task: task.folder)
     rows = tuple((task.folder, task.name, ", ".join(task.members) or "-") for task in chosen)
-    table = Table("Names that --tasks takes", ("benchmark", "name", "group of"), rows)
+    table = Table("Names for --tasks", ("benchmark", "name", "group of"), rows)
     put(render([Section("Harness tasks", {}, (table,))], form))
 
 
 @commands.command("export")
 def export_tasks(
-    output: Annotated[Path, typer.Option(help="File to write, JSON lines.")],
+    output: Annotated[Path, typer.Option(help="JSON lines file to write.")],
     benchmark: BENCHMARK = "mtrag",
     setting: Annotated[
-        Setting, typer.Option(metavar="<setting>", help="reference, reference_rag, full_rag or agentic.")
+        Setting,
+        typer.Option(metavar="<setting>", help="Passages: reference, reference_rag, full_rag or agentic."),
     ] = Setting.FULL_RAG,
     data: DATA = None,
     run: Annotated[str, key_option("run")] = "official",
     *,
     contexts: Annotated[
-        bool, typer.Option("--contexts/--no-contexts", help="With the setting's passages, or without.", hidden=True)
+        bool, typer.Option("--contexts/--no-contexts", help="Include the setting's passages.", hidden=True)
     ] = True,
     conversational: Annotated[bool, key_option("conversational", hidden=True)] = False,
-    diverse: Annotated[int | None, typer.Option(min=1, help="Only the N most diverse questions.", hidden=True)] = None,
+    diverse: Annotated[
+        int | None, typer.Option(min=1, help="Number of questions to select, as diverse as possible.", hidden=True)
+    ] = None,
 ) -> None:
-    """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
+    """Write a benchmark's questions for your own system, one per line; add `answer` to each."""
     opened = named_benchmark(benchmark, data)
     gives = contexts and setting is not Setting.AGENTIC
     given = contexts_to_export(opened, setting, run, run_store(), is_needed=gives)
@@ -68,25 +71,25 @@ def export_tasks(
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     put("\n".join(lines), output)
     place = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]
-    also = "`searches`" if setting is Setting.AGENTIC else "`contexts` where you retrieve yourself"
+    also = "`searches`" if setting is Setting.AGENTIC else "`contexts` if your system retrieves"
     echo(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and {also}")
     echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
 
 
-# `ragtasks tasks link` and `path`: how lm_eval finds our tasks.
+# `ragtasks tasks link` and `path`: how lm_eval finds the tasks.
 
 
 @commands.command()
-def link(*, remove: Annotated[bool, typer.Option("--remove", help="Remove what was written.")] = False) -> None:
-    """Let the stock `lm_eval` that imports here find our tasks without a flag."""
+def link(*, remove: Annotated[bool, typer.Option("--remove", help="Remove the links.")] = False) -> None:
+    """Make the tasks available to the installed `lm_eval` without a flag."""
     from ragtasks.harness import link as linking
 
     done = linking.unlink() if remove else linking.link()
     echo(*(f"wrote {path}" for path in done.written), *(f"removed {path}" for path in done.removed))
-    echo(f"{len(done.written)} written, {len(done.kept)} already right, {len(done.removed)} removed in {done.folder}")
+    echo(f"{len(done.written)} written, {len(done.kept)} unchanged, {len(done.removed)} removed in {done.folder}")
 
 
 @commands.command()
 def path() -> None:
-    """Print the folder with our task YAML files, for `lm_eval --include_path`."""
+    """Print the folder of task YAML files for `lm_eval --include_path`."""
     echo(task_folder())

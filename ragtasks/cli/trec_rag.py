@@ -1,4 +1,4 @@
-"""TREC RAG on the command line: what `submit`, `check`, `score` and `judges nuggets` do for this track."""
+"""TREC RAG in the commands `submit`, `check`, `score` and `judges nuggets`."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ FORMS = (FileForm.TREC_2024, FileForm.TREC_2025)
 def check_track(  # noqa: PLR0917 (as the options)
     file: Path, form: FileForm, topics: str | None, narratives: Path | None, data: str | None, fixed: Path | None
 ) -> Report:
-    """Return what is wrong with an answer file, as far as can be told where the track's topics are not here."""
+    """Return the report on an answer file. Topics are checked only if they were fetched."""
     from ragtasks.benchmarks.trec_rag import read_narratives
     from ragtasks.submissions.trec_rag import check_answers, write_rows
 
     chosen = _set_of(file, form, topics, data)
     is_2025 = narratives is not None or _is_2025(chosen)
     if is_2025 and fixed:
-        raise ConfigurationError("--fixed: repairs are those of 2024; leave it out")
+        raise ConfigurationError("--fixed: repairs only answers of 2024. Next step: leave it out")
     texts = read_narratives(narratives) if narratives else _topics_here(chosen, data)
     checked = check_answers(file, texts, is_2025=is_2025)
     if fixed:
-        write_rows(fixed, checked.repaired, is_ascii=True)  # byte for byte what the track's tool writes
+        write_rows(fixed, checked.repaired, is_ascii=True)  # identical bytes to the output of the track's tool
         typer.echo(f"wrote {fixed}", err=True)  # standard output may be JSON
     return checked.report(file.name)
 
 
 def _set_of(file: Path, form: FileForm, topics: str | None, data: str | None) -> str:
-    """Return the set of topics that was named, else the one that the file's first answer is to."""
+    """Return the set of topics that was named, else the set with the first answer's topic."""
     from ragtasks.benchmarks.trec_rag import NARRATIVES
 
     if topics is not None:
@@ -70,7 +70,7 @@ _TEST = "test"
 
 
 def _topics_here(domain: str, data: str | None) -> dict[str, str] | None:
-    """Return the topics of a set; None where they were not fetched."""
+    """Return the topics of a set; None if they were not fetched."""
     from ragtasks.submissions.trec_rag import benchmark_of
 
     try:
@@ -83,7 +83,7 @@ def _topics_here(domain: str, data: str | None) -> dict[str, str] | None:
 
 
 def _benchmark(domain: str, data: str | None) -> Any:
-    """Return the benchmark of a set of topics."""
+    """Return the benchmark with a set of topics."""
     from ragtasks.submissions.trec_rag import benchmark_of
 
     return named_benchmark(benchmark_of(domain), data)
@@ -99,7 +99,7 @@ def _tasks(benchmark: Any, domain: str) -> dict[str, Any]:
     tasks = {task.task_id: task for task in benchmark.tasks if task.domain == domain}
     if not tasks:
         domains = ", ".join(dict.fromkeys(task.domain for task in benchmark.tasks))
-        raise ConfigurationError(f"--set {domain}: no such topics in {benchmark.root}; there: {domains}")
+        raise ConfigurationError(f"--set {domain}: no such topics in {benchmark.root}; available: {domains}")
     return tasks
 
 
@@ -107,13 +107,13 @@ def _topics(tasks: Mapping[str, Any]) -> dict[str, str]:
     return {topic_id: task.question for topic_id, task in tasks.items()}
 
 
-# Files to hand in, of logged answers or of a file of 2024.
+# Submission files, from logged answers or from a file of 2024.
 
 
 def write_track(
     output: Path, results: Path, run_id: str | None, topics: str | None, data: str | None, *, cut: bool, team_id: str
 ) -> list[str]:
-    """Write an answer file and return what to say of it; a file of 2024 is written in the format of 2025."""
+    """Write an answer file and return a message. A file of 2024 is written in the format of 2025."""
     from ragtasks.submissions.trec_rag import build_answers, logged_responses, read_answers, row_2025, write_rows
 
     form = form_of_file(results) if results.is_file() else None
@@ -121,8 +121,8 @@ def write_track(
         domain = _set_of(results, form, topics, data)
         if _is_2025(domain) or not team_id:
             raise ConfigurationError(
-                f"{results} is an answer file of 2024, to be written in the format of 2025: "
-                "give --team-id, and with --set the topics that it answers"
+                f"{results} is an answer file of 2024, to be written in the format of 2025. "
+                "Next step: add --team-id, and with --set the topics of the answers"
             )
         given = read_answers(results, _topics(_tasks(_benchmark(domain, data), domain)))
         write_rows(output, (row_2025(answer, team_id) for answer in given))
@@ -136,18 +136,18 @@ def write_track(
     return build_answers(logged_responses(results, domain), texts, run_id, output, cut=cut, team_id=team_id)
 
 
-# Nuggets, and answers scored by them and by the passages that they cite.
+# Nuggets, and scores of answers by nuggets and cited passages.
 
 
 def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | None) -> list[str]:
-    """Write nuggets for the topics that have none, and return what to say of it."""
+    """Write nuggets for the topics without any, and return messages."""
     from ragtasks.submissions.trec_rag import create_nuggets, pool, write_nuggets
 
     with asking([judge]) as ask:
         benchmark = _benchmark(domain, data)
         wanted = [task for task in _tasks(benchmark, domain).values() if not task.extra["nuggets"]]
         if not wanted:
-            raise ConfigurationError(f"--set {domain}: every topic has nuggets already; nothing was written")
+            raise ConfigurationError(f"--set {domain}: every topic already has nuggets; nothing was written")
         setting = Setting.FULL_RAG
         is_official = run == OFFICIAL
         contexts = (
@@ -164,26 +164,26 @@ def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | No
 
 @dataclass(frozen=True, slots=True)
 class TrackFiles:
-    """The topics and files that answers in the track's format are scored with, as `--metadata` names them."""
+    """Topics and files for scoring answers in the track's format; the fields are keys of `--metadata`."""
 
     topics: str | None = None
-    """The set of topics; default: that of the first answer."""
+    """Set of topics; default: the set with the first answer's topic."""
     narratives: Path | None = None
-    """Topics of 2025: the file is in that year's format, and no data is needed."""
+    """File of 2025 topics. Answers are then in the format of 2025, and no data is needed."""
     nuggets: Path | None = None
-    """Default: the benchmark's."""
+    """File of nuggets; default: the benchmark's."""
     segments: str | None = None
-    """Segment records or retrieval results, or `none`: only nuggets are judged. Default: the benchmark's."""
+    """File of segment records or retrieval results, or `none` to judge nuggets only. Default: the benchmark's."""
 
 
 def is_of_track(paths: Sequence[Path]) -> bool:
-    """Return whether files contain labels of people, or one file answers in the track's format."""
+    """Return whether the files are human labels, or one file of answers in the track's format."""
     is_answer_file = len(paths) == 1 and paths[0].is_file() and form_of_file(paths[0]) in FORMS
     return is_answer_file or all(map(_labels_in, paths))
 
 
 def _labels_in(file: Path) -> str:
-    """Return the kind of labels in a file, by its first object: `assignments`, `support`, or nothing."""
+    """Return the type of labels in a file, from its first object: `assignments`, `support`, or ""."""
     keys = first_row(file).keys() if file.is_file() else set()
     if {"qid", "run_id", "nuggets"} <= keys:
         return "assignments"
@@ -191,12 +191,12 @@ def _labels_in(file: Path) -> str:
 
 
 def score_track(paths: Sequence[Path], options: Mapping[str, Any], output: Path | None, unread: Sequence[str]) -> None:
-    """Score an answer file by judges, or any runs by labels that people gave; `unread` options are refused."""
+    """Score an answer file by judges, or runs by human labels. Options in `unread` raise ConfigurationError."""
     files = {key: value for key, value in options.items() if key not in {"data", "judges"}}
     unread = [f"--{key}" for key in (*unread, *files) if key not in TrackFiles.__slots__]
     if unread:
         raise ConfigurationError(
-            f"{', '.join(unread)}: answers in the format of TREC RAG are scored as the track does, without"
+            f"{', '.join(unread)}: not used for answers in the format of TREC RAG. Next step: leave it out"
         )
     track, kinds = validated(TrackFiles, files), [_labels_in(path) for path in paths]
     if not all(kinds):
@@ -204,9 +204,9 @@ def score_track(paths: Sequence[Path], options: Mapping[str, Any], output: Path 
         _score_answers(paths[0], track, judges, output or Path("results") / paths[0].stem, data)
         return
     if "judges" in options or files:
-        raise ConfigurationError("--judge, --metadata: labels are scored as they are. Next step: leave both out")
+        raise ConfigurationError("--judge, --metadata: human labels require neither. Next step: leave out both")
     if len(set(kinds)) < len(kinds):
-        raise ConfigurationError(f"score: {len(kinds)} files of labels, and one of each kind is scored at a time")
+        raise ConfigurationError(f"score: {len(kinds)} files of labels; expected at most one of each type")
     found = dict(zip(kinds, paths, strict=True))
     _score_labels(found.get("assignments"), found.get("support"), output)
 
@@ -222,7 +222,7 @@ def _score_answers(file: Path, track: TrackFiles, judges: list[Any], output: Pat
 
     if not judges:
         raise ConfigurationError(
-            f"{file}: answers of TREC RAG are scored by judges. Next step: add --judge, such as openai/gpt-4o"
+            f"{file}: answers of TREC RAG require a judge. Next step: add --judge, such as openai/gpt-4o"
         )
     with asking(judges) as ask:
         domain = _set_of(file, form_of_file(file) or FileForm.TREC_2024, track.topics, data)
@@ -246,13 +246,13 @@ def _score_answers(file: Path, track: TrackFiles, judges: list[Any], output: Pat
 
 
 def _cited_segments(root: Path, answers: Any, file: str | None) -> Any:
-    """Return the segments that are cited first, None where no texts of segments are at hand."""
+    """Return the texts of the first-cited segments; None if the texts are not available."""
     from ragtasks.benchmarks.trec_rag import has_segments, load_segments
     from ragtasks.submissions.trec_rag import first_cited
 
     if file or has_segments(root):
         return load_segments(root, first_cited(answers), Path(file) if file else None)
-    echo(f"support is not judged: no texts of segments in {root}; name a file with --metadata segments=FILE")
+    echo(f"support is not judged: no segment texts in {root}. Next step: --metadata segments=FILE")
     return None
 
 

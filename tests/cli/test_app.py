@@ -376,7 +376,7 @@ def test_results_and_stored_runs_share_their_commands(tmp_path: Path, monkeypatc
     assert in_process("results", "show", "mine", "mine") == (0, "no difference\n")
     mixed = CliRunner().invoke(app, ["results", "show", "mine", "results"])
     assert "not both results" in str(mixed.exception)
-    assert in_process("check", "mine") == (0, "all files are as they were written\n")
+    assert in_process("check", "mine") == (0, "all files are unchanged\n")
     assert in_process("results", "remove", "mine") == (0, "removed mine\n")
 
 
@@ -413,21 +413,21 @@ def test_check_tells_by_the_folder_what_benchmark_it_is(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     status, said = checked(tmp_path / "empty")
     assert status == 1
-    assert "looked for: conversations.jsonl, passages.jsonl (your own); or mtrag-synthetic/" in said
+    assert "expected files: conversations.jsonl, passages.jsonl (your own); or mtrag-synthetic/" in said
     assert "dataset/MultiHopRAG.json, dataset/corpus.json (multihop_rag)" in said
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["check", "answers.jsonl"], "name its --task"),
-        (["check", ".", "--json"], "--json: . is checked as a folder of your own, without"),
+        (["check", "answers.jsonl"], "add --task"),
+        (["check", ".", "--json"], "--json: not used when . is checked as a folder of your own"),
         (["submit", "--output", "x.jsonl"], "--task is missing"),
         (["submit", "--output", "x.jsonl", "--track", "trec-rag"], "give --results"),
-        (["submit", "--output", "x.jsonl", "--task", "A", "--run-id", "r"], "go with --track trec-rag"),
-        (["compare", ".", "official"], "runs (official) beside results"),
-        (["compare", ".", ".", "--by", "domain"], "--by domain: for these it is model or setting"),
-        (["compare", "a", "b", "--by", "model"], "--by model: for these it is all or domain"),
+        (["submit", "--output", "x.jsonl", "--task", "A", "--run-id", "r"], "require --track trec-rag"),
+        (["compare", ".", "official"], "both runs (official) and results"),
+        (["compare", ".", ".", "--by", "domain"], "--by domain: expected model or setting"),
+        (["compare", "a", "b", "--by", "model"], "--by model: expected all or domain"),
         (["compare", "results/a", "results/b"], "a folder of results, or a results file"),
     ],
 )

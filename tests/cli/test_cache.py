@@ -61,9 +61,9 @@ def test_replies_are_counted_by_what_they_are(filled: Path) -> None:
 def test_chosen_replies_go_only_with_remove(filled: Path) -> None:
     options = ["--older-than", "9", "--model", "openai/m", "--outcome", "answered"]
     (line,) = printed("data", "cache", *options)
-    assert line == f"1 replies would be removed, 4 stay in {filled}"
+    assert line == f"1 replies would be removed, 4 remain in {filled}"
     (line,) = printed("data", "cache", *options, "--remove")
-    assert line == f"1 replies removed, 4 stay in {filled}"
+    assert line == f"1 replies removed, 4 remain in {filled}"
     with ReplyCache(filled) as cache:
         assert "".join(key for key in "12345" if cache.get(key)) == "2345"
 
@@ -87,11 +87,11 @@ def test_embeddings_are_counted_by_encoder_and_pruned(file: Path) -> None:
         "own, last layer: 1 texts, 0.0 MB",
     ]
     prune = ["data", "cache", "--embeddings", "--remove"]
-    assert printed(*prune, "--older-than", "1") == [f"embeddings of 0 texts removed, 3 stay in {embeddings}"]
+    assert printed(*prune, "--older-than", "1") == [f"embeddings of 0 texts removed, 3 remain in {embeddings}"]
     dry = printed("data", "cache", "--embeddings", "--model", "minilm")
-    assert dry == [f"embeddings of 2 texts would be removed, 1 stay in {embeddings}"]
-    assert printed(*prune, "--model", "minilm") == [f"embeddings of 2 texts removed, 1 stay in {embeddings}"]
-    assert printed(*prune) == [f"embeddings of 1 texts removed, 0 stay in {embeddings}"]
+    assert dry == [f"embeddings of 2 texts would be removed, 1 remain in {embeddings}"]
+    assert printed(*prune, "--model", "minilm") == [f"embeddings of 2 texts removed, 1 remain in {embeddings}"]
+    assert printed(*prune) == [f"embeddings of 1 texts removed, 0 remain in {embeddings}"]
     done = run_command(*prune, "--outcome", "refused")
     same_message(done.err)
 

@@ -139,11 +139,15 @@ def test_answers_are_read_as_score_reads_them(checked: Any) -> None:
     ("row", "options", "said"),
     [
         ({"a": 1, "b": 2}, (), "found: an object with `a`, `b`"),
-        ("nothing", (), "found: none of them in its first lines"),
+        ("nothing", (), "found: none of these in the first lines"),
         ("", (), "found: an empty file"),
-        (TREC_2024, ("--no-documents",), "--input, --no-documents: file.jsonl is checked as TREC RAG 2024, without"),
-        (RETRIEVED, ("--set", "raggy"), "--set, --narratives, --fixed: file.jsonl is checked as MTRAGEval, task A"),
-        ({"_id": "p", "text": "x"}, ("--json",), "--json: file.jsonl is checked as a corpus, without"),
+        (TREC_2024, ("--no-documents",), "--input, --no-documents: not used when file.jsonl is checked as TREC RAG"),
+        (
+            RETRIEVED,
+            ("--set", "raggy"),
+            "--set, --narratives, --fixed: not used when file.jsonl is checked as MTRAGEval",
+        ),
+        ({"_id": "p", "text": "x"}, ("--json",), "--json: not used when file.jsonl is checked as a corpus"),
     ],
 )
 def test_what_it_cannot_be_checked_as_is_said(row: Any, options: tuple[str, ...], said: str, checked: Any) -> None:
@@ -163,7 +167,7 @@ def test_rows_of_ones_own_are_read_as_score_reads_them(checked: Any) -> None:
     row = {"question": "Why?", "answer": "So.", "contexts": ["x"], "metadata": {"a": 1}, "references": ["y"]}
     status, said = checked(row)
     assert status == 0
-    assert "1 rows of your own, 1 with contexts\nnext: ragtasks score file.jsonl" in said
+    assert "1 own rows, 1 with contexts\nnext: ragtasks score file.jsonl" in said
     assert "did you mean 'reference'?" in said
     status, said = checked({"question": "Why?"})
     assert (status, "line 1" in said) == (1, True)

@@ -231,7 +231,7 @@ def test_a_file_is_judged_by_a_benchmark_and_missing_domains_are_named(tmp_path:
     ("arguments", "message"),
     [
         (["{run}", "--qrels", "{qrels}", "--measures", "nDGC@5"], "measure: nDGC@5"),
-        (["{run}", "--qrels", "{qrels}", "--domain", "fiqa"], "--domain: judgements of a file have no domains"),
+        (["{run}", "--qrels", "{qrels}", "--domain", "fiqa"], "--domain: judgements in a file have no domains"),
         (["{run}", "--data", "sample", "--domain", "fika"], "unknown domain 'fika' of mtrag"),
         (["{run}", "--data", "sample"], "found: 3 queries, none of them judged"),
         (["{run}", "--qrels", "{run}"], "line 1"),

@@ -86,19 +86,19 @@ def test_only_next_steps_that_lead_on_are_proposed(benchmark: str, judged: bool,
 def test_an_identical_run_is_linked_under_another_name(store: Path) -> None:
     first = printed(*BY_BM25, "--data", "sample", "--name", "first")
     again = printed(*BY_BM25, "--data", "sample", "--name", "second")
-    assert again[1] == "this very run is there as first: second is linked to its files"
+    assert again[1] == "the same run exists as first: second is linked to its files"
     assert [line.replace("second", "first") for line in (again[0], *again[2:])] == first
     made = printed(*BY_BM25, "--data", "sample")
     assert made[0] == f"run bm25.last_turn.custom.sample in {store / 'runs' / 'bm25.last_turn.custom.sample'}"
     printed("results", "remove", "first")
     for name in ("second", "bm25.last_turn.custom.sample"):
-        assert printed("check", name) == ["all files are as they were written"]
+        assert printed("check", name) == ["all files are unchanged"]
         assert printed("evaluate-run", name, "--benchmark", "custom", "--data", "sample")
 
 
 def test_runs_on_data_of_ones_own_are_told_apart(store: Path) -> None:
     assert printed("results", "list") == [
-        f"no runs in {store / 'runs'}: make one with `ragtasks retrieve --retriever bm25`"
+        f"no runs in {store / 'runs'}; `ragtasks retrieve --retriever bm25` makes a run"
     ]
     for name, data in (("a", "one"), ("b", "two"), ("c", "other/one")):
         printed(*BY_BM25, "--name", name, "--data", str(own_data(data, f"lending-{name}")))

@@ -199,7 +199,7 @@ def test_the_name_of_a_file_decides_nothing(ask: Ask, rows: Path, tmp_path: Path
     assert ask(name, "--encoder", "none", "--output", "first")[0] == 0
     (saved,) = (tmp_path / "first").rglob("results_*.json")
     (tmp_path / "mine.txt").write_bytes(saved.read_bytes())
-    assert "keep their names and go to another folder" in ask("mine.txt")[2]
+    assert "keeps their names and requires another folder" in ask("mine.txt")[2]
     assert run_command("check", str(saved)).status == 0
 
 
@@ -277,13 +277,13 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["mine.jsonl", "http://127.0.0.1:1"], "an address is scored alone"),
-        (["mine.jsonl", "--setting", "reference"], "--setting: rows of your own rest on the contexts that they name"),
-        (["mine.jsonl", "--data", "sample"], "--data: rows of your own"),
-        (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name is for one file"),
+        (["mine.jsonl", "http://127.0.0.1:1"], "an address must be the only argument"),
+        (["mine.jsonl", "--setting", "reference"], "--setting: your own rows contain their contexts"),
+        (["mine.jsonl", "--data", "sample"], "--data: your own rows"),
+        (["mine.jsonl", "mine.jsonl", "--name", "x"], "--name: requires a single file"),
         (["."], "Next step: ragtasks score . --output again"),
         ([".", "--output", "again", "--keys", "answer=a"], "Next step: ragtasks score . --output again"),
-        (["http://127.0.0.1:1", "--keys", "answer=a"], "--keys is for files"),
+        (["http://127.0.0.1:1", "--keys", "answer=a"], "--keys: applies to files only"),
         (["mine.jsonl", "--keys", "anwser=a"], "did you mean 'answer'?"),
         (["mine.jsonl", "--metadata", "nuggets=x"], "unknown option: 'nuggets'"),
         (["nowhere.jsonl"], "nowhere.jsonl"),

@@ -172,7 +172,7 @@ def test_a_missing_key_is_named_before_anything_starts(here: Path, monkeypatch: 
         ("retrieve", "--base-url", "--rewriter NAME,base_url=ADDRESS"),
         ("run", "--tokenizer", "--set estimate.tokenizer=VALUE"),
         ("score", "--nuggets", "--metadata nuggets=VALUE"),
-        ("gate", "--until-decided", "--judge decides"),
+        ("gate", "--until-decided", "--judge implies it"),
     ],
 )
 def test_an_option_that_is_a_key_now_names_the_key(command: str, option: str, new: str) -> None:

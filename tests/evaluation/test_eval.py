@@ -311,7 +311,7 @@ def test_init_asks_at_a_terminal(
     content = yaml.safe_load(Path("evaluation.yaml").read_text("utf-8"))
     assert content[key] == section
     assert (content["benchmark"], content["data"]) == ("mtrag", "sample")
-    assert "What is evaluated?" in done.output
+    assert "What do you want to evaluate?" in done.output
 
 
 def test_init_takes_the_model_that_the_server_lists_and_the_v1_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,8 +332,8 @@ def test_init_asks_for_the_model_of_a_server_that_lists_none(monkeypatch: pytest
     with chat_server(lambda *_: completion()) as server:
         done = CliRunner().invoke(app, ["init"], input=f"1\n{server.base_url}\n\nqwen\n" + "\n" * 5)
     assert done.exit_code == 0, done.output
-    assert "lists no model (HTTP 404" in done.output
-    assert "a name is needed" in done.output
+    assert "lists no models (HTTP 404" in done.output
+    assert "expected a name" in done.output
 
 
 def test_settings_become_the_harness_tasks_of_the_benchmark() -> None:

@@ -122,7 +122,7 @@ def test_a_dry_run_asks_nobody_and_prints_what_it_will_take(command: Command, se
     assert "answers take: 0.0 hours at 108 prompts a minute" in done.out
     assert "| mtrag (sample), reference |     108 |" in done.out
     assert "$ at most" in done.out
-    assert "no server was asked and nothing was evaluated" in done.out.splitlines()[-1]
+    assert "no request was sent and nothing was evaluated" in done.out.splitlines()[-1]
     assert not Path("results").exists()
     for other in ("answers: nothing-yet.jsonl\n", "retriever: bm25\n"):
         done = evaluate(command, "data: sample\n" + other + LIGHT, "--dry-run")
@@ -261,7 +261,7 @@ def test_a_judge_that_is_down_stops_nothing_where_its_replies_are_cached(command
     with DemoServer() as server:
         line = ("score", "rows.jsonl", "--encoder", "none", "--judge", json.dumps(server.judge("steady")))
         assert command(*line, "--output", "first").status == 0
-    assert "--no-probe goes on" in problems(command(*line, "--output", "again"))[0]
+    assert "--no-probe skips this request" in problems(command(*line, "--output", "again"))[0]
     assert not Path("again").exists()
     done = command(*line, "--output", "again", "--no-probe")
     assert done.status == 0, done.err

@@ -140,8 +140,8 @@ def test_its_command_is_in_the_help_and_runs(ask: Ask) -> None:
 def test_the_doctor_and_link_know_it(ask: Ask, tmp_path: Path) -> None:
     assert added_benchmark_names() == ["harbour_faq"]
     printed = ask("doctor")
-    assert "benchmark that another package adds: harbour_faq" in printed
-    assert "harness tasks that another package adds: harbour_faq (" in printed
+    assert "benchmark of another package: harbour_faq" in printed
+    assert "harness tasks of another package: harbour_faq (" in printed
     folder = tmp_path / "lm_eval" / "tasks"
     folder.mkdir(parents=True)
     written = link(harness_folder=folder).written
