@@ -69,7 +69,7 @@ class Command(_TwoScreens, TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Return the remaining arguments."""
-        _refuse_moved(ctx, args, {name for one in self.params for name in one.opts})
+        _refuse_moved(ctx, args, {name for parameter in self.params for name in parameter.opts})
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
@@ -108,14 +108,14 @@ class _AllCommands(Mapping[str, Any]):
             if added is None:
                 raise KeyError(name)
             try:
-                self._loaded[name] = _built(added, name)
+                self._loaded[name] = _build_command(added, name)
             except Exception as error:  # Typer evaluates types, defaults and annotations of foreign code
-                found = f"{type(error).__name__}: {error}"
-                raise COMMANDS.refusal(name, "an application that Typer makes a command of", found) from error
+                problem = f"{type(error).__name__}: {error}"
+                raise COMMANDS.refusal(name, "an application that Typer makes a command of", problem) from error
         return self._loaded[name]
 
 
-def _built(added: typer.Typer, name: str) -> Any:
+def _build_command(added: typer.Typer, name: str) -> Any:
     """Return the click command of a Typer application: its only command, or the group of its commands."""
     holder = typer.Typer(add_completion=False)
     if len(added.registered_commands) == 1 and not added.registered_groups and added.registered_callback is None:
@@ -180,16 +180,16 @@ MOVED = {
 """Command -> former option or command -> replacement. Commands of other packages add theirs."""
 
 
-def _refuse_moved(context: Any, arguments: Sequence[str], known: set[str]) -> None:
+def _refuse_moved(context: Any, arguments: Sequence[str], current: set[str]) -> None:
     """Raise ConfigurationError for a former option, or one that is now a key of `--metadata`."""
     from ragtasks.config import KEYS
 
     command = " ".join(context.command_path.split()[1:])
     moved = (metadata_keys(*KEYS) if command in {"compare", "gate", "score"} else {}) | MOVED.get(command, {})
     for name in (argument.partition("=")[0] for argument in arguments):
-        if name in moved.keys() - known:
-            former = f"option {name}" if name.startswith("-") else " ".join(["command", *command.split(), name])
-            problem = ConfigurationError(f"no {former}. Next step: {moved[name]}")
+        if name in moved.keys() - current:
+            description = f"option {name}" if name.startswith("-") else " ".join(["command", *command.split(), name])
+            problem = ConfigurationError(f"no {description}. Next step: {moved[name]}")
             problem.exit_status = 2
             raise problem
 
@@ -206,9 +206,9 @@ class Group(_TwoScreens, TyperGroup):
 class _Commands(Group):
     """The top-level commands, which accept `--per_query` as `--per-query`."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         """Add the commands of entry points to those built by Typer."""
-        super().__init__(**given)
+        super().__init__(**settings)
         self.commands = cast("Any", _AllCommands(self.commands))
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -299,8 +299,8 @@ def main(arguments: list[str] | None = None) -> Any:
     except RagtasksError as error:
         _fail(str(error), error.exit_status)
     except OSError as error:  # full disk, read-only folder, deleted file
-        where = f"{error.filename}: " if error.filename else ""
-        problem = f"{where}{error.strerror or error}. Next step: check the disk, the path and its permissions"
+        prefix = f"{error.filename}: " if error.filename else ""
+        problem = f"{prefix}{error.strerror or error}. Next step: check the disk, the path and its permissions"
         _fail(problem, getattr(error, "exit_status", RagtasksError.exit_status))
 
 
@@ -408,17 +408,17 @@ def put_in_groups(app: typer.Typer, *above: str) -> None:
     for command in app.registered_commands:
         command.cls = Command
     items: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
-    for item in items:
-        name = " ".join([*above, _name(item)])
-        item.rich_help_panel = panels.get(name, item.rich_help_panel)
+    for entry in items:
+        name = " ".join([*above, _name(entry)])
+        entry.rich_help_panel = panels.get(name, entry.rich_help_panel)
         if name in examples:
-            item.epilog = f"Example: {examples[name]}"
+            entry.epilog = f"Example: {examples[name]}"
     for group in app.registered_groups:
         group.cls = Group
         if group.typer_instance:
             put_in_groups(group.typer_instance, *above, _name(group))
 
 
-def _name(item: CommandInfo | TyperInfo) -> str:
+def _name(command: CommandInfo | TyperInfo) -> str:
     """Return the name of a command or group as users type it."""
-    return str(item.name or getattr(item.callback, "__name__", "")).replace("_", "-")
+    return str(command.name or getattr(command.callback, "__name__", "")).replace("_", "-")

@@ -81,8 +81,8 @@ def describe(
     from retrieval_cache import corpora_tables
 
     folder = named_folder(name, data)
-    named, place = (name, data) if folder is None else (form_of(folder) or "custom", str(folder))
-    opened = named_benchmark(named, place)
+    benchmark, location = (name, data) if folder is None else (form_of(folder) or "custom", str(folder))
+    opened = named_benchmark(benchmark, location)
     put(render([benchmark_section(opened, corpora_tables(opened) if corpora else ())], form))
 
 
@@ -107,10 +107,10 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.scoring import Toolbox, serve_tools
 
     opened = named_or_own(name, data)
-    known = retrieval_side(opened.name).domains_of(opened.tasks)
-    if unknown := sorted(set(domain or ()) - set(known)):
-        raise ConfigurationError(f"--domain {unknown[0]}: {close_matches(unknown[0], known)}")
-    domains = [one for one in known if not domain or one in domain]
+    all_domains = retrieval_side(opened.name).domains_of(opened.tasks)
+    if unknown := sorted(set(domain or ()) - set(all_domains)):
+        raise ConfigurationError(f"--domain {unknown[0]}: {close_matches(unknown[0], all_domains)}")
+    domains = [candidate for candidate in all_domains if not domain or candidate in domain]
     serve_tools(Toolbox(opened, retriever, run_store(), secret), domains, host, port, echo)
 
 
@@ -195,5 +195,5 @@ def cache(
     else:
         with ReplyCache(file) as replies:
             n_chosen, n_left = prune(replies, older_than_days=older_than, model=model, outcome=outcome, dry_run=dry_run)
-    what = f"embeddings of {n_chosen:,} texts" if embeddings else f"{n_chosen:,} replies"
-    echo(f"{what} {'would be removed' if dry_run else 'removed'}, {n_left:,} remain in {file}")
+    selection = f"embeddings of {n_chosen:,} texts" if embeddings else f"{n_chosen:,} replies"
+    echo(f"{selection} {'would be removed' if dry_run else 'removed'}, {n_left:,} remain in {file}")

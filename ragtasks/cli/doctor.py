@@ -64,14 +64,14 @@ _EXTRAS = {
 def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:
     """Return the findings, one a line. The last line is the next step."""
     steps: list[str] = []
-    found = [*_software(model, steps), *_tasks(), *_data(data_folder(), steps), *_states(map(_endpoint, endpoints))]
+    findings = [*_software(model, steps), *_tasks(), *_data(data_folder(), steps), *_states(map(_endpoint, endpoints))]
     if not endpoints:
-        found.append("endpoints: not checked (ragtasks doctor --endpoint http://localhost:8000/v1)")
-    return [*found, f"next: {[*steps, _first_run(model)][0]}"]
+        findings.append("endpoints: not checked (ragtasks doctor --endpoint http://localhost:8000/v1)")
+    return [*findings, f"next: {[*steps, _first_run(model)][0]}"]
 
 
 def _states(requirements: Iterable[Requirement]) -> list[str]:
-    return [one.problem or f"{one.requirement.part}: {one.state}" for one in checked(requirements)]
+    return [check.problem or f"{check.requirement.part}: {check.state}" for check in checked(requirements)]
 
 
 def _first_run(model: str | None) -> str:
@@ -140,13 +140,13 @@ def _data(folder: Path, steps: list[str]) -> Iterator[str]:
 
 def _benchmark(source: Source, folder: Path, steps: list[str]) -> Iterator[str]:
     """Yield the state of a benchmark's files by group, and the command that fetches missing groups."""
-    said = {group: _group(source, folder, group, steps) for group in source.groups}
-    absent = [group for group, lines in said.items() if lines is None]
-    for lines in said.values():
+    states = {group: _group(source, folder, group, steps) for group in source.groups}
+    absent = [group for group, lines in states.items() if lines is None]
+    for lines in states.values():
         yield from lines or ()
     if absent:
-        options = "" if len(absent) == len(said) else "".join(f" --group {group}" for group in absent)
-        groups = "" if len(absent) == len(said) else f", {', '.join(absent)}"
+        options = "" if len(absent) == len(states) else "".join(f" --group {group}" for group in absent)
+        groups = "" if len(absent) == len(states) else f", {', '.join(absent)}"
         yield _not_fetched(source.name, groups, options)
 
 
@@ -163,14 +163,14 @@ def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[s
     counts = Counter(state.status for state in states)
     if counts[FileStatus.MISSING] == len(states):
         return None
-    found = ", ".join(f"{n} {status.value}" for status, n in counts.items())
+    counted = ", ".join(f"{n} {status.value}" for status, n in counts.items())
     fetch = f"ragtasks data fetch {source.name} --group {group}"
-    is_whole = not counts[FileStatus.MISSING] and not counts[FileStatus.WRONG]
-    if not is_whole:
+    is_complete = not counts[FileStatus.MISSING] and not counts[FileStatus.WRONG]
+    if not is_complete:
         steps.append(fetch)
     wrong = [f"  {state.status.value}: {state.path}" for state in states if state.status is FileStatus.WRONG]
-    step = "" if is_whole else f" ({fetch})"
-    return [f"{source.name}, {group}: {found} of {len(states)} files in {locate(source, folder)}{step}", *wrong]
+    step = "" if is_complete else f" ({fetch})"
+    return [f"{source.name}, {group}: {counted} of {len(states)} files in {locate(source, folder)}{step}", *wrong]
 
 
 def _endpoint(endpoint: str) -> Requirement:

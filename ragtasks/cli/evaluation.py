@@ -79,17 +79,17 @@ def evaluate(  # noqa: PLR0917 (one parameter an option)
     probe: PROBE = True,
 ) -> None:
     """Run evaluation.yaml: check, evaluate, print the conclusion."""
-    found = read_evaluation_file(file, overrides or ())
-    subject = found.evaluation.subject
-    folder = found.evaluation.output or results_folder(found.evaluation.name, _label(found.evaluation))
-    estimate = found.evaluation.estimate
+    read = read_evaluation_file(file, overrides or ())
+    subject = read.evaluation.subject
+    folder = read.evaluation.output or results_folder(read.evaluation.name, _label(read.evaluation))
+    estimate = read.evaluation.estimate
     look = LookAhead(dry_run, probe, *((estimate.tokenizer, estimate.prompts_per_minute) if estimate else ()))
-    place = _Session(found, folder, look, force=force, full=full)
-    _require_others(found.evaluation)
-    {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(place)
+    session = _Session(read, folder, look, force=force, full=full)
+    _check_later_sections(read.evaluation)
+    {"model": _run_model, "retriever": _run_retriever}.get(subject, _score_system)(session)
 
 
-def _require_others(evaluation: EvaluationFile) -> None:
+def _check_later_sections(evaluation: EvaluationFile) -> None:
     """Check the sections `gate` and `until_decided` before the model answers."""
     from ragtasks.suites import known_metric_names
 
@@ -101,9 +101,11 @@ def _require_others(evaluation: EvaluationFile) -> None:
     if evaluation.until_decided is not None:
         from ragtasks.results import read_evaluations
 
-        metric, known = evaluation.until_decided.metric, known_metric_names()
-        if metric is not None and metric not in known:
-            raise ConfigurationError(f"until_decided.metric: no metric {metric!r}; {close_matches(metric, known)}")
+        metric, metric_names = evaluation.until_decided.metric, known_metric_names()
+        if metric is not None and metric not in metric_names:
+            raise ConfigurationError(
+                f"until_decided.metric: no metric {metric!r}; {close_matches(metric, metric_names)}"
+            )
         read_evaluations(evaluation.until_decided.against)
 
 
@@ -122,10 +124,10 @@ def label_of(tasks: Sequence[str]) -> str:
     return f"{tasks[0]}-and-{len(tasks) - 1}-more" if len(tasks) > 1 else tasks[0] if tasks else "tasks"
 
 
-def results_folder(model: str, what: str) -> Path:
+def results_folder(model: str, data: str) -> Path:
     """Return a folder for results, named by model, benchmark and time. A folder with unfinished work is continued."""
-    begin = f"{slug(model)}-{slug(what)}"
-    unfinished = {found.relative_to(RESULTS).parts[0] for found in RESULTS.glob(f"{begin}-*/**/unfinished_*.sqlite")}
+    begin = f"{slug(model)}-{slug(data)}"
+    unfinished = {file.relative_to(RESULTS).parts[0] for file in RESULTS.glob(f"{begin}-*/**/unfinished_*.sqlite")}
     if unfinished:
         return RESULTS / max(unfinished)
     return RESULTS / f"{begin}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -135,7 +137,7 @@ def results_folder(model: str, what: str) -> Path:
 class _Session:
     """One evaluation, its folder and its options."""
 
-    found: ReadEvaluation
+    source: ReadEvaluation
     folder: Path
     look: LookAhead
     force: bool
@@ -145,7 +147,7 @@ class _Session:
     @property
     def evaluation(self) -> EvaluationFile:
         """The contents of the evaluation file."""
-        return self.found.evaluation
+        return self.source.evaluation
 
     @property
     def page(self) -> Path | None:
@@ -162,7 +164,7 @@ class _Session:
 
     def notes(self) -> dict[str, Any]:
         """Return the evaluation file as stored with the results."""
-        content = json.loads(json.dumps(self.found.content, default=str))  # YAML has dates
+        content = json.loads(json.dumps(self.source.content, default=str))  # YAML has dates
         return {"evaluation_file": {"name": FILE_NAME, "hash": canonical_hash(content), "content": content}}
 
     def keep_file(self) -> None:
@@ -170,7 +172,7 @@ class _Session:
         self.folder.mkdir(parents=True, exist_ok=True)
         target = self.folder / FILE_NAME
         if not target.exists() or target.read_text("utf-8").startswith(_COPY_HEAD):
-            write_atomically(target, (_COPY_HEAD + as_yaml(self.found.content)).encode())
+            write_atomically(target, (_COPY_HEAD + as_yaml(self.source.content)).encode())
 
     def end(self, files: Sequence[Path], notes: Sequence[str] = (), *, failed: bool = False) -> None:
         """Print the conclusion, the duration, one wrong answer, the page and the next step.
@@ -196,9 +198,9 @@ class _Session:
         """Judge this system against others until the better one is known."""
         from ragtasks.scoring import RaceOptions
 
-        given = self.evaluation.given_options
+        evaluation_options = self.evaluation.given_options
         names = ("data", "prompts", "idk", "skip_settled", "min_judge_coverage")
-        options: dict[str, Any] = {key: given[key] for key in names if key in given}
+        options: dict[str, Any] = {key: evaluation_options[key] for key in names if key in evaluation_options}
         echo("judging until decided:")
         decide_as_named(
             [*wanted.against, self.folder],
@@ -220,24 +222,24 @@ def next_step(folder: Path, page: Path | None, evaluation: EvaluationFile) -> st
 # The evaluated system: models by the harness, answers and endpoints by scoring, runs by relevance judgements.
 
 
-def _run_model(place: _Session) -> None:
-    evaluation, notes = place.evaluation, place.notes()
-    arguments = [*_harness_arguments(evaluation), "--output_path", str(place.folder)]
+def _run_model(session: _Session) -> None:
+    evaluation, notes = session.evaluation, session.notes()
+    arguments = [*_harness_arguments(evaluation), "--output_path", str(session.folder)]
     refuse_unknown_names(arguments)
     with step("loading lm_eval"):
         from ragtasks.harness.run import Callbacks, run_harness
 
     def begin(request: Request) -> bool:
-        goes_on = place.look.begin_run(request, [*place.requirements(), *_key(evaluation)])
-        if goes_on:
-            place.keep_file()
-        return goes_on
+        is_started = session.look.begin_run(request, [*session.requirements(), *_key(evaluation)])
+        if is_started:
+            session.keep_file()
+        return is_started
 
     ending = Callbacks(
         begin=begin,
-        default_output=lambda *_: place.folder,
-        finished=lambda _, files, failed: place.end(files, failed=failed),
-        with_tables=place.full,
+        default_output=lambda *_: session.folder,
+        finished=lambda _, files, failed: session.end(files, failed=failed),
+        with_tables=session.full,
         notes=notes,
     )
     run_harness(arguments, evaluation.given_options, ending)
@@ -250,11 +252,11 @@ def _harness_arguments(evaluation: EvaluationFile) -> list[str]:
     key = secret(model.api_key_env) if model.api_key_env else None
     # `run_harness` masks the header in all output.
     header = {"header": {"Authorization": f"Bearer {key}"}} if key else {}
-    given = {**model.harness_arguments, **header}
+    model_arguments = {**model.harness_arguments, **header}
     tasks = evaluation.tasks or tasks_of(evaluation.benchmark, evaluation.settings)
     arguments = ["--model", model.harness_kind, "--tasks", ",".join(tasks)]
-    if given:
-        arguments += ["--model_args", json.dumps(given)]
+    if model_arguments:
+        arguments += ["--model_args", json.dumps(model_arguments)]
     if model.chat and not model.is_baseline:
         arguments.append("--apply_chat_template")
     if model.generation:
@@ -281,37 +283,37 @@ def _key(evaluation: EvaluationFile) -> list[Requirement]:
     return [Requirement("key", part, check)]
 
 
-def _score_system(place: _Session) -> None:
+def _score_system(session: _Session) -> None:
     from ragtasks.reports.outcome import score_notes
 
-    scoring = Scoring(place.evaluation.given_options, place.folder, place.look, place.force, place.notes())
-    inputs = _inputs(place)
-    if not scoring.goes_on(inputs, place.requirements()):
+    scoring = Scoring(session.evaluation.given_options, session.folder, session.look, session.force, session.notes())
+    inputs = _inputs(session)
+    if not scoring.begin(inputs, session.requirements()):
         return
-    place.keep_file()
-    done = [scoring.score(one) for one in inputs]
-    error = _error_of(done, place.folder)
-    notes = [line for item in done for line in score_notes(item)]
-    place.end([item.file for item in done], notes, failed=error is not None)
+    session.keep_file()
+    done = [scoring.score(system) for system in inputs]
+    error = _error_of(done, session.folder)
+    notes = [line for scores in done for line in score_notes(scores)]
+    session.end([scores.file for scores in done], notes, failed=error is not None)
     if error is not None:
         raise error
 
 
 def _error_of(done: Sequence[SystemScores], folder: Path) -> RagtasksError | None:
     """Return the first failure, or an error for too many implausible answers; None if all went well."""
-    if problems := [problem for item in done for problem in item.problems]:
+    if problems := [problem for scores in done for problem in scores.problems]:
         return RagtasksError(f"everything is saved in {folder}, but:\n" + "\n".join(problems))
     try:
-        for item in done:
-            item.require_plausible()
+        for scores in done:
+            scores.require_plausible()
     except ImplausibleError as error:
         return error
     return None
 
 
-def _inputs(place: _Session) -> list[SystemInput]:
+def _inputs(session: _Session) -> list[SystemInput]:
     """Return the user's system, once for each setting."""
-    evaluation = place.evaluation
+    evaluation = session.evaluation
     options, settings = evaluation.given_options, evaluation.settings
     if evaluation.traces is not None:
         return [input_of_traces(options, evaluation.traces.file, evaluation.traces.name)]
@@ -320,16 +322,18 @@ def _inputs(place: _Session) -> list[SystemInput]:
             raise ConfigurationError(
                 "settings: a file of answers has one setting. Next step: name the setting of these answers"
             )
-        given, setting = evaluation.answers, settings[0] if settings else None
-        return [input_of_file(options, given.file, given.name, evaluation.named_benchmark, setting, keys=given.keys)]
+        answers, setting = evaluation.answers, settings[0] if settings else None
+        return [
+            input_of_file(options, answers.file, answers.name, evaluation.named_benchmark, setting, keys=answers.keys)
+        ]
     system = named_system(evaluation.endpoint or {})
     return [
-        SystemInput(system[0].model, place.folder, None, evaluation.benchmark, setting, system)
+        SystemInput(system[0].model, session.folder, None, evaluation.benchmark, setting, system)
         for setting in settings or (Setting.FULL_RAG,)
     ]
 
 
-def _run_retriever(place: _Session) -> None:
+def _run_retriever(session: _Session) -> None:
     from ragtasks.reports.comparison import concluded_runs
     from retrieval_cache import (
         Rewriter,
@@ -340,31 +344,31 @@ def _run_retriever(place: _Session) -> None:
         retrieve,
     )
 
-    evaluation = place.evaluation
+    evaluation = session.evaluation
     retriever = evaluation.retriever
     assert retriever is not None
-    where = retrieval_place(evaluation.benchmark, evaluation.data)
-    how: dict[str, Any] = {"rewriter": Rewriter(retriever.rewriter)}
-    how |= {"corpora": retriever.corpora, "encode_with": retriever.encode_with}
-    requirements = retrieval_requirements(where, retriever.line, retriever.queries, **how)
-    if not place.look.begin([*place.requirements(), *requirements], EvaluationConfig()):
+    workspace = retrieval_place(evaluation.benchmark, evaluation.data)
+    arguments: dict[str, Any] = {"rewriter": Rewriter(retriever.rewriter)}
+    arguments |= {"corpora": retriever.corpora, "encode_with": retriever.encode_with}
+    requirements = retrieval_requirements(workspace, retriever.line, retriever.queries, **arguments)
+    if not session.look.begin([*session.requirements(), *requirements], EvaluationConfig()):
         return
-    place.keep_file()
-    made = [retrieve(where, retriever.line, form, depth=retriever.depth, **how) for form in retriever.queries]
-    names = [run.folder.name for run in made]
-    echo(*(f"run {run.folder.name} in {run.folder}" for run in made))
-    if has_judgements(where):
-        section = concluded_runs(evaluate_runs(where, names), compare_runs(where, names, n_least=1))
-        tables = place.folder / "retrieval.md"
+    session.keep_file()
+    runs = [retrieve(workspace, retriever.line, form, depth=retriever.depth, **arguments) for form in retriever.queries]
+    names = [run.folder.name for run in runs]
+    echo(*(f"run {run.folder.name} in {run.folder}" for run in runs))
+    if has_judgements(workspace):
+        section = concluded_runs(evaluate_runs(workspace, names), compare_runs(workspace, names, n_least=1))
+        tables = session.folder / "retrieval.md"
         write_atomically(tables, render([section], Format.MARKDOWN).encode())
-        conclude_runs(section, place.page, full=place.full)
+        conclude_runs(section, session.page, full=session.full)
         echo(f"wrote {tables}")
     else:
         echo("no scores and no page: this benchmark has no relevance judgements")
-    echo(f"wrote {place.folder}")
+    echo(f"wrote {session.folder}")
     data = ["--data", evaluation.data] if evaluation.data else []
-    others = names if len(names) > 1 else ["official", names[0]]
-    step = ["ragtasks", "compare", *others, "--benchmark", evaluation.benchmark, *data]
+    compared = names if len(names) > 1 else ["official", names[0]]
+    step = ["ragtasks", "compare", *compared, "--benchmark", evaluation.benchmark, *data]
     echo(f"next: {shlex.join(step)}")
 
 

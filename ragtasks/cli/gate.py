@@ -63,8 +63,8 @@ def gate(  # noqa: PLR0917 (one parameter an option)
     with _input_errors():
         chosen = _config(config, margin or [], slices or [], baseline, benchmark)
         if judge:
-            others = {"--power": power, "--save-baseline": save_baseline, "--junit": junit, "--comment": comment}
-            if refused := [name for name, value in others.items() if value]:
+            exclusive = {"--power": power, "--save-baseline": save_baseline, "--junit": junit, "--comment": comment}
+            if refused := [name for name, value in exclusive.items() if value]:
                 raise ConfigurationError(f"gate --judge: leave out {', '.join(refused)}")
             options = given_options(metadata, judges=judge)
             status = _gate_until_decided(results, chosen, options, output or Path("decided"), force=force)
@@ -99,13 +99,13 @@ def _gate_until_decided(
             "Next step: test other metrics in a separate gate"
         )
     ((metric, drop),) = config.margins.items()
-    known = before_judging(read_side(results), read_side(Path(config.baseline)), config)
-    if known is not None:
-        echo(f"{known[0].value}: {known[1]}; no request was sent to judges")
-        return known[0].status
+    early = before_judging(read_side(results), read_side(Path(config.baseline)), config)
+    if early is not None:
+        echo(f"{early[0].value}: {early[1]}; no request was sent to judges")
+        return early[0].status
     wanted = race_options(options, metric=metric, margin=drop, level=config.alpha, is_gate=True)
-    found = decide_as_named([Path(config.baseline), results], options, wanted, output, force=force)
-    verdict, why = verdict_of(found.race, config.most_unscored)
+    decision = decide_as_named([Path(config.baseline), results], options, wanted, output, force=force)
+    verdict, why = verdict_of(decision.race, config.most_unscored)
     echo(*([f"{verdict.value}: {why}"] if why else []))
     return verdict.status
 
@@ -161,7 +161,7 @@ def _test(  # noqa: PLR0917 (as the options)
             for key, text in (("junit", junit_text), ("comment", comment_text)):
                 if (file := files[key]) is not None:
                     put(text(found), file)
-            _tell_github(found)
+            _report_to_github(found)
             if output is not None:
                 echo(found.sentence)
             status = found.verdict.status
@@ -179,11 +179,11 @@ def _config(
     if section is None:
         raise ConfigurationError(f"{file}: expected a section `gate` with `margins: {{ans_acc: 0.03}}`; found none")
     named = {"slices": slices, "baseline": baseline, "benchmark": benchmark}
-    given = {**section, **{key: value for key, value in named.items() if value not in (None, [])}}
+    settings = {**section, **{key: value for key, value in named.items() if value not in (None, [])}}
     if margins:
-        given["margins"] = {**(section.get("margins") or {}), **dict(map(_margin, margins))}
+        settings["margins"] = {**(section.get("margins") or {}), **dict(map(_margin, margins))}
     try:
-        return GateConfig.model_validate(given)
+        return GateConfig.model_validate(settings)
     except ValidationError as error:
         raise ConfigurationError(f"gate: {'; '.join(misfits(error))}") from None
 
@@ -198,14 +198,14 @@ def _margin(text: str) -> tuple[str, float]:
     raise ConfigurationError(f"--margin {text}: expected METRIC=DROP, such as ans_acc=0.03")
 
 
-def _tell_github(found: Gate) -> None:
+def _report_to_github(outcome: Gate) -> None:
     """Print annotations and add to the summary in GitHub Actions."""
     from ragtasks.reports.gate_output import comment_text, github_lines
 
     if is_github_action():
-        for line in github_lines(found):  # workflow commands, which `echo` would escape
+        for line in github_lines(outcome):  # workflow commands, which `echo` would escape
             typer.echo(line)
     summary = github_summary_file()
     if summary is not None:
         with summary.open("a", encoding="utf-8") as file:
-            file.write(comment_text(found))
+            file.write(comment_text(outcome))

@@ -90,22 +90,22 @@ def init(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError("init: --server requires a model. Next step: add --model with its name at the server")
     if output.exists() and not may_be_replaced([output], force=force):
         raise ConfigurationError(f"{output} exists. Next step: --force replaces it, --output names another")
-    asked: dict[str, Any] = {"benchmark": benchmark, "settings": [item.value for item in setting or ()]}
-    asked |= {"data": data, "judges": list(judge or ())}
+    request: dict[str, Any] = {"benchmark": benchmark, "settings": [choice.value for choice in setting or ()]}
+    request |= {"data": data, "judges": list(judge or ())}
     if named:
-        asked[named[0]] = sections[named[0]]
-        if _is_of_own_rows(asked) and (data or setting):
+        request[named[0]] = sections[named[0]]
+        if _is_of_own_rows(request) and (data or setting):
             raise ConfigurationError(
                 f"init: {answers or traces} contains its own questions. Next step: leave out --data and --setting"
             )
     elif at_terminal():
-        asked |= _questions()
+        request |= _questions()
     else:
         raise ConfigurationError(
             "init: standard input is not a terminal. Next step: name the system by --model, --answers, --traces, "
             "--endpoint or --retriever, such as ragtasks init --model ragtasks-extractive --data sample"
         )
-    _write(output, asked)
+    _write(output, request)
 
 
 def at_terminal() -> bool:
@@ -121,21 +121,21 @@ def _questions() -> dict[str, Any]:
     while (number := typer.prompt("Number", default=1, type=int)) not in range(1, len(keys) + 1):
         echo(f"  expected a number from 1 to {len(keys)}")
     chosen = keys[number - 1]
-    found = _ask_subject(chosen)
-    if _is_of_own_rows(found):
-        return found | {"judges": _ask_judges()}
+    replies = _ask_subject(chosen)
+    if _is_of_own_rows(replies):
+        return replies | {"judges": _ask_judges()}
     echo("The benchmark: mtrag, mtrag_un, multihop_rag, ..., or custom for your own folder")
-    found["benchmark"] = typer.prompt("Benchmark", default="mtrag")
+    replies["benchmark"] = typer.prompt("Benchmark", default="mtrag")
     echo("Its files: `sample` (part of the package), `fetched` (official, by `ragtasks data fetch`), or a folder")
     data = typer.prompt("Data", default="sample")
-    found["data"] = None if data == "fetched" else data
+    replies["data"] = None if data == "fetched" else data
     if chosen != "retriever":
         default = "full_rag" if chosen in {"answers", "endpoint"} else "all"
         echo("The passages for each answer:", *(f"  {name:15}{text}" for name, text in _SETTINGS.items()))
         settings = typer.prompt("Settings, separated by commas, or all", default=default)
-        found["settings"] = [] if settings == "all" else [name.strip() for name in settings.split(",")]
-        found["judges"] = _ask_judges()
-    return found
+        replies["settings"] = [] if settings == "all" else [name.strip() for name in settings.split(",")]
+        replies["judges"] = _ask_judges()
+    return replies
 
 
 def _ask_judges() -> list[str]:
@@ -144,9 +144,9 @@ def _ask_judges() -> list[str]:
     return [] if judges == "none" else [judges]
 
 
-def _is_of_own_rows(asked: dict[str, Any]) -> bool:
+def _is_of_own_rows(request: dict[str, Any]) -> bool:
     """Return whether the evaluated file contains its own questions."""
-    return "traces" in asked or ("answers" in asked and is_of_own_rows(Path(asked["answers"]["file"]), None))
+    return "traces" in request or ("answers" in request and is_of_own_rows(Path(request["answers"]["file"]), None))
 
 
 def _ask_subject(chosen: str) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def _ask_model(address: str) -> tuple[str, str]:
     return address, str(name)
 
 
-def _write(output: Path, asked: dict[str, Any]) -> None:
-    text = _text(asked)
+def _write(output: Path, request: dict[str, Any]) -> None:
+    text = _text(request)
     checked_text(text, str(output))
     output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, text.encode())
@@ -197,25 +197,25 @@ def _write(output: Path, asked: dict[str, Any]) -> None:
     echo(f"next: {shlex.join(['ragtasks', 'eval', str(output)])}")
 
 
-def _text(asked: dict[str, Any]) -> str:
+def _text(request: dict[str, Any]) -> str:
     """Return the evaluation file, with common further keys as comments."""
-    subject = next(key for key in SUBJECTS if key in asked)
+    subject = next(key for key in SUBJECTS if key in request)
     lines = [
         "# An evaluation: `ragtasks eval FILE` runs it; --dry-run only checks it and estimates the cost.",
         "# All keys: docs/evaluate-a-model.md; for an editor: ragtasks init --schema > evaluation.schema.json",
         "",
     ]
     data = None
-    if not _is_of_own_rows(asked):
-        data = asked["data"]
-        lines += [*_benchmark_lines(subject, asked), ""]
-    lines += [f"{subject}:", *(f"  {key}: {_yaml(value)}" for key, value in asked[subject].items())]
-    lines += [f"  {line}" for line in _HINTS[_hints_for(subject, asked[subject])]]
+    if not _is_of_own_rows(request):
+        data = request["data"]
+        lines += [*_benchmark_lines(subject, request), ""]
+    lines += [f"{subject}:", *(f"  {key}: {_yaml(value)}" for key, value in request[subject].items())]
+    lines += [f"  {line}" for line in _HINTS[_hints_for(subject, request[subject])]]
     if subject != "retriever":
-        judges = asked["judges"]
+        judges = request["judges"]
         line = f"judges: {_yaml(judges)}" if judges else "# judges: [openai/gpt-4o-mini]"
         lines += ["", f"{line}  # LLM judges; the key is read from the environment (OPENAI_API_KEY)"]
-        unscored = "BERTScore" if _is_of_own_rows(asked) else "BERTScore and rb_alg"
+        unscored = "BERTScore" if _is_of_own_rows(request) else "BERTScore and rb_alg"
         no_encoder = "  encoder: none" if data == "sample" and not _has_sample_encoder() else "  # encoder: none"
         lines += [
             "",
@@ -231,14 +231,14 @@ def _text(asked: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _benchmark_lines(subject: str, asked: dict[str, Any]) -> list[str]:
+def _benchmark_lines(subject: str, request: dict[str, Any]) -> list[str]:
     """Return the lines for benchmark, settings and data."""
-    lines = [f"benchmark: {_yaml(asked['benchmark'])}"]
+    lines = [f"benchmark: {_yaml(request['benchmark'])}"]
     if subject != "retriever":
-        settings = asked["settings"] or (["full_rag"] if subject in {"answers", "endpoint"} else [])
+        settings = request["settings"] or (["full_rag"] if subject in {"answers", "endpoint"} else [])
         line = f"settings: {_yaml(settings)}" if settings else "# settings: [reference, full_rag]"
         lines.append(f"{line}  # source of the passages: reference, reference_rag, full_rag; default: all available")
-    line = f"data: {_yaml(asked['data'])}" if asked["data"] else "# data: sample"
+    line = f"data: {_yaml(request['data'])}" if request["data"] else "# data: sample"
     return [*lines, f"{line}  # `sample` is part of the package; default: the fetched files"]
 
 

@@ -179,24 +179,24 @@ def label_questions(  # noqa: PLR0917 (one parameter an option)
     benchmark, labelling = named_or_own(name, data), LABELLINGS[kinds]
     tasks = benchmark.tasks
     with asking(judge) as ask:
-        found = label(tasks, labelling, ask)
-    if not found.labels:
-        reason = found.unlabelled[0][-1] if found.unlabelled else "there are no questions"
+        labelled = label(tasks, labelling, ask)
+    if not labelled.labels:
+        reason = labelled.unlabelled[0][-1] if labelled.unlabelled else "there are no questions"
         raise JudgeError(f"no question has a label: {reason}. Next step: check judges; nothing was written")
     is_compared = any(set(task.question_types) & set(labelling.labels) for task in tasks)
-    table = question_labels_table(tasks, found.labels, tuple(labelling.labels), compared=is_compared)
-    provenance = {"judges": ", ".join(found.judges), "questions": str(len(tasks))}
+    table = question_labels_table(tasks, labelled.labels, tuple(labelling.labels), compared=is_compared)
+    provenance = {"judges": ", ".join(labelled.judges), "questions": str(len(tasks))}
     put(render([Section(benchmark.label, provenance, (table,))], form))
-    if found.unlabelled:
-        task_id, reason = found.unlabelled[0]
+    if labelled.unlabelled:
+        task_id, reason = labelled.unlabelled[0]
         typer.echo(
-            f"{len(found.unlabelled)} questions have no label, such as {task_id}: {reason}. "
+            f"{len(labelled.unlabelled)} questions have no label, such as {task_id}: {reason}. "
             "The same command judges only these",
             err=True,
         )
     if output is not None:
-        write_atomically(output, _labelled(benchmark, found.labels, kinds))
-        typer.echo(f"wrote {output}: {len(found.labels)} of {len(tasks)} questions have a label", err=True)
+        write_atomically(output, _labelled(benchmark, labelled.labels, kinds))
+        typer.echo(f"wrote {output}: {len(labelled.labels)} of {len(tasks)} questions have a label", err=True)
 
 
 def _labelled(benchmark: Benchmark, labels: Mapping[str, tuple[str, ...]], key: str) -> bytes:
@@ -205,5 +205,5 @@ def _labelled(benchmark: Benchmark, labels: Mapping[str, tuple[str, ...]], key: 
 
     if benchmark.name == "custom":
         return labelled_conversations(benchmark.root, labels)
-    rows = ({"task_id": task_id, key: found} for task_id, found in labels.items())
+    rows = ({"task_id": task_id, key: values} for task_id, values in labels.items())
     return written_lines(rows)

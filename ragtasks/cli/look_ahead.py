@@ -62,7 +62,7 @@ class LookAhead:
             else:
                 _print_dollars(section)
         if self.dry_run:
-            rows = tuple((one.requirement.part, one.requirement.category, one.state) for one in checks)
+            rows = tuple((check.requirement.part, check.requirement.category, check.state) for check in checks)
             table = Table("Checked", ("part", "requirement", "state"), rows)
             echo(render([Section("Requirements", {}, (table,))], Format.MARKDOWN), _NOT_SENT)
         return not self.dry_run
@@ -150,9 +150,9 @@ class LookAhead:
             from ragtasks.reports import planned
             from ragtasks.scoring import planning
 
-            found = answers()
-            tasks = [task for members in found.values() for task in members]
-            tables = [planned.answers_table(found)]
+            answered = answers()
+            tasks = [task for members in answered.values() for task in members]
+            tables = [planned.answers_table(answered)]
             if config.judges:
                 with progress_bars() as progress:
                     judging = planning.judging_of(tasks, count, own_place(), progress)

@@ -31,13 +31,13 @@ def key_option(key: str, *, hidden: bool = False) -> Any:
     kinds = (field.annotation, *get_args(field.annotation))
     if field.default not in {None, False, ()} and "default:" not in text:
         text += f"; default: `{field.default}`"
-    how: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": False, "hidden": hidden}
+    settings: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": False, "hidden": hidden}
     if field.annotation is bool:
-        return typer.Option(f"--{name}", **how)
+        return typer.Option(f"--{name}", **settings)
     is_list = get_origin(field.annotation) is tuple
     names = [f"--{name.removesuffix('s')}", f"--{name}"] if is_list else [f"--{name}"]
-    how["parser"] = str if str in kinds and not is_list else json_or_text
-    return typer.Option(*names, metavar="<value>", **how)
+    settings["parser"] = str if str in kinds and not is_list else json_or_text
+    return typer.Option(*names, metavar="<value>", **settings)
 
 
 DATA = Annotated[str | None, key_option("data")]
@@ -120,8 +120,8 @@ def named_folder(name: str, data: str | None) -> Path | None:
         return None
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        found, next_step = missing_path(folder)
-        raise ConfigurationError(f"{folder}: {found}. Next step: {next_step}, or name a benchmark such as mtrag")
+        problem, next_step = missing_path(folder)
+        raise ConfigurationError(f"{folder}: {problem}. Next step: {next_step}, or name a benchmark such as mtrag")
     if data:
         raise ConfigurationError(f"--data: {folder} already names the data. Next step: leave out --data")
     return folder
@@ -170,11 +170,11 @@ def race_options(options: dict[str, Any], **more: Any) -> Any:
     """Return the options of the decision and remove their keys from the options."""
     from ragtasks.scoring import RaceOptions
 
-    given = {key: options.pop(key) for key in ("margin", "setting", "seed") if key in options}
-    return validated(RaceOptions, given | more)
+    named = {key: options.pop(key) for key in ("margin", "setting", "seed") if key in options}
+    return validated(RaceOptions, named | more)
 
 
-def decide_as_named(paths: Sequence[Path], given: dict[str, Any], wanted: Any, output: Path, *, force: bool) -> Any:
+def decide_as_named(paths: Sequence[Path], options: dict[str, Any], wanted: Any, output: Path, *, force: bool) -> Any:
     """Judge saved answers until a decision, print each wave and the decision, and return the decision."""
     from functools import partial
 
@@ -182,9 +182,9 @@ def decide_as_named(paths: Sequence[Path], given: dict[str, Any], wanted: Any, o
     from ragtasks.reports.outcome import decision_text, wave_text
     from ragtasks.scoring import DECISION_FILE, Place, decide
 
-    found = decide(
+    decision = decide(
         paths,
-        given,
+        options,
         wanted,
         output,
         Place(data_folder(), run_store()),
@@ -192,6 +192,6 @@ def decide_as_named(paths: Sequence[Path], given: dict[str, Any], wanted: Any, o
         local_judge=JudgeModel,
         after_wave=lambda race: typer.echo(wave_text(race), err=True),
     )
-    echo(decision_text(found))
+    echo(decision_text(decision))
     echo(f"wrote {output / DECISION_FILE} and the scores next to it. The same command sends no request twice")
-    return found
+    return decision

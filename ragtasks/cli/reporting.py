@@ -81,7 +81,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         sections = report_sections(evaluations, options)
     is_short = form is Format.MARKDOWN and output is None and not full
     n_added = len(options.tables) + bool(rated)
-    put(render([_opening(one, n_added) for one in sections] if is_short else sections, form), output)
+    put(render([_opening(section, n_added) for section in sections] if is_short else sections, form), output)
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
 
@@ -117,7 +117,7 @@ def conclude(
         typer.echo(f"ragtasks: no conclusion: {error}", err=True)
         echo(*ending([]))
         return
-    echo(render([_without_tables(one) if one.conclusion else one for one in sections], Format.MARKDOWN))
+    echo(render([_without_tables(section) if section.conclusion else section for section in sections], Format.MARKDOWN))
     echo(*ending(evaluations))
     if page is not None:
         _write_page(evaluations, sections, page, ())
@@ -137,8 +137,8 @@ def _opening(section: Section, n_added: int) -> Section:
     if section.conclusion is None:
         return section
     n_left = len(section.tables) - n_added
-    rest = f"--full prints {n_left} more tables and all settings; --html page.html shows every conversation."
-    conclusion = replace(section.conclusion, legend=(*section.conclusion.legend, rest))
+    hint = f"--full prints {n_left} more tables and all settings; --html page.html shows every conversation."
+    conclusion = replace(section.conclusion, legend=(*section.conclusion.legend, hint))
     return replace(_without_tables(section), tables=section.tables[n_left:], conclusion=conclusion)
 
 
@@ -154,15 +154,15 @@ def _evaluations(
 ) -> list[Evaluation]:
     from ragtasks.results import read_evaluations, recalibrated
 
-    found = read_evaluations(results, left_out=leave_out) if results else []
-    found = recalibrated(found) if recalibrate else found
+    evaluations = read_evaluations(results, left_out=leave_out) if results else []
+    evaluations = recalibrated(evaluations) if recalibrate else evaluations
     if human_evaluation:
         from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
         from ragtasks.reports.tables import rated_evaluations
 
         root = benchmark_folder("mtrag", data, data_folder())
-        found += rated_evaluations(load_human_evaluation(root), root / HUMAN_EVALUATION_FILE)
-    return found
+        evaluations += rated_evaluations(load_human_evaluation(root), root / HUMAN_EVALUATION_FILE)
+    return evaluations
 
 
 def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResponse, ...]:
@@ -175,7 +175,7 @@ def _ratings(folder: Path, evaluations: Sequence[Evaluation]) -> tuple[RatedResp
             "in the format of MTRAG's human evaluation (docs/judges.md)"
         )
     rated = load_human_evaluation(folder)
-    models = {item.model for item in evaluations}
+    models = {evaluation.model for evaluation in evaluations}
     if not any(row.model_id in models for row in rated):
         raise ConfigurationError(
             "--ratings",
@@ -267,8 +267,8 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     else:
         chosen = _compare_chosen(by, "all", "domain")
         _require_runs(names)
-        place = retrieval_place(benchmark, data)
-        _compare_runs(place, names, metric or (), chosen, baseline, form)
+        workspace = retrieval_place(benchmark, data)
+        _compare_runs(workspace, names, metric or (), chosen, baseline, form)
 
 
 def _require_runs(names: Sequence[str]) -> None:
@@ -302,18 +302,18 @@ def _compare_results(
     with step("reading the results, differences and intervals"):
         evaluations = read_evaluations(paths, left_out=leave_out)
         evaluations = recalibrated(evaluations) if recalibrate else evaluations
-        found = compare_evaluations(evaluations, metrics=metrics, by=by, baseline=baseline)
+        comparisons = compare_evaluations(evaluations, metrics=metrics, by=by, baseline=baseline)
         warnings = warnings_of(evaluations)
     group = "setting" if by == "model" else "model"
-    put(comparisons_text(found, form, group=group, name=by, items="tasks", warnings=warnings))
+    put(comparisons_text(comparisons, form, group=group, name=by, items="tasks", warnings=warnings))
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)
-    place: Any, names: list[str], metrics: Sequence[str], by: str, baseline: str | None, form: Format
+    workspace: Any, names: list[str], metrics: Sequence[str], by: str, baseline: str | None, form: Format
 ) -> None:
     from ragtasks.reports.comparison import comparisons_text
     from retrieval_cache import compare_runs
 
-    found = compare_runs(place, names, metrics=metrics, by=by, baseline=baseline)
+    comparisons = compare_runs(workspace, names, metrics=metrics, by=by, baseline=baseline)
     group = "domain" if by == "domain" else "queries"
-    put(comparisons_text(found, form, group=group, name="run", items="queries"))
+    put(comparisons_text(comparisons, form, group=group, name="run", items="queries"))

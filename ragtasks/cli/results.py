@@ -45,27 +45,27 @@ def list_results(
     """List results by model, benchmark and setting, stored runs, and unreadable files."""
     from ragtasks.reports.history import History, read_history, render_list, render_skipped, select_entries
 
-    place, chosen = folder or Path("results"), {"benchmark": benchmark, "model": model, "setting": setting}
+    root, chosen = folder or Path("results"), {"benchmark": benchmark, "model": model, "setting": setting}
     if leaderboard is not None:
         from ragtasks.reports.leaderboard import write_leaderboard
 
         with step("reading and ranking the results"):
-            history = _ranked(place)
-            found = select_entries(history.entries, **chosen)
-            write_leaderboard(History(tuple(found), history.skipped), place, leaderboard)
-        echo(f"wrote {leaderboard}, evaluations: {len(found)}")
+            history = _ranked(root)
+            entries = select_entries(history.entries, **chosen)
+            write_leaderboard(History(tuple(entries), history.skipped), root, leaderboard)
+        echo(f"wrote {leaderboard}, evaluations: {len(entries)}")
         if history.skipped:
-            echo(render_skipped(history.skipped, place))
+            echo(render_skipped(history.skipped, root))
         return
-    if folder or place.is_dir():
-        history = read_history(place)
+    if folder or root.is_dir():
+        history = read_history(root)
         if not history.entries:
-            echo(f"no results in {place}; `ragtasks eval`, `run` and `score` write results", "")
-        echo(render_list(select_entries(history.entries, **chosen), place))
+            echo(f"no results in {root}; `ragtasks eval`, `run` and `score` write results", "")
+        echo(render_list(select_entries(history.entries, **chosen), root))
         if history.skipped:
-            echo("", render_skipped(history.skipped, place))
+            echo("", render_skipped(history.skipped, root))
     if folder is None:
-        echo(*([""] if place.is_dir() else []), *_stored_runs())
+        echo(*([""] if root.is_dir() else []), *_stored_runs())
 
 
 def _stored_runs() -> Iterator[str]:
@@ -73,8 +73,8 @@ def _stored_runs() -> Iterator[str]:
 
     store = _store()
     stored, unreadable = store.all(), store.unreadable()
-    none = f"no runs in {store.runs}; `ragtasks retrieve --retriever bm25` makes a run"
-    yield from list_runs(stored) if stored else [none]
+    no_runs = f"no runs in {store.runs}; `ragtasks retrieve --retriever bm25` makes a run"
+    yield from list_runs(stored) if stored else [no_runs]
     if unreadable:
         yield from ("", f"runs that cannot be read: {len(unreadable)}", *(f"  {line}" for line in unreadable))
 
@@ -95,7 +95,7 @@ def show(
     For two: exits with 1 if the scores are not comparable, or if the runs differ.
     """
     names = [name] if other is None else [name, other]
-    are_results = [names_results(one) for one in names]
+    are_results = [names_results(text) for text in names]
     if any(are_results) and not all(are_results):
         raise ConfigurationError(f"results show: {name} and {other} are not both results, nor both stored runs")
     show_them = _show_results if all(are_results) else _show_runs
@@ -108,19 +108,19 @@ def _show_results(name: str, other: str | None = None) -> int:
     if other is None:
         echo(render_entries(read_file(Path(name))))
         return 0
-    found = diff_entries(read_file(Path(name)), read_file(Path(other)))
-    echo(render_differences(found))
-    return int(not found.comparable)
+    differences = diff_entries(read_file(Path(name)), read_file(Path(other)))
+    echo(render_differences(differences))
+    return int(not differences.comparable)
 
 
-def _show_runs(name: str, other: str | None = None) -> int:
+def _show_runs(name: str, second: str | None = None) -> int:
     from retrieval_cache import diff_runs
 
     first = _store().named(name, is_no_file=True)
-    if other is None:
+    if second is None:
         echo((first.folder / "manifest.json").read_text(encoding="utf-8"))
         return 0
-    lines = diff_runs(first.manifest, _store().named(other, is_no_file=True).manifest)
+    lines = diff_runs(first.manifest, _store().named(second, is_no_file=True).manifest)
     echo(*lines or ["no difference"])
     return int(bool(lines))
 
@@ -176,12 +176,12 @@ def export(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Write results in the format of another tool, or the turns with errors as a benchmark."""
     is_record, is_benchmark = form == "every-eval-ever", form == "benchmark"
-    given = {
+    exclusive = {
         "--model": model is not None and is_benchmark,
         "--organization, --relationship": bool(organization or relationship) and not is_record,
         "--kind, --notes": bool(kind or notes) and not is_benchmark,
     }
-    if unread := [option for option, is_unread in given.items() if is_unread]:
+    if unread := [option for option, is_unread in exclusive.items() if is_unread]:
         raise ConfigurationError(f"results export {form}: leave out {', '.join(unread)}")
     from ragtasks.reports import exports
 
@@ -205,13 +205,13 @@ def export(  # noqa: PLR0917 (one parameter an option)
 def _chosen(folders: Sequence[Path], model: str | None) -> list[Any]:
     from ragtasks.reports.history import below, select_entries
 
-    found = []
+    entries = []
     for folder in folders:
         history = _ranked(folder)
-        for item in history.skipped:
-            leave_out(f"{below(item.path, folder)}: {item.reason}")
-        found += select_entries(history.entries, model=model)
-    return found
+        for skipped in history.skipped:
+            leave_out(f"{below(skipped.path, folder)}: {skipped.reason}")
+        entries += select_entries(history.entries, model=model)
+    return entries
 
 
 def _ranked(folder: Path) -> History:

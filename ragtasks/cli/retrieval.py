@@ -50,18 +50,18 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements, retrieval_requirements
     from retrieval_cache import retrieve as make
 
-    place = retrieval_place(benchmark, data)
-    how: dict[str, Any] = {"rewriter": Rewriter(rewriter, min_rewritten), "encode_with": encode_with}
-    how["corpora"] = _pairs(corpus)
-    require(retrieval_requirements(place, retriever, [queries], **how), with_requests=probe)
-    run = make(place, retriever, queries, name=name, depth=depth, **how)
+    workspace = retrieval_place(benchmark, data)
+    arguments: dict[str, Any] = {"rewriter": Rewriter(rewriter, min_rewritten), "encode_with": encode_with}
+    arguments["corpora"] = _pairs(corpus)
+    require(retrieval_requirements(workspace, retriever, [queries], **arguments), with_requests=probe)
+    run = make(workspace, retriever, queries, name=name, depth=depth, **arguments)
     made = run.folder.name
     echo(f"run {made} in {run.folder}")
     if same_as := run.manifest.metadata.get(SAME_AS):
         echo(f"the same run exists as {same_as}: {made} is linked to its files")
     if fallbacks := fallbacks_of(run.manifest):
         echo(fallbacks)
-    echo(*_next_steps(made, benchmark, data, has_judgements(place)))
+    echo(*_next_steps(made, benchmark, data, has_judgements(workspace)))
 
 
 def _pairs(options: list[str] | None) -> dict[str, str]:
@@ -75,8 +75,8 @@ def _pairs(options: list[str] | None) -> dict[str, str]:
 def _next_steps(run: str, benchmark: str, data: str | None, is_judged: bool) -> Iterator[str]:
     """Yield commands that use the run."""
     if is_judged:
-        place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
-        yield f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *place])}"
+        arguments = ["--benchmark", benchmark, *(["--data", data] if data else [])]
+        yield f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *arguments])}"
     if any(part.benchmark == benchmark and part.setting in _RETRIEVED for part in parts_of(["*"])):
         options = shlex.join([*(["--data", data] if data else []), "--run", run])
         yield f"use it in tasks of {benchmark} with ragtasks run {options}"
@@ -122,18 +122,20 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     further = [name for name in names if measures and "@" in name and not Path(name).exists()]
     names = [name for name in names if name not in further]
     # A comma or blank within brackets belongs to the measure.
-    given = (name for option in (*(measures or ()), *further) for name in re.split(r"[,\s]+(?![^(]*\))", option))
-    metrics = list(dict.fromkeys(retrieval_metric(name) for name in given if name)) or RETRIEVAL_METRICS
+    measure_names = (
+        name for option in (*(measures or ()), *further) for name in re.split(r"[,\s]+(?![^(]*\))", option)
+    )
+    metrics = list(dict.fromkeys(retrieval_metric(name) for name in measure_names if name)) or RETRIEVAL_METRICS
     if not qrels and (error := wrong_order_error([Path(name) for name in names], [])):
         raise error
-    place = retrieval_place(benchmark, data)
+    workspace = retrieval_place(benchmark, data)
     if not (qrels or measures or per_query):
-        put(render([evaluate_runs(place, names, domain or ())], form), output)
+        put(render([evaluate_runs(workspace, names, domain or ())], form), output)
         return
     if qrels:
         judged = judge_files([Path(name) for name in dict.fromkeys(names)], qrels, metrics)
     else:
-        judged = judge_runs(place.open(), place.store, list(dict.fromkeys(names)), metrics, domain or ())
+        judged = judge_runs(workspace.open(), workspace.store, list(dict.fromkeys(names)), metrics, domain or ())
     put(render([retrieval_section(judged, metrics)], form), output)
     if per_query:
         write_atomically(per_query, written_lines(query_rows(judged, metrics)))

@@ -76,10 +76,10 @@ def score(  # noqa: PLR0917 (one parameter an option)
     """
     options = given_options(metadata, data=data, run=run, judges=judges, encoder=encoder, metrics=metrics)
     scoring = Scoring(options, output or _DEFAULT_OUTPUT, LookAhead(dry_run, probe), force=force)
-    paths = [Path(one) for one in answers]
+    paths = [Path(endpoint) for endpoint in answers]
     if is_of_track(paths):
-        given = {"name": name, "setting": setting, "keys": keys, "dry-run": dry_run}
-        score_track(paths, options, output, [key for key, value in given.items() if value])
+        track_options = {"name": name, "setting": setting, "keys": keys, "dry-run": dry_run}
+        score_track(paths, options, output, [key for key, value in track_options.items() if value])
         return
     config_from_options(options)  # its errors take precedence over those of files
     if name is not None and len(answers) > 1:
@@ -93,9 +93,11 @@ def score(  # noqa: PLR0917 (one parameter an option)
             raise ConfigurationError(
                 "--keys: applies to files only; docs/score-your-system.md lists the keys of a reply"
             )
-        system, where = system_endpoint(answers[0], name or "rag-system", protocol), setting or Setting.FULL_RAG
-        one = SystemInput(name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, where, system)
-        _score_inputs(scoring, [one])
+        system, place = system_endpoint(answers[0], name or "rag-system", protocol), setting or Setting.FULL_RAG
+        endpoint = SystemInput(
+            name or system[0].model, scoring.output, None, benchmark or DEFAULT_BENCHMARK, place, system
+        )
+        _score_inputs(scoring, [endpoint])
     elif any(map(_is_saved, _require_answers(paths))):
         if output is None or name is not None or keys is not None:
             command = shlex.join(["ragtasks", "score", *answers, "--output", "again"])
@@ -130,9 +132,9 @@ def _no_answers(path: Path, found: str, next_step: str) -> ConfigurationError:
 
 
 def _score_inputs(scoring: Scoring, inputs: Sequence[SystemInput]) -> None:
-    if scoring.goes_on(inputs):
-        for one in inputs:
-            _show(scoring.score(one), scoring.output)
+    if scoring.begin(inputs):
+        for system in inputs:
+            _show(scoring.score(system), scoring.output)
 
 
 @dataclass(frozen=True)
@@ -164,14 +166,14 @@ class Scoring:
     force: bool = False
     notes: Mapping[str, Any] = field(default_factory=dict)
 
-    def goes_on(self, inputs: Sequence[SystemInput], further: Sequence[Requirement] = ()) -> bool:
+    def begin(self, inputs: Sequence[SystemInput], further: Sequence[Requirement] = ()) -> bool:
         """Check all requirements and return whether to score."""
         from ragtasks.scoring import evaluation_requirements
 
-        own = [one.rows.benchmark for one in inputs if one.rows is not None]
-        parts = [(one.benchmark, one.setting or Setting.FULL_RAG) for one in inputs if one.rows is None]
-        systems = [one.endpoint for one in inputs if one.endpoint is not None]
-        files = [one.source for one in inputs if one.endpoint is None and one.rows is None]
+        own = [system.rows.benchmark for system in inputs if system.rows is not None]
+        parts = [(system.benchmark, system.setting or Setting.FULL_RAG) for system in inputs if system.rows is None]
+        systems = [system.endpoint for system in inputs if system.endpoint is not None]
+        files = [system.source for system in inputs if system.endpoint is None and system.rows is None]
         config = config_from_options(self.options)
         requirements = [
             *further,
@@ -180,18 +182,18 @@ class Scoring:
             *evaluation_requirements(parts, config, self.output, own_place(), opened=own, needs_passages=False),
             *(system_requirements(*systems[0], secret) if systems else ()),
         ]
-        if all(one.endpoint is None and one.source.is_file() for one in inputs):
+        if all(system.endpoint is None and system.source.is_file() for system in inputs):
             return self.look.begin_answers(requirements, config, partial(self._tasks_of, inputs))
         return self.look.begin_system(requirements, parts, self.options, has_endpoint=bool(systems))
 
     def _tasks_of(self, inputs: Sequence[SystemInput]) -> dict[str, list[SavedTask]]:
         """Return system -> its answers in files."""
         tasks: dict[str, list[SavedTask]] = {}
-        for one in inputs:
-            tasks.setdefault(one.name, []).extend(self._read(one).evaluation.tasks)
+        for system in inputs:
+            tasks.setdefault(system.name, []).extend(self._read(system).evaluation.tasks)
         return tasks
 
-    def look_at_saved(self, evaluations: Sequence[SavedEvaluation]) -> bool:
+    def begin_saved(self, evaluations: Sequence[SavedEvaluation]) -> bool:
         """Check all requirements of saved evaluations and return whether to score them again."""
         from ragtasks.benchmarks import ROWS
         from ragtasks.scoring import evaluation_requirements
@@ -202,7 +204,7 @@ class Scoring:
             for task in evaluation.tasks:
                 members = groups.setdefault((task.benchmark == ROWS, task.config.data), {})
                 members.setdefault(str(evaluation.folder), []).append(task)
-        goes_on = True
+        is_started = True
         for (are_rows, _), systems in groups.items():
             tasks = [task for members in systems.values() for task in members]
             config = tasks[0].config
@@ -214,30 +216,34 @@ class Scoring:
                 suites={task.benchmark: task.provenance["suite"] for task in tasks if task.provenance.get("suite")},
                 needs_passages=False,
             )
-            goes_on = self.look.begin_answers(requirements, config, partial(dict, systems)) and goes_on
-        return goes_on
+            is_started = self.look.begin_answers(requirements, config, partial(dict, systems)) and is_started
+        return is_started
 
-    def score(self, given: SystemInput) -> SystemScores:
+    def score(self, system: SystemInput) -> SystemScores:
         """Score a system and save it; rows of spans are saved next to the results."""
         from ragtasks.scoring import score_answers
 
-        done = score_answers(self._read(given), own_place(), _local_judge, self.notes)
-        if given.lines:
+        done = score_answers(self._read(system), own_place(), _local_judge, self.notes)
+        if system.lines:
             rows = done.file.with_name("rows.jsonl")
-            write_atomically(rows, given.lines)
-            echo(f"wrote {rows} ({len(given.lines.splitlines())} rows)")
+            write_atomically(rows, system.lines)
+            echo(f"wrote {rows} ({len(system.lines.splitlines())} rows)")
         return done
 
-    def _read(self, given: SystemInput) -> SystemAnswers:
+    def _read(self, answered: SystemInput) -> SystemAnswers:
         """Return the answers in a system's file, or its replies."""
         from ragtasks.scoring import ScoredSystem, rows_to_score, system_to_score
 
         replaces = partial(may_be_replaced, force=self.force)
-        if given.rows is not None:
-            name, source = given.name, given.source
-            return rows_to_score(given.rows, self.options, self.output, name=name, source=source, may_replace=replaces)
-        system = ScoredSystem(given.name, given.benchmark, given.setting, given.source)
-        return system_to_score(system, _answering(given), self.options, self.output, own_place(), may_replace=replaces)
+        if answered.rows is not None:
+            name, source = answered.name, answered.source
+            return rows_to_score(
+                answered.rows, self.options, self.output, name=name, source=source, may_replace=replaces
+            )
+        system = ScoredSystem(answered.name, answered.benchmark, answered.setting, answered.source)
+        return system_to_score(
+            system, _answering(answered), self.options, self.output, own_place(), may_replace=replaces
+        )
 
 
 def _answers_file(file: Path, *, may_be_missing: bool) -> Requirement:
@@ -259,14 +265,14 @@ def _answers_file(file: Path, *, may_be_missing: bool) -> Requirement:
     return Requirement("answers", f"answers {file}", check)
 
 
-def _answering(given: SystemInput) -> Callable[..., Any]:
+def _answering(system: SystemInput) -> Callable[..., Any]:
     """Return the function that reads or requests the answers to a benchmark."""
     from ragtasks.results import read_answers
     from ragtasks.scoring import System, ask_endpoint
 
-    if given.endpoint is None:
-        return lambda benchmark, _config, _results: read_answers(given.source, benchmark, data_folder(), given.keys)
-    return ask_endpoint(System(*given.endpoint, secret), given.setting or Setting.FULL_RAG, run_store())
+    if system.endpoint is None:
+        return lambda benchmark, _config, _results: read_answers(system.source, benchmark, data_folder(), system.keys)
+    return ask_endpoint(System(*system.endpoint, secret), system.setting or Setting.FULL_RAG, run_store())
 
 
 def _is_saved(path: Path) -> bool:
@@ -315,13 +321,13 @@ def input_of_traces(options: Mapping[str, Any], traces: Path, name: str | None) 
     from ragtasks.results import own_rows, read_traces
 
     _refuse_setting(options, traces, None)
-    found = read_traces(traces)
-    for note in found.notes:
+    traced = read_traces(traces)
+    for note in traced.notes:
         typer.echo(f"ragtasks: {traces}: {note}", err=True)
     problems: list[str] = []
-    rows = own_rows(enumerate(found.rows, start=1), lambda *problem: problems.append(str(problem)))
+    rows = own_rows(enumerate(traced.rows, start=1), lambda *problem: problems.append(str(problem)))
     assert not problems, problems
-    return SystemInput(name or traces.stem, traces, rows, lines=written_lines(found.rows))
+    return SystemInput(name or traces.stem, traces, rows, lines=written_lines(traced.rows))
 
 
 def _refuse_setting(options: Mapping[str, Any], file: Path, setting: Setting | None) -> None:
@@ -356,7 +362,7 @@ def _score_again(scoring: Scoring, paths: Sequence[Path], benchmark: str | None,
         setting=None if setting is None else setting.value,
         may_replace=partial(may_be_replaced, force=scoring.force),
         local_judge=_local_judge,
-        before=scoring.look_at_saved,
+        before=scoring.begin_saved,
     )
     if scoring.look.dry_run:
         return

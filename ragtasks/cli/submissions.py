@@ -103,8 +103,8 @@ def submit(  # noqa: PLR0917 (one parameter an option)
 
     request = mtrageval.Submission(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
     echo(*mtrageval.submit(request, named_benchmark(benchmark, data), run_store()))
-    place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
-    echo(f"next: {shlex.join(['ragtasks', 'check', str(output), '--task', task.value, *place])}")
+    options = ["--benchmark", benchmark, *(["--data", data] if data else [])]
+    echo(f"next: {shlex.join(['ragtasks', 'check', str(output), '--task', task.value, *options])}")
 
 
 # `ragtasks check`: errors of a submission, or of your own benchmark.
@@ -146,18 +146,18 @@ def check(  # noqa: PLR0917 (one parameter an option)
 
     The format of a file is detected from its content. Exits with 1 if there is an error.
     """
-    place = Path(path).expanduser()
-    form = _form(place, path, task, benchmark)
+    file = Path(path).expanduser()
+    form = _form(file, path, task, benchmark)
     submission, is_track, is_answers = _TASKS.get(form), form in FORMS, form == FileForm.ANSWERS
     has_report = submission is not None or is_track or form.startswith("TREC iKAT")
-    given = {
+    exclusive = {
         "--json": as_json and not has_report,
         "--input, --no-documents": (input_file or not documents) and not submission,
         "--set, --narratives, --fixed": (topics or narratives or fixed) and not is_track,
         "--benchmark": benchmark and not (submission or is_answers),
         "--data": data and not (has_report or is_answers),
     }
-    if unread := [option for option, is_unread in given.items() if is_unread]:
+    if unread := [option for option, is_unread in exclusive.items() if is_unread]:
         raise ConfigurationError(
             f"{', '.join(unread)}: not used when {path} is checked as {form}. Next step: leave it out"
         )
@@ -166,24 +166,24 @@ def check(  # noqa: PLR0917 (one parameter an option)
             from ragtasks.submissions import mtrageval
 
             source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
-            report = mtrageval.check(place, submission, source, input_file, documents=documents)
+            report = mtrageval.check(file, submission, source, input_file, documents=documents)
         elif is_track:
-            report = check_track(place, FileForm(form), topics, narratives, data, fixed)
+            report = check_track(file, FileForm(form), topics, narratives, data, fixed)
         else:
-            report = _ikat_report(place, FileForm(form), data)
+            report = _ikat_report(file, FileForm(form), data)
         echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
         if submission is SubmissionTask.C and task is None and not as_json:
             echo("checked as task C, by its fields; --task B checks the same file for task B")
         passes = report.passes
     elif is_answers:
-        passes = _answers_pass(place, benchmark or "mtrag", data)
+        passes = _answers_pass(file, benchmark or "mtrag", data)
     elif form == FileForm.CORPUS:
         from retrieval_cache import describe_corpus
 
         echo(*describe_corpus(path))
         passes = True
     else:
-        passes = _OTHERS[form](place)
+        passes = _OTHERS[form](file)
     raise typer.Exit(int(not passes))
 
 
@@ -194,19 +194,19 @@ _CORPUS_ENDINGS = (".zip", ".parquet", ".gz", ".zst")
 _TEXT_ENDINGS = (".jsonl", ".json", ".yaml", ".yml", ".txt", ".tsv", ".csv", ".trec", ".run", ".qrels")
 
 
-def _form(place: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> str:
+def _form(file: Path, name: str, task: SubmissionTask | None, benchmark: str | None) -> str:
     """Return the form of a path or name. Raises ConfigurationError if it cannot be checked."""
     if task is not None:
-        return next(form for form, one in _TASKS.items() if one is task)
-    if place.is_dir():
-        return _form_of_folder(place)
-    if place.is_file():
-        return _form_of_file(place, benchmark)
+        return next(form for form, candidate in _TASKS.items() if candidate is task)
+    if file.is_dir():
+        return _form_of_folder(file)
+    if file.is_file():
+        return _form_of_file(file, benchmark)
     if name.startswith("hf:"):
         return FileForm.CORPUS.value
-    if is_path(name) or place.suffix in (*_CORPUS_ENDINGS, *_TEXT_ENDINGS):  # names of runs may contain dots too
-        found, next_step = missing_path(place)
-        raise ConfigurationError(f"{place}: {found}. Next step: {next_step}")
+    if is_path(name) or file.suffix in (*_CORPUS_ENDINGS, *_TEXT_ENDINGS):  # names of runs may contain dots too
+        problem, next_step = missing_path(file)
+        raise ConfigurationError(f"{file}: {problem}. Next step: {next_step}")
     return _RUN
 
 
@@ -249,12 +249,12 @@ def _unknown(file: Path, row: Mapping[str, Any]) -> BenchmarkFileError:
     if row.keys() >= _SAMPLE_KEYS:
         command = f"ragtasks submit --task B --results {file.parent} --output FILE"
         next_step = f"these are samples of lm_eval; `{command}` writes a submission from them"
-    other = "none of these in the first lines" if file.stat().st_size else "an empty file"
+    content = "none of these in the first lines" if file.stat().st_size else "an empty file"
     return BenchmarkFileError(
         "file to check",
         where=str(file),
         expected="rows or answers, a TREC run or judgements, a corpus, results, or a submission of MTRAGEval or TREC",
-        found=f"an object with {keys}" if keys else other,
+        found=f"an object with {keys}" if keys else content,
         next_step=next_step,
     )
 
@@ -264,13 +264,13 @@ def _answers_pass(file: Path, benchmark: str, data: str | None) -> bool:
     from ragtasks.results import read_answers
 
     opened = named_benchmark(benchmark, data)
-    given = read_answers(file, opened, data_folder())
-    n_passages = sum(answer.passages is not None for answer in given.values())
-    place = ["--data", data] if data else []
+    answers = read_answers(file, opened, data_folder())
+    n_passages = sum(answer.passages is not None for answer in answers.values())
+    options = ["--data", data] if data else []
     echo(
         f"{file}: no error",
-        f"answers to {len(given)} of the {len(opened.tasks)} tasks of {opened.label}, {n_passages} with contexts",
-        f"next: {shlex.join(['ragtasks', 'score', str(file), '--benchmark', benchmark, *place])}",
+        f"answers to {len(answers)} of the {len(opened.tasks)} tasks of {opened.label}, {n_passages} with contexts",
+        f"next: {shlex.join(['ragtasks', 'score', str(file), '--benchmark', benchmark, *options])}",
     )
     return True
 
@@ -290,9 +290,9 @@ def _rows_pass(file: Path) -> bool:
 
 def _evaluation_passes(file: Path) -> bool:
     """Print the system and tasks of an evaluation file. Errors are raised together."""
-    found = read_evaluation_file(file)
-    on = ", ".join(found.evaluation.tasks) or found.evaluation.benchmark
-    echo(f"{file}: no error", f"evaluates {found.evaluation.name} on {on}")
+    read = read_evaluation_file(file)
+    on = ", ".join(read.evaluation.tasks) or read.evaluation.benchmark
+    echo(f"{file}: no error", f"evaluates {read.evaluation.name} on {on}")
     echo(f"next: {shlex.join(['ragtasks', 'eval', str(file), '--dry-run'])}")
     return True
 
@@ -302,7 +302,10 @@ def _results_pass(path: Path) -> bool:
     from ragtasks.results import read_evaluations
 
     evaluations = read_evaluations([path])
-    echo(f"{path}: no error", *(f"{one.model} on {one.kind[0]}: {len(one.rows)} answers" for one in evaluations))
+    echo(
+        f"{path}: no error",
+        *(f"{evaluation.model} on {evaluation.kind[0]}: {len(evaluation.rows)} answers" for evaluation in evaluations),
+    )
     echo(f"next: {shlex.join(['ragtasks', 'report', str(path)])}")
     return True
 
@@ -317,7 +320,7 @@ def _ranking_passes(file: Path) -> bool:
 
 def _judgements_pass(file: Path) -> bool:
     qrels = read_qrels(file)
-    n_queries, n_relevant = len({one.query_id for one in qrels}), sum(one.relevance > 0 for one in qrels)
+    n_queries, n_relevant = len({qrel.query_id for qrel in qrels}), sum(qrel.relevance > 0 for qrel in qrels)
     echo(f"{file}: no error", f"{len(qrels)} judgements of {n_queries} queries, {n_relevant} relevant")
     echo(f"next: ragtasks evaluate-run RUN --qrels {shlex.quote(str(file))}")
     return True
@@ -341,8 +344,8 @@ def _folder_passes(folder: Path) -> bool:
     report = check_folder(folder)
     files = {name: ", ".join(file.path for file in source_of(name).files) for name in _PUBLISHED_FORMS}
     looked_for = {"your own": f"{CONVERSATIONS}, {PASSAGES}"} | files
-    said = "; or ".join(f"{names} ({kind})" for kind, names in looked_for.items())
-    echo(*report.lines, *([] if form else [f"expected files: {said}"]))
+    expected = "; or ".join(f"{names} ({label})" for label, names in looked_for.items())
+    echo(*report.lines, *([] if form else [f"expected files: {expected}"]))
     return report.passes
 
 
@@ -393,12 +396,12 @@ def _form_lines(folder: Path, benchmark: Benchmark) -> Iterator[str]:
     """Yield the contents of a folder in a published format, and the next commands."""
     edition = "with statistics of its own" if benchmark.is_sample else "with the official counts"
     yield f"in the form of {benchmark.name}, {edition}: {len(benchmark.tasks)} tasks"
-    for heading, found in (
+    for heading, counts in (
         ("domain", Counter(task.domain for task in benchmark.tasks)),
         ("answerability", Counter(task.answerability.value for task in benchmark.tasks)),
-        ("question type", Counter(kind for task in benchmark.tasks for kind in task.question_types)),
+        ("question type", Counter(question_type for task in benchmark.tasks for question_type in task.question_types)),
     ):
-        yield f"  by {heading}: {', '.join(f'{label} {count}' for label, count in found.items())}"
+        yield f"  by {heading}: {', '.join(f'{label} {count}' for label, count in counts.items())}"
     data = shlex.join(["--data", str(folder)])
     yield "next:"
     if benchmark.name == "multihop_rag":

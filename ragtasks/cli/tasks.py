@@ -28,11 +28,11 @@ def list_tasks(
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
     """List harness tasks and groups by benchmark: the names for `run --tasks`."""
-    found = harness_tasks().values()
-    folders = {task.folder for task in found}
+    tasks = harness_tasks().values()
+    folders = {task.folder for task in tasks}
     if benchmark is not None and benchmark not in folders:
         raise ConfigurationError(f"no harness tasks of {benchmark!r}: {close_matches(benchmark, folders)}")
-    chosen = sorted((task for task in found if benchmark in {None, task.folder}), key=lambda task: task.folder)
+    chosen = sorted((task for task in tasks if benchmark in {None, task.folder}), key=lambda task: task.folder)
     rows = tuple((task.folder, task.name, ", ".join(task.members) or "-") for task in chosen)
     table = Table("Names for --tasks", ("benchmark", "name", "group of"), rows)
     put(render([Section("Harness tasks", {}, (table,))], form))
@@ -60,20 +60,20 @@ def export_tasks(
     """Write a benchmark's questions for your own system, one per line; add `answer` to each."""
     opened = named_benchmark(benchmark, data)
     gives = contexts and setting is not Setting.AGENTIC
-    given = contexts_to_export(opened, setting, run, run_store(), is_needed=gives)
-    rows = exported_tasks(opened, given, conversational=conversational, with_contexts=gives)
+    exported = contexts_to_export(opened, setting, run, run_store(), is_needed=gives)
+    rows = exported_tasks(opened, exported, conversational=conversational, with_contexts=gives)
     if diverse is not None:
         from ragtasks.metrics import most_different
 
         every = list(rows)
         spoken = [[turn["content"] for turn in row["messages"] if turn["role"] == "user"] for row in every]
-        rows = (every[place] for place in most_different(["\n".join(one) for one in spoken], diverse))
+        rows = (every[options] for options in most_different(["\n".join(texts) for texts in spoken], diverse))
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     put("\n".join(lines), output)
-    place = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]
+    options = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]
     also = "`searches`" if setting is Setting.AGENTIC else "`contexts` if your system retrieves"
     echo(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and {also}")
-    echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
+    echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *options])}")
 
 
 # `ragtasks tasks link` and `path`: how lm_eval finds the tasks.

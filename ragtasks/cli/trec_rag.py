@@ -124,9 +124,9 @@ def write_track(
                 f"{results} is an answer file of 2024, to be written in the format of 2025. "
                 "Next step: add --team-id, and with --set the topics of the answers"
             )
-        given = read_answers(results, _topics(_tasks(_benchmark(domain, data), domain)))
-        write_rows(output, (row_2025(answer, team_id) for answer in given))
-        return [f"wrote {output}: {len(given)} answers"]
+        answers = read_answers(results, _topics(_tasks(_benchmark(domain, data), domain)))
+        write_rows(output, (row_2025(answer, team_id) for answer in answers))
+        return [f"wrote {output}: {len(answers)} answers"]
     domain = topics or _TEST
     if bool(team_id) != _is_2025(domain):
         raise ConfigurationError("--team-id: give it with --set narratives, the format of 2025, and with no other set")
@@ -156,10 +156,10 @@ def make_nuggets(judge: str, output: Path, run: str, domain: str, data: str | No
         pooled = pool(wanted, contexts.passages, retrieval_side(benchmark.name).load_qrels(benchmark.root, domain))
         made, unanswered = create_nuggets(pooled, ask)
     write_nuggets(output, made)
-    said = [f"wrote {output}: {sum(len(topic.nuggets) for topic in made)} nuggets for {len(made)} topics"]
+    messages = [f"wrote {output}: {sum(len(topic.nuggets) for topic in made)} nuggets for {len(made)} topics"]
     if unanswered:
-        said.append(f"no segment answers {len(unanswered)} topics: {', '.join(unanswered)}")
-    return said
+        messages.append(f"no segment answers {len(unanswered)} topics: {', '.join(unanswered)}")
+    return messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,8 @@ def score_track(paths: Sequence[Path], options: Mapping[str, Any], output: Path 
         raise ConfigurationError("--judge, --metadata: human labels require neither. Next step: leave out both")
     if len(set(kinds)) < len(kinds):
         raise ConfigurationError(f"score: {len(kinds)} files of labels; expected at most one of each type")
-    found = dict(zip(kinds, paths, strict=True))
-    _score_labels(found.get("assignments"), found.get("support"), output)
+    labels = dict(zip(kinds, paths, strict=True))
+    _score_labels(labels.get("assignments"), labels.get("support"), output)
 
 
 def _score_answers(file: Path, track: TrackFiles, judges: list[Any], output: Path, data: str | None) -> None:
@@ -233,13 +233,13 @@ def _score_answers(file: Path, track: TrackFiles, judges: list[Any], output: Pat
             benchmark = _benchmark(domain, data)
             root, tasks = benchmark.root, _tasks(benchmark, domain)
         is_2025 = track.narratives is not None or _is_2025(domain)
-        given = read_answers(file, _topics(tasks), is_2025=is_2025)
+        answers = read_answers(file, _topics(tasks), is_2025=is_2025)
         nuggets = read_nuggets(track.nuggets) if track.nuggets else {}
         tasks = {topic_id: with_nuggets(task, nuggets.get(topic_id)) for topic_id, task in tasks.items()}
-        segments = None if track.segments == "none" else _cited_segments(root, given, track.segments)
-        scored = score_answers(given, tasks, segments, ask)
+        segments = None if track.segments == "none" else _cited_segments(root, answers, track.segments)
+        scored = score_answers(answers, tasks, segments, ask)
     paths = write_scores(output, scored)
-    echo(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
+    echo(f"{len(scored.answers)} of {len(answers)} answers are to topics with nuggets")
     for name, (mean, n_scored) in scored.means().items():
         echo(f"{name:24}{'-' if mean is None else format(mean, '.4f'):>8}  ({n_scored} scored)")
     echo(*(f"wrote {path}" for path in paths))
@@ -268,8 +268,8 @@ def _score_labels(assignments: Path | None, support: Path | None, output: Path |
 
     files, tables = {}, []
     if assignments:
-        given = read_assignments(assignments)
-        files = {"metrics.jsonl": assigned_runs(given), "metrics_official.jsonl": assigned_runs_official(given)}
+        assigned = read_assignments(assignments)
+        files = {"metrics.jsonl": assigned_runs(assigned), "metrics_official.jsonl": assigned_runs_official(assigned)}
         tables += labelled_tables("Nuggets", files["metrics.jsonl"])
     if support:
         files["support.jsonl"] = supported_runs(read_support(support))
