@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from retrieval_cache import StoredRun
 
 
-# Scored responses, of this process or of results files: a table to print, rows to compute with.
+# Scored responses, computed now or read from results files.
 
 
 class _AsTables:
@@ -99,20 +99,20 @@ class _AsTables:
 
 @dataclass(frozen=True, repr=False)
 class Results(_AsTables):
-    """Responses with their scores; printed, they are the report's first table."""
+    """Scored responses. Prints the first table of the report."""
 
     evaluations: tuple[Evaluation, ...]
-    """One a model and kind of scoring."""
+    """One evaluation for each model and method of scoring."""
     missing: tuple[str, ...] = ()
-    """Ids of the tasks that `score` was given no answer to: they are rows without a score."""
+    """Ids of tasks without an answer in `score`. They are rows without a score."""
     left_out: tuple[str, ...] = ()
-    """Ids of the conversational tasks whose answers `score` left out, as the paper does."""
+    """Ids of conversational tasks whose answers `score` left out, as the paper does."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary a response: model, benchmark, labels of the task, scores (None where unscored), and why.
+        """One dictionary per response: model, benchmark, labels of the task, scores (None if unscored) and reasons.
 
-        Scores have six decimals. Rows of one's own have no labels of a benchmark.
+        Scores are rounded to six decimals. Own rows have no labels of a benchmark.
         """
         return [_as_dict(item, row) for item in merge_evaluations(self.evaluations) for row in item.rows]
 
@@ -121,12 +121,12 @@ class Results(_AsTables):
         """Metric -> mean (`value`) with its 95 % interval over conversations (`low`, `high`), of one system.
 
         Raises:
-            ConfigurationError: these are results of several systems or settings: `only` selects one.
+            ConfigurationError: the results contain several systems or settings. `only` selects one.
         """
         members = self._members
         if len(members) != 1:
             raise ConfigurationError(
-                f"{self!r}: means are of one system in one setting, and these are of "
+                f"{self!r}: means require one system in one setting, found "
                 f"{', '.join(f'{model} in {setting}' for model, setting in members)}. "
                 "Next step: results.only(model=..., setting=...).means"
             )
@@ -140,10 +140,10 @@ class Results(_AsTables):
         }
 
     def only(self, model: str | None = None, setting: str | None = None) -> Results:
-        """Return the responses of one model, in one setting, or both.
+        """Return the responses of one model, of one setting, or of both.
 
         Raises:
-            ConfigurationError: there are none.
+            ConfigurationError: no matching responses.
         """
         chosen = [key for key in self._members if model in {None, key[0]} and setting in {None, key[1]}]
         if not chosen:
@@ -156,15 +156,15 @@ class Results(_AsTables):
 
     @property
     def by_task(self) -> Mapping[str, Mapping[str, float | None]]:
-        """Task id -> metric -> score, None where unscored.
+        """Task id -> metric -> score, None if unscored.
 
         Raises:
-            ConfigurationError: a task has several responses, of other models or settings: `rows` has them all.
+            ConfigurationError: a task has several responses, from different models or settings. `rows` contains all.
         """
         rows = [row for item in self.evaluations for row in item.rows]
         found = {row.task.task_id: {name: _rounded(row.values.get(name)) for name in self._metrics} for row in rows}
         if len(found) != len(rows):
-            raise ConfigurationError(f"{self!r} holds several responses to a task. Next step: take `rows`")
+            raise ConfigurationError(f"{self!r} contains several responses to a task. Next step: use `rows`")
         return found
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -185,12 +185,12 @@ class Results(_AsTables):
         """
         with importing("polars", "frames", "to_polars()"):
             import polars
-        floats = dict.fromkeys(self._metrics, polars.Float64)  # a metric without any value has no type of its own
+        floats = dict.fromkeys(self._metrics, polars.Float64)  # a column of None only has no type
         return polars.DataFrame(self.rows, schema_overrides=floats, infer_schema_length=None)
 
     @property
     def plausibility(self) -> Mapping[tuple[str, str], tuple[Plausibility, ...]]:
-        """(Model, setting) -> what the checks found among its answers; () where each looks like an answer."""
+        """(Model, setting) -> implausible answers by reason; () if all answers are plausible."""
         found: dict[tuple[str, str], list[tuple[str, Mapping[str, str]]]] = {}
         for item in merge_evaluations(self.evaluations):
             for row in item.rows:
@@ -206,7 +206,7 @@ class Results(_AsTables):
 
     @property
     def _members(self) -> list[tuple[str, str]]:
-        """The models with their settings, in order."""
+        """Pairs of model and setting, in order."""
         return list(dict.fromkeys((item.model, row.setting) for item in self.evaluations for row in item.rows))
 
     @property
@@ -214,12 +214,12 @@ class Results(_AsTables):
         return all(item.has_own_rows for item in self.evaluations)
 
     def __repr__(self) -> str:
-        """Return whose responses these are, and how many."""
+        """Return the models and the number of responses."""
         models = ", ".join(dict.fromkeys(item.model for item in self.evaluations))
         return f"<{type(self).__name__} of {models}: {sum(len(item.rows) for item in self.evaluations)} responses>"
 
     def _sections(self) -> Sequence[Section]:
-        """Return the settings side by side, a line a model, and how many tasks have no answer."""
+        """Return the settings side by side, one row per model, with the number of missing answers."""
         n = sum(len(item.rows) for item in self.evaluations)
         notes = [f"missing: {len(self.missing)} of {n} tasks have no answer and no score"] if self.missing else []
         notes += [f"left out: answers to {len(self.left_out)} conversational tasks"] if self.left_out else []
@@ -235,13 +235,13 @@ class Results(_AsTables):
 
 
 def read_results(path: str | Path | Sequence[str | Path]) -> Results:
-    """Return what lm_eval, `ragtasks run` or `ragtasks score` saved.
+    """Return results saved by lm_eval, `ragtasks run` or `ragtasks score`.
 
     Args:
-        path: a folder that was written with `--output_path --log_samples`, a results file in it, or several of these.
+        path: a folder written with `--output_path --log_samples`, a results file in it, or several of these.
 
     Raises:
-        BenchmarkFileError: no results there, logged samples that are not all there, or a broken file.
+        BenchmarkFileError: no results, missing logged samples, or a broken file.
     """
     paths = [path] if isinstance(path, (str, Path)) else path
     return Results(tuple(read_evaluations([Path(item) for item in paths])))
@@ -251,7 +251,7 @@ _DIGITS = 6
 _OF_A_BENCHMARK = frozenset(
     ("domain", "setting", "answerability", "question_types", "multi_turn", "n_references", "n_found", "coverage")
 )
-"""Keys that rows of one's own do not have."""
+"""Keys that own rows do not have."""
 
 
 def _rounded(value: float | None) -> float | None:
@@ -281,20 +281,20 @@ def _as_dict(evaluation: Evaluation, row: ScoredAnswer) -> dict[str, Any]:
     return {name: value for name, value in found.items() if not (is_own and name in _OF_A_BENCHMARK)}
 
 
-# Answers of one's own system, scored in the one pass that every evaluation is scored in.
+# Answers of the user's own system, scored like every evaluation.
 
 Answers = Mapping[str, str | Mapping[str, Any]] | Iterable[Mapping[str, Any]]
 """Task id -> text or record, or records."""
 
 Rows = Union[Iterable[Mapping[str, Any]], "pandas.DataFrame", "polars.DataFrame"]
-"""Records, or a data frame with a row each."""
+"""Records, or a data frame with one row per answer."""
 
 _NOT_GIVEN = "none was given"
 _MAX_LISTED = 20
 
 
 class ScoringError(RagtasksError):
-    """A part of the scoring failed, or judges gave too few verdicts; what was scored is kept in `results`."""
+    """A part of the scoring failed, or judges returned too few verdicts. `results` contains the available scores."""
 
     def __init__(self, message: str, results: Results) -> None:
         super().__init__(message)
@@ -312,28 +312,29 @@ def score(
     name: str = "answers",
     **options: Any,
 ) -> Results:
-    """Return the scores of a system's answers, a row a task; tasks without an answer are rows without a score.
+    """Score a system's answers and return one row per task. Tasks without an answer are rows without a score.
 
-    `Results.plausibility` says which of them cannot be answers; no share of these is an error here.
+    Implausible answers are listed in `Results.plausibility` and are not an error.
 
     Args:
-        benchmark: what was answered.
-        answers: task id -> text; or records with `id` (or `task_id`), `answer` (or `text`) and, where the system
-            retrieved for itself, `contexts` (or `passages`): texts, or objects with `text`, `id` and `title`. The lines
-            of an answers file (docs/score-your-system.md) are such records.
-        setting: `reference`, `reference_rag` or `full_rag`: whose passages answers without their own were given. It can
-            be left out where every answer has its own, and is then `full_rag`. `agentic`: the `searches` of the answers
-            are scored too.
-        run: the stored run that gave the passages of the setting; default: the benchmark's own.
+        benchmark: the benchmark of the answers.
+        answers: task id -> text; or records with `id` (or `task_id`), `answer` (or `text`) and, if the system retrieved
+            its own passages, `contexts` (or `passages`): texts, or objects with `text`, `id` and `title`. The lines of
+            an
+            answers file (docs/score-your-system.md) are such records.
+        setting: source of the passages of answers without their own: `reference`, `reference_rag` or `full_rag`.
+            Optional if every answer has its own passages, and then `full_rag`. `agentic` also scores the `searches` of
+            the answers.
+        run: stored run with the passages of the setting; default: the benchmark's own.
         judges: LLM judges, as in `--metadata`: `openai/NAME`, or objects with `model` and `base_url`.
         encoder: encoder of BERTScore, or `none`.
-        name: the system's name in tables.
+        name: name of the system in tables.
         options: other keys of `--metadata`, such as `idk`, `prompts` and `conversational`.
 
     Raises:
-        ConfigurationError: an option that cannot be used, or answers with errors: all of them are listed.
-        ScoringError: a part of the scoring failed; it holds the scores that there are.
-        RagtasksError: files, a run, a library or a key that is not there.
+        ConfigurationError: an invalid option, or answers with errors, all of which are listed.
+        ScoringError: a part of the scoring failed. It contains the available scores.
+        RagtasksError: a missing file, run, library or key.
     """
     given = _read(benchmark, answers)
     chosen = _setting_of(given, setting)
@@ -356,21 +357,21 @@ def score_rows(
     keys: str | Mapping[str, str] = MappingProxyType({}),
     **options: Any,
 ) -> Results:
-    """Return the scores of questions and answers of one's own, a row each, without any benchmark.
+    """Score questions and answers without a benchmark and return one row per record.
 
     Args:
-        rows: records, or a data frame of pandas or polars, with `question` (or `messages`), `answer`, and where there
-            are any `contexts`, `reference`, `id`, `conversation_id`; docs/score-your-system.md lists all keys and
-            those of other tools that are read too.
-        judges: LLM judges, as of `score`.
+        rows: records, or a data frame of pandas or polars, with `question` (or `messages`) and `answer`, and optionally
+            `contexts`, `reference`, `id` and `conversation_id`. docs/score-your-system.md lists all keys, including the
+            accepted keys of other tools.
+        judges: LLM judges, as in `score`.
         encoder: encoder of BERTScore, or `none`; default: the small one of the extra `semantic`.
-        name: the system's name in tables.
-        keys: keys of the records that are not known, such as `{"answer": "model_output"}` or `answer=model_output`.
+        name: name of the system in tables.
+        keys: mapping of unknown keys, such as `{"answer": "model_output"}` or `answer=model_output`.
         options: other keys of `--metadata` that concern scores, such as `metrics` and `idk`.
 
     Raises:
-        ConfigurationError: an option that cannot be used, or rows with errors: all of them are listed.
-        ScoringError: a part of the scoring failed; it holds the scores that there are.
+        ConfigurationError: an invalid option, or rows with errors, all of which are listed.
+        ScoringError: a part of the scoring failed. It contains the available scores.
     """
     found = _read_rows(rows, named_keys(keys))
     config = config_from_options(dict(judges=judges, encoder=encoder, **options))
@@ -381,8 +382,8 @@ def score_rows(
 def _scored(
     source: Benchmark, contexts: Contexts, given: Mapping[str, GivenAnswer], config: EvaluationConfig, name: str
 ) -> Evaluation:
-    """Return the evaluation of the answers to the tasks of one setting."""
-    take_failures()  # what an earlier evaluation left in this process
+    """Return the evaluation of the answers in one setting."""
+    take_failures()  # failures of an earlier evaluation in this process
     suite = suite_of_answers(source, contexts.setting, given)
     scorer = ResponseScorer(source, config, suite, _local_judge(config))
     scored = scorer.score(unscored_answers(given, source, contexts, config))
@@ -397,20 +398,20 @@ def _scored(
         "configuration": json.loads(config.model_dump_json()),
         "scoring": scorer.provenance(),
     }
-    label = name if is_published else f"{name} (run {config.run})"  # as `read_results` names a stored run
+    label = name if is_published else f"{name} (run {config.run})"  # the label of a stored run in `read_results`
     return evaluation_of(label, provenance, f"{source.name}_{contexts.setting.value}", answers)
 
 
 def _without_failures(results: Results) -> Results:
     if failures := take_failures():
         raise ScoringError(
-            "scoring failed; `results` of this error has what there is:\n" + "\n".join(failures), results
+            "scoring failed; `results` of this error contains the available scores:\n" + "\n".join(failures), results
         )
     return results
 
 
 def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
-    """Return the rows of records or of a data frame; all that is wrong with them is one error."""
+    """Return the rows of records or of a data frame. All problems are raised as one error."""
     problems: list[str] = []
 
     def note(number: int, expected: str, found: object, row_id: str) -> None:
@@ -428,7 +429,7 @@ def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
         raise ConfigurationError(
             "rows",
             where="of your own",
-            expected="records with `question` (or `messages`), `answer` and maybe `contexts`, `reference`, `id`",
+            expected="records with `question` (or `messages`), `answer` and optionally `contexts`, `reference`, `id`",
             found=shortened_list(problems, _MAX_LISTED, "; "),
             next_step=step or "fix these (docs/score-your-system.md lists the keys)",
         )
@@ -436,7 +437,7 @@ def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
 
 
 def _records(rows: Any) -> Iterable[Mapping[str, Any]]:
-    """Return the records of a data frame, or what was given."""
+    """Return the records of a data frame; records are returned unchanged."""
     records: Iterable[Mapping[str, Any]] = rows
     if hasattr(rows, "to_dicts"):  # polars
         records = rows.to_dicts()
@@ -453,15 +454,15 @@ def _setting_of(given: Mapping[str, GivenAnswer], name: str | None) -> Setting:
         raise ConfigurationError(
             "setting",
             where=f"{len(bare)} of {len(given)} answers",
-            expected="the setting whose passages they were given",
-            found="answers without passages of their own, and no setting",
+            expected="the setting of their passages",
+            found="answers without their own passages, and no setting",
             next_step=f"give `setting`: {', '.join(setting.value for setting in Setting)}; or records with `contexts`",
         )
     return Setting.FULL_RAG
 
 
 def _local_judge(config: EvaluationConfig) -> LocalJudge | None:
-    """Return what loads judges of this process, which needs the harness, where there are any."""
+    """Return the factory of judges run by the harness; None without such judges."""
     if not any(isinstance(judge, HarnessModel) for judge in config.judges):
         return None
     from ragtasks.harness.judge_model import JudgeModel
@@ -470,7 +471,6 @@ def _local_judge(config: EvaluationConfig) -> LocalJudge | None:
 
 
 def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer]:
-    """Return task id -> answer."""
     rows = [_record(*item) for item in answers.items()] if isinstance(answers, Mapping) else list(answers)
     problems: list[str] = []
 
@@ -485,7 +485,7 @@ def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer
         raise ConfigurationError(
             "answers",
             where=f"to {benchmark.label}",
-            expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
+            expected="task id -> text, or records with `id`, `answer` and optionally `contexts`, each task once",
             found=shortened_list(problems, _MAX_LISTED, "; "),
             next_step="fix these; the ids are those of the benchmark's `tasks`",
         )
@@ -496,15 +496,15 @@ def _record(task_id: str, value: object) -> Mapping[str, Any]:
     return {**value, "id": task_id} if isinstance(value, Mapping) else {"id": task_id, "answer": value}
 
 
-# A benchmark to hold in one's hands: tasks, the passages of each setting, relevance judgements.
+# A loaded benchmark: tasks, passages of each setting, relevance judgements.
 
 
 @dataclass(frozen=True, repr=False)
 class LoadedBenchmark(_AsTables):
-    """A benchmark whose files were read; printed, it is a table of its tasks."""
+    """A benchmark with its tasks loaded. Prints a table of its tasks."""
 
     source: Benchmark
-    """What its module read."""
+    """The benchmark as read by its module."""
     data: str | None = None
     """`sample`, a folder, or None for the data folder."""
 
@@ -515,50 +515,50 @@ class LoadedBenchmark(_AsTables):
 
     @property
     def label(self) -> str:
-        """Name for tables; says `sample` where it is one."""
+        """Name for tables, with `(sample)` for a sample."""
         return self.source.label
 
     @property
     def is_sample(self) -> bool:
-        """Whether this is the small benchmark that ships with ragtasks: its scores are not benchmark scores."""
+        """Whether this is the small sample shipped with ragtasks, whose scores are not benchmark scores."""
         return self.source.is_sample
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Every task, in the order of the file."""
+        """All tasks, in the order of the file."""
         return self.source.tasks
 
     @cached_property
     def qrels(self) -> Mapping[str, Mapping[str, int]]:
-        """Query id -> passage id -> relevance (relevant from 1 on), read when first asked for.
+        """Query id -> passage id -> relevance (relevant if at least 1). Read at first access.
 
         Raises:
-            BenchmarkFileError: the judgements are missing or broken.
-            ConfigurationError: the benchmark has none.
+            BenchmarkFileError: missing or broken judgements.
+            ConfigurationError: a benchmark without judgements.
         """
         side, root = retrieval_side(self.name), self.source.root
         return by_query(qrel for domain in side.domains_of(self.tasks) for qrel in side.load_qrels(root, domain))
 
     def passages(self, setting: str, run: str = OFFICIAL) -> Mapping[str, tuple[Passage, ...]]:
-        """Return task id -> the passages that the tasks of a setting are given, in order.
+        """Return task id -> passages of the task in a setting, in order.
 
         Args:
             setting: `reference`, `reference_rag` or `full_rag`.
-            run: name of a stored run; default: the passages that the benchmark publishes.
+            run: name of a stored run; default: the passages published with the benchmark.
 
         Raises:
-            BenchmarkFileError: the published passages are missing or broken.
-            CacheError: no such run, or one that was made for other data.
-            ConfigurationError: an unknown setting, or one that the benchmark does not have.
+            BenchmarkFileError: missing or broken published passages.
+            CacheError: an unknown run, or a run of other data.
+            ConfigurationError: a setting that is unknown or not part of the benchmark.
         """
         return contexts_for(self.source, setting_named(setting), run, run_store()).passages
 
     def __repr__(self) -> str:
-        """Return its label and how many tasks it has."""
+        """Return the label and the number of tasks."""
         return f"<{type(self).__name__} {self.label}: {len(self.tasks)} tasks>"
 
     def _sections(self) -> Sequence[Section]:
-        """Return a table of its tasks by domain and answerability."""
+        """Return a table of the tasks by domain and answerability."""
         counts = Counter((task.domain, task.answerability) for task in self.tasks)
         labels = [label for label in Answerability if any(answerability is label for _, answerability in counts)]
         rows: tuple[tuple[Cell, ...], ...] = tuple(
@@ -572,15 +572,15 @@ class LoadedBenchmark(_AsTables):
 
 
 def load_benchmark(name: str, data: str | Path | None = None) -> LoadedBenchmark:
-    """Return a benchmark, with its tasks read.
+    """Return a benchmark with its tasks loaded.
 
     Args:
-        name: such as `mtrag`; the README lists them.
-        data: `sample`, or a folder with the files; default: the data folder (RAGTASKS_DATA, or where
-            `ragtasks data fetch` puts them).
+        name: name such as `mtrag`; `ragtasks data fetch` lists all.
+        data: `sample`, or a folder with the files; default: the data folder (RAGTASKS_DATA, or the default folder of
+            `ragtasks data fetch`).
 
     Raises:
-        BenchmarkFileError: the files are missing or broken.
+        BenchmarkFileError: missing or broken files.
         ConfigurationError: an unknown benchmark.
     """
     named = None if data is None else str(data)
@@ -589,14 +589,18 @@ def load_benchmark(name: str, data: str | Path | None = None) -> LoadedBenchmark
 
 
 def setting_named(name: str) -> Setting:
-    """Return the setting of a name."""
+    """Return the setting with a name.
+
+    Raises:
+        ConfigurationError: an unknown name.
+    """
     names = [setting.value for setting in Setting]
     if name not in names:
         raise ConfigurationError(f"unknown setting {name!r}: {close_matches(name, names)}")
     return Setting(name)
 
 
-# Retrieval runs: made and stored, or brought along, and evaluated without a corpus.
+# Retrieval runs, stored or supplied by the user, and their evaluation without a corpus.
 
 Rankings = Mapping[str, Mapping[str, float]]
 """Query id -> passage id -> score, higher is better."""
@@ -606,10 +610,10 @@ _SHORT = 12
 
 @dataclass(frozen=True, repr=False)
 class RetrievedRun:
-    """A stored run; `benchmark.passages(setting, run.name)` gives its passages, and `score(..., run=run.name)`."""
+    """A stored run. Pass its name to `benchmark.passages(setting, run.name)` and `score(..., run=run.name)`."""
 
     stored: StoredRun
-    """Where it is and what it was made of."""
+    """Folder and manifest of the run."""
 
     @property
     def name(self) -> str:
@@ -618,10 +622,10 @@ class RetrievedRun:
 
     @cached_property
     def rankings(self) -> Rankings:
-        """Query id -> passage id -> score, best first, read when first asked for.
+        """Query id -> passage id -> score, best first. Read at first access.
 
         Raises:
-            CacheError: a file is missing or was changed.
+            CacheError: a missing or modified file.
         """
         from retrieval_cache import read_run as read_stored
 
@@ -629,11 +633,11 @@ class RetrievedRun:
         return {query_id: {item.passage_id: item.score for item in items} for query_id, items in run.items()}
 
     def __repr__(self) -> str:
-        """Return its name and folder."""
+        """Return the name and the folder."""
         return f"<{type(self).__name__} {self.name} in {self.stored.folder}>"
 
     def __str__(self) -> str:
-        """Return its line in `ragtasks results list`."""
+        """Return the line of the run in `ragtasks results list`."""
         from retrieval_cache import list_runs
 
         return "\n".join(list_runs([self.stored]))
@@ -648,15 +652,15 @@ def retrieve(
     depth: int = 100,
     corpora: Mapping[str, str] | None = None,
 ) -> RetrievedRun:
-    """Return the run of a retriever over a benchmark's queries, made and stored now, or found.
+    """Return the run of a retriever over a benchmark's queries. An existing equal run is returned from the store.
 
     Args:
-        benchmark: whose queries and corpora.
-        retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
+        benchmark: benchmark with the queries and corpora.
+        retriever: retriever such as `bm25` or `hybrid(bm25,dense:minilm)`.
         queries: query form: `last_turn`, `rewrite`, `all_questions`, ...
         name: name of the run; default: retriever, query form and data.
-        depth: passages kept for each query.
-        corpora: domain -> corpus to search in the place of the benchmark's own.
+        depth: passages stored per query.
+        corpora: domain -> corpus that replaces the benchmark's own.
 
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
@@ -670,21 +674,21 @@ def retrieve(
 
 @dataclass(frozen=True, repr=False)
 class RunEvaluation(_AsTables):
-    """A run judged; printed, it is a table of means with 95 % intervals over conversations."""
+    """Scores of a run. Prints a table of means with 95 % intervals over conversations."""
 
     name: str
     context: str
-    """What it was judged with: the benchmark's label, or where the judgements come from."""
+    """Label of the benchmark, or name of the file of judgements."""
     judgements: str
-    """Start of a hash of the judgements: only runs that share it compare."""
+    """First characters of a hash of the judgements. Only runs with equal hashes can be compared."""
     values: Mapping[str, Mapping[str, float]]
     """Query id -> measure -> value, for every judged query."""
     omitted: tuple[str, ...]
-    """Judged queries that the run leaves out: they count 0."""
+    """Judged queries that the run omits. They count 0."""
     unjudged: tuple[str, ...]
-    """Queries of the run without a judgement: ignored."""
+    """Queries of the run without a judgement. They are ignored."""
     conversation_of: Mapping[str, str]
-    """Query id -> the conversation that it is of; a query of no conversation is its own."""
+    """Query id -> conversation id; a query without a conversation is its own conversation."""
 
     @property
     def means(self) -> dict[str, float]:
@@ -693,11 +697,11 @@ class RunEvaluation(_AsTables):
         return {name: sum(row[name] for row in self.values.values()) / len(self.values) for name in first}
 
     def __repr__(self) -> str:
-        """Return its name and how many queries were judged."""
+        """Return the name and the number of judged queries."""
         return f"<{type(self).__name__} of {self.name}: {len(self.values)} judged queries>"
 
     def _sections(self) -> Sequence[Section]:
-        """Return the means as a table, and what was left out."""
+        """Return the means as a table, with the number of omitted and ignored queries."""
         conversations = [self.conversation_of[query_id] for query_id in self.values]
         rows = tuple(
             (name, estimate_mean([row[name] for row in self.values.values()], conversations, bounds_of(name)).cell)
@@ -720,19 +724,18 @@ def evaluate_run(
     measures: Sequence[str] = (),
     name: str | None = None,
 ) -> RunEvaluation:
-    """Return a run's scores for every judged query; no corpus is needed.
+    """Return a run's scores for every judged query. No corpus is required.
 
     Args:
         run: query id -> passage id -> score; a run from `retrieve`; a TREC file; or the name or folder of a stored run.
-        qrels: a benchmark; query id -> passage id -> relevance; or a file of lines with three cells (as BEIR) or four
-            (as TREC).
-        measures: in the notation of ir-measures, such as `nDCG@20` and `R@100`; other spellings, such as `recall_5`,
+        qrels: a benchmark; query id -> passage id -> relevance; or a file with three columns (BEIR) or four (TREC).
+        measures: in the notation of ir-measures, such as `nDCG@20` and `R@100`. Other spellings, such as `recall_5`,
             are accepted and returned in that notation. Default: the measures of `ragtasks evaluate-run`.
-        name: name of the run in tables; default: as it is called where it comes from.
+        name: name of the run in tables; default: name of the stored run or file.
 
     Raises:
-        BenchmarkFileError: judgements that are missing, broken, or none.
-        CacheError: a run that is missing, broken, or has none of the judged queries.
+        BenchmarkFileError: missing or broken judgements.
+        CacheError: a run that is missing, broken, or without any judged query.
         ConfigurationError: an unknown measure.
         MissingExtraError: the extra `retrieval` is not installed.
     """
@@ -783,15 +786,13 @@ def _stored(run: str | Path) -> RetrievedRun:
 
 
 def _judgements(qrels: LoadedBenchmark | Mapping[str, Mapping[str, int]] | str | Path) -> tuple[list[Qrel], str]:
-    """Return the judgements and what tables call them."""
+    """Return the judgements and their name in tables."""
     if isinstance(qrels, (str, Path)):
         return list(read_qrels(Path(qrels))), Path(qrels).name
     own, context = (qrels.qrels, qrels.label) if isinstance(qrels, LoadedBenchmark) else (qrels, "judgements given")
     found = list(_flat(own))
     if not found:
-        raise ConfigurationError(
-            f"judgements: {context} holds none. Next step: give query id -> passage id -> relevance"
-        )
+        raise ConfigurationError(f"judgements: {context}: empty. Next step: pass query id -> passage id -> relevance")
     return found, context
 
 
@@ -802,7 +803,7 @@ def _flat(qrels: Mapping[str, Mapping[str, int]]) -> Iterator[Qrel]:
 
 
 def bounds_of(measure: str) -> tuple[float, float]:
-    """Return the smallest and the largest value of a measure of trec_eval; those that count have no largest."""
+    """Return the range of a measure: (0, inf) for counts such as `NumRet`, else (0, 1)."""
     return COUNT if measure.startswith("Num") else (0.0, 1.0)
 
 
@@ -813,23 +814,26 @@ def _conversation(query_id: str) -> str:
         return query_id
 
 
-# Two systems, or two runs, compared: differences with intervals and tests over conversations.
+# Comparisons of two systems or runs: differences with intervals and tests over conversations.
 
 
 @dataclass(frozen=True, repr=False)
 class Differences(_AsTables):
-    """What two systems, or two runs, differ by; printed, it is what `ragtasks compare` prints."""
+    """Differences between two systems or runs. Prints the tables of `ragtasks compare`."""
 
     comparisons: Comparisons
     """Means and pairs."""
     of_runs: bool
-    """Whether runs were compared, not answers."""
+    """Whether runs were compared instead of answers."""
     doubts: tuple[str, ...] = ()
     """Reasons to distrust the answers or verdicts."""
 
     @property
     def pairs(self) -> tuple[Comparison, ...]:
-        """One a metric and setting: `difference` (second minus first, with `low` and `high`), `p`, `adjusted_p`."""
+        """One comparison per metric and setting.
+
+        `difference` is second minus first with its interval (`low`, `high`). `p` and `adjusted_p` are of its test.
+        """
         return self.comparisons.pairs
 
     def __repr__(self) -> str:
@@ -839,32 +843,32 @@ class Differences(_AsTables):
         return f"<{type(self).__name__}: {found}>"
 
     def _sections(self) -> Sequence[Section]:
-        """Return means, differences, and how to read them."""
+        """Return means, differences and an explanation of the columns."""
         group, name, items = ("queries", "run", "queries") if self.of_runs else ("setting", "model", "tasks")
         return comparison_sections(self.comparisons, group=group, name=name, items=items, warnings=self.doubts)
 
 
 Side = Results | RunEvaluation | str | Path
-"""Scores, an evaluated run, or where results lie."""
+"""Scores, an evaluated run, or the path of results."""
 
 
 def compare(a: Side, b: Side, *, metric: str | Sequence[str] = ()) -> Differences:
-    """Return how the second differs from the first, on the tasks or queries that both scored.
+    """Compare two systems or runs on the tasks or queries that both scored.
 
     Args:
-        a: from `score` or `read_results`, or the path of results; or from `evaluate_run`.
-        b: the same of another system or run. Where both have one name they are told apart as first and second.
-        metric: one or several; default: the paper's that both have, or of runs every measure that both have.
+        a: results of `score` or `read_results`, the path of results, or a result of `evaluate_run`.
+        b: the same of another system or run. Equal names get the suffixes `(first)` and `(second)`.
+        metric: one or several metrics; default: the paper's metrics, or for runs every measure, that both have.
 
     Raises:
-        ConfigurationError: an unknown metric, or nothing that was scored alike.
-        BenchmarkFileError: results that cannot be read.
+        ConfigurationError: an unknown metric, or no scores that can be compared.
+        BenchmarkFileError: unreadable results.
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
     if isinstance(a, RunEvaluation) and isinstance(b, RunEvaluation):
         return Differences(compare_columns([*_columns(a, b, metrics)]), of_runs=True)
     if isinstance(a, RunEvaluation) or isinstance(b, RunEvaluation):
-        raise ConfigurationError("comparison: expected two of a kind, found a run and answers")
+        raise ConfigurationError("comparison: expected two runs or two results, found a run and answers")
     first, second = ((side if isinstance(side, Results) else read_results(side)).evaluations for side in (a, b))
     shared = {item.model for item in first} & {item.model for item in second}
     named = [*_with_place(first, shared, "first"), *_with_place(second, shared, "second")]
@@ -873,10 +877,10 @@ def compare(a: Side, b: Side, *, metric: str | Sequence[str] = ()) -> Difference
 
 @dataclass(frozen=True, repr=False)
 class Decision:
-    """Which of several systems is better, and what it took to say so; printed, it is what the command prints."""
+    """The decision between systems and the verdicts spent on it. Prints the output of `ragtasks compare --judge`."""
 
     decided: Decided
-    """The race with its last look, and what judges were asked."""
+    """The comparison with its last interim analysis, and the numbers of requests."""
 
     @property
     def verdict(self) -> str:
@@ -886,16 +890,16 @@ class Decision:
 
     @property
     def better(self) -> str | None:
-        """The system that is better than each of the others; None where that is not decided."""
+        """The system that is better than each of the others; None if undecided."""
         race = self.decided.race
         return race.left[0] if race.verdict is RaceEnd.BETTER else None
 
     def __repr__(self) -> str:
-        """Return how it ended."""
+        """Return the conclusion."""
         return f"<{type(self).__name__}: {self.decided.race.conclusion(self.decided.metric.name)}>"
 
     def __str__(self) -> str:
-        """Return the decision, its difference, what was asked and what was not."""
+        """Return the decision, its difference, and the numbers of verdicts requested and saved."""
         return decision_text(self.decided)
 
 
@@ -910,21 +914,21 @@ def compare_until_decided(
     output: str | Path = "decided",
     data: str | None = None,
 ) -> Decision:
-    """Ask judges about saved answers until it can be told which system is better, and no more.
+    """Judge saved answers until the better system is known, and stop.
 
     Args:
-        results: saved results of two systems or more.
-        judges: LLM judges, as of `score`.
-        metric: judges' metric that decides; default: the first that the benchmark has.
-        setting: whose answers, where the systems share several settings.
-        margin: systems that differ by less are equal; default: 5 % of the metric's range.
-        seed: another one asks in another order.
-        output: folder for the scores of what was asked; the same call goes on there and asks nothing twice.
-        data: `sample` or the benchmark's folder, where the results do not say.
+        results: saved results of two or more systems.
+        judges: LLM judges, as in `score`.
+        metric: deciding metric, scored by judges; default: the first of the benchmark.
+        setting: setting of the answers, if the systems have several in common.
+        margin: largest difference between equal systems; default: 5 % of the metric's range.
+        seed: seed of the order in which answers are judged.
+        output: folder for the scores. The same call continues there and sends no request twice.
+        data: `sample` or the benchmark's folder, if the results do not contain it.
 
     Raises:
-        ConfigurationError: systems that cannot be compared, before anything is asked; an output of other options.
-        RagtasksError: judges failed, or gave too few verdicts; what they gave is saved.
+        ConfigurationError: systems that cannot be compared (before any request), or an output of other options.
+        RagtasksError: judges failed or returned too few verdicts. Their verdicts are saved.
     """
     given: dict[str, Any] = {"judges": judges, **({"data": data} if data else {})}
     wanted = RaceOptions(metric, setting, margin, seed)
