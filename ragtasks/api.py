@@ -114,7 +114,9 @@ class Results(_AsTables):
 
         Scores are rounded to six decimals. Own rows have no labels of a benchmark.
         """
-        return [_as_dict(item, row) for item in merge_evaluations(self.evaluations) for row in item.rows]
+        return [
+            _as_dict(evaluation, row) for evaluation in merge_evaluations(self.evaluations) for row in evaluation.rows
+        ]
 
     @property
     def means(self) -> dict[str, Value]:
@@ -130,9 +132,9 @@ class Results(_AsTables):
                 f"{', '.join(f'{model} in {setting}' for model, setting in members)}. "
                 "Next step: results.only(model=..., setting=...).means"
             )
-        rows = [row for item in self.evaluations for row in item.rows]
-        found = {metric.name: metric for item in self.evaluations for metric in item.metrics}
-        means = {name: mean_of(rows, name, metric.bounds) for name, metric in found.items() if name in self._metrics}
+        rows = [row for evaluation in self.evaluations for row in evaluation.rows]
+        metrics = {metric.name: metric for evaluation in self.evaluations for metric in evaluation.metrics}
+        means = {name: mean_of(rows, name, metric.bounds) for name, metric in metrics.items() if name in self._metrics}
         return {
             name: replace(mean, value=_rounded(mean.value), low=_rounded(mean.low), high=_rounded(mean.high))
             for name, mean in means.items()
@@ -149,10 +151,10 @@ class Results(_AsTables):
         if not chosen:
             raise ConfigurationError(f"{self!r}: no responses of {model or 'any model'} in {setting or 'any setting'}")
         kept = (
-            replace(item, rows=tuple(row for row in item.rows if (item.model, row.setting) in chosen))
-            for item in self.evaluations
+            replace(evaluation, rows=tuple(row for row in evaluation.rows if (evaluation.model, row.setting) in chosen))
+            for evaluation in self.evaluations
         )
-        return replace(self, evaluations=tuple(item for item in kept if item.rows))
+        return replace(self, evaluations=tuple(evaluation for evaluation in kept if evaluation.rows))
 
     @property
     def by_task(self) -> Mapping[str, Mapping[str, float | None]]:
@@ -161,11 +163,11 @@ class Results(_AsTables):
         Raises:
             ConfigurationError: a task has several responses, from different models or settings. `rows` contains all.
         """
-        rows = [row for item in self.evaluations for row in item.rows]
-        found = {row.task.task_id: {name: _rounded(row.values.get(name)) for name in self._metrics} for row in rows}
-        if len(found) != len(rows):
+        rows = [row for evaluation in self.evaluations for row in evaluation.rows]
+        scores = {row.task.task_id: {name: _rounded(row.values.get(name)) for name in self._metrics} for row in rows}
+        if len(scores) != len(rows):
             raise ConfigurationError(f"{self!r} contains several responses to a task. Next step: use `rows`")
-        return found
+        return scores
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return `rows` as a data frame of pandas.
@@ -191,41 +193,44 @@ class Results(_AsTables):
     @property
     def plausibility(self) -> Mapping[tuple[str, str], tuple[Plausibility, ...]]:
         """(Model, setting) -> implausible answers by reason; () if all answers are plausible."""
-        found: dict[tuple[str, str], list[tuple[str, Mapping[str, str]]]] = {}
-        for item in merge_evaluations(self.evaluations):
-            for row in item.rows:
+        checked: dict[tuple[str, str], list[tuple[str, Mapping[str, str]]]] = {}
+        for evaluation in merge_evaluations(self.evaluations):
+            for row in evaluation.rows:
                 if row.implausible is not None:
-                    found.setdefault((item.model, row.setting), []).append((row.task.task_id, row.implausible))
-        return {key: tuple(CheckedAnswers("", tuple(checks)).summary) for key, checks in found.items()}
+                    checked.setdefault((evaluation.model, row.setting), []).append((row.task.task_id, row.implausible))
+        return {key: tuple(CheckedAnswers("", tuple(checks)).summary) for key, checks in checked.items()}
 
     @cached_property
     def _metrics(self) -> list[str]:
-        rows = (row for item in self.evaluations for row in item.rows)
+        rows = (row for evaluation in self.evaluations for row in evaluation.rows)
         names = dict.fromkeys(name for row in rows for name in row.values)
         return [name for name in names if not (name == "coverage" and self._are_own_rows)]
 
     @property
     def _members(self) -> list[tuple[str, str]]:
         """Pairs of model and setting, in order."""
-        return list(dict.fromkeys((item.model, row.setting) for item in self.evaluations for row in item.rows))
+        return list(
+            dict.fromkeys((evaluation.model, row.setting) for evaluation in self.evaluations for row in evaluation.rows)
+        )
 
     @property
     def _are_own_rows(self) -> bool:
-        return all(item.has_own_rows for item in self.evaluations)
+        return all(evaluation.has_own_rows for evaluation in self.evaluations)
 
     def __repr__(self) -> str:
         """Return the models and the number of responses."""
-        models = ", ".join(dict.fromkeys(item.model for item in self.evaluations))
-        return f"<{type(self).__name__} of {models}: {sum(len(item.rows) for item in self.evaluations)} responses>"
+        models = ", ".join(dict.fromkeys(evaluation.model for evaluation in self.evaluations))
+        n_responses = sum(len(evaluation.rows) for evaluation in self.evaluations)
+        return f"<{type(self).__name__} of {models}: {n_responses} responses>"
 
     def _sections(self) -> Sequence[Section]:
         """Return the settings side by side, one row per model, with the number of missing answers."""
-        n = sum(len(item.rows) for item in self.evaluations)
+        n = sum(len(evaluation.rows) for evaluation in self.evaluations)
         notes = [f"missing: {len(self.missing)} of {n} tasks have no answer and no score"] if self.missing else []
         notes += [f"left out: answers to {len(self.left_out)} conversational tasks"] if self.left_out else []
         for (model, setting), checks in self.plausibility.items():
-            where = model if self._are_own_rows else f"{model} in {setting}"
-            notes += [f"implausible ({where}): {check}" for check in checks]
+            label = model if self._are_own_rows else f"{model} in {setting}"
+            notes += [f"implausible ({label}): {check}" for check in checks]
         sections = []
         for section in overview_sections(self.evaluations):
             first, *others = section.tables
@@ -244,7 +249,7 @@ def read_results(path: str | Path | Sequence[str | Path]) -> Results:
         BenchmarkFileError: no results, missing logged samples, or a broken file.
     """
     paths = [path] if isinstance(path, (str, Path)) else path
-    return Results(tuple(read_evaluations([Path(item) for item in paths])))
+    return Results(tuple(read_evaluations([Path(name) for name in paths])))
 
 
 _DIGITS = 6
@@ -259,7 +264,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _as_dict(evaluation: Evaluation, row: ScoredAnswer) -> dict[str, Any]:
-    found = {
+    fields = {
         "model": evaluation.model,
         "benchmark": evaluation.kind[0],
         "task_id": row.task.task_id,
@@ -278,7 +283,7 @@ def _as_dict(evaluation: Evaluation, row: ScoredAnswer) -> dict[str, Any]:
         "unscored": "; ".join(f"{name}: {reason}" for name, reason in row.unscored.items()),
     }
     is_own = evaluation.has_own_rows
-    return {name: value for name, value in found.items() if not (is_own and name in _OF_A_BENCHMARK)}
+    return {name: value for name, value in fields.items() if not (is_own and name in _OF_A_BENCHMARK)}
 
 
 # Answers of the user's own system, scored like every evaluation.
@@ -336,15 +341,15 @@ def score(
         ScoringError: a part of the scoring failed. It contains the available scores.
         RagtasksError: a missing file, run, library or key.
     """
-    given = _read(benchmark, answers)
-    chosen = _setting_of(given, setting)
+    given_answers = _read(benchmark, answers)
+    chosen = _setting_of(given_answers, setting)
     config = config_from_options(dict(data=benchmark.data, run=run, judges=judges, encoder=encoder, **options))
-    contexts = contexts_of_answers(given, benchmark.source, chosen, config.run, run_store())
+    contexts = contexts_of_answers(given_answers, benchmark.source, chosen, config.run, run_store())
     config = config.model_copy(update={"run": contexts.run})
-    missing = dict.fromkeys(contexts.passages.keys() - given.keys(), GivenAnswer("", no_answer=_NOT_GIVEN))
-    evaluation = _scored(benchmark.source, contexts, {**given, **missing}, config, name)
+    missing = dict.fromkeys(contexts.passages.keys() - given_answers.keys(), GivenAnswer("", no_answer=_NOT_GIVEN))
+    evaluation = _scored(benchmark.source, contexts, {**given_answers, **missing}, config, name)
     ids = [row.task.task_id for row in evaluation.rows]
-    left_out = tuple(sorted(given.keys() - set(ids)))
+    left_out = tuple(sorted(given_answers.keys() - set(ids)))
     return _without_failures(Results((evaluation,), tuple(name for name in ids if name in missing), left_out))
 
 
@@ -373,10 +378,10 @@ def score_rows(
         ConfigurationError: an invalid option, or rows with errors, all of which are listed.
         ScoringError: a part of the scoring failed. It contains the available scores.
     """
-    found = _read_rows(rows, named_keys(keys))
+    own = _read_rows(rows, named_keys(keys))
     config = config_from_options(dict(judges=judges, encoder=encoder, **options))
     config = config.model_copy(update={"run": CONTEXTS_OF_FILE})
-    return _without_failures(Results((_scored(found.benchmark, found.contexts, found.answers, config, name),)))
+    return _without_failures(Results((_scored(own.benchmark, own.contexts, own.answers, config, name),)))
 
 
 def _scored(
@@ -420,12 +425,12 @@ def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
     if isinstance(rows, (Mapping, str)):
         raise ConfigurationError(f"rows: expected records or a data frame, found {type(rows).__name__}")
     records = list(_records(rows))
-    found = own_rows(enumerate(records, start=1), note, keys)
-    if not problems and not found.answers:
+    own = own_rows(enumerate(records, start=1), note, keys)
+    if not problems and not own.answers:
         problems.append("none")
     if problems:
         first = next((row for row in records if isinstance(row, Mapping)), {})
-        step = "" if found.answers else keys_step(ROW_KEYS.with_keys(keys), first, 'score_rows(rows, keys="{}")')
+        step = "" if own.answers else keys_step(ROW_KEYS.with_keys(keys), first, 'score_rows(rows, keys="{}")')
         raise ConfigurationError(
             "rows",
             where="of your own",
@@ -433,7 +438,7 @@ def _read_rows(rows: Rows, keys: Mapping[str, str]) -> OwnRows:
             found=shortened_list(problems, _MAX_LISTED, "; "),
             next_step=step or "fix these (docs/score-your-system.md lists the keys)",
         )
-    return found
+    return own
 
 
 def _records(rows: Any) -> Iterable[Mapping[str, Any]]:
@@ -446,14 +451,14 @@ def _records(rows: Any) -> Iterable[Mapping[str, Any]]:
     return records
 
 
-def _setting_of(given: Mapping[str, GivenAnswer], name: str | None) -> Setting:
+def _setting_of(answers: Mapping[str, GivenAnswer], name: str | None) -> Setting:
     if name is not None:
         return setting_named(name)
-    bare = [task_id for task_id, answer in given.items() if answer.passages is None]
-    if bare or not given:
+    bare = [task_id for task_id, answer in answers.items() if answer.passages is None]
+    if bare or not answers:
         raise ConfigurationError(
             "setting",
-            where=f"{len(bare)} of {len(given)} answers",
+            where=f"{len(bare)} of {len(answers)} answers",
             expected="the setting of their passages",
             found="answers without their own passages, and no setting",
             next_step=f"give `setting`: {', '.join(setting.value for setting in Setting)}; or records with `contexts`",
@@ -471,7 +476,7 @@ def _local_judge(config: EvaluationConfig) -> LocalJudge | None:
 
 
 def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer]:
-    rows = [_record(*item) for item in answers.items()] if isinstance(answers, Mapping) else list(answers)
+    rows = [_record(*entry) for entry in answers.items()] if isinstance(answers, Mapping) else list(answers)
     problems: list[str] = []
 
     def note(number: int, expected: str, found: object, task_id: str) -> None:
@@ -479,7 +484,7 @@ def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer
         problems.append(f"answer {number}{task}: expected {expected}, found {found!r}")
 
     reader = AnswerReader(benchmark.source, note, "answer")
-    given = dict(item for number, row in enumerate(rows, start=1) if (item := reader.read(number, row)))
+    task_answers = dict(entry for number, row in enumerate(rows, start=1) if (entry := reader.read(number, row)))
     reader.require_answers(f"to {benchmark.label}", data_folder())
     if problems:
         raise ConfigurationError(
@@ -489,7 +494,7 @@ def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer
             found=shortened_list(problems, _MAX_LISTED, "; "),
             next_step="fix these; the ids are those of the benchmark's `tasks`",
         )
-    return given
+    return task_answers
 
 
 def _record(task_id: str, value: object) -> Mapping[str, Any]:
@@ -630,7 +635,7 @@ class RetrievedRun:
         from retrieval_cache import read_run as read_stored
 
         run = read_stored(self.stored)
-        return {query_id: {item.passage_id: item.score for item in items} for query_id, items in run.items()}
+        return {query_id: {ranked.passage_id: ranked.score for ranked in items} for query_id, items in run.items()}
 
     def __repr__(self) -> str:
         """Return the name and the folder."""
@@ -668,8 +673,8 @@ def retrieve(
     from retrieval_cache import Workspace
     from retrieval_cache import retrieve as make
 
-    place = Workspace(benchmark.name, benchmark.data, data_folder(), run_store(), secret)
-    return RetrievedRun(make(place, retriever, queries, name=name, depth=depth, corpora=corpora))
+    workspace = Workspace(benchmark.name, benchmark.data, data_folder(), run_store(), secret)
+    return RetrievedRun(make(workspace, retriever, queries, name=name, depth=depth, corpora=corpora))
 
 
 @dataclass(frozen=True, repr=False)
@@ -744,20 +749,22 @@ def evaluate_run(
     if isinstance(rankings, FileRun) and (note := rankings.order_note(judged.query_id for judged in judgements)):
         logging.getLogger(__name__).warning("%s: %s", own_name, note)
     metrics = [retrieval_metric(measure) for measure in dict.fromkeys(measures)] or RETRIEVAL_METRICS
-    found = score_run(rankings, judgements, metrics)
-    if len(found.omitted) == len(found.values):
+    scores = score_run(rankings, judgements, metrics)
+    if len(scores.omitted) == len(scores.values):
         shown = f"queries such as {next(iter(rankings), 'none')!r}"
         raise CacheError(
             "run",
             where=name or own_name,
-            expected=f"at least one of the judged queries, such as {next(iter(found.values), 'none')!r}",
+            expected=f"at least one of the judged queries, such as {next(iter(scores.values), 'none')!r}",
             found=shown,
             next_step="evaluate a run with the judgements of its own queries",
         )
-    known = {task.task_id: task.conversation_id for task in qrels.tasks} if isinstance(qrels, LoadedBenchmark) else {}
-    conversations = {query_id: known.get(query_id) or _conversation(query_id) for query_id in found.values}
-    key = canonical_hash([[item.query_id, item.passage_id, item.relevance] for item in judgements])[:_SHORT]
-    return RunEvaluation(name or own_name, context, key, found.values, found.omitted, found.unjudged, conversations)
+    conversation_of = (
+        {task.task_id: task.conversation_id for task in qrels.tasks} if isinstance(qrels, LoadedBenchmark) else {}
+    )
+    conversations = {query_id: conversation_of.get(query_id) or _conversation(query_id) for query_id in scores.values}
+    key = canonical_hash([[qrel.query_id, qrel.passage_id, qrel.relevance] for qrel in judgements])[:_SHORT]
+    return RunEvaluation(name or own_name, context, key, scores.values, scores.omitted, scores.unjudged, conversations)
 
 
 def _run(run: Rankings | RetrievedRun | str | Path) -> tuple[str, Run]:
@@ -790,10 +797,10 @@ def _judgements(qrels: LoadedBenchmark | Mapping[str, Mapping[str, int]] | str |
     if isinstance(qrels, (str, Path)):
         return list(read_qrels(Path(qrels))), Path(qrels).name
     own, context = (qrels.qrels, qrels.label) if isinstance(qrels, LoadedBenchmark) else (qrels, "judgements given")
-    found = list(_flat(own))
-    if not found:
+    judgements = list(_flat(own))
+    if not judgements:
         raise ConfigurationError(f"judgements: {context}: empty. Next step: pass query id -> passage id -> relevance")
-    return found, context
+    return judgements, context
 
 
 def _flat(qrels: Mapping[str, Mapping[str, int]]) -> Iterator[Qrel]:
@@ -839,8 +846,8 @@ class Differences(_AsTables):
     def __repr__(self) -> str:
         """Return each metric with its difference."""
         gaps = ((pair.first.metric, pair.difference.value) for pair in self.pairs)
-        found = ", ".join(f"{name} {'-' if value is None else fixed(value, signed=True)}" for name, value in gaps)
-        return f"<{type(self).__name__}: {found}>"
+        listed = ", ".join(f"{name} {'-' if value is None else fixed(value, signed=True)}" for name, value in gaps)
+        return f"<{type(self).__name__}: {listed}>"
 
     def _sections(self) -> Sequence[Section]:
         """Return means, differences and an explanation of the columns."""
@@ -870,7 +877,7 @@ def compare(a: Side, b: Side, *, metric: str | Sequence[str] = ()) -> Difference
     if isinstance(a, RunEvaluation) or isinstance(b, RunEvaluation):
         raise ConfigurationError("comparison: expected two runs or two results, found a run and answers")
     first, second = ((side if isinstance(side, Results) else read_results(side)).evaluations for side in (a, b))
-    shared = {item.model for item in first} & {item.model for item in second}
+    shared = {evaluation.model for evaluation in first} & {evaluation.model for evaluation in second}
     named = [*_with_place(first, shared, "first"), *_with_place(second, shared, "second")]
     return Differences(compare_evaluations(named, metrics=metrics), of_runs=False, doubts=warnings_of(named))
 
@@ -930,35 +937,35 @@ def compare_until_decided(
         ConfigurationError: systems that cannot be compared (before any request), or an output of other options.
         RagtasksError: judges failed or returned too few verdicts. Their verdicts are saved.
     """
-    given: dict[str, Any] = {"judges": judges, **({"data": data} if data else {})}
+    options: dict[str, Any] = {"judges": judges, **({"data": data} if data else {})}
     wanted = RaceOptions(metric, setting, margin, seed)
     place = Place(data_folder(), run_store())
-    local_judge = _local_judge(config_from_options(given))
+    local_judge = _local_judge(config_from_options(options))
     return Decision(
-        decide([Path(item) for item in results], given, wanted, Path(output), place, local_judge=local_judge)
+        decide([Path(path) for path in results], options, wanted, Path(output), place, local_judge=local_judge)
     )
 
 
-def _with_place(evaluations: Sequence[Evaluation], shared: set[str], place: str) -> Iterator[Evaluation]:
-    for item in evaluations:
-        yield replace(item, model=f"{item.model} ({place})") if item.model in shared else item
+def _with_place(evaluations: Sequence[Evaluation], shared: set[str], suffix: str) -> Iterator[Evaluation]:
+    for evaluation in evaluations:
+        yield replace(evaluation, model=f"{evaluation.model} ({suffix})") if evaluation.model in shared else evaluation
 
 
 def _columns(a: RunEvaluation, b: RunEvaluation, metrics: Sequence[str]) -> Iterator[Column]:
-    known = [name for name in a.means if name in b.means]
+    shared = [name for name in a.means if name in b.means]
     chosen = [measure_name(name) for name in metrics]
     for name in chosen:
-        if name not in known:
-            raise ConfigurationError(f"unknown measure {name!r}: {close_matches(name, known)}")
+        if name not in shared:
+            raise ConfigurationError(f"unknown measure {name!r}: {close_matches(name, shared)}")
     names = (a.name, b.name) if a.name != b.name else (f"{a.name} (first)", f"{b.name} (second)")
-    for item, name in zip((a, b), names, strict=True):
-        for measure in chosen or known:
+    for evaluation, name in zip((a, b), names, strict=True):
+        for measure in chosen or shared:
             yield Column(
-                context=f"{item.context}; judgements: {item.judgements}",
+                context=f"{evaluation.context}; judgements: {evaluation.judgements}",
                 group="all",
                 metric=measure,
                 name=name,
-                values={query_id: row[measure] for query_id, row in item.values.items()},
-                cluster_of=item.conversation_of,
+                values={query_id: row[measure] for query_id, row in evaluation.values.items()},
+                cluster_of=evaluation.conversation_of,
                 bounds=bounds_of(measure),
             )

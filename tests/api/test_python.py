@@ -342,7 +342,7 @@ def test_measures_by_name_and_by_notation(sample: ragtasks.LoadedBenchmark, tmp_
         ragtasks.compare(found, other)
     with pytest.raises(ConfigurationError, match="unknown measure 'R@1'"):
         ragtasks.compare(found, other, metric="R@1")
-    with pytest.raises(ConfigurationError, match="two of a kind"):
+    with pytest.raises(ConfigurationError, match="expected two runs or two results"):
         ragtasks.compare(found, score(sample, {FIRST: "x"}))
 
 
