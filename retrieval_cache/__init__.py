@@ -1,6 +1,6 @@
-"""The precompute stage: from corpus, query form and retriever to a run, stored under the hash of its inputs.
+"""Precompute retrieval: from corpus, query form and retriever to a run, stored under the hash of its inputs.
 
-`ragtasks` imports only the names in `__all__`. Encoders, engines and language models are imported where they are used.
+`ragtasks` imports only the names in `__all__`. Encoders, engines and language models are imported lazily.
 """
 
 from retrieval_cache.corpora.near_duplicates import near_duplicates

@@ -1,7 +1,7 @@
-"""Runs judged: every score of every judged query, and the slices of the paper's tables.
+"""Evaluation of runs: scores of every judged query, and the tables of the MTRAG paper.
 
-A mean is over the judged queries of its slice, whatever the run holds, so runs that share qrels can be set side by
-side and compared query by query.
+A mean covers all judged queries of its slice, also those that the run omits. Runs with the same qrels can therefore be
+compared query by query.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ class QueryResult:
 
     query_id: str
     domain: str
-    """Empty if the query is of no known task."""
+    """Empty if no task has the query's id."""
     conversation_id: str
     turn: int
-    """User turn, counted from 1; 0 if the query is of no known task."""
+    """User turn, counted from 1; 0 if no task has the query's id."""
     standalone: bool | None
-    """Whether the question stands alone; None without a label."""
+    """Whether the question is understandable without its conversation; None without a label."""
     values: Mapping[str, float | None]
     """Metric name -> value, None if the judgements do not apply to the run."""
 
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """A ranking with its scores, and the notes that its tables need."""
+    """A ranking with its scores and the notes for its tables."""
 
     ranking: Ranking
     data: str
     """Label of the benchmark, or names of the files of judgements."""
     results: tuple[QueryResult, ...]
-    """One for each judged query, in the order of the judgements."""
+    """One result per judged query, in the order of the judgements."""
     coverage: RunScores
-    """Which queries the run leaves out, or has in addition to the judged ones."""
+    """Omitted, empty and unjudged queries of the run."""
     standalone_source: str = ""
-    """Source of the labels of questions that stand alone."""
+    """Source of the standalone labels of questions."""
     ibm: Mapping[str, Score] = field(default_factory=dict)
-    """Metric name -> score as the official script computes it (profile `ibm`); {} for other metrics than its own."""
+    """Metric name -> score of the official script (profile `ibm`); {} if other metrics were requested."""
     unscored: str = ""
-    """Why the judgements do not apply to the run; empty if they do."""
+    """Reason why the judgements do not apply to the run; empty if they do."""
     ranking_notes: tuple[str, ...] = ()
-    """Notes on ids, ties and order of the ranking, to be read after the run's name."""
+    """Notes on ids, ties and order of the ranking, printed after the run's name."""
 
     @property
     def name(self) -> str:
@@ -75,11 +75,11 @@ def judge(
     unscored: str = "",
     metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS,
 ) -> JudgedRun:
-    """Return the scores of a ranking over all queries of the qrels: one that it leaves out counts 0 and is listed.
+    """Return the scores of a ranking over all queries of the qrels. Omitted queries count 0 and are listed.
 
-    Without tasks (None), queries have no domain, and each is a conversation of its own.
+    Without tasks (None), queries have no domain, and each query is its own conversation.
 
-    Source: MTRAG paper, section 5 (Tables 3, 4, 15); `ibm` is what run_retrieval_eval.py (cc5b1d4) prints.
+    Source: MTRAG paper, section 5 (Tables 3, 4, 15); `ibm` is the output of run_retrieval_eval.py (cc5b1d4).
     """
     judgements = tuple(qrels)
     task_of = {task.task_id: task for task in tasks or ()}
@@ -110,7 +110,7 @@ def judge(
 def judge_files(
     files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS
 ) -> list[JudgedRun]:
-    """Return the scores of run files by the judgements in files; no benchmark and no corpus is needed."""
+    """Return the scores of run files by files of judgements. No benchmark and no corpus is required."""
     try:
         judgements = [qrel for path in qrels for qrel in read_qrels(path)]
         runs = {path: read_run(path) for path in files}
@@ -121,7 +121,7 @@ def judge_files(
 
 
 def wrong_order_error(files: Sequence[Path], qrels: Sequence[Path]) -> ConfigurationError | None:
-    """Return the error for runs that are given as judgements, or the other way round; None if no file is."""
+    """Return an error if runs and judgements are swapped, with the corrected command; else None."""
     form_of = {path: trec_form(path) for path in (*files, *qrels)}
     runs = [str(path) for path, form in form_of.items() if form == "run"]
     judged = [str(path) for path, form in form_of.items() if form == "qrels"]
@@ -145,7 +145,7 @@ def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
 
 
 def _check_overlap(ranking: Ranking, qrels: Sequence[Qrel]) -> None:
-    """Refuse a run of other data: its scores would all be 0, and look like a bad retriever's."""
+    """Raise CacheError for a run of other data: its scores would all be 0, like those of a bad retriever."""
     run = ranking.run
     if run and qrels and not any(qrel.query_id in run for qrel in qrels):
         raise CacheError(
@@ -163,11 +163,11 @@ DIMENSIONS: Mapping[str, Callable[[QueryResult], tuple[str, ...]]] = {
     "later turns": lambda result: _STANDALONE[result.standalone] if result.turn > 1 else (),
     "domain": lambda result: (result.domain,) if result.domain else (),
 }
-"""Slices of the paper's Tables 4 and 15. Later turns alone have labels of questions that stand alone."""
+"""Slices of the paper's Tables 4 and 15. Only later turns have standalone labels."""
 
 
 def mean(results: Sequence[QueryResult], metric: str) -> Value:
-    """Return the mean of a metric over all the results; no value if any is unscored, or without results."""
+    """Return the mean of a metric; without a value if a result is unscored, or without results."""
     values = [value for result in results if (value := result.values[metric]) is not None]
     if not values or len(values) < len(results):
         return Value(None, 0, len(results))
@@ -177,7 +177,7 @@ def mean(results: Sequence[QueryResult], metric: str) -> Value:
 def columns_of(
     judged: JudgedRun, metrics: Iterable[RetrievalMetric], group: str = ALL, note: str = ""
 ) -> Iterator[Column]:
-    """Yield the values of some metrics by query, with their conversations as clusters; the group may be a domain."""
+    """Yield the values of each metric by query, clustered by conversation. `group` is `all` or a domain."""
     results = [result for result in judged.results if group in {ALL, result.domain}]
     for metric in metrics:
         yield Column(
@@ -201,10 +201,10 @@ def query_rows(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) ->
             yield {"run": run.name, "query_id": result.query_id, **domain, **values}
 
 
-# Tables of evaluated runs, in the shape of the MTRAG paper's Tables 3, 4 and 15; on MTRAG beside its own.
-# The paper searched the whole corpora. Where ours are smaller, or nobody says how large they were, a line above the
-# tables says that the scores do not compare; for the sample, or for other queries than the paper's, its scores are
-# left out. No official script publishes scores of a run that could be recomputed, so nothing here claims parity.
+# Tables of evaluated runs, in the form of the MTRAG paper's Tables 3, 4 and 15; on MTRAG next to the paper's scores.
+# The paper searched complete corpora. If a corpus is smaller or of unknown size, a note above the tables states that
+# scores are not comparable. For the sample and for other queries, the paper's scores are left out. No official script
+# publishes scores that could be recomputed, so parity is not claimed.
 
 _N_LATER = 675
 _PAPER_METRICS = tuple(metric.name for metric in IBM_METRICS)
@@ -233,7 +233,7 @@ def retrieval_section(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetr
 
 
 def _check_same_queries(runs: Sequence[JudgedRun]) -> None:
-    """Accept runs that may share a table: of one benchmark, over the same judged queries."""
+    """Raise ConfigurationError unless all runs have the same benchmark and the same judged queries."""
     kinds = {(run.data, frozenset(result.query_id for result in run.results)) for run in runs}
     if len(kinds) > 1:
         raise ConfigurationError(
@@ -252,7 +252,7 @@ def _as_in_paper(number: int, runs: Sequence[JudgedRun]) -> str:
 
 
 def _notes_before(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Iterator[str]:
-    """Yield what a reader must know before the scores: each note once, after the names of its runs."""
+    """Yield the notes above the scores: each note once, after the names of its runs."""
     if _names_paper(runs[0]):
         yield "Rows and columns headed `paper` are scores printed in the paper (Elser is version 1)."
     names_of: dict[str, list[str]] = {}
@@ -264,7 +264,7 @@ def _notes_before(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric])
 
 
 def _notes_on(run: JudgedRun, metrics: Sequence[RetrievalMetric]) -> Iterator[str]:
-    """Yield each note on a run as the end of a sentence that begins with its name."""
+    """Yield each note on a run as the end of a sentence that begins with the run's name."""
     if run.data.removesuffix(" (sample)") == PAPER_BENCHMARK and not _names_paper(run):
         yield ": other data than the paper's, so its scores are left out."
     elif _names_paper(run) and (problem := not_comparable(run)):
@@ -273,7 +273,7 @@ def _notes_on(run: JudgedRun, metrics: Sequence[RetrievalMetric]) -> Iterator[st
         yield f": {run.unscored}, so the judgements do not apply to it."
     yield from (f"{note}." for note in notes_of(run, metrics))
     if unjudged := run.coverage.unjudged:
-        # A benchmark's own tasks without judgements are known; of a file, the names show what it was made for.
+        # Unjudged tasks of a benchmark are expected. In a file, their names show which data it was made for.
         named = "" if any(result.turn for result in run.results) else f": {_some(unjudged)}"
         yield f": {len(unjudged)} of its queries are not judged (ignored){named}."
     if _names_paper(run) or _n_labelled(run):
@@ -285,7 +285,7 @@ def _notes_on(run: JudgedRun, metrics: Sequence[RetrievalMetric]) -> Iterator[st
 
 
 def not_comparable(run: JudgedRun) -> str:
-    """Return why the run's scores do not compare with the paper's; "" if they do."""
+    """Return the reason why the scores are not comparable with the paper's; "" if they are."""
     sizes = run.ranking.corpus_sizes
     if not sizes:
         return "unknown how many passages were searched"
@@ -299,7 +299,7 @@ def not_comparable(run: JudgedRun) -> str:
 
 
 def _names_paper(run: JudgedRun) -> bool:
-    """Return whether the queries are the paper's: the official numbers in each domain, of the benchmark itself."""
+    """Return whether the judged queries are the paper's, by benchmark and number per domain."""
     counts = Counter(result.domain for result in run.results)
     return run.data == PAPER_BENCHMARK and all(n == OFFICIAL_QUERIES.get(domain) for domain, n in counts.items())
 
@@ -319,7 +319,7 @@ def _all_queries(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) 
 
 
 def _run_heads(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
-    """Return the heads of what a row is of: the run, and on a benchmark the query form."""
+    """Return the heads of the first columns: the run, and on a benchmark the query form."""
     return ("run", "query form") if any(result.turn for run in runs for result in run.results) else ("run",)
 
 
@@ -344,7 +344,7 @@ def _by_subset(runs: Sequence[JudgedRun]) -> Table:
 
 
 def _subset_cell(part: Slice[QueryResult], runs: Sequence[JudgedRun]) -> str:
-    """Return the paper's score if it is of the same subset; a dash for one cut otherwise, such as by few labels."""
+    """Return the paper's score, or "-" if the subset has another size."""
     printed = PAPER_SUBSETS.get((part.dimension, part.value))
     if printed is None:
         return "-"
@@ -357,7 +357,7 @@ def _subset_cell(part: Slice[QueryResult], runs: Sequence[JudgedRun]) -> str:
 
 
 def _n_labelled(run: JudgedRun) -> int:
-    """Return how many later turns have a label."""
+    """Return the number of later turns with a standalone label."""
     return sum(result.turn > 1 and result.standalone is not None for result in run.results)
 
 
@@ -396,7 +396,7 @@ def _pairs(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Tab
     return Table(f"Against {first}, query by query", heads, tuple(rows))
 
 
-# What the MTRAG paper prints of retrieval, and the sizes of what it searched.
+# Retrieval scores printed in the MTRAG paper, and the sizes of its corpora.
 
 PAPER_BENCHMARK = "mtrag"
 
@@ -408,7 +408,7 @@ last: hence the tolerance.
 """
 
 SIZE_TOLERANCE = 0.001
-"""Share by which a corpus may differ in size and still count as the official one."""
+"""Relative difference in size up to which a corpus counts as the official one."""
 
 OFFICIAL_QUERIES = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
 """Domain -> judged queries of the official qrels, as in Table 4; Table 15 prints 203 for Govt and 189 for Cloud."""
@@ -416,7 +416,7 @@ OFFICIAL_QUERIES = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """One line of scores of the paper, printed there with two digits."""
+    """One row of scores in the paper, printed with two digits."""
 
     table: int
     retriever: str
@@ -424,7 +424,7 @@ class PaperRow:
     domain: str
     """Domain, empty for all four."""
     n: int | None
-    """Queries as printed, None where nothing is printed."""
+    """Number of queries as printed, None if not printed."""
     scores: tuple[float, ...]
     """Recall at 1, 3, 5, 10, then nDCG at 1, 3, 5, 10."""
 
@@ -460,7 +460,7 @@ PAPER_SUBSETS = {
 """Katsis et al. 2025, Table 4: slice -> (queries, R@5) of Elser with query rewrite."""
 
 
-# What makes the scores of a run other than its ranking deserves: no score can be read without it.
+# Notes on properties of a run, other than its ranking, that affect its scores.
 
 _MOST_NAMED = 10
 _ENOUGH_QUERIES = 10
@@ -484,7 +484,7 @@ def _cutoff(metric: RetrievalMetric) -> int:
 
 
 def _coverage_notes(scores: RunScores, domain_of: Mapping[str, str]) -> Iterator[str]:
-    """Yield a note for each kind of query that counts 0 for another reason than a bad ranking."""
+    """Yield a note for each group of queries that count 0 for a reason other than a bad ranking."""
     judged, omitted, empty = list(domain_of), scores.omitted, scores.empty
     left_out = set(omitted)
     others = sorted({domain for query_id, domain in domain_of.items() if query_id not in left_out})
@@ -502,7 +502,7 @@ def _coverage_notes(scores: RunScores, domain_of: Mapping[str, str]) -> Iterator
 
 
 def _ranking_notes(run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
-    """Yield what makes the scores of a run look better or worse than its matches: its ids, its ties, its origin."""
+    """Yield notes on ids, ties and origin of the run that distort its scores."""
     judged = {qrel.query_id for qrel in qrels}
     rankings = {query_id: ranking for query_id, ranking in run.items() if query_id in judged and ranking}
     relevant = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance > 0}
@@ -526,6 +526,6 @@ def _ranking_notes(run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names and the number of further names."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

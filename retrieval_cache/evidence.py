@@ -1,6 +1,6 @@
-"""Scores of benchmarks that count evidence instead of judged passages: a table below those of a run.
+"""Scores of benchmarks that count evidence instead of judged passages.
 
-A passage counts by its text, so a published ranking of foreign passages is scored as well as a run over our own.
+A passage counts by its text, so published rankings of foreign passages can be scored as well.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
 
 
 def foreign_passages(benchmark: Benchmark, run: Run) -> str:
-    """Return why a run cannot be judged by passage: it ranks passages that the corpus does not have; "" if it can.
+    """Return the reason why a run cannot be scored by passage id: its passages are not in the corpus; "" if it can.
 
-    This applies to benchmarks that count evidence: their judgements are of passages that this stage cuts.
+    This applies to benchmarks that count evidence, whose judgements refer to passages cut by this package.
     """
     side = retrieval_side(benchmark.name)
     if side.load_facts is None:
@@ -32,7 +32,7 @@ def foreign_passages(benchmark: Benchmark, run: Run) -> str:
 
 
 def evidence_table(benchmark: Benchmark, runs: Mapping[str, Run | None]) -> Table | None:
-    """Return the evidence scores of runs, None for a benchmark that counts no evidence."""
+    """Return the evidence scores of runs; None if the benchmark does not count evidence."""
     side = retrieval_side(benchmark.name)
     if side.load_facts is None:
         return None
@@ -56,9 +56,9 @@ def evidence_table(benchmark: Benchmark, runs: Mapping[str, Run | None]) -> Tabl
 
 
 def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | None:
-    """Return the evidence scores of result files of the official script, None without such files.
+    """Return the evidence scores of result files of the official script; None without such files.
 
-    Each file is scored over its own items and by its own gold lists, as the script does.
+    Each file is scored over its own queries and gold lists, as in the script.
     """
     if side.load_results is None or not files:
         return None
@@ -75,7 +75,7 @@ def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | No
 
 
 def corpus_passages(benchmark: Benchmark, domains: Iterable[str]) -> Iterator[Passage]:
-    """Yield the passages of a benchmark's corpora; a corpus of several domains is read once."""
+    """Yield the passages of a benchmark's corpora. A corpus shared by several domains is read once."""
     side = retrieval_side(benchmark.name)
     for file in dict.fromkeys(str(side.corpus_file(benchmark.root, domain)) for domain in domains):
         yield from read_corpus(file)

@@ -1,4 +1,4 @@
-"""Pools for judges: questions with the passages that runs rank first, pooled over the runs."""
+"""Pools for judges: questions with the top passages of several runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_LISTED = 5
 
 
 def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) -> list[tuple[Task, Passage]]:
-    """Return each task with the passages that a run ranks among its first `depth`, by task, then in rank order.
+    """Return each task with the passages ranked among the first `depth` by any run, by task, then in rank order.
 
     The benchmark's corpora are read once for the texts.
     """
@@ -39,7 +39,7 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
 
 
 def pairs_of_files(files: Sequence[Path], depth: int) -> list[tuple[Task, Passage]]:
-    """Return each topic of files of retrieval results with its first `depth` candidates; no benchmark is needed."""
+    """Return each topic of retrieval result files with its first `depth` candidates. No benchmark is required."""
     tasks: dict[str, Task] = {}
     found: dict[str, dict[str, Passage]] = {}
     for file in files:

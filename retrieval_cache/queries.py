@@ -1,8 +1,8 @@
-"""Query forms: the part of a conversation that is sent to a retriever, as one text for each task.
+"""Query forms: the part of a conversation that is sent to a retriever, as one text per task.
 
-A form that only selects turns is a function of the task, so it works for every benchmark and every task, those
-without relevance judgements included: full RAG needs contexts for all of them. MTRAG's official files of last turns
-and of all questions hold exactly these texts (tested), so only the rewritten form is read from files.
+A form that selects turns is a function of the task. It works for every benchmark and task, including tasks without
+relevance judgements, because full RAG needs passages for all of them. MTRAG's official files of last turns and of all
+questions contain exactly these texts (tested), so only the rewritten form is read from files.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from ragtasks.records import Role, Task
 from ragtasks.requirements import importing
 
 _REWRITE = "rewrite"
-"""The form whose texts a benchmark publishes."""
+"""The form with the texts published by a benchmark."""
 
 LLM_REWRITE = "llm_rewrite"
-"""The form that a model rewrites."""
+"""The form rewritten by a model."""
 
 DECOMPOSE = "decompose"
-"""The form that a model splits: one search for each fact that the question needs."""
+"""The form split by a model: one search per fact required by the question."""
 
 SEPARATOR = "/"
-"""Separates the names of query forms that are fused."""
+"""Separator of query forms whose rankings are fused."""
 
 _LAST_K = re.compile(r"last_([1-9][0-9]*)_turns")
 _LAST_K_NAME = "last_<k>_turns"
@@ -58,41 +58,41 @@ _ALIASES = {"contextualized": "last_turn", "decontextualized": _REWRITE, "contex
 
 @dataclass(frozen=True)
 class Queries:
-    """One text for each task, and the tasks whose text is not of the form."""
+    """One text per task, and the tasks that fell back to the last turn."""
 
     form: str
     texts: Mapping[str, str]
     """Task id -> query, in the order of the tasks; blank only if the question is. A part may omit some tasks."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
-    """Task id -> why its text is the last turn instead."""
+    """Task id -> reason for the fallback to the last turn."""
     n_requests: int = 0
-    """Questions to rewrite; 0 for a form that only selects turns."""
+    """Number of questions to rewrite; 0 for a form that only selects turns."""
     n_unanswered: int = 0
-    """Requests without a reply, which the next call sends again."""
+    """Number of requests without a reply. The next call sends them again."""
     made_with: Mapping[str, Any] = field(default_factory=dict)
     """Model, decoding and prompt of the rewrites; empty if no model wrote them."""
     spending: Spending = field(default_factory=dict)
     parts: tuple[Queries, ...] = ()
-    """Forms that are searched one by one and fused; empty for a single form."""
+    """Forms that are searched separately and fused; empty for a single form."""
 
     @property
     def searched(self) -> tuple[Queries, ...]:
-        """The single forms: its parts, down to those without parts, or itself."""
+        """The single forms: the parts, recursively, or this form itself."""
         return tuple(single for part in self.parts for single in part.searched) or (self,)
 
     def describe(self) -> dict[str, Any]:
-        """Return the form as the key of a run contains it; the texts are added to the key separately."""
+        """Return the form as it enters the key of a run. The texts enter the key separately."""
         fusion = {"fusion": "reciprocal rank, k = 60", "of": [part.describe() for part in self.parts]}
         return {**self.made_with, "form": self.form, **(fusion if self.parts else {})}
 
     def content(self) -> Any:
-        """Return the texts as JSON values: an object of them, or for several forms a list of such objects."""
+        """Return the texts as JSON values: an object, or for several forms a list of objects."""
         return [dict(part.texts) for part in self.searched] if self.parts else dict(self.texts)
 
     def counts(self) -> dict[str, Any]:
-        """Return the number of questions to rewrite, the fallbacks by reason, and the spending; {} for no rewrites.
+        """Return the number of questions to rewrite, the fallbacks by reason, and the spending; {} without rewrites.
 
-        The manifest of a run contains it.
+        These are part of the manifest of a run.
         """
         n_requests = sum(part.n_requests for part in self.searched)
         fallbacks = Counter(reason for part in self.searched for reason in part.fallbacks.values())
@@ -101,7 +101,7 @@ class Queries:
         return counted if n_requests else {}
 
     def require_share(self, least: float) -> None:
-        """Raise an error if too few questions are rewritten: a run of last turns would pass for one of rewrites."""
+        """Raise JudgeError if too few questions are rewritten: a run of last turns would pass for a run of rewrites."""
         counts = self.counts()
         n_requests, fallbacks = counts.get("asked", 0), Counter[str](counts.get("fallbacks", {}))
         n_rewritten = n_requests - fallbacks.total()
@@ -117,13 +117,13 @@ class Queries:
 
 
 def needs_model(form: str) -> bool:
-    """Return whether a query form, or one of several that are fused, is made by a model at an endpoint."""
-    is_folder = form.startswith(f"{LLM_REWRITE}:")  # of a trained rewriter: its path holds the sign between forms
+    """Return whether the form, or a fused part of it, requires a model at an endpoint."""
+    is_folder = form.startswith(f"{LLM_REWRITE}:")  # the path of a trained rewriter contains the separator
     return not is_folder and bool({LLM_REWRITE, DECOMPOSE} & set(form.split(SEPARATOR)))
 
 
 def fused_queries(parts: Sequence[Queries]) -> Queries:
-    """Return several forms of the same questions as one, `last_turn/rewrite`; one form stays as it is."""
+    """Return several forms of the same questions as a fused form, `last_turn/rewrite`, or the single form."""
     forms = [part.form for part in parts]
     meant = [_ALIASES.get(form, form) for form in forms]
     twice = sorted({form for form in meant if meant.count(form) > 1})
@@ -133,17 +133,17 @@ def fused_queries(parts: Sequence[Queries]) -> Queries:
 
 
 def all_questions(task: Task) -> str:
-    """Return the questions so far, one below the other, without the replies."""
+    """Return the questions so far on separate lines, without the replies."""
     return "\n".join(message.text for message in task.messages if message.role is Role.USER)
 
 
 def full_conversation(task: Task) -> str:
-    """Return everything said so far, one message below the other."""
+    """Return all messages so far on separate lines."""
     return "\n".join(message.text for message in task.messages)
 
 
 def last_k_turns(task: Task, k: int) -> str:
-    """Return the last `k` turns (questions with their replies, the last one without); all where there are fewer."""
+    """Return the last `k` turns, or all if fewer: questions with their replies, the last question without."""
     starts = [index for index, message in enumerate(task.messages) if message.role is Role.USER]
     begin = starts[-k] if k <= len(starts) else 0
     return "\n".join(message.text for message in task.messages[begin:])
@@ -154,14 +154,14 @@ FORMS: Mapping[str, Callable[[Task], str]] = {
     "all_questions": all_questions,
     "full_conversation": full_conversation,
 }
-"""Name -> form, for the forms that are functions of a task; `last_<k>_turns` joins them for every k."""
+"""Name -> form, for the forms that are functions of a task; `last_<k>_turns` exists for every k."""
 
 
 def selecting_form(name: str) -> Callable[[Task], str] | None:
-    """Return the form of that name if it is a function of a task, else None.
+    """Return the form with a name if it is a function of a task, else None.
 
-    The OR-CONVQA paper's names (section 4.2) mean ours: `context` for `last_2_turns` (the question behind the
-    previous one and its answer), `contextualized` for `last_turn`, `decontextualized` for `rewrite`.
+    Names of the OR-CONVQA paper (section 4.2) are accepted: `context` for `last_2_turns` (the previous question and its
+    answer, then the question), `contextualized` for `last_turn`, `decontextualized` for `rewrite`.
     """
     name = _ALIASES.get(name, name)
     match = _LAST_K.fullmatch(name)
@@ -177,7 +177,7 @@ def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None 
 
 
 def select_queries(tasks: Sequence[Task], form: str) -> Queries:
-    """Return the queries of some tasks in a form that only selects turns."""
+    """Return the queries of tasks in a form that only selects turns."""
     select = selecting_form(form)
     if _ALIASES.get(form, form) == _REWRITE:
         raise ConfigurationError(
@@ -205,34 +205,33 @@ def _official_rewrites(benchmark: Benchmark, tasks: Sequence[Task]) -> Queries:
     return Queries(_REWRITE, texts, fallbacks, len(tasks))
 
 
-# Rewrites each question with a model, so that it can be searched for without its conversation.
-# The contract is the paper's (MTRAG, appendix C.1): a JSON object with the class of the question and its reworded
-# version. The wording of the prompt is ours. A first turn has no conversation to lean on, so nothing is asked for
-# it; in the official files, too, every first turn stands unchanged. A reply that breaks the contract gives the last
-# turn, and the reason is kept and counted.
+# Rewriting of questions by a model, so that they can be searched without their conversation. The format of replies is
+# the paper's (MTRAG, appendix C.1): a JSON object with the class of the question and its rewrite. The prompt is our
+# own. A first turn has no context, so no request is sent for it; in the official files too, every first turn is
+# unchanged. An invalid reply falls back to the last turn, and its reason is stored and counted.
 
 MIN_REWRITTEN = 0.95
-"""Share of the questions asked about below which there is no run: one of last turns would pass for one of rewrites."""
+"""Minimum share of rewritten questions for a run: below it, a run of last turns would pass for a run of rewrites."""
 
 _MAX_REASONS = 3
 
 _TEMPLATES = {LLM_REWRITE: "rewrite/conversation", DECOMPOSE: "rewrite/decompose"}
-"""Form -> its shipped prompt."""
+"""Form -> shipped prompt."""
 _KINDS = {LLM_REWRITE: "rewrite", DECOMPOSE: "decompose"}
-"""Form -> what its prompts are called in a reply cache."""
+"""Form -> name of its prompts in a reply cache."""
 
 
 _READERS: Mapping[str, Callable[[str], Sequence[str]]] = {
     LLM_REWRITE: lambda text: parse_rewrite(text)[1:],
     DECOMPOSE: parse_searches,
 }
-"""Form -> the searches in a reply; a ValueError for a broken reply."""
+"""Form -> function that returns the searches of a reply. Raises ValueError for an invalid reply."""
 
 
 def rewrite_queries(
     tasks: Sequence[Task], client: Client, progress: Progress = no_progress, price: Price | None = None
 ) -> Queries:
-    """Return a rewritten query for every task; a first turn stays as it is.
+    """Return a rewritten query for every task. First turns are unchanged.
 
     With a `CachedClient`, a killed call continues where it stopped.
     """
@@ -240,10 +239,10 @@ def rewrite_queries(
 
 
 def split_questions(tasks: Sequence[Task], client: Client, progress: Progress = no_progress) -> Queries:
-    """Return the searches that each question takes, one a fact; first turns are split too.
+    """Return the searches of each question, one per fact. First turns are split too.
 
-    The lists of a question's searches are fused by reciprocal rank (k = 60, the first 100 of each). A reply that breaks
-    the form leaves the question whole.
+    The rankings of a question's searches are fused by reciprocal rank (k = 60, the first 100 of each). An invalid reply
+    leaves the question unsplit.
     """
     return _replied_queries(DECOMPOSE, tasks, client, progress)
 
@@ -255,7 +254,7 @@ def _replied_queries(
     progress: Progress,
     price: Price | None = None,
 ) -> Queries:
-    """Return the searches that a model's replies give for each task; no request is sent for a first turn to rewrite."""
+    """Return the searches in a model's replies for each task. For rewriting, no request is sent for first turns."""
     asked = [task for task in tasks if form == DECOMPOSE or len(task.messages) > 1]
     template = shipped_template(_TEMPLATES[form])
     prompts: list[Prompt] = []
@@ -297,22 +296,22 @@ def _replied_queries(
 
 
 def _searches(form: str, reply: str) -> tuple[Sequence[str], str]:
-    """Return the searches in a reply, or none and the problem with it."""
+    """Return the searches in a reply, or () and the problem."""
     try:
         return _READERS[form](reply), ""
     except ValueError as error:
         return (), f"invalid reply: {error}"
 
 
-# A trained query rewriter: a small model in a folder, which runs in this process.
-# It reads the question and the conversation, latest message first, so that what is cut off is the oldest. A
-# conditional one says first whether the question needs rewriting: after `no_rewrite` nothing more is generated, and
-# the question is the query (OR-CONVQA paper, section 4.7). The folder's recipe says how a model is asked.
+# A trained query rewriter: a small model in a folder, run in this process. It reads the question and the conversation,
+# latest message first, so that truncation removes the oldest. A conditional rewriter first decides whether the question
+# needs rewriting: after `no_rewrite` generation stops, and the question is the query (OR-CONVQA paper, section 4.7).
+# The folder's recipe contains the input format.
 
 RECIPE = "ragtasks_rewriter.json"
-"""File beside a trained rewriter's weights that says how it is asked."""
+"""File in a trained rewriter's folder with its input format."""
 REWRITE = "rewrite:"
-"""The word before a rewritten question; with `no_rewrite` the vocabulary's own token."""
+"""Prefix of a rewritten question. `no_rewrite` is a token added to the vocabulary."""
 
 _DECISIVE = {".json", ".safetensors", ".model", ".txt"}
 _SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "system"}
@@ -320,30 +319,30 @@ _SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "system"}
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a trained rewriter is asked."""
+    """Input format of a trained rewriter."""
 
     kind: Literal["seq2seq", "causal"]
-    """Class of model: T5 and its like, or GPT-2, Mamba and theirs."""
+    """Architecture of the model: encoder-decoder such as T5, or causal such as GPT-2 and Mamba."""
     is_conditional: bool
     """Whether a reply begins with `rewrite:` or `no_rewrite`."""
     max_source_tokens: int
-    """Tokens that are read of question and conversation."""
+    """Maximum tokens of question and conversation."""
     max_new_tokens: int
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
-    """Write a recipe beside the weights."""
+    """Write a recipe to the folder of the weights."""
     (folder / RECIPE).write_bytes(orjson.dumps(asdict(recipe), option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def source_text(task: Task) -> str:
-    """Return what a rewriter reads of a task: the question, then the conversation backwards."""
+    """Return the input of a rewriter for a task: the question, then the conversation in reverse order."""
     history = [f"{_SPEAKERS[message.role]}: {message.text}" for message in reversed(task.messages[:-1])]
     return " ".join(" ".join([f"question: {task.question}", *history]).split())
 
 
 def encoded(tokenizer: Any, recipe: Recipe, text: str) -> list[int]:
-    """Return the tokens of a source, cut at its end; a causal model is then told that the query follows."""
+    """Return the tokens of an input, truncated at its end, with the start marker of the query for a causal model."""
     ending = [] if recipe.kind == "seq2seq" else list(tokenizer(" query:", add_special_tokens=False)["input_ids"])
     most = recipe.max_source_tokens - len(ending)
     special = recipe.kind == "seq2seq"
@@ -352,7 +351,7 @@ def encoded(tokenizer: Any, recipe: Recipe, text: str) -> list[int]:
 
 
 class TrainedRewriter:
-    """A rewriter in a folder; its weights are read when they are needed."""
+    """A rewriter in a folder. Weights are loaded at first use."""
 
     def __init__(self, folder: Path, *, batch_size: int = 16) -> None:
         self.folder = folder
@@ -369,7 +368,7 @@ class TrainedRewriter:
         self._batch_size = batch_size
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides the queries, as JSON values: weights and recipe, not the place."""
+        """Return the inputs that determine the queries as JSON values: weights and recipe, not the path."""
         files = sorted(path for path in self.folder.iterdir() if path.suffix in _DECISIVE)
         digest = hashlib.sha256()
         for path in files:
@@ -377,7 +376,7 @@ class TrainedRewriter:
         return {"form": LLM_REWRITE, "client": {"model": self.folder.name, "sha256": digest.hexdigest()}}
 
     def rewrite(self, tasks: Sequence[Task], progress: Progress = no_progress) -> Queries:
-        """Return a query for every task; a first turn stays as it is, and so does one whose reply is no query."""
+        """Return a query for every task. First turns and questions with an invalid reply are unchanged."""
         later = [task for task in tasks if len(task.messages) > 1]
         replies: list[str] = []
         for start in range(0, len(later), self._batch_size):
@@ -397,7 +396,7 @@ class TrainedRewriter:
         return Queries(LLM_REWRITE, texts, fallbacks, len(later), made_with=self.describe())
 
     def generate(self, sources: Sequence[str]) -> list[str]:
-        """Return the model's replies to sources, greedily, in order; no sources give none."""
+        """Return the model's greedy replies to inputs, in order; [] without inputs."""
         if not sources:
             return []
         import torch
@@ -405,7 +404,7 @@ class TrainedRewriter:
         tokenizer, model = self._loaded
         rows = [{"input_ids": encoded(tokenizer, self.recipe, text)} for text in sources]
         batch = tokenizer.pad(rows, return_tensors="pt").to(model.device)
-        # `no_rewrite` ends a reply: what follows it is never read.
+        # `no_rewrite` ends a reply; later tokens are ignored.
         ends = [
             tokenizer.eos_token_id,
             *([tokenizer.convert_tokens_to_ids(NO_REWRITE)] if self.recipe.is_conditional else []),
@@ -434,7 +433,7 @@ class TrainedRewriter:
 
 
 def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
-    """Return tokeniser and model of a folder or a name on the Hugging Face hub."""
+    """Return tokenizer and model of a folder or a name on the Hugging Face hub."""
     with importing("transformers", "train", "a trained rewriter"):
         import transformers
     loader = transformers.AutoModelForSeq2SeqLM if kind == "seq2seq" else transformers.AutoModelForCausalLM

@@ -1,4 +1,4 @@
-"""Rankings of a benchmark's tasks: stored runs, the benchmark's own, and those of files; and their judgements."""
+"""Rankings of a benchmark's tasks, from stored runs, the benchmark or files, and the judgements."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from retrieval_cache.store import RunStore, data_label, fallbacks_of
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A run of a benchmark's tasks, wherever it comes from."""
+    """A run of a benchmark's tasks, from any source."""
 
     name: str
     run: Run
     query_form: str = ""
-    """What was sent to the retriever, such as `rewrite`; empty if unknown."""
+    """Query form sent to the retriever, such as `rewrite`; empty if unknown."""
     corpus_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Domain -> passages that were searched; empty if unknown."""
+    """Domain -> number of searched passages; empty if unknown."""
     fallbacks: str = ""
-    """How many queries are the last turn in place of a rewrite, and why; empty if none is, or unknown."""
+    """Number of queries that fell back to the last turn, with the reasons; empty if 0 or unknown."""
 
     @property
     def depth(self) -> int:
-        """Most passages that it ranks for a query."""
+        """Largest number of passages ranked for a query."""
         return max(map(len, self.run.values()), default=0)
 
 
 def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
-    """Return a stored run, the benchmark's own (`official`), or that of a file, if no stored run has the name."""
+    """Return the stored run with a name, else the benchmark's own (`official`), else the run in a file."""
     if name == OFFICIAL:
         own_name = retrieval_side(benchmark.name).rankings_name
         return Ranking(own_name(benchmark.root) if own_name else name, _official(benchmark))
@@ -60,18 +60,18 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
 
 
 def is_file_of_run(store: RunStore, name: str) -> bool:
-    """Return whether a name means a file: it is a path, or a file of that name is here and no stored run has it."""
+    """Return whether a name is a path, or a file in the current folder that has no stored run of the same name."""
     return "/" in name or (Path(name).is_file() and not (store.runs / name / MANIFEST).is_file())
 
 
 def is_result_file(benchmark: str, store: RunStore, name: str) -> bool:
-    """Return whether a name means a file as the benchmark's official retrieval script writes it: one JSON array."""
+    """Return whether a name is a result file of the benchmark's official retrieval script: one JSON array."""
     writes_results = retrieval_side(benchmark).load_results is not None
     return writes_results and Path(name).suffix == ".json" and is_file_of_run(store, name)
 
 
 def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qrel]:
-    """Return the benchmark's judgements, of all its domains or of those that are named."""
+    """Return the benchmark's judgements of the named domains, or of all."""
     side = retrieval_side(benchmark.name)
     present = side.domains_of(benchmark.tasks)
     for domain in domains:
@@ -84,7 +84,7 @@ def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qre
 
 
 def _official(benchmark: Benchmark) -> Run:
-    """Return the published top passages as a run: by their scores, or in their order where no scores are published."""
+    """Return the published top passages as a run, ranked by score, or in published order without scores."""
     side = retrieval_side(benchmark.name)
     if side.load_run:
         return side.load_run(benchmark.root)

@@ -1,4 +1,4 @@
-"""Requirements of a run: the line of its retriever, queries and their rewriter, corpora, weights, servers, disk."""
+"""Requirements of a run: retriever, queries and rewriter, corpora, weights, servers and disk space."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from retrieval_cache.service import Rewriter, Workspace, check_request
 from retrieval_cache.spec import parse
 
 _ROWS = 200
-"""Rows of a corpus whose mean length tells how many it has."""
+"""Rows of a corpus whose mean length is used to estimate the number of rows."""
 _COMPRESSION = 4
-"""Bytes of English text in a compressed byte."""
+"""Estimated bytes of English text per compressed byte."""
 
 
 def retrieval_requirements(
@@ -37,7 +37,7 @@ def retrieval_requirements(
     corpora: Mapping[str, str] | None = None,
     encode_with: str | None = None,
 ) -> list[Requirement]:
-    """Return the requirements of the runs that `retrieve` makes of these arguments, one for each query form."""
+    """Return the requirements of `retrieve` for these arguments and each query form."""
 
     def check_data() -> str:
         benchmark = workspace.open()
@@ -64,9 +64,9 @@ def retrieval_requirements(
 
 
 def _index_bytes(retriever: Retriever, workspace: Workspace, others: Mapping[str, str]) -> float:
-    """Return the estimated size of the indexes of all corpora, without what an earlier call left in the store.
+    """Return the estimated size in bytes of the indexes of all corpora, less the indexes already in the store.
 
-    Of a folder of shards only the passages that a run names may be read, so that its size says nothing.
+    For a folder of shards the size is unknown, because only passages named by a run may be read.
     """
     with suppress(RagtasksError):  # reported by the requirement of the corpora
         sizes = [
@@ -83,7 +83,7 @@ def _index_bytes(retriever: Retriever, workspace: Workspace, others: Mapping[str
 
 
 def _size(location: str) -> tuple[float, float]:
-    """Return the passages and bytes of text of a corpus, by the size of its files and its first rows; 0 on the hub."""
+    """Return passages and bytes of text of a corpus, estimated from file sizes and the first rows; 0 on the hub."""
     if location.startswith("hf:"):
         return 0.0, 0.0
     path = Path(location).expanduser()
@@ -93,7 +93,7 @@ def _size(location: str) -> tuple[float, float]:
 
 
 def _uncompressed(file: Path) -> float:
-    """Return the bytes of a file, those of its content if it is compressed."""
+    """Return the size in bytes of a file, uncompressed (estimated for a compressed file)."""
     if file.suffix == ".zip":
         with zipfile.ZipFile(file) as archive:
             return sum(one.file_size for one in archive.infolist())
@@ -101,7 +101,7 @@ def _uncompressed(file: Path) -> float:
 
 
 def _corpora(workspace: Workspace, others: Mapping[str, str]) -> list[str]:
-    """Return where the corpora of a benchmark's domains are: a rewriter would be paid before they are read."""
+    """Return the locations of the domains' corpora, checked before requests to a rewriter cost money."""
     benchmark = workspace.open()
     side = retrieval_side(benchmark.name)
     domains = side.domains_of(benchmark.tasks)

@@ -1,7 +1,7 @@
-"""Reranking: a first retriever names candidates, a slower and better model orders them.
+"""Reranking: a first retriever selects candidates, and a slower model reorders them.
 
-A cross-encoder scores the candidates of one query at a time. A language model orders windows of the lists of all
-queries at once, and gives no scores.
+A cross-encoder scores the candidates of one query at a time. A language model orders windows of the candidates of all
+queries, and returns no scores.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ from retrieval_cache.retrievers.protocol import (
 
 Ranking: TypeAlias = tuple[Ranked, ...]
 Candidates: TypeAlias = tuple[str, Ranking]
-"""A query and the passages that the first retriever found for it."""
+"""A query with the passages found by the first retriever."""
 PassagesOf: TypeAlias = Callable[[Ranking], list[Passage]]
-"""Returns the passages of a ranking, in its order."""
+"""Function that returns the passages of a ranking, in its order."""
 
 
 class CrossEncoderReranker:
-    """Scores query and passage together by a sentence-transformers cross-encoder with one output."""
+    """Scores pairs of query and passage by a sentence-transformers cross-encoder with one output."""
 
     def __init__(
         self, model: str, *, max_length: int | None = None, batch_tokens: int = BATCH_TOKENS, device: str | None = None
     ) -> None:
-        """Choose a model; nothing is loaded before it is needed."""
+        """Set the model. Weights are loaded at first use."""
         self.model = model
         self._n_truncated = 0
         self._max_length = max_length
@@ -80,20 +80,20 @@ class CrossEncoderReranker:
 
     @property
     def name(self) -> str:
-        """`cross-encoder:MODEL`, and the length where it is set."""
+        """`cross-encoder:MODEL`, with the maximum length if it is set."""
         options = {} if self._max_length is None else {"max_length": self._max_length}
         return canonical("cross-encoder", self.model, **options)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the library and the weights."""
+        """Return the requirements: library and weights."""
         return model_requirements(self.model, f"cross-encoder {self.model}")
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the scores; loads the model."""
+        """Return the inputs that determine the scores. Loads the model."""
         return self._description
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return how many pairs so far were longer than the model reads; nothing where none was."""
+        """Return the number of truncated pairs so far; {} if 0."""
         return {"truncated": self._n_truncated} if self._n_truncated else {}
 
     @cached_property
@@ -121,7 +121,7 @@ class CrossEncoderReranker:
         return encoder
 
     def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """Return the model's output for each pair, in their order, after its own activation; higher is better."""
+        """Return the model's output for each pair, in order, after its own activation; higher is better."""
         pairs = [(query, passage_text(passage)) for passage in passages]
         lengths, cut = read_lengths(self._encoder, pairs)
         self._n_truncated += len(cut)
@@ -134,7 +134,7 @@ class CrossEncoderReranker:
         return scores
 
     def ranked(self, lists: Sequence[Candidates], passages_of: PassagesOf, progress: Progress) -> Iterator[Ranking]:
-        """Yield the candidates of each query in the order of their scores."""
+        """Yield the candidates of each query ordered by score."""
         computed: dict[Candidates, Ranking] = {}
         for number, candidates in enumerate(lists, start=1):
             if candidates not in computed:
@@ -158,8 +158,8 @@ class CrossEncoderReranker:
 class RerankedRetriever:
     """Ranks the candidates of a first retriever by a reranker.
 
-    The passages are in a file of JSON lines, found by id through their offsets, so that a corpus larger than memory
-    can be reranked.
+    The passages are stored as JSON lines and found through byte offsets, so that corpora larger than memory can be
+    reranked.
     """
 
     def __init__(self, first: Retriever, reranker: CrossEncoderReranker | ListwiseReranker, depth: int = 100) -> None:
@@ -172,7 +172,7 @@ class RerankedRetriever:
 
     @property
     def name(self) -> str:
-        """`rerank(FIRST,RERANKER,depth=N)`; the reranker with the options that are not the default."""
+        """`rerank(FIRST,RERANKER,depth=N)`, with the reranker's options that are not the default."""
         return f"rerank({self._first.name},{self._reranker.name},depth={self._depth})"
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
@@ -180,11 +180,11 @@ class RerankedRetriever:
         return self._reranker.requirements(secrets)
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the size of the passages."""
+        """Return the size of the passages in bytes."""
         return n_bytes
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings: both parts and the depth."""
+        """Return the inputs that determine the rankings: both parts and the depth."""
         return {
             "retriever": "rerank",
             "first": dict(self._first.describe()),
@@ -202,7 +202,7 @@ class RerankedRetriever:
         return spending_of(self._reranker)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the first retriever, and keep the passages for the reranker."""
+        """Index the first retriever and store the passages for the reranker."""
         path, offsets = folder / "passages.jsonl", dict[str, int]()
         again = repeatable(passages)
         try:
@@ -243,39 +243,38 @@ class RerankedRetriever:
         return Passage(**orjson.loads(file.readline()))
 
 
-# Listwise reranking: a language model orders windows of the candidates, from the end of the list to its front.
-# A window slides up by less than its size, so the best passages of each one meet those of the next and can climb to
-# the top (RankZephyr, Pradeep, Sharifymoghaddam and Lin 2023; Ragnarök's pipeline for TREC RAG). Windows of one
-# query follow each other; the current windows of all queries go to the client in one call. With a client that keeps
-# its replies, a killed call goes on where it was.
-# A model that orders gives no scores: the passage at each rank gets the score that the first retriever had given at
-# that rank, so scores only say the order. Where these are equal, they are parted by the smallest step that
-# trec_eval sees, since equal scores would be ordered by id.
+# Listwise reranking: a language model orders windows of the candidates, from the end of the list to its front. Windows
+# overlap, so the best passages of each window reach the next and can climb to the top (RankZephyr, Pradeep,
+# Sharifymoghaddam and Lin 2023; Ragnarök's pipeline for TREC RAG). Windows of one query are sequential; the current
+# windows of all queries are sent to the client in one call. With a caching client, a killed call continues where it
+# stopped. The model returns no scores: the passage at each rank gets the score of the first retriever at that rank, so
+# scores only encode the order. Equal scores are separated by the smallest step that trec_eval distinguishes, because it
+# would order equal scores by id.
 
 _KIND = "listwise"
-"""What the prompts are called in a reply cache."""
+"""Name of the prompts in a reply cache."""
 
 TEMPLATE = "rerank/listwise"
 """The shipped prompt; its fields are `query` and `passages`."""
 
 READER_VERSION = 1
-"""Moves when the same reply is read in another way."""
+"""Version of the parser; raised when the same reply is parsed differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListwiseOptions:
-    """How the candidates are shown to a model, window by window."""
+    """Options of the windows shown to the model."""
 
     window: int = 20
-    """Passages shown at once, 2 or more."""
+    """Passages per window, at least 2."""
     stride: int = 10
     """Ranks between two windows, 1 to `window`."""
     passes: int = 1
-    """How often the whole list is gone through, each time in the order of the last (3 is RankZephyr-rho)."""
+    """Number of passes over the list, each starting from the previous order (3 is RankZephyr-rho)."""
     words: int = 300
-    """Words shown of a passage, its title included."""
+    """Maximum words shown of a passage, including its title."""
     max_unanswered: float = 0.05
-    """Share of the windows that may stay without a reply, 0 to 1; they keep their order. More fail the call."""
+    """Maximum share of windows without a reply, 0 to 1. These keep their order; a larger share is an error."""
 
     def __post_init__(self) -> None:
         for name, value, least, most in (
@@ -310,7 +309,7 @@ class ListwiseReranker:
     """Orders lists of passages by a language model."""
 
     def __init__(self, client: Client, endpoint: Endpoint, options: ListwiseOptions = DEFAULT_OPTIONS) -> None:
-        """Choose the client, the endpoint that it sends prompts to, and the windows."""
+        """Set the client, the endpoint and the windows."""
         self._client, self._endpoint, self._options = client, endpoint, options
         self._template = shipped_template(TEMPLATE)
         self._spent: list[dict[str, Any]] = []
@@ -319,18 +318,18 @@ class ListwiseReranker:
 
     @property
     def name(self) -> str:
-        """`listwise:MODEL`, and the options of the windows and the endpoint that are set."""
+        """`listwise:MODEL`, with the set options of the windows and the endpoint."""
         windows = {name: value for name, value in asdict(self._options).items() if value != _DEFAULTS[name]}
         given = {name: getattr(self._endpoint, name) for name in self._endpoint.model_fields_set - _UNNAMED}
         changed: dict[str, Value] = {name: value for name, value in given.items() if value is not None}
         return canonical("listwise", self._endpoint.model, **windows, **changed)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the libraries and the key for the endpoint, and its reply."""
+        """Return the requirements: libraries, key and a reply of the endpoint."""
         return endpoint_requirements(self._endpoint, "reranker", secrets)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the order: model and decoding, prompt, windows, how replies are read."""
+        """Return the inputs that determine the order: model, decoding, prompt, windows and parser version."""
         options = self._options
         return {
             "reranker": "listwise",
@@ -344,17 +343,17 @@ class ListwiseReranker:
         }
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return counts over all windows so far: asked, without a reply (by reason), and the forms of the replies."""
+        """Return counts over all windows so far: sent, without a reply (by reason), and reply formats."""
         return {**self._counts, "reasons": dict(self._reasons)} if self._counts else {}
 
     def spending(self) -> Spending:
-        """Return what all replies so far took."""
+        """Return the spending on all replies so far."""
         return {f"reranker {self._client.name}": self._spent} if self._spent else {}
 
     def order(
         self, lists: Sequence[tuple[str, Sequence[Passage]]], progress: Progress = no_progress
     ) -> list[list[Passage]]:
-        """Return the passages of each list in the order that the model gives them, best first."""
+        """Return the passages of each list in the model's order, best first."""
         options = self._options
         orders = [list(passages) for _, passages in lists]
         plans = [options.passes * list(windows(len(order), options.window, options.stride)) for order in orders]
@@ -377,7 +376,7 @@ class ListwiseReranker:
         return orders
 
     def ranked(self, lists: Sequence[Candidates], passages_of: PassagesOf, progress: Progress) -> Iterator[Ranking]:
-        """Yield the candidates of each query in the model's order; each rank keeps the score that it had."""
+        """Yield the candidates of each query in the model's order. The score at each rank is unchanged."""
         orders = self.order([(query, passages_of(ranking)) for query, ranking in lists], progress)
         for (_, ranking), passages in zip(lists, orders, strict=True):
             scores = falling_scores(item.score for item in ranking)
@@ -410,7 +409,7 @@ class ListwiseReranker:
 
 
 def falling_scores(scores: Iterable[float]) -> list[float]:
-    """Return scores that fall from each to the next as 32-bit floats, changed only where they did not."""
+    """Return scores that decrease strictly as 32-bit floats. Only scores that did not decrease are changed."""
     import numpy as np
 
     falling: list[float] = []
@@ -422,11 +421,10 @@ def falling_scores(scores: Iterable[float]) -> list[float]:
     return falling
 
 
-# How a list of passages is cut into windows, shown to a language model, and read back from its reply.
-# A reply is meant to be `[2] > [3] > [1]`. What comes instead is repaired so that a window always keeps all its
-# passages: the reading is that of rank_llm (castorini/rank_llm, `response_utils.py` and `listwise_rankllm.py` at
-# 1b3cabb), so a stray number counts ("the 4 passages: [2] > [1]" puts 4 first). How often a reply was not as asked
-# is another matter: `reply_form` holds it against the strict grammar and repairs nothing.
+# Windows of a list of passages, their prompts, and the parser of replies. The expected reply is `[2] > [3] > [1]`.
+# Other replies are repaired so that a window keeps all its passages. The parser follows rank_llm (castorini/rank_llm,
+# `response_utils.py` and `listwise_rankllm.py` at 1b3cabb), so a stray number counts: "the 4 passages: [2] > [1]" ranks
+# 4 first. `reply_form` separately classifies replies by the strict grammar, without repair.
 
 _END_OF_THINKING = "</think>"
 _STRICT = re.compile(r"\[[0-9]+\](?: > \[[0-9]+\])*")
@@ -435,23 +433,24 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 class ReplyForm(str, Enum):
-    """What a reply is by the strict grammar."""
+    """Classification of a reply by the strict grammar."""
 
     OK = "ok"
-    """Every number of the window once, and nothing else."""
+    """Every number of the window exactly once, and no other text."""
     WRONG_FORMAT = "wrong_format"
-    """Not numbers in brackets with ` > ` between them."""
+    """Not bracketed numbers separated by ` > `."""
     REPETITION = "repetition"
-    """More numbers than passages, or one of them more than once."""
+    """More numbers than passages, or a repeated number."""
     MISSING_DOCUMENTS = "missing_documents"
-    """Fewer numbers than passages, or one that no passage has in the place of one that has."""
+    """Fewer numbers than passages, or the number of no passage."""
 
 
 def windows(n_candidates: int, size: int, stride: int) -> Iterator[tuple[int, int]]:
-    """Yield the windows of a list as (start, end), places from 0, from the end of the list to its front.
+    """Yield the windows of a list as (start, end), 0-based, from the end of the list to its front.
 
     100 candidates with size 20 and stride 10 give (80, 100), (70, 90), ..., (0, 20); 25 give (5, 25) and (0, 15). A
-    list with less than two candidates has no window: there is nothing to order.
+    list
+    with fewer than two candidates has no windows.
     """
     start, end = max(n_candidates - size, 0), n_candidates
     while end - start > 1:
@@ -462,34 +461,35 @@ def windows(n_candidates: int, size: int, stride: int) -> Iterator[tuple[int, in
 
 
 def without_numbers(text: str) -> str:
-    """Return a text in which nothing looks like a passage's number: `[12]` becomes `(12)`, white space one blank."""
+    """Return a text without passage numbers: `[12]` becomes `(12)`. White space becomes one blank."""
     return _NUMBERED.sub(r"(\1)", " ".join(text.split()))
 
 
 def prompt_text(passage: Passage, n_words: int) -> str:
-    """Return what a model sees of a passage: title, if there is one, and text, cut after `n_words` words."""
+    """Return the passage as shown to the model: title, if any, and text, cut after `n_words` words."""
     whole = f"Title: {passage.title} Content: {passage.text}" if passage.title.strip() else passage.text
     return without_numbers(" ".join(whole.split()[:n_words]))
 
 
 def read_order(reply: str, n_passages: int) -> list[int]:
-    """Return the order that a reply gives to a window: each place 0 to `n_passages` - 1 once, best first.
+    """Return the order of a window in a reply: each index 0 to `n_passages` - 1 once, best first.
 
-    Read are the runs of digits after the last end of thinking, digits of any script and of any style (superscript,
-    circled, full-width) taken as such. A number that appears twice counts once, at its first place; a number that no
-    passage has is passed over; passages that are not named follow in their old order. So a reply without any number
-    leaves the order as it was.
+    All runs of digits after the last end of thinking are read, including digits of other scripts and styles
+    (superscript,
+    circled, full-width). A repeated number counts at its first position. Numbers of no passage are ignored. Passages
+    that
+    are not named follow in their previous order, so a reply without numbers keeps the order.
     """
     return list(dict.fromkeys([*_named(reply, n_passages), *range(n_passages)]))
 
 
 def names_any(reply: str, n_passages: int) -> bool:
-    """Return whether a reply names any passage of a window: one that names none says nothing about their order."""
+    """Return whether a reply names any passage of a window."""
     return any(True for _ in _named(reply, n_passages))
 
 
 def _named(reply: str, n_passages: int) -> Iterator[int]:
-    """Yield the places that a reply names, in its order, some of them more than once."""
+    """Yield the 0-based indices named in a reply, in order and with repetitions."""
     digits = "".join(map(_ascii_digit, reply.rpartition(_END_OF_THINKING)[2]))
     longest = len(str(n_passages))
     numbers = (match.lstrip("0") for match in _NUMBER.findall(digits))
@@ -503,10 +503,10 @@ def _ascii_digit(sign: str) -> str:
 
 
 def reply_form(reply: str, n_passages: int) -> ReplyForm:
-    """Return what a reply is by the strict grammar `[2] > [3] > [1]`, blanks around it apart.
+    """Return the classification of a reply by the strict grammar `[2] > [3] > [1]`, ignoring outer blanks.
 
     A reply with several errors counts once, by the first of: wrong format, too few numbers, too many or repeated ones,
-    numbers that no passage has (rank_llm's `response_analysis.py`).
+    numbers of no passage (rank_llm's `response_analysis.py`).
     """
     answer = reply.rpartition(_END_OF_THINKING)[2].strip()
     if not _STRICT.fullmatch(answer):

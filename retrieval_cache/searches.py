@@ -1,9 +1,9 @@
-"""Stored searches of agentic tasks: a query over one index is searched once.
+"""Stored searches of agentic tasks: each query is searched once per index.
 
     <store>/searches/<hash of corpus, retriever and depth>/made_of.json      the content of the hash
                                                            found.jsonl       one line per query, in order of search
 
-A line that a kill cut off is removed and written again. Processes that share a store take turns.
+A line truncated by a kill is removed and written again. Processes that share a store take turns.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from retrieval_cache.stage import DEPTH, domain_retriever
 from retrieval_cache.store import RunStore
 
 MOST_STORED = 50
-"""Passages of a query that are stored; the ranking itself is as deep as that of a stored run."""
+"""Passages stored per query. The ranking is computed to the depth of a stored run."""
 _VERSION = 1
 
 
 class StoredSearches:
-    """One retriever over one corpus, whose rankings are stored."""
+    """A retriever over one corpus with stored rankings."""
 
     def __init__(
         self, benchmark: Benchmark, domain: str, *, line: str, store: Path, secrets: Secrets = no_secrets
@@ -42,7 +42,7 @@ class StoredSearches:
         """Index the corpus, or find its index, and read the stored searches.
 
         Raises:
-            RagtasksError: an unknown retriever, a missing corpus or library, a store that cannot be written.
+            RagtasksError: an unknown retriever, a missing corpus or library, or a store that cannot be written.
         """
         runs = RunStore(store)
         with progress_bars() as progress:
@@ -59,11 +59,11 @@ class StoredSearches:
         made_of["stored"] = MOST_STORED
         self.key = canonical_hash(made_of)
         self.n_searched = 0
-        """Queries that no process had searched for before."""
+        """Number of queries that were not yet stored."""
         self._file = _FoundFile(runs, self.key, made_of)
 
     def search(self, queries: Collection[str], progress: Progress = no_progress) -> dict[str, tuple[Ranked, ...]]:
-        """Return the best `MOST_STORED` passages of each query; only queries that are not stored are searched."""
+        """Return the best `MOST_STORED` passages of each query. Only queries that are not stored are searched."""
         if any(query not in self._file.found for query in queries):
             with self._file.alone():
                 missing = [query for query in dict.fromkeys(queries) if query not in self._file.found]
@@ -74,7 +74,7 @@ class StoredSearches:
         return {query: self._file.found[query] for query in queries}
 
     def neighbours(self, passage_id: str, n: int) -> tuple[Passage, ...]:
-        """Return a passage and the `n` before and after it in its document; nothing for an unknown id."""
+        """Return a passage with the `n` before and after it in its document; [] for an unknown id."""
         if passage_id not in self.passages:
             return ()
         document = self._documents[self._document(self.passages[passage_id])]
@@ -82,14 +82,14 @@ class StoredSearches:
         return tuple(self.passages[name] for name in document[max(0, position - n) : position + n + 1])
 
     def _document(self, passage: Passage) -> str:
-        """Return the document of a passage; where ids do not name it, its address or title, else it stands alone."""
+        """Return the document id of a passage; else its address or title; else the passage id."""
         if self._document_of is not None:
             return self._document_of(passage.passage_id)
         return passage.url or passage.title or passage.passage_id
 
 
 class _FoundFile:
-    """The rankings of queries, in a file of JSON lines."""
+    """The rankings of queries in a file of JSON lines."""
 
     def __init__(self, store: RunStore, key: str, made_of: Mapping[str, Any]) -> None:
         self._store, self._lock = store, canonical_hash(["searches", key])
@@ -104,14 +104,14 @@ class _FoundFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Let no other process search while the block runs, and read the lines that others wrote before."""
+        """Lock the file for the block, and read the lines that other processes have added."""
         with self._store.only_builder(self._lock):
             if self._path.exists():
                 self._read_new()
             yield
 
     def _read_new(self) -> None:
-        """Read the lines that are new; a last one that a kill cut off is removed."""
+        """Read new lines and remove a truncated last line."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             new = file.read()
@@ -128,7 +128,7 @@ class _FoundFile:
             os.truncate(self._path, self._read)
 
     def append(self, found: Mapping[str, tuple[Ranked, ...]]) -> None:
-        """Append rankings to the file, in one write."""
+        """Append rankings to the file in one write."""
         rows = ({"query": query, "found": [[i.passage_id, i.score] for i in items]} for query, items in found.items())
         lines = b"".join(orjson.dumps(row) + b"\n" for row in rows)
         try:

@@ -51,15 +51,15 @@ from retrieval_cache.store import RunStore, StoredRun
 
 BY_DOMAIN = "domain"
 DEFAULT_METRICS = ("R@5", "nDCG@5")
-"""The default metrics of comparisons: those of the 5 passages that a model is shown (MTRAG paper, Table 3)."""
+"""Default metrics of comparisons: those for the 5 passages shown to a model (MTRAG paper, Table 3)."""
 _MODEL_FORMS: Mapping[str, Callable[..., Queries]] = {LLM_REWRITE: rewrite_queries, DECOMPOSE: split_questions}
-"""Query form that a model at an endpoint makes -> the function that makes it."""
+"""Query form that requires a model at an endpoint -> function that returns the queries."""
 _TRAINED = f"{LLM_REWRITE}:"
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A benchmark, a copy of its files, and the store of its runs."""
+    """A benchmark, its data and the store of its runs."""
 
     benchmark: str
     data: str | None
@@ -79,9 +79,9 @@ class Rewriter:
     """The model that writes the queries of the forms `llm_rewrite` and `decompose`."""
 
     model: str | None
-    """An endpoint as `endpoint_of` reads it."""
+    """An endpoint in the notation of `endpoint_of`."""
     min_rewritten: float = MIN_REWRITTEN
-    """Minimum share of questions that it must rewrite, 0 to 1; below it no run is stored."""
+    """Minimum share of rewritten questions, 0 to 1. Below it no run is stored."""
 
 
 def retrieve(
@@ -96,18 +96,18 @@ def retrieve(
     encode_with: str | None = None,
     progress: Progress | None = None,
 ) -> StoredRun:
-    """Return the stored run of a retriever over a benchmark's queries, made now if it is missing.
+    """Return the stored run of a retriever over a benchmark's queries; it is computed if missing.
 
     Args:
         workspace: benchmark, data and store.
-        retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
-        form: query form, or several with `/` between, whose rankings are fused by reciprocal rank (k = 60); or
+        retriever: a line such as `bm25` or `hybrid(bm25,dense:minilm)`.
+        form: query form, or several separated by `/`, whose rankings are fused by reciprocal rank (k = 60); or
             `llm_rewrite:FOLDER` for a trained rewriter in a folder.
         name: name of the run; default: retriever, query form and data.
-        depth: passages kept for each query.
-        rewriter: the model that rewrites or splits questions for the forms `llm_rewrite` and `decompose`.
-        corpora: domain -> corpus to search in place of the benchmark's own.
-        encode_with: workers that encode the passages, as `KIND:ADDRESS`; default: this process. Results are the same.
+        depth: passages stored per query.
+        rewriter: model that rewrites or splits questions for the forms `llm_rewrite` and `decompose`.
+        corpora: domain -> corpus that replaces the benchmark's own.
+        encode_with: workers that encode the passages, as `KIND:ADDRESS`; default: this process. Results are equal.
         progress: called after each step; default: bars on standard error.
 
     Raises:
@@ -124,7 +124,7 @@ def retrieve(
 def check_request(
     workspace: Workspace, retriever: str, form: str, rewriter: Rewriter | None = None, workers: str | None = None
 ) -> None:
-    """Refuse a line, a query form, a rewriter or workers that `retrieve` cannot use, before any request is sent."""
+    """Check the arguments of `retrieve` and raise ConfigurationError before any request is sent."""
     _made(retriever, workspace.secrets, RunStore(workspace.store).replies, workers)
     by = rewriter or Rewriter(None)
     if form.startswith(_TRAINED):
@@ -147,7 +147,7 @@ def check_request(
 
 
 def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:
-    """Return a new retriever, whose passages are encoded by the workers if any are named."""
+    """Return a new retriever, with workers that encode its passages if named."""
     made = parse(line, secrets, replies)
     if workers is not None and not encode_with(made, filled_by(workers)):
         raise ConfigurationError(
@@ -158,16 +158,17 @@ def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Re
 
 
 def _queries(workspace: Workspace, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
-    """Return the queries of a form, or of several with `/` between."""
-    if form.startswith(_TRAINED):  # whole: a path contains the separator of forms
+    """Return the queries of a form, or of several separated by `/`."""
+    if form.startswith(_TRAINED):  # not split, because a path contains the separator of forms
         folder = Path(form.removeprefix(_TRAINED)).expanduser()
         queries = TrainedRewriter(folder).rewrite(benchmark.tasks, progress)
         queries.require_share(rewriter.min_rewritten)
         return queries
     names = form.split(SEPARATOR)
     parts = {name: build_queries(benchmark, name) for name in names if name not in _MODEL_FORMS}
-    for name in [name for name in names if name in _MODEL_FORMS]:  # last: the others may be errors, these cost money
-        assert rewriter.model  # `check_request` has looked
+    # Last, because requests cost money and the other forms may raise errors.
+    for name in [name for name in names if name in _MODEL_FORMS]:
+        assert rewriter.model  # checked by `check_request`
         endpoint = endpoint_of(rewriter.model)
         client = OpenAIClient(endpoint, credentials_for(endpoint, workspace.secrets))
         cached = CachedClient(client, RunStore(workspace.store).replies)
@@ -210,7 +211,7 @@ def compare_runs(
     baseline: str | None = None,
     n_least: int = 2,
 ) -> Comparisons:
-    """Return every run's mean over the judged queries, and the difference of every pair; one alone has no pair."""
+    """Return every run's mean over the judged queries, and the differences of all pairs of runs."""
     by_name = {metric.name: metric for metric in RETRIEVAL_METRICS}
     for metric in metrics:
         if measure_name(metric) not in by_name:
@@ -231,7 +232,7 @@ def compare_runs(
 
 
 def has_judgements(workspace: Workspace) -> bool:
-    """Return whether runs of a benchmark can be judged; judgements that are only missing on this machine count."""
+    """Return whether a benchmark has judgements of passages. Judgements that are only missing on this machine count."""
     benchmark = workspace.open()
     side = retrieval_side(benchmark.name)
     try:
@@ -249,9 +250,9 @@ def judge_runs(
     metrics: Sequence[RetrievalMetric],
     domains: Sequence[str] = (),
 ) -> list[JudgedRun]:
-    """Return the scores of stored runs, files' and the benchmark's own by its judgements of some domains, or all."""
+    """Return the scores of stored runs, files and the benchmark's own run by the judgements of some domains, or all."""
     rankings = {name: ranking_named(benchmark, RunStore(store), name) for name in names}
-    if len({ranking.name for ranking in rankings.values()}) < len(rankings):  # files of one name in several folders
+    if len({ranking.name for ranking in rankings.values()}) < len(rankings):  # equal file names in several folders
         rankings = {name: replace(ranking, name=name) for name, ranking in rankings.items()}
     return [
         judge(
@@ -267,7 +268,7 @@ def judge_runs(
     ]
 
 
-# Searches for questions of live conversations. Nothing of them is stored.
+# Searches for questions of live conversations, without storing them.
 
 
 def searcher(
@@ -275,7 +276,7 @@ def searcher(
 ) -> Callable[[str], tuple[Passage, ...]]:
     """Return a function: question -> passages, best first, as many as the benchmark shows to models.
 
-    The corpus is held in memory, so that a question costs a search and nothing else.
+    The corpus is kept in memory, so a question costs only the search.
     """
     known = retrieval_side(benchmark.name).domains_of(benchmark.tasks)
     chosen = domain or next(iter(known), "")
@@ -288,10 +289,10 @@ def searcher(
 def searcher_of_many(
     benchmark: Benchmark, domain: str, *, line: str, store: Path, secrets: Secrets = no_secrets
 ) -> CorpusSearcher:
-    """Return a function that finds passages for many queries at once.
+    """Return a function that searches passages for many queries at once.
 
-    A ranking is made as deep as that of a stored run, which fusion and reranking depend on, so that the same text finds
-    the same passages.
+    Rankings have the depth of a stored run, which affects fusion and reranking. The same text therefore finds the same
+    passages.
     """
     runs = RunStore(store)
     with progress_bars() as progress:
@@ -304,14 +305,14 @@ def searcher_of_many(
 
 @dataclass(frozen=True, slots=True)
 class CorpusSearcher:
-    """A retriever over one corpus, with the passages that it names."""
+    """A retriever over one corpus, with the corpus in memory."""
 
     retriever: Retriever
     passages: Mapping[str, Passage]
     n_passages: int
 
     def __call__(self, queries: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:
-        """Return query id -> passages, best first, of query id -> text."""
+        """Return query id -> passages, best first, for query id -> text."""
         found = searched(self.retriever, dict(queries), DEPTH)
         return {
             name: tuple(self.passages[ranked.passage_id] for ranked in found[name][: self.n_passages])
@@ -319,12 +320,12 @@ class CorpusSearcher:
         }
 
     def spending(self) -> Spending:
-        """Return the spending on the replies that the retriever requested."""
+        """Return the spending on the retriever's replies."""
         return spending_of(self.retriever)
 
 
 def checked_form(form: str, *, has_rewriter: bool) -> str:
-    """Return the name of a query form that a live conversation can be searched with."""
+    """Return a query form that can be used in a live conversation. Raises ConfigurationError for others."""
     if DECOMPOSE in form.split(SEPARATOR):
         raise ConfigurationError(
             f"queries {form!r}: a conversation that goes on now is searched with one query a turn, and {DECOMPOSE!r} "

@@ -1,4 +1,4 @@
-"""The one line that chooses a retriever, read into a retriever.
+"""The retriever line: its grammar, parsed into a retriever.
 
     bm25    bm25-standard    bm25s:k1=0.9,b=0.4    run:FILE
     dense:MODEL[,option=value]    sparse:MODEL
@@ -6,14 +6,14 @@
     hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
     rerank(A,listwise:openai/NAME[,depth=100,window=20,stride=10,passes=1,base_url=ADDRESS])
 
-A retriever of another package goes by the name of its entry point (group `ragtasks.retrievers`) or by its import path,
-`mypackage.module:MyRetriever`, with options as usual; docs/extending.md has the contract.
+A retriever of another package is selected by its entry point (group `ragtasks.retrievers`) or import path,
+`mypackage.module:MyRetriever`, with the usual options; docs/extending.md has the contract.
 
-Behind `listwise:`, and behind `dense:` of a server's encoder, every key of an endpoint may stand (docs/endpoints.md).
+`listwise:`, and `dense:` with an encoder on a server, accept every key of an endpoint (docs/endpoints.md).
 
-In a list, `option=value` belongs to the retriever before it; a hybrid's own options stand behind a semicolon. A value
-with a comma, semicolon, bracket or quote is written as a JSON string: `dense:MODEL,query_prompt="find, please: "`.
-Each retriever's `name` is its line in canonical form, and reads back as itself.
+In a list, `option=value` belongs to the preceding retriever. The options of a hybrid follow a semicolon. A value with
+a comma, semicolon, bracket or quote is written as a JSON string: `dense:MODEL,query_prompt="find, please: "`.
+The `name` of each retriever is its line in canonical form, and parses to the same retriever.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from retrieval_cache.retrievers.vectors import Fill, WorkersMaker
 _Made = TypeVar("_Made")
 
 _SERVED = ("listwise", "dense")
-"""Kinds whose key goes to an endpoint, which finds it itself (`credentials_for`)."""
+"""Types whose key is read by the endpoint itself (`credentials_for`)."""
 _SERVED_KEY = "OPENAI_API_KEY"
 _OPENAI = "openai/"
 _MOST_NESTED = 50
@@ -63,7 +63,7 @@ _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
 def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None) -> Retriever:
-    """Return the retriever that a line chooses; what servers reply is kept in the file `replies`, if one is named."""
+    """Return the retriever of a line. Replies of servers are cached in the file `replies`, if named."""
     return _parsed(line, _Servers(secrets, replies))
 
 
@@ -83,7 +83,7 @@ def _parsed(line: str, servers: _Servers) -> Retriever:
         argument.startswith(_OPENAI) or any(part.strip().startswith("base_url=") for part in parts)
     ):
         options = _options(parts, line)
-        if isinstance(options.get("price"), int | float):  # vectors have no tokens of replies
+        if isinstance(options.get("price"), int | float):  # embeddings have no reply tokens
             options["price"] = (options["price"], 0.0)
         endpoint = _endpoint(_argument(argument, line), options)
         return _built(EndpointDenseRetriever, line, [endpoint, servers.encoder], options)
@@ -109,7 +109,7 @@ def _added(head: str, parts: list[str], line: str, servers: _Servers) -> Retriev
         else:
             arguments = [_argument(argument, line)]
     options = _options(parts, line)
-    if isinstance(make, TakesKeys):  # from the caller and never from the line
+    if isinstance(make, TakesKeys):  # set by the caller, never by the line
         found = {option: servers.secrets(variable) for option, variable in make.key_variables.items()}
         options |= {option: key for option, key in found.items() if key}
     if isinstance(make, TakesRetrievers):
@@ -123,7 +123,7 @@ def _added(head: str, parts: list[str], line: str, servers: _Servers) -> Retriev
 
 
 def _refuse_keys(line: str) -> None:
-    """Refuse a line that holds a key, wherever it stands: lines are printed and stored."""
+    """Raise ConfigurationError for a line that contains a key, because lines are printed and stored."""
     named = next((name for name in _KEY_OPTION.findall(line) if is_secret_name(name)), None)
     if named is None:
         return
@@ -140,17 +140,17 @@ def _refuse_keys(line: str) -> None:
 
 @dataclass(frozen=True)
 class _Servers:
-    """How the retrievers of a line reach their servers."""
+    """Settings for the servers of a line's retrievers."""
 
     secrets: Secrets
     replies: Path | None
 
     def model(self, endpoint: Endpoint) -> Client:
-        """Return the client for the model at an endpoint."""
+        """Return the client of a language model's endpoint."""
         return self._cached(OpenAIClient(endpoint, credentials_for(endpoint, self.secrets)))
 
     def encoder(self, endpoint: Endpoint, batch_tokens: int, batch_texts: int) -> Client:
-        """Return the client for the encoder at an endpoint."""
+        """Return the client of an encoder's endpoint."""
         key = credentials_for(endpoint, self.secrets)
         return self._cached(EmbeddingClient(endpoint, key, batch_tokens=batch_tokens, batch_texts=batch_texts))
 
@@ -159,7 +159,7 @@ class _Servers:
 
 
 def _endpoint(model: str, options: dict[str, Any]) -> Endpoint:
-    """Return the endpoint that a model and some of the options name; these go."""
+    """Return the endpoint of a model. Its keys are removed from the options."""
     return endpoint_of({"model": model, **{name: options.pop(name) for name in options.keys() & Endpoint.model_fields}})
 
 
@@ -199,7 +199,7 @@ def _rerank(inside: str, line: str, servers: _Servers) -> Retriever:
 
 
 def _members(listed: str, line: str) -> list[str]:
-    """Return the retrievers of a list, each with the options that follow it."""
+    """Return the retrievers of a list, each with its options."""
     members: list[str] = []
     for part in split(listed, ",", line):
         if members and _OPTION.match(part.strip()):
@@ -210,7 +210,7 @@ def _members(listed: str, line: str) -> list[str]:
 
 
 def split(text: str, separator: str, line: str) -> list[str]:
-    """Return the parts between separators that stand outside of brackets and quotes."""
+    """Return the parts between separators outside brackets and quotes."""
     parts, depth, quoted, start = [], 0, False, 0
     for match in re.finditer(r"\\.|(.)", text, re.DOTALL):
         sign = match[1]  # None for an escaped character
@@ -246,10 +246,10 @@ def _argument(text: str, line: str) -> str:
 
 
 def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options: dict[str, Any]) -> _Made:
-    """Return what a constructor makes; an option that it does not take, or one that it misses, is refused."""
+    """Return the result of a constructor. Raises ConfigurationError for unknown or missing options."""
     try:
         signature = inspect.signature(make)
-    except ValueError as error:  # of what is written in C
+    except ValueError as error:  # for functions implemented in C
         raise refused(line, "a class with parameters that can be read", str(error)) from None
     known = list(signature.parameters)[len(arguments) :]
     for name in options:
@@ -262,7 +262,7 @@ def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options:
     kinds = {name: _kinds(signature.parameters[name].annotation) for name in options}
     wrong = next((name for name, value in options.items() if kinds[name] and type(value) not in kinds[name]), None)
     try:
-        made = make(*arguments, **options)  # its own error says more, such as a range
+        made = make(*arguments, **options)  # its own error is more specific, such as a range
     except TypeError:
         if wrong is None:
             raise
@@ -272,7 +272,7 @@ def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options:
 
 
 def _kinds(annotation: object) -> set[type]:
-    """Return the types that a number or switch may have by its annotation; none where that says something else."""
+    """Return the possible types of a number or switch by its annotation; () for other annotations."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     names = {part.strip() for part in text.split("|")} - {"None"}
     return set().union(*(_KINDS[name] for name in names)) if names and names <= _KINDS.keys() else set()
@@ -284,7 +284,7 @@ _KIND_WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: 
 RETRIEVERS = ExtensionPoint(
     "ragtasks.retrievers",
     "retriever",
-    RetrieverFactory,  # type: ignore[type-abstract]  # a protocol: whatever can be called
+    RetrieverFactory,  # type: ignore[type-abstract] # a protocol: any callable
     {
         "bm25": "retrieval_cache.retrievers.bm25:Bm25Retriever",
         "bm25-standard": "retrieval_cache.retrievers.bm25:Bm25Retriever",
@@ -295,19 +295,19 @@ RETRIEVERS = ExtensionPoint(
     },
     by_import_path=True,
 )
-"""Every retriever that no other is inside of."""
+"""Retrievers without inner retrievers, by name."""
 
 WORKERS = ExtensionPoint("ragtasks.workers", "kind of workers", WorkersMaker, {})  # type: ignore[type-abstract]
-"""Functions that encode a corpus on other machines."""
+"""Functions that encode a corpus on other machines, by name."""
 
 
 def filled_by(line: str) -> Fill:
-    """Return the function that encodes a corpus by the workers that a line names: `KIND[:ADDRESS][,option=value]`."""
+    """Return the function that encodes a corpus on workers, from a line `KIND[:ADDRESS][,option=value]`."""
     return WORKERS.get(re.split("[:,]", line)[0])(line)
 
 
 _PLAIN = {"bm25": ["bm25"], "bm25-standard": ["bm25-standard"], "bm25s": []}
-"""Retrievers of ours that are whole without an argument -> fixed arguments."""
+"""Built-in retrievers without an argument -> fixed arguments."""
 
 _NAMED = ("dense", "run", "sparse")
-"""Retrievers of ours whose argument (model, address or file) follows the colon."""
+"""Built-in retrievers whose argument (model, address or file) follows the colon."""

@@ -1,8 +1,8 @@
 """The precompute stage: from a benchmark, a query form and a retriever to a stored run with its contexts.
 
-The key of a run is the hash of everything that decides its result: corpora, queries, retriever. It is computed before
-any search. A key is never computed twice, and a killed call continues: finished indexes, finished domains and the
-work folder are found by their hashes.
+The key of a run is the hash of all inputs that determine its result: corpora, queries, retriever. It is computed
+before any search. An existing run with the same key is reused. A killed call continues: finished indexes, finished
+domains and the work folder are found by their hashes.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from retrieval_cache.retrievers.vectors import encode_with
 from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100
-"""Passages kept for each query."""
+"""Default number of passages stored per query."""
 _SPEC_VERSION = 1
-"""Raised when the stage itself starts to give other results."""
+"""Version of the stage; raised when its results change."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +57,21 @@ class RunRequest:
     benchmark: Benchmark
     """Tasks, and the folder with the corpora."""
     queries: Queries
-    """One text a task and query form."""
+    """One text per task and query form."""
     make_retriever: Callable[[], Retriever]
-    """Makes a fresh retriever: one indexes one corpus."""
+    """Factory of retrievers; each one indexes one corpus."""
     depth: int = DEPTH
-    """Passages kept for each query."""
+    """Passages stored per query."""
     name: str | None = None
     corpora: Mapping[str, str] | None = None
-    """Domain -> another corpus to search in the place of the benchmark's own."""
+    """Domain -> corpus that replaces the benchmark's own."""
 
 
 @loading_once()
 def build_run(request: RunRequest, store: RunStore, progress: Progress = no_progress) -> StoredRun:
-    """Return the stored run of a request, made now if it is missing.
+    """Return the stored run of a request; it is computed if missing.
 
-    If an identical run is stored under another name, its files are linked under this name.
+    If an identical run exists under another name, its files are linked under this name.
     """
     if request.name is not None:
         new_run_name(request.name)
@@ -101,19 +101,19 @@ def build_run(request: RunRequest, store: RunStore, progress: Progress = no_prog
 
 
 class _RunBuild:
-    """One build: the steps share the request, the corpora and the progress."""
+    """One build, with the request, the corpora and the progress shared by its steps."""
 
     def __init__(self, request: RunRequest, store: RunStore, progress: Progress) -> None:
         self._request, self._store, self._progress = request, store, progress
         self._benchmark = request.benchmark
         self.searching: dict[str, dict[str, float]] = {}
-        """Domain -> queries that were searched for in this process, and seconds for all of them."""
+        """Domain -> number of queries searched in this process, and total seconds."""
         side, others = retrieval_side(request.benchmark.name), request.corpora or {}
         self.domains = side.domains_of(request.benchmark.tasks)
         for domain in others:
             if domain not in self.domains:
                 raise ConfigurationError(f"corpus for unknown domain {domain!r}: {close_matches(domain, self.domains)}")
-        # Errors of a corpus are raised here, before anything is indexed.
+        # Corpus errors are raised here, before indexing.
         self._sources = {
             domain: open_source(
                 others.get(domain) or str(side.corpus_file(self._benchmark.root, domain)),
@@ -128,7 +128,7 @@ class _RunBuild:
         return wanted_passages(self._request.make_retriever(), self._texts(domain))
 
     def _texts(self, domain: str) -> list[dict[str, str]]:
-        """Return task id -> query in a domain, one mapping a query form."""
+        """Return task id -> query in a domain, one mapping per query form."""
         tasks = [task.task_id for task in self._benchmark.tasks if task.domain == domain]
         texts = [
             {name: part.texts[name] for name in tasks if name in part.texts} for part in self._request.queries.searched
@@ -139,7 +139,7 @@ class _RunBuild:
         return lambda what, done, total: self._progress(f"{domain}: {what}", done, total)
 
     def spec(self) -> dict[str, Any]:
-        """Return everything that decides the result, as JSON values: the content of the run's key."""
+        """Return all inputs that determine the result as JSON values: the content of the run's key."""
         retriever = self._request.make_retriever()
         queries = self._request.queries
         return {
@@ -155,7 +155,7 @@ class _RunBuild:
         }
 
     def search(self, domain: str, folder: Path) -> str:
-        """Return the sha256 of a domain's TREC file, written now if it is missing."""
+        """Return the sha256 of a domain's TREC file, which is written if missing."""
         path = folder / f"{domain}.trec"
         if path.is_file():
             return file_hash(path)
@@ -168,12 +168,12 @@ class _RunBuild:
         spending = spending_of(retriever)
         statistics = {**statistics_of(retriever), **({"spending": spending} if spending else {})}
         if statistics:
-            # Before the run: who finds the run finished finds these too.
+            # Written before the run, so that a finished run always has its counts.
             write_atomically(_statistics_file(folder, domain), orjson.dumps(statistics))
         return write_trec(path, run, "ragtasks")
 
     def _ranked(self, retriever: Retriever, domain: str) -> Run:
-        """Return the rankings of a retriever; those of several query forms are fused by reciprocal rank."""
+        """Return the rankings of a retriever. Rankings of several query forms are fused by reciprocal rank."""
         forms, depth = self._texts(domain), self._request.depth
         if len(forms) == 1:
             return searched(retriever, forms[0], depth, self._stage_progress(domain))
@@ -182,15 +182,16 @@ class _RunBuild:
         return {query_id: ranked[:depth] for query_id, ranked in reciprocal_rank_fusion(runs, depth=deep).items()}
 
     def statistics(self, folder: Path) -> dict[str, Any]:
-        """Return domain -> counts of its retriever, from the work folder; domains without counts are left out."""
+        """Return domain -> counts of its retriever, from the work folder. Domains without counts are left out."""
         files = {domain: _statistics_file(folder, domain) for domain in self.domains}
         return {domain: orjson.loads(file.read_bytes()) for domain, file in files.items() if file.is_file()}
 
     def write_contexts(self, folder: Path) -> dict[str, str]:
-        """Write the passages that each setting gives to each task (MTRAG paper, section 6.1); return path -> sha256.
+        """Write the passages of each setting and task (MTRAG paper, section 6.1); return path -> sha256.
 
-        `full_rag`: the first passages of the ranking. `reference_rag`: the reference passages, then the ranking's best
-        others. A task whose query found nothing has no retrieved passage.
+        `full_rag`: the first passages of the ranking. `reference_rag`: the reference passages, then the best other
+            passages of
+        the ranking. A task whose query found nothing has no retrieved passages.
         """
         run: dict[str, Any] = {}
         for domain in self.domains:
@@ -220,7 +221,7 @@ class _RunBuild:
 
 
 MAX_REFERENCES = 2
-"""`reference_rag` keeps the tasks with at most this many reference passages."""
+"""Maximum reference passages of tasks in `reference_rag`."""
 
 
 def _filled(task: Task, retrieved: tuple[Passage, ...]) -> tuple[Passage, ...]:
@@ -229,12 +230,12 @@ def _filled(task: Task, retrieved: tuple[Passage, ...]) -> tuple[Passage, ...]:
 
 
 def _statistics_file(folder: Path, domain: str) -> Path:
-    # `publish` leaves out what ends in `.part`: the manifest has it by then.
+    # `publish` leaves out `.part` files, whose content is in the manifest by then.
     return folder / f"{domain}.statistics.part"
 
 
 def _free_name(request: RunRequest, store: RunStore, key: str) -> str:
-    """Return the name that the run will have; a default that other content has gets the start of the key behind it."""
+    """Return the name of the run. A default name taken by other content gets the start of the key as suffix."""
     wanted = request.name or default_run_name(
         f"{request.make_retriever().name}.{request.queries.form}", request.benchmark
     )
@@ -263,20 +264,20 @@ def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
     return run | {query_id: () for query_id in queries if query_id not in run and query_id not in left_out}
 
 
-# One index per corpus and retriever, stored under the hash of both. The stage searches with it for stored runs, an
-# evaluation for queries that a model has just written.
+# One index per corpus and retriever, stored under the hash of both. It serves stored runs, and the queries written by a
+# model during an evaluation.
 
 
 def indexed(
     retriever: Retriever, source: PassageSource, store: RunStore, progress: Progress = no_progress
 ) -> Retriever:
-    """Return a retriever that has indexed a corpus; two processes that need the same index build it once."""
+    """Return a retriever that has indexed a corpus. Processes that need the same index build it once."""
     encode_with(retriever, place=_vectors_of(source, store))
     corpus = source.describe()
     n_passages = corpus.get("n_passages", corpus.get("n_named"))
 
     def show(what: str, done: int, total: int | None) -> None:
-        # A retriever reads the passages one by one, and does not know how many there are.
+        # Retrievers read passages one by one, and do not know the total.
         progress(what, done, n_passages if total is None else total)
 
     parts = {"name": retriever.name, "corpus": corpus, "retriever": dict(retriever.describe())}
@@ -289,7 +290,7 @@ def indexed(
 
 
 def _vectors_of(source: PassageSource, store: RunStore) -> Callable[[Mapping[str, Any]], Any]:
-    """Return a function: description of an encoder -> folder of its vectors of a corpus, locked while it is open."""
+    """Return a function: description of an encoder -> folder with its vectors of a corpus, locked while open."""
 
     @contextmanager
     def place(made_by: Mapping[str, Any]) -> Iterator[Path]:

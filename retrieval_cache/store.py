@@ -1,15 +1,15 @@
-"""Stored runs: a folder each, complete or missing, under names that users choose.
+"""Stored runs: one folder each, complete or missing, under names chosen by users.
 
     <store>/runs/<name>/manifest.json
                         <domain>.trec
                         contexts/<setting>.jsonl
     <store>/indexes/<hash of corpus and retriever>/     shared by all query forms
-    <store>/vectors/<hash of corpus and encoder>/       read by every retriever and engine
+    <store>/vectors/<hash of corpus and encoder>/       shared by retrievers and engines
     <store>/searches/<hash of corpus and retriever>/    searches of agentic tasks
-    <store>/building/<key>/                             an unfinished run, which the next call continues
+    <store>/building/<key>/                             an unfinished run, continued by the next call
     <store>/replies.sqlite                              replies of language models
 
-A run is published by one rename of its folder, after everything in it was written.
+A run is published by renaming its folder once all files are written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ragtasks.files import MANIFEST, Manifest, file_hash, new_run_name, read_man
 
 _SHORT = 12
 SAME_AS = "same_as"
-"""Name, in a manifest, of the run that the same files were made for."""
+"""Key of a manifest: name of the run whose files are linked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class StoredRun:
 
 
 class RunStore:
-    """The runs below one folder."""
+    """The runs in one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -53,19 +53,19 @@ class RunStore:
 
     @property
     def replies(self) -> Path:
-        """File of the replies of rewriters, rerankers and judges; it may be missing."""
+        """File with replies of rewriters, rerankers and judges; may be missing."""
         return self.root / "replies.sqlite"
 
     def folder(self, kind: str, key: str) -> Path:
-        """Return the folder of a hash; `kind` is `indexes`, `vectors`, `searches`, or `building` (unfinished runs)."""
+        """Return the folder of a hash. `kind` is `indexes`, `vectors`, `searches`, or `building` (unfinished runs)."""
         return self.root / kind / key[:32]
 
     def all(self) -> list[StoredRun]:
-        """Return all finished runs that can be read, by name; `unreadable` has the reasons for the others."""
+        """Return all readable finished runs by name. `unreadable` returns the errors of the others."""
         return [run for run in self._read() if isinstance(run, StoredRun)]
 
     def unreadable(self) -> list[str]:
-        """Return one line per run whose manifest is corrupt."""
+        """Return one line per run with a corrupt manifest."""
         return [" ".join(str(error).split()) for error in self._read() if isinstance(error, CacheError)]
 
     def _read(self) -> Iterator[StoredRun | CacheError]:
@@ -79,7 +79,7 @@ class RunStore:
         return sorted(path.parent for path in self.runs.glob(f"*/{MANIFEST}"))
 
     def named(self, name: str, *, is_no_file: bool = False) -> StoredRun:
-        """Return the run of that name."""
+        """Return the run with a name."""
         folder = self._folder(name, is_no_file=is_no_file)
         return StoredRun(folder, read_manifest(folder))
 
@@ -94,7 +94,7 @@ class RunStore:
         raise CacheError(f"{found} in {self.runs}: {hint}")
 
     def with_key(self, key: str) -> StoredRun | None:
-        """Return a run of exactly this content, under any name."""
+        """Return a run with this content, under any name; None if missing."""
         return next((run for run in self.all() if run.manifest.key == key), None)
 
     def publish(self, work: Path, name: str) -> StoredRun:
@@ -110,7 +110,7 @@ class RunStore:
         return StoredRun(folder, read_manifest(folder))
 
     def linked(self, run: StoredRun, name: str) -> StoredRun:
-        """Return a run under a second name, with hard links to the same files where the disk has them."""
+        """Return a run under a second name, with hard links to the files if the disk supports them."""
         folder = run_folder(self.root, new_run_name(name))
         if (folder / MANIFEST).is_file():
             return self.named(name)
@@ -125,7 +125,7 @@ class RunStore:
         return self.publish(work, name)
 
     def remove(self, name: str) -> None:
-        """Delete a run, even a corrupt one; its index stays for other runs."""
+        """Delete a run, even a corrupt one. Its index is kept for other runs."""
         folder = self._folder(name)
         leaving = self.root / "building" / f"removed-{folder.name}"
         try:
@@ -138,7 +138,7 @@ class RunStore:
 
     @contextlib.contextmanager
     def only_builder(self, key: str) -> Iterator[None]:
-        """Let one process at a time make the run with this key; others wait here and then find it.
+        """Lock the run with this key, so that other processes wait and then find it.
 
         The lock ends with the process, even if it is killed.
         """
@@ -157,7 +157,7 @@ class RunStore:
 
 
 def _link(source: str, target: str) -> None:
-    """Give a file a second name; where the disk has none, a copy."""
+    """Hard-link a file under a second name, or copy it if the disk does not support links."""
     try:
         os.link(source, target)
     except OSError:
@@ -165,9 +165,9 @@ def _link(source: str, target: str) -> None:
 
 
 def list_runs(runs: Sequence[StoredRun]) -> list[str]:
-    """Return a header and a line a run, in columns: name, data and their revision, retriever, query form.
+    """Return a header and one line per run: name, data and revision, retriever, query form.
 
-    A folder of one's own is called as it was when the run was made; the revision tells two of one name apart.
+    A custom folder is shown under its name at the time of the run. The revision distinguishes folders of the same name.
     """
     rows = [("run", "data", "revision", "retriever", "queries")]
     for run in runs:
@@ -179,7 +179,7 @@ def list_runs(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _queries_label(manifest: Manifest) -> str:
-    """Return the query form, the model that rewrote, and how many queries are no rewrites."""
+    """Return the query form, the rewriting model, and the number of queries without a rewrite."""
     queries, counts = manifest.spec["queries"], manifest.metadata.get("rewriting", {})
     said = [str(form["client"]["model"]) for form in (queries, *queries.get("of", ())) if "client" in form]
     n_fallbacks = sum(counts.get("fallbacks", {}).values())
@@ -188,14 +188,14 @@ def _queries_label(manifest: Manifest) -> str:
 
 
 def data_label(manifest: Manifest) -> str:
-    """Return the data that a run was made for as tables call them, see `Benchmark.label`."""
+    """Return the label of a run's data for tables, see `Benchmark.label`."""
     spec, metadata = manifest.spec, manifest.metadata
     copy = f": {metadata['copy']}" if "copy" in metadata else ""
     return f"{spec['benchmark']}{copy}{' (sample)' if spec['is_sample'] else ''}"
 
 
 def fallbacks_of(manifest: Manifest) -> str:
-    """Return how many queries of a run are the last turn instead of a rewrite, and why; "" if none is."""
+    """Return the number of queries that fell back to the last turn, with the reasons; "" if 0."""
     counts = manifest.metadata.get("rewriting", {})
     fallbacks: Mapping[str, int] = counts.get("fallbacks", {})
     if not fallbacks:
@@ -205,20 +205,20 @@ def fallbacks_of(manifest: Manifest) -> str:
 
 
 def verify_run(run: StoredRun) -> list[str]:
-    """Return the problems with a stored run's files, a line each; [] for an intact run."""
+    """Return the problems with a stored run's files, one per line; [] for an intact run."""
     problems = (file_error(run.folder / path, sha256) for path, sha256 in run.manifest.files.items())
     return [problem for problem in problems if problem]
 
 
 def file_error(file: Path, sha256: str) -> str:
-    """Return the problem with one file of a stored run; "" if it has the bytes that were written."""
+    """Return the problem with one file of a stored run; "" if its content is unchanged."""
     if not file.is_file():
         return f"{file}: missing"
     return "" if file_hash(file) == sha256 else f"{file}: other bytes than were written"
 
 
 def diff_runs(first: Manifest, second: Manifest) -> list[str]:
-    """Return the parts of two runs' specs that differ, as `path: one | other`; [] for the same content."""
+    """Return the differing parts of two runs' specs, as `path: one | other`; [] for the same content."""
     left, right = dict(_leaves(first.spec)), dict(_leaves(second.spec))
     return [
         f"{path}: {left.get(path, '-')} | {right.get(path, '-')}"
