@@ -1,1 +1,1 @@
-"""Corpora: passages streamed and checked, repeated ones found, documents cut."""
+"""Corpora: read and check passages, detect duplicates, segment documents."""

@@ -1,17 +1,17 @@
-"""Rows of a corpus, whatever container they are in: one pass, a bounded piece at a time.
+"""Rows of a corpus in any container: one pass, in bounded memory.
 
-The container is chosen by name alone, never by a look at the content:
+The container is chosen by name, never by content:
 
-- `hf:NAME[#CONFIG][:SPLIT]`: a dataset of the Hugging Face hub, streamed (split `train` where none is named);
-- `*.jsonl` or `*.json`, plain or with `.gz`, `.zst` or `.zip` (a zip with one file) behind it: JSON lines;
+- `hf:NAME[#CONFIG][:SPLIT]`: a dataset of the Hugging Face hub, streamed (default split `train`);
+- `*.jsonl` or `*.json`, plain or with suffix `.gz`, `.zst` or `.zip` (a zip with one file): JSON lines;
 - `*.parquet`;
-- a folder with `state.json`: one split that `datasets` saved to disk;
-- a folder with `corpus.jsonl` (or `.gz`, `.zst`, `.zip`): BEIR, whose queries and qrels beside it are not looked at;
-- any other folder: all its files of the kinds above, in the order of their names, as the shards of one corpus.
+- a folder with `state.json`: one split saved to disk by `datasets`;
+- a folder with `corpus.jsonl` (or `.gz`, `.zst`, `.zip`): BEIR, without its queries and qrels;
+- any other folder: all its files of these types, sorted by name, as the shards of one corpus.
 
-Lines of retrieval results (`query` and `candidates`) are the passages of their candidates, each once.
+Lines of retrieval results (`query` and `candidates`) contribute the passages of their candidates, each once.
 
-A broken line is handed on as a reason in place of a row, and so is the place where a corrupt file stops.
+A broken line yields a problem instead of a row, and so does the position at which a corrupt file ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMPRESSION = {"": None, ".gz": "gzip", ".zst": "zstd", ".zip": "zip"}
 
 
 def json_rows(path: Path) -> Iterator[Placed]:
-    """Yield the objects of a file of JSON lines, and in the place of retrieval results their passages."""
+    """Yield the objects in a file of JSON lines; for retrieval results, their passages."""
     source = f"{path}, line"
     seen: set[str] = set()
     for number, line in raw_lines(path):
@@ -48,7 +48,7 @@ def json_rows(path: Path) -> Iterator[Placed]:
 
 
 def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
-    """Yield the passages of a topic's candidates that no topic before it had; they are noted in `seen`."""
+    """Yield the passages of a topic's candidates that are not in `seen`, and add them to it."""
     try:
         candidates = retrieved_topic(row).candidates
     except ValueError as error:
@@ -61,7 +61,7 @@ def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
-    """Yield number and bytes of each line of a file that is not blank, and the reason where reading stops."""
+    """Yield number and bytes of each nonblank line; for an unreadable rest, the problem."""
     number = 0
     try:
         with _opened(path) as stream:
@@ -73,7 +73,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
 
 
 def parsed(line: bytes) -> Row:
-    """Return the object on a line, or why there is none."""
+    """Return the object on a line, or the problem."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -87,7 +87,7 @@ def _start(text: str) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, unpacked. pyarrow notices a zstd stream that was cut off, unlike other readers."""
+    """Open a file, decompressed. pyarrow detects a truncated zstd stream, unlike other readers."""
     import pyarrow
 
     compression = COMPRESSION.get(path.suffix)
@@ -109,7 +109,7 @@ _KINDS = (*_JSON_LINES, ".parquet")
 
 
 def placed_rows(location: str) -> Iterator[Placed]:
-    """Yield the rows of a corpus with their places, in its own order, in constant memory."""
+    """Yield the rows of a corpus with their positions, in order, in constant memory."""
     if location.startswith(HUB):
         yield from hub_rows(location)
         return
@@ -142,12 +142,12 @@ def _files(path: Path) -> list[Path]:
 
 
 def _kind(path: Path) -> str:
-    """Return the known ending of a name, the longest that fits, or nothing."""
+    """Return the longest known suffix of a name, or ""."""
     return max((kind for kind in _KINDS if path.name.endswith(kind)), key=len, default="")
 
 
 def shards_of(location: str) -> list[Path]:
-    """Return the files of a folder of JSON-lines shards, in the order of their names; [] for any other corpus."""
+    """Return the files of a folder of JSON-lines shards, sorted by name; [] for any other corpus."""
     path = Path(location)
     if location.startswith(HUB) or not path.is_dir() or (path / SPLIT_FILE).is_file():
         return []
@@ -157,14 +157,14 @@ def shards_of(location: str) -> list[Path]:
     return files if _kind(files[0]) in _JSON_LINES else []
 
 
-# Rows of columnar containers: Parquet, splits that datasets saved to disk, datasets of the hub.
+# Rows of columnar containers: Parquet, splits saved by `datasets`, datasets of the hub.
 
 HUB = "hf:"
 _ROWS_AT_ONCE = 512
 
 
 def _placed(source: str, rows: Iterable[Row]) -> Iterator[Placed]:
-    """Yield rows with their numbers, and the reason where a corrupt container ends them."""
+    """Yield rows with their numbers; for a corrupt container, the problem at its position."""
     number = 0
     try:
         for number, row in enumerate(rows, start=1):
@@ -174,9 +174,9 @@ def _placed(source: str, rows: Iterable[Row]) -> Iterator[Placed]:
 
 
 def _saved_rows(files: Sequence[Path]) -> Iterator[Row]:
-    """Yield the rows of a saved split, as plain values of its Arrow files.
+    """Yield the rows of a saved split as plain values of its Arrow files.
 
-    `datasets` itself would open whatever file the folder names, and, for a column of pictures, whatever address.
+    `datasets` itself would open any file named in the folder and, for a column of images, any address.
     """
     import pyarrow
 
@@ -187,7 +187,7 @@ def _saved_rows(files: Sequence[Path]) -> Iterator[Row]:
 
 
 def _saved_files(path: Path) -> list[Path]:
-    """Return the Arrow files of a saved split, which lie in its folder."""
+    """Return the Arrow files of a saved split, all in its folder."""
     try:
         names = [item["filename"] for item in orjson.loads((path / SPLIT_FILE).read_bytes())["_data_files"]]
         outside = [name for name in names if Path(name).name != name]
@@ -204,7 +204,7 @@ def _saved_files(path: Path) -> list[Path]:
 
 
 def hub_rows(location: str) -> Iterator[Placed]:
-    """Yield the rows of a dataset of the hub, streamed; `location` is `hf:NAME[#CONFIG][:SPLIT]`."""
+    """Yield the rows of a streamed dataset of the hub; `location` is `hf:NAME[#CONFIG][:SPLIT]`."""
     from datasets import load_dataset
 
     rest, _, split = location.removeprefix(HUB).partition(":")
@@ -223,39 +223,39 @@ def dataset_rows(dataset: Any) -> Iterator[Row]:
     """Yield the rows of a streamed dataset."""
     if dataset.column_names:
         dataset = dataset.select_columns(_columns(dataset.column_names) or dataset.column_names)
-    # Row by row, `datasets` is several times slower.
+    # In batches, because row by row `datasets` is several times slower.
     for columns in dataset.iter(batch_size=_ROWS_AT_ONCE):
         for values in zip(*columns.values(), strict=True):
             yield dict(zip(columns, values, strict=True))
 
 
 def _columns(names: Iterable[str]) -> list[str] | None:
-    """Return the columns to read; all of them (None) where a needed one is not there, so that errors can name them."""
+    """Return the columns to read; None (all) if a required column is missing, so that errors can list the columns."""
     known = list(names)
     whole = not {*TEXT_FIELDS}.isdisjoint(known) and not {*ID_FIELDS}.isdisjoint(known)
     return [name for name in known if name in _FIELDS] if whole else None
 
 
-# What the readers of all containers share: the names of fields, placed rows, and what a corrupt container raises.
+# Shared by the readers: field names, rows with positions, exceptions of corrupt containers.
 
 Row: TypeAlias = "Mapping[str, Any] | str"
-"""Field -> value, or why there is no row at this place."""
+"""Field -> value, or the problem at this position."""
 Placed: TypeAlias = tuple[str, int, Row]
 """File and unit (such as `corpus.jsonl, line`), number from 1, row."""
 SPLIT_FILE = "state.json"
-"""What a folder holds that is one split, saved by `datasets`."""
+"""File that marks a folder as one split saved by `datasets`."""
 BLOCK = 1 << 20
 CORRUPT = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile)
-"""What pyarrow, zipfile and datasets raise for a container that is corrupt, locked or of another kind."""
+"""Exceptions of pyarrow, zipfile and datasets for a corrupt, locked or unexpected container."""
 
 
 ID_FIELDS = ("_id", "id", "docid")
-"""A passage's id is in the first of these that a row has."""
+"""Keys of a passage's id; the first that exists is used."""
 TEXT_FIELDS = ("text", "segment", "body")
-"""Its text likewise: `segment` is of MS MARCO V2.1's segments, `body` of its whole documents."""
+"""Keys of its text, likewise: `segment` for MS MARCO V2.1's segments, `body` for its documents."""
 _FIELDS = {*ID_FIELDS, *TEXT_FIELDS, "title", "url"}
 
 
 def unusable(where: str, expected: str, found: str, next_step: str) -> str:
-    """Return the message for a corpus that cannot be read."""
+    """Return the message for an unreadable corpus."""
     return clear_error("corpus", where=where, expected=expected, found=found, next_step=next_step)

@@ -1,13 +1,13 @@
-"""Near-duplicate passages of a corpus: found by MinHash and banding, then confirmed by the exact Jaccard similarity.
+"""Near-duplicate passages of a corpus: candidates by MinHash and banding, confirmed by exact Jaccard similarity.
 
-A passage is the set of its shingles: words in a row, five unless told, lower-cased. MinHash gives each set a short
-signature whose agreement estimates the Jaccard similarity (Broder 1997); signatures are cut into bands, and only
-passages that agree in a whole band are compared, so that the work grows with the corpus and not with its square. Bands
-are chosen so that a pair at the threshold meets with a chance of at least 0.99. Whatever is reported was compared
-exactly, so there are no false alarms.
+A passage is represented by the set of its shingles: consecutive lower-cased words, five by default. MinHash gives each
+set a short signature whose agreement estimates the Jaccard similarity (Broder 1997). Signatures are divided into bands,
+and only passages that agree in a complete band are compared, so the work grows linearly with the corpus. Bands are
+chosen so that a pair at the threshold is compared with a probability of at least 0.99. Every reported pair was compared
+exactly, so there are no false positives.
 
-The corpus is read twice, the second time for the shingles of those that met. Held in memory: at most 42 numbers of
-eight bytes a passage, and the shingles of the candidates.
+The corpus is read twice, the second time for the shingles of the candidates. Memory: at most 42 numbers of eight bytes
+per passage, and the shingles of the candidates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Hashes: TypeAlias = NDArray[np.uint64]
 THRESHOLD = 0.8
 
 SHINGLE_WORDS = 5
-"""Words of a shingle; TREC RAG removed near-duplicates of MS MARCO V2.1 by shingles of nine."""
+"""Words per shingle. TREC RAG removed near-duplicates of MS MARCO V2.1 by shingles of nine."""
 _N_HASHES = 128
 _MEETING_CHANCE = 0.99
 _MOST_COMPARED = 64
@@ -42,12 +42,14 @@ _AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Passages that say nearly the same: each is as similar as the threshold asks to at least one other of them."""
+    """A group of near-duplicates: each reaches the threshold with at least one other passage of the group."""
 
     passage_ids: tuple[str, ...]
-    """In the order of the corpus; at least two."""
+    """Passage ids in the order of the corpus; at least two."""
     similarities: tuple[float, ...]
-    """Jaccard similarity of each to the first, 0 to 1; below the threshold where others stand between."""
+    """Jaccard similarity of each passage to the first, 0 to 1. It may be below the threshold in a chain of similar
+    passages.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +57,16 @@ class NearDuplicates:
     """The near-duplicates of one corpus."""
 
     groups: tuple[Cluster, ...]
-    """Largest first, then in the order of the corpus."""
+    """Groups, largest first, then in the order of the corpus."""
     n_passages: int
     n_without_words: int
-    """Passages that have no word and so no similarity."""
+    """Number of passages without words, which have no similarity."""
     n_crowded: int
-    """Times that more than 64 passages met in one band: there each was compared with the 64 before it only."""
+    """Number of bands with more than 64 passages, where each was compared only with the 64 before it."""
 
     @property
     def redundant(self) -> frozenset[str]:
-        """Passages that could go if the first of each group stayed."""
+        """Number of passages to remove if the first of each group is kept."""
         return frozenset(passage_id for group in self.groups for passage_id in group.passage_ids[1:])
 
 
@@ -74,12 +76,12 @@ def near_duplicates(
     progress: Progress = no_progress,
     width: int = SHINGLE_WORDS,
 ) -> NearDuplicates:
-    """Return the groups of passages whose word shingles overlap by at least `threshold`; none for an empty corpus."""
+    """Return the groups of passages whose word shingles overlap by at least `threshold`."""
     if not 0.5 <= threshold <= 1:
         raise ConfigurationError(f"near-duplicates need a threshold from 0.5 to 1, found {threshold}")
     if width < 1:
         raise ConfigurationError(f"near-duplicates need shingles of at least one word, found {width}")
-    # The most rows a band at which pairs at the threshold still meet: fewest needless comparisons.
+    # The most rows per band for which pairs at the threshold are still found: the fewest needless comparisons.
     rows = max(rows for rows in range(1, 33) if 1 - (1 - threshold**rows) ** (_N_HASHES // rows) >= _MEETING_CHANCE)
     bands, n_passages = _bands(read(), rows, progress, width)
     buckets = list(_buckets(bands))
@@ -102,20 +104,20 @@ def near_duplicates(
 
 
 def shingles(text: str, width: int = SHINGLE_WORDS) -> _Hashes:
-    """Return the distinct hashes of a text's shingles, sorted; one for a shorter text, none without a word."""
+    """Return the distinct hashes of a text's shingles, sorted: one for a shorter text, none without words."""
     words = np.fromiter(map(_word_hash, WORD.findall(text.lower())), dtype=np.uint64)
     width = min(width, len(words))
     if not width:
         return words
     hashes = np.zeros(len(words) - width + 1, dtype=np.uint64)
     for offset in range(width):
-        # Wraps around on purpose: arithmetic modulo 2 ** 64. The order of the words counts.
+        # Intended overflow: arithmetic modulo 2 ** 64. The order of the words counts.
         hashes = hashes * _factors()[0] + words[offset : offset + len(hashes)]
     return np.unique(hashes)
 
 
 def jaccard(left: _Hashes, right: _Hashes) -> float:
-    """Return the size of the intersection of two non-empty sets over that of their union, 0 to 1."""
+    """Return the size of the intersection of two nonempty sets over that of their union, 0 to 1."""
     n_shared = len(np.intersect1d(left, right, assume_unique=True))
     return n_shared / (len(left) + len(right) - n_shared)
 
@@ -127,13 +129,13 @@ def _word_hash(word: str) -> int:
 
 @lru_cache(maxsize=1)
 def _factors() -> _Hashes:
-    """Return the odd factors of the hash functions, the same on every machine and in every version of numpy."""
+    """Return the odd factors of the hash functions, equal on every machine and version of numpy."""
     digests = b"".join(hashlib.blake2b(bytes([number]), digest_size=8).digest() for number in range(_N_HASHES))
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64) | np.uint64(1)
 
 
 def _bands(passages: Iterable[Passage], rows: int, progress: Progress, width: int) -> tuple[_Hashes, int]:
-    """Return one number for each band of each passage that has words, and the number of all passages."""
+    """Return the band hashes of each passage with words, and the number of all passages."""
     n_bands = _N_HASHES // rows
     numbers, n_passages = array("Q"), 0
     for n_passages, passage in enumerate(passages, start=1):
@@ -147,14 +149,14 @@ def _bands(passages: Iterable[Passage], rows: int, progress: Progress, width: in
 
 
 def _signature(hashes: _Hashes) -> _Hashes:
-    """Return the least value of each hash function over a set."""
+    """Return the minimum of each hash function over a set."""
     pieces = [hashes[start : start + _AT_ONCE] for start in range(0, len(hashes), _AT_ONCE)]
     least: _Hashes = np.min([np.multiply.outer(_factors(), piece).min(axis=1) for piece in pieces], axis=0)
     return least
 
 
 def _buckets(bands: _Hashes) -> Iterator[list[int]]:
-    """Yield the places (among passages with words) that agree in a band, two or more, ascending."""
+    """Yield groups of two or more indices (among passages with words) that agree in a band, ascending."""
     for column in bands.T:
         order = np.argsort(column, kind="stable")
         edges = np.concatenate(([0], np.flatnonzero(np.diff(column[order])) + 1, [len(order)]))
@@ -164,7 +166,7 @@ def _buckets(bands: _Hashes) -> Iterator[list[int]]:
 
 
 def _candidates(passages: Iterable[Passage], wanted: set[int], width: int) -> dict[int, tuple[str, _Hashes]]:
-    """Return place -> (passage id, shingles) of the wanted places among passages with words."""
+    """Return index -> (passage id, shingles) for the candidate indices."""
     with_words = (passage for passage in passages if WORD.search(passage.text))
     return {
         place: (passage.passage_id, shingles(passage.text, width))
@@ -174,7 +176,7 @@ def _candidates(passages: Iterable[Passage], wanted: set[int], width: int) -> di
 
 
 class _Pairing:
-    """Which candidates belong together: every pair is compared once at most, and never within a group."""
+    """Union-find over candidates. Every pair is compared at most once, and never within a group."""
 
     def __init__(self, sets: dict[int, _Hashes], threshold: float) -> None:
         self.sets = sets
@@ -183,7 +185,7 @@ class _Pairing:
         self._apart: set[tuple[int, int]] = set()
 
     def compare(self, bucket: list[int]) -> None:
-        """Join those of a bucket that are similar enough; in a crowded one each meets the 64 before it only."""
+        """Join similar passages of a bucket. In a large bucket, each is compared only with the 64 before it."""
         if len({self._root(place) for place in bucket}) == 1:
             return
         for position, place in enumerate(bucket):
@@ -196,7 +198,7 @@ class _Pairing:
                         self._apart.add((other, place))
 
     def groups(self) -> list[list[int]]:
-        """Return the places of each group of two or more, largest group first, then by place."""
+        """Return the indices of each group of two or more, largest group first, then by index."""
         members: defaultdict[int, list[int]] = defaultdict(list)
         for place in sorted(self._parent):
             members[self._root(place)].append(place)

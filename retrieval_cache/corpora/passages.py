@@ -1,12 +1,12 @@
-"""Corpora: passages streamed from any container, checked on the way, and a checksum that only their content moves.
+"""Corpora: passages read from any container, with checks and a checksum of their content.
 
-A corpus may be larger than memory, so a passage is handed on as soon as it is read. What has to be kept for the
-check of unique ids is eight bytes a passage (a digest of the id); the ids themselves are read a second time only
-where two digests agree. So a repeated id is reported at the end of the corpus, other errors where they stand: from
-the first one on no passage is handed out, the rest is only checked, and one error lists what was found.
+A corpus may be larger than memory, so passages are yielded as they are read. The check for unique ids stores eight
+bytes per passage (a digest of the id); the ids are read a second time only if two digests are equal. A repeated id is
+therefore reported at the end of the corpus, and other errors at their position. From the first error on, no passage is
+yielded, the rest is only checked, and one error lists all problems.
 
-`survey_corpus` reads a corpus once and knows all that a run's key needs of it. Call it before anything expensive: it
-raises every error that reading can raise.
+`survey_corpus` reads a corpus once and returns what a run's key needs. Call it before expensive work: it raises every
+error that reading can raise.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ _PROGRESS_EVERY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one pass over a corpus tells."""
+    """Checksum and counts of a corpus."""
 
     checksum: str
-    """sha256 over ids, titles and texts of the passages, in their order.
+    """sha256 over ids, titles and texts of the passages, in order.
 
-    The same for every container and compression. Addresses do not count: no retriever sees them.
+    Equal for every container and compression. Addresses are excluded because retrievers do not use them.
     """
     n_passages: int
-    """Passages that `read_corpus` yields."""
+    """Number of passages yielded by `read_corpus`."""
     n_blank: int
-    """Passages without a visible character, which are left out."""
+    """Number of passages without a visible character, which are left out."""
     n_characters: int
 
 
 def read_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
-    """Yield the passages of a corpus that have a text, with the rows that they were read from."""
+    """Yield the passages with text, together with their rows."""
     return ((passage, row) for passage, row in _all_rows(location) if passage.text.strip())
 
 
 def read_corpus(location: str) -> Iterator[Passage]:
-    """Yield the passages of a corpus that have a text, in its own order, in one pass.
+    """Yield the passages with text in the order of the corpus, in one pass.
 
-    There is nothing to find in a passage of white space only, of which the official cloud corpus has three.
+    Passages of white space only are left out; the official cloud corpus has three.
     """
     return (passage for passage, _ in read_rows(location))
 
 
 def _all_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
-    """Yield every passage with its row; eight bytes a passage are kept. A corpus without any text is an error."""
+    """Yield every passage with its row, storing eight bytes per passage. A corpus without any text is an error."""
     digests = array("Q")
     problems: list[str] = []
     has_text = False
@@ -96,7 +96,7 @@ def _all_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
 
 
 def survey_corpus(location: str, progress: Progress = no_progress) -> Survey:
-    """Return checksum and counts of a corpus, read once; errors as `read_corpus`."""
+    """Return checksum and counts of a corpus, reading it once. Raises the errors of `read_corpus`."""
     sha256 = hashlib.sha256()
     n_passages = n_blank = n_characters = 0
     for passage, _ in _all_rows(location):
@@ -105,7 +105,7 @@ def survey_corpus(location: str, progress: Progress = no_progress) -> Survey:
             continue
         n_passages += 1
         n_characters += len(passage.text)
-        # Each behind its length, so that no character can move from one to the next unseen.
+        # Each preceded by its length, so that moving a character from one to the next changes the checksum.
         for part in (passage.passage_id.encode(), passage.title.encode(), passage.text.encode()):
             sha256.update(len(part).to_bytes(8, "little") + part)
         if n_passages % _PROGRESS_EVERY == 0:
@@ -115,7 +115,7 @@ def survey_corpus(location: str, progress: Progress = no_progress) -> Survey:
 
 
 def passage_of(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> Passage | str:
-    """Return the passage of a row, or what is wrong with it; its text may be white space only."""
+    """Return the passage in a row, or the problem; its text may be white space only."""
     passage_id = id_of(row, ids)
     if passage_id is None:
         return f"no id in {' or '.join(ids)}; the row has {_names(row)}"
@@ -131,13 +131,13 @@ def passage_of(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> Passag
 
 
 def with_text(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> Passage | str:
-    """Return the passage of a row that must have a text, or what is wrong with it."""
+    """Return the passage in a row that must have a text, or the problem."""
     passage = passage_of(row, ids)
     return passage if isinstance(passage, str) or passage.text.strip() else f"an empty text ({passage.passage_id})"
 
 
 def id_of(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> str | None:
-    """Return the id of a row, None where it has none."""
+    """Return the id in a row; None if missing."""
     value = next((row[name] for name in ids if name in row), None)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -153,7 +153,7 @@ def _digest(passage_id: str) -> int:
 
 
 def _duplicates(location: str, digests: array[int]) -> list[str]:
-    """Return one line for each passage whose id another one before it has; `digests` is sorted in place."""
+    """Return one line per repeated passage id. Sorts `digests` in place."""
     import numpy as np
 
     values = np.frombuffer(digests, dtype=np.uint64)
@@ -175,13 +175,12 @@ def _duplicates(location: str, digests: array[int]) -> list[str]:
     return problems
 
 
-# Where the passages of a domain come from: a corpus that is surveyed, or the segments of a huge one that a run
-# names.
-# Both are described before anything is searched, so that the key of a run holds what it was made over.
+# Sources of a domain's passages: a surveyed corpus, or the segments of a huge corpus that a run names. Both are
+# described before searching, because the description is part of the run's key.
 
 
 class WholeCorpus:
-    """Every passage of a corpus, read and checked once before anything else."""
+    """A complete corpus, read and checked before use."""
 
     def __init__(self, location: str, progress: Progress = no_progress) -> None:
         self._location = location
@@ -196,7 +195,7 @@ class WholeCorpus:
 
 
 PassageSource: TypeAlias = "WholeCorpus | SegmentSource"
-"""The passages that one domain is searched in."""
+"""Source of the passages of one domain."""
 
 
 def open_source(
@@ -207,24 +206,23 @@ def open_source(
 ) -> PassageSource:
     """Return the source at a location.
 
-    A folder of JSON-lines shards of which the retriever names the passages beforehand is looked through for these;
-    any other corpus is read whole.
+    In a folder of JSON-lines shards, only the passages named in advance by the retriever are read. Any other corpus is
+    read
+    completely.
     """
     ids = named() if shards_of(location) else None
     return WholeCorpus(location, progress) if ids is None else SegmentSource(location, ids, folder_of, progress)
 
 
-# Segments by id from a source too large to be surveyed, such as the 113,520,750 segments of MS MARCO V2.1.
-# A run names some thousand segments, so only these are looked up: one pass over the shards, several at once, in
-# memory that depends on the run and not on the source. A line whose id is not wanted is not parsed: its id stands
-# first, as in the official files. What was found is kept for each shard, so a killed call reads only the shards
-# that it had not finished, and another run over the same segments reads none.
-# The fingerprint of a source is the sha256 of every shard's bytes, read anew each time. Size and time of change
-# would be faster and would miss a shard that was replaced with its time kept; the sha256 of the texts alone, as
-# other corpora have it, would need every line parsed. So the same segments compressed in another way are another
-# source.
-# What only a survey sees is not seen: errors in lines that nobody asks for, unless they are cut off, and two
-# segments with an id that the run does not name.
+# Segments by id from a source too large to be surveyed, such as the 113,520,750 segments of MS MARCO V2.1. A run names
+# some thousand segments, so only these are read: one pass over the shards, several in parallel, in memory that depends
+# on the run and not on the source. A line whose id is not wanted is not parsed, because its id comes first, as in the
+# official files. Results are stored per shard, so a killed call reads only unfinished shards, and another run over the
+# same segments reads none. The fingerprint of a source is the sha256 of every shard's bytes, computed each time. Size
+# and modification time would be faster, but would miss a replaced shard with its time preserved. The sha256 of the
+# texts alone, as for other corpora, would require parsing every line. The same segments with another compression are
+# therefore another source. Not detected, unlike in a survey: errors in lines that are not wanted (except truncation),
+# and repeated ids that the run does not name.
 
 _T = TypeVar("_T")
 _SEGMENT_IDS = ("docid", "_id", "id")
@@ -232,7 +230,9 @@ _STARTS = (b'{"docid":"', b'{"docid": "')
 _END = b"}\n"
 _MOST_SHARD_ERRORS = 20
 _MOST_WORKERS = 8
-"""Unpacking a shard leaves the interpreter to others for nine tenths of the time, so more threads would wait."""
+"""Threads that decompress shards. Decompression releases the interpreter for nine tenths of the time; more would
+wait.
+"""
 _FORMAT = 1
 
 
@@ -246,7 +246,7 @@ class SegmentSource:
         folder_of: Callable[[str], Path],
         progress: Progress = no_progress,
     ) -> None:
-        """Name the folder; nothing is read before it is needed."""
+        """Set the folder, which is read at first use."""
         self._location = location
         self._shards = shards_of(location)
         self._named = named
@@ -254,7 +254,7 @@ class SegmentSource:
         self._progress = progress
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides the passages: the content of the shards, and which segments are looked up."""
+        """Return the inputs that determine the passages: the content of the shards, and the wanted segments."""
         return dict(self._description)
 
     @cached_property
@@ -273,7 +273,7 @@ class SegmentSource:
         return self._by_shard("checksum", file_hash)
 
     def __iter__(self) -> Iterator[Passage]:
-        """Yield the named segments, in the order of the source; a second call reads what the first one kept."""
+        """Yield the named segments in the order of the source. A second call reads the stored results."""
         folder = self._folder_of(canonical_hash({"format": _FORMAT, "named": sorted(self._named)}))
         files = {shard: folder / f"{self._sums[shard]}.jsonl" for shard in self._shards}
         wanted = frozenset(passage_id.encode() for passage_id in self._named)
@@ -285,7 +285,7 @@ class SegmentSource:
             yield from (passage for _, passage in _shard_passages(files[shard]))
 
     def _by_shard(self, what: str, work: Callable[[Path], _T]) -> dict[Path, _T]:
-        """Return what `work` gives for each shard, several at once."""
+        """Return the result of `work` for each shard, several in parallel."""
         done: dict[Path, _T] = {}
         pool = ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1))
         try:
@@ -300,7 +300,7 @@ class SegmentSource:
         return done
 
     def _check(self, problems: list[str], files: Mapping[Path, Path]) -> None:
-        """Raise one error for all errors, repeated and missing segments among them."""
+        """Raise one error for all problems, including repeated and missing segments."""
         first: dict[str, str] = {}
         for shard, file in files.items():
             for number, passage in _shard_passages(file) if file.is_file() else ():
@@ -325,7 +325,7 @@ class SegmentSource:
 
 
 def _look_up(shard: Path, wanted: frozenset[bytes], target: Path) -> list[str]:
-    """Write the wanted segments of a shard with their lines, or return what is wrong with it and write nothing."""
+    """Write the wanted segments of a shard with their lines; if there are problems, return them and write nothing."""
     rows: list[bytes] = []
     problems: list[str] = []
     for number, line in raw_lines(shard):
@@ -344,7 +344,7 @@ def _look_up(shard: Path, wanted: frozenset[bytes], target: Path) -> list[str]:
 
 
 def _is_other(line: bytes, wanted: frozenset[bytes]) -> bool:
-    """Return whether the first bytes of a whole line say that its segment is not wanted; False where they do not."""
+    """Return whether the first bytes of a line show that its segment is not wanted; False if undecided."""
     for start in _STARTS:
         if line.startswith(start):
             end = line.find(b'"', len(start))
@@ -354,7 +354,7 @@ def _is_other(line: bytes, wanted: frozenset[bytes]) -> bool:
 
 
 def _wanted_passage(line: bytes, wanted: frozenset[bytes]) -> Passage | str | None:
-    """Return the passage of a line, None where it is not wanted, or what is wrong with it."""
+    """Return the passage on a line, None if it is not wanted, or the problem."""
     row = parsed(line)
     if isinstance(row, str):
         return row
@@ -365,7 +365,7 @@ def _wanted_passage(line: bytes, wanted: frozenset[bytes]) -> Passage | str | No
 
 
 def _shard_passages(path: Path) -> Iterator[tuple[int, Passage]]:
-    """Yield line and passage of what was found in a shard."""
+    """Yield line and passage of the segments stored for a shard."""
     try:
         with path.open("rb") as file:
             for line in file:
@@ -381,7 +381,7 @@ _MAX_GROUPS = 20
 
 
 def describe_corpus(location: str) -> list[str]:
-    """Return what a corpus holds, a line each; an error anywhere in it is an error."""
+    """Return the contents of a corpus as lines. Raises an error for any invalid row."""
     with progress_bars() as progress:
         survey = survey_corpus(location, progress)
     mean = survey.n_characters / survey.n_passages
@@ -392,7 +392,7 @@ def describe_corpus(location: str) -> list[str]:
 
 
 def describe_duplicates(location: str, threshold: float) -> list[str]:
-    """Return the groups of near-duplicates of a corpus, the largest first, a line each below one that says so."""
+    """Return the groups of near-duplicates of a corpus as lines: a summary, then the groups, largest first."""
     found = _found_duplicates(location, threshold, SHINGLE_WORDS)
     shown = [
         ", ".join(
@@ -411,11 +411,11 @@ def describe_duplicates(location: str, threshold: float) -> list[str]:
 
 
 def deduplicate_corpus(location: str, target: Path, threshold: float) -> list[str]:
-    """Write a corpus without the passages that repeat another, and return what was left out, a line each.
+    """Write a corpus without near-duplicates and return a summary as lines.
 
-    The first passage of each group stays; its row is written as it was read. Passages without text are left out.
+    The first passage of each group is kept, its row unchanged. Passages without text are left out.
     """
-    found = _found_duplicates(location, threshold, 9)  # as TREC RAG removes them
+    found = _found_duplicates(location, threshold, 9)  # the rule of TREC RAG
     rows = ((passage.passage_id, row) for passage, row in read_rows(location))
     lines = (orjson.dumps(dict(row)) + b"\n" for passage_id, row in rows if passage_id not in found.redundant)
     n_kept = _write(target, lines)
@@ -440,12 +440,12 @@ def _not_compared(found: NearDuplicates) -> dict[str, int]:
 
 
 def segment_corpus_by_sentences(location: str, target: Path, sentences: int, stride: int) -> int:
-    """Write windows of sentences as in MS MARCO V2.1's segmented corpus and return how many there are."""
+    """Write windows of sentences as in MS MARCO V2.1's segmented corpus and return their number."""
     return _write(target, segment_lines(read_rows(location), sentences, stride))
 
 
 def segment_corpus(location: str, target: Path, size: int, overlap: int, tokenizer: str | None) -> int:
-    """Write the passages of a corpus of documents as JSON lines and return how many there are."""
+    """Write the passages of a corpus of documents as JSON lines and return their number."""
     cut = encoder_tokenizer(tokenizer) if tokenizer else plain_tokenizer
     passages = (item for document in read_corpus(location) for item in segment(document, size, overlap, cut))
     rows = ({"_id": item.passage_id, "title": item.title, "text": item.text, "url": item.url} for item in passages)
@@ -453,7 +453,7 @@ def segment_corpus(location: str, target: Path, size: int, overlap: int, tokeniz
 
 
 def _write(target: Path, lines: Iterable[bytes]) -> int:
-    """Write lines, atomically, and return how many there are."""
+    """Write lines atomically and return their number."""
     try:
         with atomic_file(target) as file:
             return sum(file.write(line) > 0 for line in lines)
@@ -468,7 +468,7 @@ _COLUMNS = ("domain", "documents", "passages", "passages a document", "words a p
 
 
 def corpora_tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return one table with a row for each corpus that is there; () where the benchmark has none."""
+    """Return a table with one row per available corpus; () for a benchmark without corpora."""
     try:
         side = retrieval_side(benchmark.name)
     except ConfigurationError:

@@ -1,10 +1,10 @@
-"""Documents cut into overlapping passages, as the corpora of MTRAG are (512 tokens, 100 of them shared; section 3).
+"""Documents cut into overlapping passages, as in the corpora of MTRAG (512 tokens, 100 of them shared; section 3).
 
-A passage's id says where it was cut: `<document id>-<start>-<end>`, character offsets into the document, the end
-excluded. Its text is the title, a line end, and the document from start to end, as in the official corpora.
+A passage's id contains its position: `<document id>-<start>-<end>`, character offsets into the document, end exclusive.
+Its text is the title, a line break, and the document from start to end, as in the official corpora.
 
-A tokeniser is any function from a text to the spans of its tokens. Passages begin where a token begins and reach to
-where the next one after them begins (white space stripped), so that a character which a tokeniser ignores is not lost.
+A tokenizer is a function from a text to the spans of its tokens. Passages begin at a token and end where the next token
+after them begins (white space stripped), so that characters ignored by a tokenizer are not lost.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ragtasks.records import Passage
 from ragtasks.requirements import importing
 
 Span: TypeAlias = tuple[int, int]
-"""Character offsets, the end excluded."""
+"""Character offsets, end exclusive."""
 Tokenizer: TypeAlias = Callable[[str], Sequence[Span]]
-"""Text -> spans of its tokens, in the order of the text."""
+"""Text -> spans of its tokens, in order."""
 
 TOKENS = 512
 OVERLAP = 100
@@ -38,27 +38,27 @@ _TOKEN = re.compile(rf"{WORD.pattern}|[^\w\s]")
 
 
 def plain_tokenizer(text: str) -> list[Span]:
-    """Return the spans of words (`WORD`) and of single punctuation marks: fast, with no model and no vocabulary.
+    """Return the spans of words (`WORD`) and punctuation marks. Fast, without a model or vocabulary.
 
-    The corpora of MTRAG have 4 to 14 % fewer of these than word pieces (MiniLM's); name an encoder's own tokeniser
-    (`encoder_tokenizer`) where passages must fit its window.
+    The corpora of MTRAG have 4 to 14 % fewer of these than word pieces (MiniLM's). Use an encoder's own tokenizer
+    (`encoder_tokenizer`) if passages must fit its window.
     """
     return [match.span() for match in _TOKEN.finditer(text)]
 
 
 def encoder_tokenizer(name: str) -> Tokenizer:
-    """Return the tokeniser of an encoder, without its special tokens and without its limit on length."""
+    """Return the tokenizer of an encoder, without special tokens and length limit."""
     with importing("tokenizers", "dense", "segmenting with an encoder's tokeniser"):
         from tokenizers import Tokenizer as Loaded
     path = Path(name)
     try:
         loaded = Loaded.from_file(str(path / "tokenizer.json" if path.is_dir() else path)) if path.exists() else None
         tokenizer = loaded or Loaded.from_pretrained(name)
-    except Exception as error:  # the library raises nothing more special
+    except Exception as error:  # the library raises nothing more specific
         raise ConfigurationError(
             "tokeniser", where=name, expected="a tokenizer.json", found=str(error), next_step="check name and network"
         ) from error
-    # Files often carry the window of the model they were trained for (MiniLM: 128), which would cut documents short.
+    # Files often contain the window of the trained model (MiniLM: 128), which would truncate documents.
     tokenizer.no_truncation()
     tokenizer.no_padding()
 
@@ -76,7 +76,7 @@ def segment(
     tokenizer: Tokenizer = plain_tokenizer,
     title_in_text: bool = True,
 ) -> Iterator[Passage]:
-    """Yield the passages of one document, in its order; a document of white space only has none."""
+    """Yield the passages of a document in order; a document of white space only has none."""
     if not 0 <= overlap < size:
         raise ConfigurationError(f"segmenting needs 0 <= overlap < size, found overlap {overlap}, size {size}")
     for start, end in _windows(document.text, tokenizer(document.text), size, size - overlap):
@@ -90,10 +90,10 @@ def segment(
 
 
 def _windows(text: str, tokens: Sequence[Span], size: int, stride: int) -> Iterator[Span]:
-    """Yield where passages start and end: stripped, not empty, none twice."""
+    """Yield the spans of passages: stripped, not empty, not repeated."""
     if not text.strip():
         return
-    # Byte-level tokenisers give several tokens to one character; a start that went back would lose text.
+    # Byte-level tokenizers may split a character into several tokens; a start that moves back would lose text.
     starts = list(accumulate((start for start, _ in tokens), max))
     edges = [0, *starts[1:], len(text)] if starts else [0, len(text)]
     n_tokens = len(edges) - 1
@@ -109,20 +109,18 @@ def _windows(text: str, tokens: Sequence[Span], size: int, stride: int) -> Itera
 
 
 def _stripped(text: str, start: int, end: int) -> Span | None:
-    """Return the span without white space at its ends, or None where nothing is left."""
+    """Return the span without outer white space; None if nothing remains."""
     piece = text[start:end]
     left = start + len(piece) - len(piece.lstrip())
     right = start + len(piece.rstrip())
     return (left, right) if left < right else None
 
 
-# Documents cut into windows of sentences, in the records of MS MARCO V2.1's segmented corpus (10 sentences, every
-# 5).
-# A record has `docid`, `url`, `title`, `headings`, `segment`, and `start_char` and `end_char`, which are offsets
-# into the document's text, so that the segment is exactly what stands there. Its id is `<document>#<n>_<offset>`:
-# number of the segment from 0, and byte offset of its line in the file. Where sentences end is our own rule (the
-# track's splitter is not published): line ends alone end none.
-# Source: TREC RAG 2024, guidelines and files.
+# Documents cut into windows of sentences, in the records of MS MARCO V2.1's segmented corpus (10 sentences, every 5). A
+# record has `docid`, `url`, `title`, `headings`, `segment`, and `start_char` and `end_char`, which are offsets into the
+# document's text; the segment is exactly the text between them. Its id is `<document>#<n>_<offset>`: number of the
+# segment from 0, and byte offset of its line in the file. The rule for sentence ends is our own (the track's splitter
+# is not published): line breaks alone do not end a sentence. Source: TREC RAG 2024, guidelines and files.
 
 SENTENCES = 10
 STRIDE = 5
@@ -152,7 +150,7 @@ def segment_lines(
 
 
 def sentence_windows(text: str, size: int, stride: int) -> Iterator[tuple[int, int]]:
-    """Yield where segments of a text start and end, white space at their ends left out, see `segment_lines`."""
+    """Yield the spans of a text's segments, without outer white space, see `segment_lines`."""
     sentences = list(sentence_spans(text))
     for first in range(0, len(sentences), stride):
         last = min(first + size, len(sentences))
@@ -162,7 +160,7 @@ def sentence_windows(text: str, size: int, stride: int) -> Iterator[tuple[int, i
 
 
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the sentences of a text start and end, white space at their ends left out."""
+    """Yield the spans of a text's sentences, without outer white space."""
     starts = [0, *sentence_ends(text)]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         if span := _stripped(text, start, end):

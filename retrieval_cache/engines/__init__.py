@@ -1,4 +1,4 @@
-"""Engines of other projects: Milvus and ELSER as retrievers, and Ray, whose workers encode a corpus.
+"""Engines of other projects: Milvus and ELSER as retrievers, and Ray workers that encode a corpus.
 
-An optional part: it imports the rest, which finds each of them through the entry points of `pyproject.toml`.
+An optional part. It imports the other modules, which find the engines through the entry points of `pyproject.toml`.
 """

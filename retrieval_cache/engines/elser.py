@@ -1,7 +1,7 @@
-"""ELSER, the MTRAG paper's own retriever (section 4, table 3): a learned sparse model inside Elasticsearch.
+"""ELSER, the MTRAG paper's own retriever (section 4, table 3): a learned sparse model in Elasticsearch.
 
-The user's cluster stores the model and the index. Passages go through an inference pipeline, queries are sent as text.
-Sent shards are noted one by one, since every passage sent again costs the cluster an inference.
+The user's cluster stores the model and the index. Passages go through an inference pipeline; queries are sent as text.
+Sent shards are recorded, because every passage sent again costs the cluster an inference.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from retrieval_cache.retrievers.vectors import chunks
 
 _FIELD = "tokens"
 _WINDOW = 10_000
-"""Elasticsearch's own limit on the hits of one search."""
+"""Elasticsearch's limit on the hits of one search."""
 _BUSY = (429, 502, 503, 504)
 
 
 class ElserRetriever:
-    """Ranks passages by ELSER's term weights, through the user's Elasticsearch cluster."""
+    """Ranks passages by ELSER's term weights in the user's Elasticsearch cluster."""
 
     key_variables: ClassVar[Mapping[str, str]] = {"api_key": "ELASTIC_API_KEY"}
 
@@ -48,7 +48,7 @@ class ElserRetriever:
         shard_size: int = 512,
         timeout_seconds: float = 120.0,
     ) -> None:
-        """Name a cluster and an index; nothing is sent before it is needed."""
+        """Set cluster and index; no request is sent yet."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
             raise ConfigurationError(
@@ -69,19 +69,19 @@ class ElserRetriever:
 
     @property
     def name(self) -> str:
-        """`elser:URL,index=INDEX,model_id=MODEL,query_type=TYPE`; never the key."""
+        """`elser:URL,index=INDEX,model_id=MODEL,query_type=TYPE`, never with the key."""
         return canonical("elser", self.url, index=self.index_name, model_id=self.model_id, query_type=self._query_type)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the client's library."""
+        """Return the requirements: the client library."""
         return [library("elasticsearch", "elastic", "ELSER retrieval")]
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return 0: nothing is kept on this machine."""
+        """Return 0: the index is stored in the cluster."""
         return 0.0
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings; the cluster's address and the key do not."""
+        """Return the inputs that determine the rankings, without the cluster's address and key."""
         return {"retriever": "elser", "model_id": self.model_id, "query_type": self._query_type}
 
     @cached_property
@@ -96,7 +96,7 @@ class ElserRetriever:
         )
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Send a corpus through the inference pipeline, except for the shards that `folder` notes as sent."""
+        """Send a corpus through the inference pipeline, except shards recorded in `folder` as sent."""
         self._ready = False
         with self._clearly("index"):
             if self._prepare():
@@ -120,7 +120,7 @@ class ElserRetriever:
         self._ready = True
 
     def _prepare(self) -> bool:
-        """Make the pipeline, and the index where there is none; return whether the index is new."""
+        """Create the pipeline, and the index if missing; return whether the index is new."""
         pipeline = f"{self.index_name}-elser"
         inference = {
             "model_id": self.model_id,
@@ -142,7 +142,7 @@ class ElserRetriever:
         content = orjson.dumps({"index": self.index_name, "passages": self._shard_hash(shard)})
         if note.is_file() and note.read_bytes() == content:
             return
-        # The passage's id is the document's, so sending it twice after a kill changes nothing.
+        # Passage ids are document ids, so sending a passage again after a kill changes nothing.
         actions = (
             {
                 "_index": self.index_name,
@@ -192,14 +192,14 @@ class ElserRetriever:
             if self._query_type == "sparse_vector"
             else {"text_expansion": {_FIELD: {"model_id": self.model_id, "model_text": text}}}
         )
-        # Sorted in the cluster, so that which of many equal passages come back follows the rule for ties as well.
+        # Sorted in the cluster, so that the selection among equal passages follows the rule for ties.
         order = [{"_score": "desc"}, {"passage_id": "desc"}]
         reply = self._client.search(index=self.index_name, query=query, sort=order, size=k, source=False)
         return in_rank_order(Ranked(hit["_id"], float(hit["_score"])) for hit in reply["hits"]["hits"])
 
     @contextmanager
     def _clearly(self, what: str) -> Iterator[None]:
-        """Raise the client's errors as a `RagtasksError` without the key."""
+        """Re-raise the client's errors as a `RagtasksError` without the key."""
         library = _elasticsearch()
         try:
             yield

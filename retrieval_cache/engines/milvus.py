@@ -1,8 +1,8 @@
-"""Milvus behind the retriever protocol: one code for the embedded file, a standalone server and a distributed cluster.
+"""Milvus as a retriever: the same code for the embedded file, a standalone server and a cluster.
 
-The vectors are made here and stored there, so `milvus` in mode `dense` gives the run
-of `dense`, and in mode `bm25` the ranking of `bm25`: moving to an engine changes where a corpus lies and no score.
-Search is exact (FLAT, or an inverted index), never an approximation that a comparison of retrievers would measure.
+Vectors are computed by this package and stored in Milvus, so `milvus` in mode `dense` gives the run of `dense`, and in
+mode `bm25` the ranking of `bm25`: the engine changes the storage of a corpus but no score. Search is exact (FLAT, or an
+inverted index), because an approximation would affect comparisons of retrievers.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from retrieval_cache.retrievers.vectors import Filled, ShardFolder, seal_path
 from retrieval_cache.spec import parse
 
 MODES = ("dense", "bm25", "hybrid")
-"""What is searched: vectors, BM25 term weights, or both, fused by reciprocal rank (k = 60)."""
+"""Vectors that are searched: dense, BM25 term weights, or both, fused by reciprocal rank (k = 60)."""
 
 _SLACK = 16
-"""Hits beyond k, so that chance ties at the cut need no second question."""
+"""Hits requested beyond k, so that accidental ties at the cut need no second request."""
 _ROUNDING = 1e-5
-"""How far, relative to the best score, an engine's sum may be from ours."""
+"""Largest difference between the engine's sum and ours, relative to the best score."""
 
 
 class MilvusRetriever:
-    """Ranks the passages of one corpus that is stored in Milvus."""
+    """Ranks the passages of one corpus stored in Milvus."""
 
     key_variables: ClassVar[Mapping[str, str]] = {"token": "MILVUS_TOKEN"}
     inner_retrievers: ClassVar[Mapping[str, str]] = {"encoder": "dense:"}
@@ -64,7 +64,7 @@ class MilvusRetriever:
         token: str | None = None,
         timeout_seconds: float = 60.0,
     ) -> None:
-        """Choose a place and what is searched there; nothing is opened before it is needed."""
+        """Set the address and the vectors to search; no connection is opened yet."""
         if mode not in MODES:
             raise ConfigurationError(f"unknown Milvus mode {mode!r}: {close_matches(mode, MODES)}")
         self._uri, self._mode, self._prefix, self._analyzer = uri, mode, collection, analyzer
@@ -84,7 +84,7 @@ class MilvusRetriever:
 
     @property
     def name(self) -> str:
-        """`milvus:URI` with the options that are not the default; user, password and token are left out."""
+        """`milvus:URI` with the options that are not the default, without user, password and token."""
         options: dict[str, str] = {} if self._mode == "dense" else {"mode": self._mode}
         if self._encoder is not None:
             options["encoder"] = self._encoder.name.removeprefix("dense:")
@@ -96,34 +96,34 @@ class MilvusRetriever:
 
     @property
     def retrievers(self) -> Sequence[DenseRetriever]:
-        """The retriever whose vectors are stored, if any are."""
+        """The retriever whose vectors are stored, if any."""
         return () if self._encoder is None else (self._encoder,)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the libraries of Milvus."""
+        """Return the requirements: the libraries of Milvus."""
         names = ["pymilvus", *(["milvus_lite"] if self._uri.endswith(_EMBEDDED) else [])]
         return [library(name, "scale", "the milvus engine") for name in names]
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the size of the counted terms, which are kept next to those in Milvus; an encoder adds its vectors."""
+        """Return the size in bytes of the counted terms, which are also stored locally; an encoder adds its vectors."""
         return 0.0 if self._mode == "dense" else n_bytes
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings; the place, which decides none, is not in it. Loads an encoder."""
+        """Return the inputs that determine the rankings, without the address. Loads an encoder."""
         if self._parts:
             return {**self._fused.describe(), "retriever": "milvus"}
         return {"retriever": "milvus", "mode": self._mode, "search": "exact", "of": dict(self._vectors.describe())}
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return what the encoder counts; nothing where there is none, or it counts nothing."""
+        """Return the counts of the encoder; {} without an encoder or counts."""
         return {} if self._encoder is None else statistics_of(self._encoder)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Make the corpus's vectors in `folder` and store them in Milvus, going on where a killed call stopped."""
+        """Compute the corpus's vectors in `folder` and store them in Milvus, continuing a killed call."""
         if self._parts:
             self._fused.index(passages, folder, progress)
             return
-        # Before hours of encoding, not after.
+        # Checked before hours of encoding.
         _ = self._server.client
         filled = self._vectors.prepare(passages, folder / self._mode, progress)
         name = f"{self._prefix}_{self._vectors.key()[:24]}"
@@ -135,7 +135,7 @@ class MilvusRetriever:
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` passages of each query.
 
-        More than 16,384 passages that tie at the cut are cut as Milvus orders them.
+        If more than 16,384 passages tie at the cut, the selection follows Milvus's order.
         """
         if not 1 <= k <= MOST_HITS:
             raise ConfigurationError(f"k must be from 1 to {MOST_HITS}, as Milvus gives no more; found {k}")
@@ -153,7 +153,7 @@ class MilvusRetriever:
     def _ranked(
         self, collection: StoredVectors, vectors: Mapping[str, Vector], k: int, progress: Progress
     ) -> dict[str, tuple[Ranked, ...]]:
-        """Return the rankings, asking for more hits where those at hand may not hold all that tie with the k-th."""
+        """Return the rankings, requesting more hits if passages that tie with the k-th may be missing."""
         rankings: dict[str, tuple[Ranked, ...]] = {}
         open_texts = [text for text, vector in vectors.items() if len(vector)] if self._ids else []
         limit = min(k + _SLACK, MOST_HITS)
@@ -162,7 +162,7 @@ class MilvusRetriever:
             answers = collection.search([vectors[text] for text in open_texts], limit)
             for text, hits in zip(open_texts, answers, strict=True):
                 rankings[text] = self._ranking(vectors[text], hits)
-                # A passage that is no hit scores at most as much as the last hit.
+                # A passage that is not a hit scores at most as much as the last hit.
                 if len(hits) == limit < MOST_HITS and (
                     rankings[text][k - 1].score - hits[-1][1] <= _ROUNDING * abs(hits[0][1])
                 ):
@@ -178,7 +178,7 @@ class MilvusRetriever:
         return in_rank_order(Ranked(self._ids[row], score) for row, score in zip(rows, scores, strict=True))
 
     def close(self) -> None:
-        """Let go of the server; an embedded file may then be opened by another process."""
+        """Close the connection, so that another process can open an embedded file."""
         for retriever in self._parts:
             retriever.close()
         self._server.close()
@@ -196,13 +196,13 @@ def _encoder(encoder: DenseRetriever | str | None, mode: str) -> DenseRetriever 
     return cast("DenseRetriever", parse(f"dense:{encoder}")) if isinstance(encoder, str) else encoder
 
 
-# One Milvus collection: a row number and a vector a passage, searched exactly by inner product.
-# The same calls run on the embedded file, a standalone server and a cluster. Rows go in by upsert, in order and
-# batch by batch, each acknowledged before the next: what a killed call leaves is a prefix, and its last batch is
-# sent again. Whatever pymilvus says is shown without the token and the address's user and password.
+# A Milvus collection: one row number and vector per passage, searched exactly by inner product. The same calls run on
+# the embedded file, a standalone server and a cluster. Rows are upserted in order and in batches, each acknowledged
+# before the next. A killed call therefore leaves a prefix, and its last batch is sent again. Messages of pymilvus are
+# printed without the token and the address's user and password.
 
 MOST_HITS = 16_384
-"""Hits of one query that Milvus gives at most."""
+"""Milvus's limit on the hits of one query."""
 
 _EMBEDDED = ".db"
 _BATCH = 1000
@@ -211,13 +211,13 @@ _ROW, _VECTOR = "row", "vector"
 
 
 class Server:
-    """A connection to Milvus, opened when it is first used."""
+    """A connection to Milvus, opened at first use."""
 
     def __init__(self, uri: str, token: str | None, timeout_seconds: float) -> None:
-        """Name the place: a path that ends in `.db` is the embedded engine, an address a server or cluster."""
+        """Set the address: a path ending in `.db` is the embedded engine, a URL a server or cluster."""
         self._uri, self._token, self._timeout = uri, token, timeout_seconds
         self.place = without_secrets(uri)
-        """The address as it may be shown."""
+        """The address without secrets."""
 
     @cached_property
     def client(self) -> Any:
@@ -234,13 +234,13 @@ class Server:
 
     @contextmanager
     def reporting(self, what: str, expected: str, next_step: str) -> Iterator[None]:
-        """Turn whatever pymilvus raises into one error without secrets."""
+        """Re-raise exceptions of pymilvus as one error without secrets."""
         from pymilvus.exceptions import MilvusException
 
         try:
             yield
         except (MilvusException, OSError) as error:
-            # `from None`: the cause's text and its arguments may hold the address with its password.
+            # `from None`: the cause's text and arguments may contain the address with its password.
             found = self._scrubbed(str(getattr(error, "message", error)))
             raise CacheError(what, where=self.place, expected=expected, found=found, next_step=next_step) from None
 
@@ -252,7 +252,7 @@ class Server:
         return text
 
     def close(self) -> None:
-        """Close the connection, and the embedded engine behind it, so that another process may open the file."""
+        """Close the connection and the embedded engine, so that another process can open the file."""
         client = self.__dict__.pop("client", None)
         if client is None:
             return
@@ -264,7 +264,7 @@ class Server:
 
 
 def without_secrets(uri: str) -> str:
-    """Return an address without user, password, query and fragment; a path as it is."""
+    """Return a URL without user, password, query and fragment; a path unchanged."""
     parts = urlsplit(uri)
     if not parts.netloc:
         return uri
@@ -318,10 +318,10 @@ class StoredVectors:
     def fill(
         self, n_rows: int, stored: Callable[[int], Iterator[tuple[int, Vector]]], told: Callable[[int], None]
     ) -> None:
-        """Store the rows that are not there yet."""
+        """Store the missing rows."""
         done = self._n_rows()
         if done != n_rows:
-            # One row fewer, because the batch that was under way may be there in part.
+            # One row less, because the interrupted batch may be stored in part.
             done = max(0, done - 1) // _BATCH * _BATCH
             rows = stored(done)
             while batch := [{_ROW: row, _VECTOR: vector} for row, vector in itertools.islice(rows, _BATCH)]:
@@ -366,10 +366,9 @@ class StoredVectors:
                 yield [(int(hit[_ROW]), float(hit["distance"])) for hit in hits]
 
 
-# What the engines store for a passage: a dense vector or BM25 term weights, made on the client and kept as shards.
-# An engine only multiplies and sorts. What it multiplies is the same, bit for bit, as in the embedded retrievers,
-# so a run does not depend on the engine that made it; and a lost collection is loaded again without encoding
-# anything.
+# Vectors stored for a passage: dense vectors or BM25 term weights, computed by the client and stored as shards. The
+# engine only multiplies and sorts. The numbers are bit for bit those of the embedded retrievers, so a run does not
+# depend on the engine, and a lost collection is loaded again without encoding.
 
 Vector = NDArray[np.float32] | dict[int, float]
 """A dense vector, or dimension -> weight."""
@@ -379,7 +378,7 @@ class DenseVectors:
     """The vectors of a dense retriever, in its own shards."""
 
     def __init__(self, retriever: DenseRetriever) -> None:
-        """Take the encoder, prompts and lengths of a dense retriever; nothing is loaded yet."""
+        """Set the options of a dense retriever; weights are loaded at first use."""
         self.retriever = retriever
         self._shards: list[NDArray[np.float16]] = []
         self._filled = Filled((), (), 0)
@@ -390,11 +389,11 @@ class DenseVectors:
         return self.retriever.dimension
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what the dense retriever says of itself."""
+        """Return the description of the dense retriever."""
         return self.retriever.describe()
 
     def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the shards of a corpus, encoding those that are missing."""
+        """Return the shards of a corpus; missing shards are encoded."""
         self._filled = self.retriever.fill(passages, folder, progress)
         self._shards = [np.load(path, mmap_mode="r", allow_pickle=False) for path in self._filled.paths]
         return self._filled
@@ -404,11 +403,11 @@ class DenseVectors:
         return canonical_hash({"vectors": "dense", "shards": seals(self._filled.paths)})
 
     def rows(self) -> Sequence[int]:
-        """Return every place: each passage has a vector."""
+        """Return all indices: each passage has a vector."""
         return range(len(self._filled.ids))
 
     def stored(self, first: int) -> Iterator[tuple[int, Vector]]:
-        """Yield (place, vector) from the `first` place on, a shard in memory at a time."""
+        """Yield (index, vector) from index `first` on, with one shard in memory at a time."""
         start = 0
         for shard in self._shards:
             for offset in range(max(0, first - start), len(shard)):
@@ -416,12 +415,12 @@ class DenseVectors:
             start += len(shard)
 
     def queries(self, texts: Sequence[str], progress: Progress) -> list[Vector]:
-        """Return one vector a text."""
+        """Return one vector per text."""
         vectors, _ = self.retriever.encode_queries(texts, lambda n: progress("encode queries", n, len(texts)))
         return list(vectors)
 
     def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:
-        """Return inner products summed in float64 and held in float32, as exact search has them."""
+        """Return inner products, summed in float64 and stored in float32, as in exact search."""
         size = len(self._shards[0])
         vectors = np.array([self._shards[row // size][row % size] for row in rows], np.float64)
         products = np.einsum("qcd,qd->qc", vectors[None], np.asarray(query, np.float64)[None])[0]
@@ -430,21 +429,23 @@ class DenseVectors:
 
 
 def seals(paths: Sequence[Path]) -> list[list[str]]:
-    """Return, for each shard, the hashes of the passages that went in and of the bytes that came out."""
+    """Return, for each shard, the hashes of its passages and of its file."""
     contents = (orjson.loads(seal_path(path).read_bytes()) for path in paths)
     return [[content["passages"], content["sha256"]] for content in contents]
 
 
-# BM25 as an inner product of sparse vectors, so that any engine with sparse vectors ranks as `bm25` does.
-# Engines have a BM25 of their own, but with other analysers, and with statistics of a part of the corpus at a time
-# (milvus-lite: of each segment), so that scores move with how the corpus happened to be cut. Here terms come from
-# our analyser, statistics from the whole corpus, and the engine only adds up: a passage holds the saturated
-# frequency of each term, a query the term's rarity.
-#     passage: tf (k1 + 1) / (tf + k1 (1 - b + b length / average))
-#     query:   times it stands there * ln(1 + (N - n + .5) / (n + .5)), n of N passages holding the term
-# with k1, b and the one-byte lengths of Lucene and tantivy (Robertson and Zaragoza, 2009; `bm25`). A term's
-# dimension is the CRC-32 of its bytes: no vocabulary to keep or to agree on between machines. Two terms share one
-# with a chance of 1 in 4.3 billion a pair, and then count as one term.
+# BM25 as an inner product of sparse vectors, so that any engine with sparse vectors ranks as `bm25` does. Engines have
+# their own BM25, but with other analyzers and with statistics of a part of the corpus at a time (milvus-lite: of each
+# segment), so that scores depend on how the corpus was divided. Here terms come from our analyzer, statistics cover the
+# complete corpus, and the engine only sums: a passage contains the saturated frequency of each term, a query the term's
+# rarity.
+#
+# passage: tf (k1 + 1) / (tf + k1 (1 - b + b length / average))
+# query: frequency in the query * ln(1 + (N - n + .5) / (n + .5)), where n of N passages contain the term
+#
+# with k1, b and the one-byte lengths of Lucene and tantivy (Robertson and Zaragoza, 2009; `bm25`). A term's dimension
+# is the CRC-32 of its bytes, so machines need not share a vocabulary. Two terms collide with a probability of 1 in 4.3
+# billion per pair, and then count as one term.
 
 _SHARD_SIZE = 8192
 # Milvus reserves the largest 32-bit number.
@@ -452,14 +453,14 @@ _DIMENSIONS = 2**32 - 1
 _STORED_LENGTHS = np.array(
     [*range(40), *(24 + ((8 + step) << shift) for shift in range(1, 27) for step in range(8))], np.int64
 )
-"""The passage lengths that one byte can say in Lucene and tantivy: exact below 40, then eight to a doubling."""
+"""Passage lengths that one byte encodes in Lucene and tantivy: exact below 40, then eight steps per doubling."""
 
 
 class TermWeights:
-    """The BM25 vectors of one corpus under one analyser."""
+    """The BM25 vectors of one corpus under one analyzer."""
 
     def __init__(self, analyser: str) -> None:
-        """Choose an analyser by the name of the BM25 retriever that has it: `bm25` or `bm25-standard`."""
+        """Set the analyzer by the name of its BM25 retriever: `bm25` or `bm25-standard`."""
         if analyser not in NAMES:
             raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(analyser, NAMES)}")
         self._analyser = NAMES[analyser]
@@ -470,10 +471,10 @@ class TermWeights:
 
     @property
     def dimension(self) -> None:
-        """Nothing: sparse vectors have no width."""
+        """None: sparse vectors have no width."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return analyser, parameters and the analyser's version."""
+        """Return analyzer, parameters and the analyzer's version."""
         return {"analyser": ANALYSERS[self._analyser], "k1": K1, "b": B, "tantivy": version("tantivy")}
 
     @cached_property
@@ -481,7 +482,7 @@ class TermWeights:
         return term_lister(self._analyser)
 
     def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the shards of counted terms, and gather the statistics of the corpus."""
+        """Return the shards of counted terms, and compute the statistics of the corpus."""
         counted_as = canonical_hash({"analyser": ANALYSERS[self._analyser], "tantivy": version("tantivy")})
         shards = ShardFolder(folder, "npz", counted_as, 0, _SHARD_SIZE)
         self._filled = shards.fill(map(_with_text, passages), self._count_shard, progress)
@@ -498,7 +499,7 @@ class TermWeights:
         return self._filled
 
     def _count_shard(self, passages: Sequence[Passage]) -> bytes:
-        """Return the terms of a shard's passages: their number, and how often each stands there."""
+        """Return the terms of a shard's passages: their number, and the frequency of each."""
         counts = [self._counts(indexed_text(passage)) for passage in passages]
         file = io.BytesIO()
         np.savez(
@@ -518,12 +519,12 @@ class TermWeights:
         return canonical_hash({"vectors": "bm25", "k1": K1, "b": B, "shards": seals(self._filled.paths)})
 
     def rows(self) -> Sequence[int]:
-        """Return the places of the passages that have a term; engines refuse empty vectors, and they match nothing."""
+        """Return the indices of passages with at least one term. Engines refuse empty vectors, which match nothing."""
         rows: list[int] = self._rows.tolist()
         return rows
 
     def stored(self, first: int) -> Iterator[tuple[int, Vector]]:
-        """Yield (place, dimension -> weight) from the `first`-th of `rows` on, a shard in memory at a time."""
+        """Yield (index, dimension -> weight) from position `first` of `rows` on, with one shard in memory at a time."""
         if first >= len(self._rows):
             return
         start = int(self._rows[first])
@@ -538,7 +539,7 @@ class TermWeights:
                     yield number * _SHARD_SIZE + offset, dict(pairs)
 
     def queries(self, texts: Sequence[str], progress: Progress) -> list[Vector]:
-        """Return dimension -> weight of each text; terms that the corpus does not hold are left out."""
+        """Return dimension -> weight of each text, without terms that are not in the corpus."""
         return [self._query(text) for text in texts]
 
     def _query(self, text: str) -> dict[int, float]:
@@ -556,19 +557,19 @@ class TermWeights:
 
 
 def _with_text(passage: Passage) -> Passage:
-    """Return the passage with a dash, which is no term, for no text: shards refuse none, and `bm25` counts such in."""
+    """Return a passage with text "-" (not a term) instead of none: shards require a text, and `bm25` counts it."""
     return passage if passage.text.strip() else replace(passage, text="-")
 
 
 def saturated(frequencies: NDArray[Any], lengths: NDArray[np.int64], average: float) -> NDArray[np.float32]:
-    """Return what each term of a passage weighs, up to k1 + 1."""
+    """Return the weight of each term of a passage, up to k1 + 1."""
     stored = _STORED_LENGTHS[np.searchsorted(_STORED_LENGTHS, lengths, side="right") - 1]
     tf = frequencies.astype(np.float64)
     return (tf * (K1 + 1) / (tf + K1 * (1 - B + B * stored / average))).astype(np.float32)
 
 
 def rarity(n_corpus: int, n_holding: int) -> float:
-    """Return Lucene's idf of a term that `n_holding` of `n_corpus` passages hold; above 0."""
+    """Return Lucene's idf of a term in `n_holding` of `n_corpus` passages; above 0."""
     return float(np.log1p((n_corpus - n_holding + 0.5) / (n_holding + 0.5)))
 
 
@@ -580,7 +581,7 @@ def _read(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.
 def _added(
     dimensions: NDArray[np.uint32], n_passages: NDArray[np.int64], more: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return (dimensions, ascending; passages that hold each) with those of another shard counted in."""
+    """Return (dimensions, ascending; passages that contain each) including the counts of another shard."""
     found, counts = np.unique(more, return_counts=True)
     merged, places = np.unique(np.concatenate((dimensions, found)), return_inverse=True)
     total = np.bincount(places, weights=np.concatenate((n_passages, counts)), minlength=len(merged))

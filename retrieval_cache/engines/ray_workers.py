@@ -1,13 +1,14 @@
-"""Encoding a corpus on many machines or GPUs with Ray Data, into the shards that `DenseRetriever` reads.
+"""Encoding a corpus on several machines or GPUs with Ray Data, into the shards read by `DenseRetriever`.
 
-The driver cuts the corpus into the same shards as one process would, leaves those alone that are finished, and puts
-the passages of the others in a spool beside them. Where there are few shards for the workers, each is shared by
-several, every one of which takes its own batches. A worker saves what it has encoded every few seconds; only shard
-numbers travel. What a lost worker or machine had not saved is handed to another one. The driver joins the parts of a
-shard once all of them are there; a killed one is called again and finds all that was saved.
+The driver divides the corpus into the same shards as a single process, skips finished shards, and writes the passages
+of
+the others to a spool next to them. With fewer shards than workers, several workers share a shard and each encodes its
+own batches. A worker saves its results every few seconds; only shard numbers are transferred. Unsaved work of a lost
+worker or machine is assigned to another one. The driver joins the parts of a complete shard. If it is killed, the next
+call finds all saved work.
 
-The folder and its spool must be seen by every machine under the same path (a shared file system), and every machine
-needs the same ragtasks and libraries: a worker whose encoder is another one refuses to work.
+All machines must see the folder and its spool under the same path (a shared file system) and need the same versions of
+ragtasks and libraries. A worker whose encoder differs stops with an error.
 """
 
 from __future__ import annotations
@@ -35,27 +36,29 @@ from retrieval_cache.retrievers.vectors import Fill, Filled, ShardFolder, chunks
 
 _REACH_SECONDS = 10.0
 _SHARES = 4
-"""Shares for each worker: the last one done holds the others up for a quarter of a worker's time at most."""
+"""Shares per worker. The last one delays the others by at most a quarter of a worker's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayWorkers:
-    """Processes on a cluster that encode; each loads the encoder once."""
+    """Worker processes on a cluster; each loads the encoder once."""
 
     address: str | None = None
-    """Of a cluster, as `ray.init` takes it; None starts Ray on this machine."""
+    """Address of the cluster for `ray.init`; None starts Ray on this machine."""
     workers: tuple[int, int] | None = None
-    """Fewest and most of them: Ray waits for room for the fewest. None is as many as the cluster has room for."""
+    """Minimum and maximum number of workers. Ray waits for room for the minimum. None: as many as the cluster has
+    room for.
+    """
     cpus: float = 1
     gpus: float = 0
-    """GPUs for each; a fraction puts several on one."""
+    """GPUs per worker; a fraction places several workers on one GPU."""
 
     def fill(
         self, settings: Mapping[str, Any], shards: ShardFolder, passages: Iterable[Passage], progress: Progress
     ) -> Filled:
-        """Return the shards of a corpus, those that are not finished made by the workers."""
+        """Return the shards of a corpus; missing shards are encoded by the workers."""
         shards = ShardFolder(shards.folder.resolve(), shards.suffix, shards.encoder, shards.dimension, shards.size)
-        shards.clean()  # refuses vectors of another width before anything is encoded
+        shards.clean()  # rejects vectors of another width before encoding
         spool = shards.folder.with_name(f"{shards.folder.name}.spool")
         shutil.rmtree(spool, ignore_errors=True)
         waiting, ids = _spooled(shards, passages, spool, progress)
@@ -72,24 +75,24 @@ class RayWorkers:
         return shards.filled(ids)
 
     def _n_shares(self, n_shards: int) -> int:
-        """Return in how many shares each shard is encoded: enough for all workers to end at about the same time."""
+        """Return the number of shares per shard: enough for all workers to finish at about the same time."""
         _, most = self._room(_connected(self.address))
         return math.ceil(_SHARES * most / n_shards)
 
     def mapped(
         self, worker: type[Callable[[dict[str, Any]], dict[str, Any]]], arguments: tuple[Any, ...], rows: list[Any]
     ) -> Iterator[dict[str, Any]]:
-        """Yield what the workers make of each row, in the order in which they are done."""
+        """Yield the workers' results for the rows, in order of completion."""
         ray = _connected(self.address)
         context = ray.data.DataContext.get_current()
-        # Progress goes through callbacks only.
+        # Progress is reported only through callbacks.
         context.enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         fewest, most = self._room(ray)
         made = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
             worker,
             fn_constructor_args=arguments,
-            # One row at a time: what waits at a worker is lost with it.
+            # One row at a time, because rows queued at a worker are lost with it.
             compute=ray.data.ActorPoolStrategy(min_size=fewest, max_size=most, max_tasks_in_flight_per_actor=1),
             num_cpus=self.cpus,
             num_gpus=self.gpus,
@@ -109,7 +112,7 @@ class RayWorkers:
             ) from error
 
     def _room(self, ray: Any) -> tuple[int, int]:
-        """Return the fewest and the most workers."""
+        """Return the minimum and maximum number of workers."""
         there = ray.cluster_resources()
         rooms = (int(there.get(kind, 0) / own) for kind, own in (("CPU", self.cpus), ("GPU", self.gpus)) if own > 0)
         fewest, most = self.workers or (1, min(rooms, default=1))
@@ -122,14 +125,14 @@ class RayWorkers:
 
 
 def _connected(address: str | None) -> Any:
-    """Return Ray, connected and without reports of its use; a connected process stays with its cluster."""
+    """Return Ray, connected and without usage reports. An existing connection is kept."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with importing("ray[data]", "scale", "encoding on several machines"):
         import ray
         import ray.data
     try:
         host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-        if host and port.isdecimal():  # Ray itself tries for minutes where no process listens
+        if host and port.isdecimal():  # Ray itself retries for minutes if no process listens
             socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
         if not ray.is_initialized():
             ray.init(address=address, log_to_driver=False, logging_level="error")
@@ -147,7 +150,7 @@ def _connected(address: str | None) -> Any:
 def _spooled(
     shards: ShardFolder, passages: Iterable[Passage], spool: Path, progress: Progress
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the shards that are not finished, their passages written to the spool, and the ids of all passages."""
+    """Return the unfinished shards, whose passages are written to the spool, and the ids of all passages."""
     waiting: list[dict[str, Any]] = []
     ids: list[str] = []
     for number, shard in enumerate(chunks(passages, shards.size)):
@@ -161,7 +164,7 @@ def _spooled(
 
 
 class _Worker:
-    """Encodes shards on one machine; holds the encoder."""
+    """Encodes shards on one machine with one loaded encoder."""
 
     def __init__(self, settings: Mapping[str, Any], shards: ShardFolder) -> None:
         self._retriever, self._shards = DenseRetriever(**settings), shards
@@ -178,7 +181,7 @@ class _Worker:
                 raise _refused(str(path), "the driver's file", "nothing at that path")
             self._shards.save_batches(row["number"], _read_spool(path), self._retriever, share=tuple(row["share"]))
         except RagtasksError as error:
-            # As a value, because Ray keeps of what is raised only the text of a traceback.
+            # Returned as a value, because Ray reduces an exception to the text of its traceback.
             return {**row, "problem": f"machine {ray.util.get_node_ip_address()}: {error}"}
         return {**row, "problem": ""}
 
@@ -197,8 +200,8 @@ def _refused(where: str, expected: str, found: str) -> CacheError:
     )
 
 
-# The one line that says who encodes a corpus: `ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]`.
-# `workers=4-8` starts no work before there is room for four.
+# The line that selects the workers: `ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]`. `workers=4-8` waits for room for
+# four workers.
 
 _FORM = "ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]"
 
@@ -209,7 +212,7 @@ def fill_on_ray(line: str) -> Fill:
 
 
 def encoding_workers(line: str) -> RayWorkers:
-    """Return the workers that a line names; nothing is connected."""
+    """Return the workers of a line, without connecting."""
     head, *options = line.split(",")
     kind, _, address = head.partition(":")
     given = dict(option.partition("=")[::2] for option in options)
@@ -232,7 +235,7 @@ def encoding_workers(line: str) -> RayWorkers:
 
 
 def _workers(text: str) -> tuple[int, int]:
-    """Return fewest and most: `8` is 1 to 8, `4-8` a range."""
+    """Return minimum and maximum: `8` is 1 to 8, `4-8` a range."""
     fewest, most = (int(part) for part in (text if "-" in text else f"1-{text}").split("-"))
     if not 1 <= fewest <= most:
         raise ValueError

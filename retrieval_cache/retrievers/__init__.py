@@ -1,4 +1,4 @@
-"""Retrievers: each in a module of its own, all behind `protocol`, which other packages implement too."""
+"""Retrievers: one per module, with the interface in `protocol`, which other packages implement too."""
 
 from ragtasks.progress import Progress, no_progress
 from retrieval_cache.retrievers.protocol import Retriever

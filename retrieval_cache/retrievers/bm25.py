@@ -1,4 +1,4 @@
-"""Retrievers by words: BM25 of two libraries, over the same analysers and one way of storing an index."""
+"""Lexical retrievers: BM25 of two libraries, with the same analyzers and index storage."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import tantivy
 
 _IDS = "ids.json"
-"""Passage id of every row, and what the index was built as."""
+"""File with the passage id of every row and the parameters of the index."""
 _EVERY = 5000
-"""Passages between two calls of the progress callback."""
+"""Passages between two progress calls."""
 
 
 class LexicalRetriever(Retriever):
-    """BM25 over one corpus, whose index is a folder that is complete or missing."""
+    """BM25 over one corpus. Its index is a folder that is complete or missing."""
 
     _folder: ClassVar[str]
 
@@ -41,7 +41,7 @@ class LexicalRetriever(Retriever):
         self._index: Any = None
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Build the index in `folder`, or open the complete one that exists; a killed build starts again."""
+        """Build the index in `folder`, or open a complete index. A killed build starts again."""
         target, built_as = folder / self._folder, self.describe()
         ids = _read_ids(target, built_as)
         index = None if ids is None else self._opened(target, len(ids))
@@ -54,10 +54,11 @@ class LexicalRetriever(Retriever):
         self._ids, self._index = ids, index
 
     def _texts(self, passages: Iterable[Passage], ids: list[str], progress: Progress) -> Iterator[str]:
-        """Yield the indexed text of every passage, and add its id to `ids`.
+        """Yield the indexed text of every passage, and append its id to `ids`.
 
-        A passage without a word is kept, and matches nothing: official corpora have such, and its row counts in the
-        statistics as it does in Elasticsearch.
+        A passage without words is kept and matches nothing. Official corpora contain such passages, and their rows
+        count in the
+        statistics as in Elasticsearch.
         """
         for passage in passages:
             ids.append(passage.passage_id)
@@ -68,14 +69,14 @@ class LexicalRetriever(Retriever):
 
     @abstractmethod
     def _build(self, folder: Path, texts: Iterator[str]) -> None:
-        """Write the index of texts, a row each."""
+        """Write the index of texts, one row each."""
 
     @abstractmethod
     def _opened(self, folder: Path, n_passages: int) -> Any:
-        """Return the index in a folder, None if its files are corrupt."""
+        """Return the index in a folder; None if its files are corrupt."""
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query; a query without a term in the corpus has none."""
+        """Return the best `k` passages of each query; () for a query without terms in the corpus."""
         if self._index is None:
             raise not_indexed(self.name)
         run: dict[str, tuple[Ranked, ...]] = {}
@@ -89,30 +90,30 @@ class LexicalRetriever(Retriever):
         """Return the best `k` passages of a query; `k` and the size of the corpus are at least 1."""
 
 
-# BM25 in tantivy, the default retriever: exact, embedded, and it ranks as Lucene does.
-# `bm25` drops English stop words and stems; `bm25-standard` only lower-cases, nearest to the Elasticsearch defaults
-# of the MTRAG paper. On MTRAG's 777 questions over real passages (a subset of 42,515, so not comparable with
-# published scores), mean R@5 of last turn / rewrite is .258 / .309 for the first and .235 / .281 for the second.
-# k1 is 1.2 and b 0.75, fixed in tantivy. As in Lucene, a passage's length is kept in one byte: up to 40 terms
-# exactly, beyond that rounded down by at most an eighth. A term that the query repeats counts as often as it stands
-# there. Query text is never parsed: quotes, signs and colons separate words and do nothing else.
+# BM25 in tantivy, the default retriever: exact, embedded, with Lucene's ranking. `bm25` removes English stop words and
+# stems; `bm25-standard` only lower-cases, closest to the Elasticsearch defaults of the MTRAG paper. On MTRAG's 777
+# questions over real passages (a subset of 42,515, so not comparable with published scores), mean R@5 of last turn /
+# rewrite is .258 / .309 for the first and .235 / .281 for the second. k1 is 1.2 and b 0.75, fixed in tantivy. As in
+# Lucene, a passage's length is stored in one byte: up to 40 terms exactly, beyond that rounded down by at most an
+# eighth. A repeated term of the query counts once per occurrence. Query text is never parsed: quotes, signs and colons
+# only separate words.
 
 NAMES = {"bm25": "english", "bm25-standard": "standard"}
-"""Retriever name -> analyser."""
+"""Retriever name -> analyzer."""
 
 K1, B = 1.2, 0.75
-"""What tantivy, and Lucene by default, set."""
+"""Defaults of tantivy and Lucene."""
 
 _HEAP_BYTES = 128_000_000
 
 
 class Bm25Retriever(LexicalRetriever):
-    """BM25 over one corpus; scores are tantivy's 32-bit floats, the same however its threads split the corpus."""
+    """BM25 over one corpus. Scores are tantivy's 32-bit floats, independent of how its threads divide the corpus."""
 
     _folder = "tantivy"
 
     def __init__(self, name: str = "bm25", language: str = "english") -> None:
-        """Choose one of `NAMES`, and for `bm25` the language of the corpus: an analyser of `ANALYSERS`."""
+        """Set one of `NAMES`, and for `bm25` the language of the corpus: a name in `ANALYSERS`."""
         if name not in NAMES:
             raise ConfigurationError(f"unknown BM25 variant {name!r}: {close_matches(name, NAMES)}")
         known = sorted({*ANALYSERS, *_UNSPACED} - {"standard"})
@@ -126,11 +127,11 @@ class Bm25Retriever(LexicalRetriever):
 
     @property
     def name(self) -> str:
-        """`bm25` or `bm25-standard`; with the analyser where that is of another language."""
+        """`bm25` or `bm25-standard`, with the analyzer if it is of another language."""
         return self._name if self._chosen == NAMES[self._name] else f"{self._name}:language={self._chosen}"
 
     def describe(self) -> Mapping[str, Any]:
-        """Return name, analyser, parameters and tantivy's version."""
+        """Return name, analyzer, parameters and tantivy's version."""
         return {
             "retriever": self._name,
             "analyser": ANALYSERS[self._chosen],
@@ -140,7 +141,7 @@ class Bm25Retriever(LexicalRetriever):
         }
 
     def _build(self, folder: Path, texts: Iterator[str]) -> None:
-        """Write the index; only term frequencies are kept, no text and no positions."""
+        """Write the index with term frequencies only, without text and positions."""
         from tantivy import Document, Index, SchemaBuilder
 
         builder = SchemaBuilder()
@@ -169,11 +170,11 @@ class Bm25Retriever(LexicalRetriever):
         return index if n_found == n_passages else None
 
     def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
-        """Return the best `k`; tantivy cuts among equal scores by place, so ties at the cut are fetched whole."""
+        """Return the best `k`. tantivy orders equal scores by position, so all ties at the cut are fetched."""
         from tantivy import Occur, Query
 
         searcher, schema = self._index.searcher(), self._index.schema
-        # A repeated term is there repeatedly, so its score is added each time.
+        # A repeated term is searched repeatedly, so its score is added each time.
         terms = self._analyser.analyze(encodable(text))
         query = Query.boolean_query([(Occur.Should, Query.term_query(schema, "text", term, "freq")) for term in terms])
         limit = k + 1
@@ -188,20 +189,20 @@ class Bm25Retriever(LexicalRetriever):
 
 
 def _on_disk(folder: Path, call: Any, *arguments: object) -> Any:
-    """Return what a call of tantivy returns, which reports a full disk as ValueError."""
+    """Return the result of a tantivy call. Raises CacheError for a full disk, which tantivy reports as ValueError."""
     try:
         return call(*arguments)
     except ValueError as error:
         raise unwritable(folder, error) from error
 
 
-# BM25 in bm25s, for baselines that set k1 and b, such as the 0.9 and 0.4 of TREC RAG.
-# Lucene's formula with exact passage lengths. It keeps a score for every term of every passage, so building takes
-# several times the time and memory of `bm25`.
+# BM25 in bm25s, for baselines that set k1 and b, such as the 0.9 and 0.4 of TREC RAG. Lucene's formula with exact
+# passage lengths. It stores a score for every term of every passage, so building takes several times the time and
+# memory of `bm25`.
 
 
 class Bm25sRetriever(LexicalRetriever):
-    """BM25 over one corpus with k1 and b as given; scores are 32-bit floats."""
+    """BM25 over one corpus with configurable k1 and b; scores are 32-bit floats."""
 
     _folder = "bm25s"
 
@@ -215,12 +216,12 @@ class Bm25sRetriever(LexicalRetriever):
 
     @property
     def name(self) -> str:
-        """Such as `bm25s:k1=0.9,b=0.4`; the analyser is in it where it is not the default."""
+        """Such as `bm25s:k1=0.9,b=0.4`, with the analyzer if it is not the default."""
         analyser = "" if self._analyser == "english" else f",analyser={self._analyser}"
         return f"bm25s:k1={self._k1!r},b={self._b!r}{analyser}"
 
     def describe(self) -> Mapping[str, Any]:
-        """Return name, analyser, parameters and the versions of both libraries."""
+        """Return name, analyzer, parameters and the versions of both libraries."""
         return {
             "retriever": "bm25s",
             "analyser": ANALYSERS[self._analyser],
@@ -231,10 +232,10 @@ class Bm25sRetriever(LexicalRetriever):
         }
 
     def _build(self, folder: Path, texts: Iterator[str]) -> None:
-        """Write the index; terms are numbered in order, so equal corpora give equal files."""
+        """Write the index. Terms are numbered in order, so equal corpora give equal files."""
         numbers: dict[str, int] = {}
         rows = [array("i", (numbers.setdefault(term, len(numbers)) for term in self._terms(text))) for text in texts]
-        if numbers:  # bm25s cannot store an index without any term
+        if numbers:  # bm25s cannot store an index without terms
             import bm25s
 
             scorer = bm25s.BM25(k1=self._k1, b=self._b, method="lucene")
@@ -243,14 +244,14 @@ class Bm25sRetriever(LexicalRetriever):
             scorer.save(str(folder), show_progress=False)
 
     def _opened(self, folder: Path, n_passages: int) -> Any:
-        """Return the scorer in a folder, False for a corpus without any term, which matches nothing."""
+        """Return the scorer in a folder; False for a corpus without terms, which matches nothing."""
         import bm25s
 
         has_terms = (folder / "params.index.json").is_file()
         return has_terms and bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
 
     def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
-        """Return the best `k` passages whose score is not 0; the cut follows the rule for ties too."""
+        """Return the best `k` passages with a nonzero score. The cut follows the rule for ties."""
         import numpy as np
 
         numbers = self._index.get_tokens_ids(self._terms(text)) if self._index else []
@@ -276,9 +277,9 @@ def _checked(name: str, value: object, highest: float) -> float:
     return float(value)
 
 
-# How lexical retrievers turn text into terms: an analyser a language, and what of a passage is indexed.
-# All run in tantivy, so that an index, a query and every other lexical retriever see the same terms. `standard` is
-# the nearest to the Elasticsearch defaults behind the MTRAG paper's BM25; `english` finds more (see `bm25`).
+# Analyzers of lexical retrievers by language, and the indexed text of a passage. All run in tantivy, so that an index,
+# a query and every other lexical retriever use the same terms. `standard` is closest to the Elasticsearch defaults
+# behind the MTRAG paper's BM25; `english` has higher recall (see `bm25`).
 
 _STOPPED = (
     "danish",
@@ -294,7 +295,7 @@ _STOPPED = (
     "spanish",
     "swedish",
 )
-_STEMMED = ("arabic", "greek", "romanian", "tamil", "turkish")  # tantivy has no stop words of these
+_STEMMED = ("arabic", "greek", "romanian", "tamil", "turkish")  # tantivy has no stop words for these
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 ANALYSERS = {
     "english": "words of letters and digits, lower case, without 33 English stop words, Snowball English stems",
@@ -306,22 +307,22 @@ ANALYSERS = {
     **{name: f"words of letters and digits, lower case, Snowball {name} stems" for name in _STEMMED},
     "cjk": "every character of Chinese, Japanese and Korean; of the rest words of letters and digits, lower case",
 }
-"""Name -> what it makes of a text; the wording is part of every run's key."""
+"""Name -> description of its terms. The wording is part of every run's key."""
 
 _UNSPACED = {"chinese": "cjk", "japanese": "cjk", "korean": "cjk"}
-"""Language that is written in characters -> its analyser."""
+"""Language written without word boundaries -> its analyzer."""
 
 _LONGEST_TERM = 255
-"""Bytes; longer words are dropped. Lucene cuts them in pieces of this length instead."""
+"""Maximum bytes of a word; longer words are dropped. Lucene splits them at this length instead."""
 
 
 def text_analyser(name: str) -> tantivy.TextAnalyzer:
-    """Return a new tantivy analyser by its name in `ANALYSERS`."""
+    """Return a new tantivy analyzer by its name in `ANALYSERS`."""
     if name not in ANALYSERS:
         raise ConfigurationError(f"unknown analyser {name!r}: {close_matches(name, ANALYSERS)}")
     with importing("tantivy", "retrieval", "lexical retrieval"):
         from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
-    # A length of n is already too long for tantivy's filter.
+    # tantivy's filter already drops a length of n.
     words = Tokenizer.regex(rf"[{_CJK}]|[\p{{L}}\p{{N}}--[{_CJK}]]+") if name == "cjk" else Tokenizer.simple()
     builder = TextAnalyzerBuilder(words).filter(Filter.remove_long(_LONGEST_TERM + 1)).filter(Filter.lowercase())
     if name == "english" or name in _STOPPED:
@@ -332,13 +333,13 @@ def text_analyser(name: str) -> tantivy.TextAnalyzer:
 
 
 def term_lister(name: str) -> Callable[[str], list[str]]:
-    """Return a function: text -> its terms in order, repeated ones repeated, none for a text without words."""
+    """Return a function: text -> its terms in order, with repetitions; [] for a text without words."""
     analyser = text_analyser(name)
     return lambda text: analyser.analyze(encodable(text))
 
 
 def encodable(text: str) -> str:
-    """Return the text with every half of a surrogate pair, which UTF-8 has no bytes for, as a question mark."""
+    """Return the text with unpaired surrogates, which UTF-8 cannot encode, replaced by question marks."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -347,9 +348,9 @@ def encodable(text: str) -> str:
 
 
 def indexed_text(passage: Passage) -> str:
-    """Return what of a passage is indexed: its text, after its title where the text does not start with that.
+    """Return the indexed text of a passage: its text, preceded by its title if the text does not start with it.
 
-    MTRAG's passages start with their title already; BEIR's keep it apart, and are searched with it by convention.
+    MTRAG's passages already start with their title. BEIR stores it separately, and by convention it is searched too.
     """
     title = passage.title.strip()
     if not title or passage.text.lstrip().startswith(title):
@@ -359,10 +360,9 @@ def indexed_text(passage: Passage) -> str:
 
 @contextmanager
 def built_whole(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder to build in; once the block has ended well, it is `folder`.
+    """Yield an empty folder for a build. If the block succeeds, the folder is renamed to `folder`.
 
-    A killed build leaves `<folder>.part`, which the next build empties. The caller sees to it that there is one
-    build at a time.
+    A killed build leaves `<folder>.part`, which the next build empties. The caller must prevent concurrent builds.
     """
     part = folder.with_name(f"{folder.name}.part")
     try:
@@ -370,14 +370,14 @@ def built_whole(folder: Path) -> Iterator[Path]:
         part.mkdir(parents=True)
         yield part
         shutil.rmtree(folder, ignore_errors=True)
-        os.replace(part, folder)  # noqa: PTH105  Path.replace is the same call, but reads as if of a file
+        os.replace(part, folder)  # noqa: PTH105 (Path.replace is equivalent, but suggests a file)
     except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
         raise unwritable(folder, error) from error
 
 
 def unwritable(folder: Path, error: Exception) -> CacheError:
-    """Return the one error for a disk that takes no more."""
+    """Return the error for a disk that cannot be written."""
     return CacheError(
         "index",
         where=str(folder),
@@ -388,7 +388,7 @@ def unwritable(folder: Path, error: Exception) -> CacheError:
 
 
 def _read_ids(folder: Path, built_as: Mapping[str, Any]) -> list[str] | None:
-    """Return the passage id of every row, or None where there is no whole index built just like this."""
+    """Return the passage id of every row; None without a complete index of these parameters."""
     try:
         content = orjson.loads((folder / _IDS).read_bytes())
         return list(content["ids"]) if content["built_as"] == built_as else None

@@ -1,7 +1,8 @@
 """Dense retrieval: sentence-transformers encoders, vectors in float16 on disk, exact inner products.
 
-Queries and passages get the instructions that the encoder was trained with, and are cut where it stops reading; both
-are part of `describe`, and what was cut is counted. Nothing is quantised below float16.
+Queries and passages get the prompts used in training the encoder, and are truncated at its maximum length. Both are
+part
+of `describe`, and truncated texts are counted. Vectors are not quantized below float16.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class DenseRetriever(EncodedRetriever):
         shard_size: int = 8192,
         engine: Engine | None = None,
     ) -> None:
-        """Choose an encoder; nothing is loaded before it is needed."""
+        """Set the encoder; weights are loaded at first use."""
         super().__init__(model, max_length=max_length, batch_tokens=batch_tokens, device=device, shard_size=shard_size)
         self.normalize = normalize
         self._prompts = (query_prompt, passage_prompt)
@@ -62,7 +63,7 @@ class DenseRetriever(EncodedRetriever):
 
     @property
     def name(self) -> str:
-        """`dense:MODEL`, and the options that change rankings where they are set, by name."""
+        """`dense:MODEL`, with the options that change rankings, if set, sorted by name."""
         set_here = {name: value for name, value in self._named_options.items() if value is not None}
         return canonical("dense", self.model, **set_here)
 
@@ -77,7 +78,7 @@ class DenseRetriever(EncodedRetriever):
         }
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the size of the vectors; 0 if the weights are still on the hub."""
+        """Return the size of the vectors in bytes; 0 if the weights are still on the hub."""
         return n_passages * hidden_size(self.model) * np.dtype(np.float16).itemsize
 
     @cached_property
@@ -122,7 +123,7 @@ class DenseRetriever(EncodedRetriever):
         return {**super()._settings, **prompts, "normalize": self.normalize}
 
     def _opened(self, filled: Filled) -> ExactIndex:
-        # Copy on write: torch refuses to wrap what is read-only, and nothing here writes.
+        # Copy on write, because torch refuses to wrap read-only memory. The array is not modified.
         vectors = [np.load(path, mmap_mode="c", allow_pickle=False) for path in filled.paths]
         device = self._torch_device
         return ExactIndex.of(vectors, filled.ids, self._engine or best_engine(device), device)
@@ -135,7 +136,7 @@ class DenseRetriever(EncodedRetriever):
         """Return the vectors of a batch.
 
         Raises:
-            CacheError: vectors that float16 cannot hold.
+            CacheError: vectors that exceed the range of float16.
         """
         with np.errstate(over="ignore"):
             halves: NDArray[np.float16] = super().encode(passages).astype(np.float16)
@@ -152,7 +153,7 @@ class DenseRetriever(EncodedRetriever):
 
     @staticmethod
     def stacked(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return vectors one below the other."""
+        """Return vectors stacked by row."""
         return np.concatenate(rows)
 
     @staticmethod
@@ -164,13 +165,13 @@ class DenseRetriever(EncodedRetriever):
 
     @staticmethod
     def read(path: Path) -> NDArray[np.float16]:
-        """Return the vectors of a file."""
+        """Return the vectors in a file."""
         vectors: NDArray[np.float16] = np.load(path, allow_pickle=False)
         return vectors
 
     def _batch(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         encoder = self._encoder
-        # Two entries, because asymmetric models route queries and passages through different modules.
+        # Two entries, because asymmetric models process queries and passages with different modules.
         encode = encoder.encode_query if role == "query" else encoder.encode_document
         vectors: NDArray[np.float32] = encode(
             list(texts),
@@ -182,11 +183,10 @@ class DenseRetriever(EncodedRetriever):
         return vectors
 
 
-# Exact inner-product search over shards of float16 vectors, a block of them in memory at a time.
-# An engine (faiss, else torch, else numpy; torch on a GPU) names candidates; their scores are then computed again in
-# one fixed way, because engines sum in different orders. Where the last candidate is as good as the k-th best, more
-# are fetched, so that which of many equal passages are returned follows the rule of `ragtasks.files` and not the
-# engine.
+# Exact inner-product search over shards of float16 vectors, with one block in memory at a time. An engine (faiss, else
+# torch, else numpy; torch on a GPU) selects candidates. Their scores are then recomputed in a fixed way, because
+# engines sum in different orders. If the last candidate ties with the k-th best, more are fetched, so that the
+# selection among equal passages follows the rule of `ragtasks.files` and not the engine.
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.float16]
@@ -194,14 +194,14 @@ Positions = NDArray[np.int64]
 Engine = Literal["faiss", "torch", "numpy"]
 
 _SLACK = 8
-"""Candidates beyond k: enough for chance ties, so that a second pass is for duplicates only."""
+"""Candidates beyond k: enough for accidental ties, so that only duplicates need a second pass."""
 _QUERIES = 1024
 _CANDIDATES = 1 << 24
-"""Scores that are held for one portion of the queries."""
+"""Maximum number of scores in memory for one portion of the queries."""
 _RESCORED_VALUES = 1 << 17
-"""Numbers that are scored again at a time: what the cache of a processor core holds."""
+"""Numbers rescored at a time: the size of a processor core's cache."""
 _BLOCK_VALUES = 1 << 25
-"""Numbers in a block, 128 MiB: engines start over at every block, so few large ones are quicker than many small."""
+"""Numbers per block, 128 MiB. Engines restart at every block, so few large blocks are faster than many small ones."""
 
 BlockSearch = Callable[[Floats, Floats, int], tuple[Floats, Positions]]
 
@@ -211,13 +211,13 @@ class ExactIndex:
     """The vectors of one corpus."""
 
     shards: Sequence[Halves]
-    """float16, passages x dimensions; memory-mapped where it matters. All but the last have the same length."""
+    """float16, passages x dimensions; memory-mapped if large. All shards but the last have the same length."""
     id_ranks: Positions
-    """For each passage, in the order of the shards, the place of its id among all ids, ascending."""
+    """For each passage, in the order of the shards, the rank of its id among all ids, ascending."""
     longest: float
     """Length of the longest vector, which bounds the rounding of the engines."""
     engine: Engine
-    """What multiplies; decides no result."""
+    """Library that multiplies. It does not affect results."""
     device: str = "cpu"
     _buffers: list[Floats] = field(default_factory=list, repr=False)
 
@@ -247,7 +247,7 @@ class ExactIndex:
             for row, row_positions, row_scores in zip(rows, positions, scores, strict=True):
                 found[row] = (row_positions, row_scores)
             if width < n_passages:
-                # A passage that is no candidate scores at most what the last one does, up to the engine's rounding.
+                # A passage that is not a candidate scores at most as much as the last one, up to the engine's rounding.
                 tied = scores[:, -1] - approximate[:, -1] <= self._rounding(queries[rows])
                 pending += _portions(rows[tied], min(width * 8, n_passages))
         return found
@@ -273,9 +273,10 @@ class ExactIndex:
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(positions, order, axis=1)
 
     def _blocks(self) -> Iterator[Floats]:
-        """Yield the vectors in float32, as many whole shards at a time as a block holds; each is gone at the next.
+        """Yield the vectors in float32, as many complete shards at a time as fit in a block.
 
-        A corpus that fits in one block is kept, since widening it would be a good part of a search.
+        Each block is valid until the next. A corpus that fits in one block is kept, because converting it takes a large
+        part of a search.
         """
         if self._buffers:
             yield self._buffers[0]
@@ -293,7 +294,7 @@ class ExactIndex:
             yield buffer[:filled]
 
     def _scores(self, queries: Floats, positions: Positions) -> Floats:
-        """Return the inner products of queries and their candidates: summed in float64, held in float32."""
+        """Return the inner products of queries and their candidates, summed in float64 and stored in float32."""
         scores = np.empty(positions.shape, np.float32)
         step = max(1, _RESCORED_VALUES // (positions.shape[1] * queries.shape[1]))
         for start in range(0, len(queries), step):
@@ -313,7 +314,7 @@ class ExactIndex:
         return vectors
 
     def _rounding(self, queries: Floats) -> Floats:
-        """Return how far a float32 sum may be from the true one, for each query and the longest passage."""
+        """Return the maximum error of a float32 sum, for each query and the longest passage."""
         relative = np.float32(self.longest * queries.shape[1] * np.finfo(np.float32).eps)
         bound: Floats = np.linalg.norm(queries, axis=1) * relative
         return bound
@@ -334,7 +335,7 @@ def _portions(rows: Positions, width: int) -> list[tuple[Positions, int]]:
 
 
 def _widen(shard: Halves, target: Floats) -> None:
-    """Write a shard in float32 to `target`; torch, if it is installed, converts on all cores."""
+    """Write a shard as float32 to `target`. torch, if installed, converts on all cores."""
     if importlib.util.find_spec("torch") is None:
         np.copyto(target, shard)
     else:
@@ -376,18 +377,18 @@ def _torch_block(device: str) -> BlockSearch:
     return search
 
 
-# What encoders were trained to read before a query and before a passage.
+# Prompts of encoders for queries and passages.
 
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
 _MODEL_PROMPTS = (
-    # The BGE and E5 model cards give these; the models' own configuration files do not.
+    # From the BGE and E5 model cards; the models' configuration files do not contain them.
     (re.compile(r"bge-(small|base|large)-en(-v1\.5)?"), (_BGE_QUERY, "")),
     (re.compile(r"(multilingual-)?e5-(small|base|large)(-v2)?"), ("query: ", "passage: ")),
 )
 
 
 def default_prompts(model: str, configured: Mapping[str, str]) -> tuple[str, str]:
-    """Return (query prompt, passage prompt) of an encoder: known by name, else from its configuration, else empty."""
+    """Return (query prompt, passage prompt) of an encoder: by its name, else from its configuration, else empty."""
     last = Path(model).name.lower()
     for pattern, prompts in _MODEL_PROMPTS:
         if pattern.fullmatch(last):

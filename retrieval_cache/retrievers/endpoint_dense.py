@@ -1,8 +1,8 @@
 """Dense retrieval with an encoder behind an OpenAI-compatible server: `dense:openai/NAME`, `dense:NAME,base_url=...`.
 
 Only the encoder differs from `DenseRetriever`: shards on disk, exact search and prompts are the same. Vectors are
-cached by text in the file of replies, so that a killed call, another query form and a corpus with the same texts
-request none of them again.
+cached by text in the file of replies, so a killed call, another query form or a corpus with the same texts does not
+request them again.
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ from retrieval_cache.retrievers.encoders import Role
 from retrieval_cache.retrievers.vectors import Filled
 
 _KIND = "embedding"
-"""Kind of the texts in a reply cache."""
+"""Type of the texts in a reply cache."""
 _IN_NAME = ("api_key_env", "api_version", "base_url", "extra_body", "shared_replies")
 """The fields of an endpoint that identify its vectors."""
 _PROBE = "dimension"
 ConnectEncoder = Callable[[Endpoint, int, int], Client]
-"""(endpoint, maximum tokens per request, maximum texts per request) -> client of the encoder, with a cache if any."""
+"""(endpoint, maximum tokens per request, maximum texts per request) -> client of the encoder, with an optional
+cache.
+"""
 
 
 class EndpointDenseRetriever(DenseRetriever):
-    """Ranks passages by vectors that a server makes."""
+    """Ranks passages by vectors of a server."""
 
     on_workers = False
 
@@ -71,7 +73,7 @@ class EndpointDenseRetriever(DenseRetriever):
         shard_size: int = 8192,
         engine: Engine | None = None,
     ) -> None:
-        """Choose a server's encoder, and the width of its vectors if it offers several; no request is sent yet."""
+        """Set the server's encoder, and optionally the width of its vectors; no request is sent yet."""
         super().__init__(
             endpoint.model,
             query_prompt=query_prompt or None,
@@ -91,17 +93,17 @@ class EndpointDenseRetriever(DenseRetriever):
 
     @property
     def _named_options(self) -> dict[str, Any]:
-        """The options that change rankings, or are needed to reach the server."""
+        """The options that change rankings or address the server."""
         given = self._endpoint.model_fields_set.intersection(_IN_NAME)
         fields = {field: getattr(self._endpoint, field) for field in given}
         return {**super()._named_options, **fields, "dimensions": self._dimensions}
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the libraries and the key for the server, and its reply."""
+        """Return the requirements: libraries, key and a reply of the server."""
         return encoder_endpoint_requirements(_with_dimensions(self._endpoint, self._dimensions), secrets)
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the size of the vectors and of the server's replies; 0 if their dimension is the server's default."""
+        """Return the size of vectors and replies in bytes; 0 if their dimension is the server's default."""
         halves, replies = np.dtype(np.float16).itemsize, np.dtype(np.float32).itemsize * 4 / 3
         return n_passages * (self._dimensions or 0) * (halves + replies)
 
@@ -111,7 +113,7 @@ class EndpointDenseRetriever(DenseRetriever):
 
     @cached_property
     def dimension(self) -> int:
-        """Width of the vectors that the server returns."""
+        """Width of the server's vectors."""
         return len(self._vectors([_PROBE])[0])
 
     @property
@@ -124,7 +126,7 @@ class EndpointDenseRetriever(DenseRetriever):
         return "cpu"
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return the tokens of vectors, as the server counts them: of this process, and of cached vectors."""
+        """Return the numbers of tokens reported by the server, for this process and for cached vectors."""
         usage = self._usage
         counts: dict[str, Any] = {
             "asked": usage.n_asked,
@@ -139,8 +141,8 @@ class EndpointDenseRetriever(DenseRetriever):
         return {f"encoder {self.model}": self._spent} if self._spent else {}
 
     def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the vectors of a corpus; those that are missing in `folder` are requested."""
-        self._progress, _ = progress, self.dimension  # what that took is no cost of the index
+        """Return the vectors of a corpus; those missing in `folder` are requested."""
+        self._progress, _ = progress, self.dimension  # the cost of earlier vectors does not belong to this index
         self._record = folder / "spent.json"
         earlier = orjson.loads(self._record.read_bytes()) if self._record.is_file() else []
         self._spent_on_index = [{**call, "spent": Spent.BEFORE.value} for call in earlier]
@@ -152,11 +154,11 @@ class EndpointDenseRetriever(DenseRetriever):
         return filled
 
     def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
-        """Return all positions as one batch: the client divides it, and caches the replies."""
+        """Return all positions as one batch: the client divides it and caches the replies."""
         return [list(range(len(passages)))], set()
 
     def encode_queries(self, texts: Sequence[str], done: Callable[[int], None]) -> tuple[NDArray[np.float32], int]:
-        """Return the vectors of queries, one below the other, and 0: the server reports no cut texts."""
+        """Return the vectors of queries, stacked by row, and 0, because the server does not report truncated texts."""
         vectors = self._batch(texts, "query")
         done(len(texts))
         return vectors, 0
@@ -169,8 +171,8 @@ class EndpointDenseRetriever(DenseRetriever):
         return vectors
 
     def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the server's vectors of texts, one below the other."""
-        if self._record is not None:  # every shard before this one is saved: a killed process leaves what it cost
+        """Return the server's vectors of texts, stacked by row."""
+        if self._record is not None:  # earlier shards are saved, with the spending of a killed process
             write_atomically(self._record, orjson.dumps(self._spent_on_index))
         replies = self._client.answer([Prompt.of(text, kind=_KIND) for text in texts], self._progress)
         self._usage = sum((usage_of(reply, self._endpoint.price) for reply in replies), self._usage)
@@ -209,7 +211,7 @@ class EndpointDenseRetriever(DenseRetriever):
 
 
 def _with_dimensions(endpoint: Endpoint, dimensions: int | None) -> Endpoint:
-    """Return an endpoint whose requests name the width of the vectors."""
+    """Return an endpoint whose requests contain the width of the vectors."""
     if dimensions is None:
         return endpoint
     fields = {**endpoint.extra_fields, "dimensions": dimensions}

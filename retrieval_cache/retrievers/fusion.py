@@ -1,7 +1,7 @@
-"""Fusing rankings by rank alone, so that retrievers whose scores have nothing in common can be joined.
+"""Fusion of rankings by rank, for retrievers with unrelated scores.
 
-Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a passage's score is the sum over the rankings that
-hold it of weight / (k + rank), ranks from 1. The paper's k is 60; its rankings all weigh 1.
+Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a passage's score is the sum of weight / (k + rank)
+over the rankings that contain it, ranks from 1. In the paper, k is 60 and all weights are 1.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from retrieval_cache.retrievers.protocol import Retriever, repeatable, searched,
 K = 60
 
 FUSION_DEPTH = 100
-"""How many passages of each ranking are fused."""
+"""Number of passages of each ranking that are fused."""
 
 
 def reciprocal_rank_fusion(
     runs: Sequence[Run], k: float = K, weights: Sequence[float] | None = None, depth: int | None = None
 ) -> dict[str, tuple[Ranked, ...]]:
-    """Return one run over every query of `runs`, in order of first appearance; the order of the runs does not count.
+    """Return one run over every query of `runs`, in order of first appearance. The order of the runs has no effect.
 
     Returns:
-        Scores up to sum(weights) / (k + 1), higher is better; no runs give an empty run.
+        Scores up to sum(weights) / (k + 1), higher is better; an empty run without runs.
     """
     checked = _checked_weights(len(runs), k, weights, depth)
     fused: dict[str, tuple[Ranked, ...]] = {}
@@ -38,7 +38,7 @@ def reciprocal_rank_fusion(
         for run, weight in zip(runs, checked, strict=True):
             for rank, item in enumerate(run.get(query_id, ())[:depth], start=1):
                 shares.setdefault(item.passage_id, []).append(weight / (k + rank))
-        # fsum: exact, so equal shares give equal scores whatever order they come in.
+        # fsum is exact, so equal shares give equal scores in any order.
         fused[query_id] = in_rank_order(Ranked(passage, math.fsum(parts)) for passage, parts in shares.items())
     return fused
 
@@ -86,7 +86,7 @@ class HybridRetriever:
 
     @property
     def name(self) -> str:
-        """Such as `hybrid(bm25,dense:NAME;k=10.0)`; what has its default is left out."""
+        """Such as `hybrid(bm25,dense:NAME;k=10.0)`, without defaults."""
         options = [f"k={self._k!r}"] if self._k != K else []
         if any(weight != 1 for weight in self._weights):
             options.append("weights=" + "/".join(repr(weight) for weight in self._weights))
@@ -96,7 +96,7 @@ class HybridRetriever:
         return f"hybrid({inner}{';' if options else ''}{','.join(options)})"
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the parameters of the fusion, and what decides each ranking."""
+        """Return the parameters of the fusion and the description of each retriever."""
         return {
             "retriever": "hybrid",
             "fusion": "reciprocal rank",
@@ -107,12 +107,12 @@ class HybridRetriever:
         }
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return what each retriever counts, by its line; nothing where none counts."""
+        """Return the counts of each retriever by its line; {} without counts."""
         counted = {retriever.name: dict(statistics_of(retriever)) for retriever in self.retrievers}
         return {name: counts for name, counts in counted.items() if counts}
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the corpus with each retriever, in a numbered folder of its own."""
+        """Index the corpus with each retriever, in a numbered folder each."""
         again = repeatable(passages)
         for number, retriever in enumerate(self.retrievers, start=1):
             retriever.index(again, folder / str(number), progress)

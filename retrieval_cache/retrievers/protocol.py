@@ -1,6 +1,6 @@
-"""The contract of retrievers: a retriever indexes the passages of one corpus and ranks them for queries.
+"""The interface of retrievers: index the passages of one corpus and rank them for queries.
 
-`describe` is part of a run's key, so it must contain everything that changes a ranking (parameters, analyser, model,
+`describe` is part of a run's key. It must contain everything that changes a ranking (parameters, analyzer, model,
 library version) and nothing else, such as batch sizes.
 """
 
@@ -22,7 +22,7 @@ from ragtasks.requirements import Requirement
 
 
 def repeatable(passages: Iterable[Passage]) -> Iterable[Passage]:
-    """Return passages that can be read more than once: those of an iterator are held in memory."""
+    """Return passages that can be iterated repeatedly. An iterator is read into a list."""
     return list(passages) if isinstance(passages, Iterator) else passages
 
 
@@ -32,18 +32,18 @@ class Retriever(Protocol):
 
     @property
     def name(self) -> str:
-        """The one line that chooses it, in canonical form, such as `dense:minilm`."""
+        """The canonical line of the retriever, such as `dense:minilm`."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return everything that decides its rankings, as JSON values."""
+        """Return all inputs that determine its rankings, as JSON values."""
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Make this corpus searchable.
+        """Index a corpus.
 
         Args:
-            passages: in the order of the corpus; ids are unique.
-            folder: the retriever's own folder for this corpus. Finished parts in it are used again, so that a killed
-                call resumes.
+            passages: in the order of the corpus, with unique ids.
+            folder: the retriever's own folder for this corpus. Finished parts in it are reused, so that a killed call
+                resumes.
             progress: called after every step.
 
         Raises:
@@ -51,10 +51,11 @@ class Retriever(Protocol):
         """
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages (fewer where the corpus is smaller, or nothing matches) of each query.
+        """Return the best `k` passages of each query, or fewer if the corpus is smaller or fewer match.
 
-        Every query of `queries` is in the result, in their order, passages in rank order (`ragtasks.files`). Passages
-        that share nothing with the query (score 0 in a lexical retriever) are left out.
+        The result contains every query of `queries`, in order, with passages in rank order (`ragtasks.files`). Passages
+        that
+        share nothing with the query (score 0 in a lexical retriever) are left out.
 
         Raises:
             RagtasksError: called before `index`.
@@ -63,19 +64,19 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class RetrieverFactory(Protocol):
-    """A function that makes a retriever, usually its class. Arguments and options of the line are its parameters."""
+    """Factory of a retriever, usually its class. Arguments and options of the line are its parameters."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Retriever:
         """Return a retriever without an index.
 
         Raises:
-            RagtasksError: an argument or option that cannot be used, a missing library.
+            RagtasksError: an invalid argument or option, or a missing library.
         """
 
 
 @runtime_checkable
 class TakesKeys(Protocol):
-    """A factory with parameters for the keys of servers; a line never contains a key."""
+    """A factory with parameters for the keys of servers. A line never contains a key."""
 
     key_variables: Mapping[str, str]
     """Parameter -> environment variable with the key."""
@@ -83,27 +84,27 @@ class TakesKeys(Protocol):
 
 @runtime_checkable
 class TakesRetrievers(Protocol):
-    """A factory with parameters for other retrievers, which the line names by text."""
+    """A factory with parameters for other retrievers, which the line contains as text."""
 
     inner_retrievers: Mapping[str, str]
-    """Parameter -> beginning of the line of that retriever, such as `dense:` for an encoder."""
+    """Parameter -> prefix of that retriever's line, such as `dense:` for an encoder."""
 
 
 @runtime_checkable
 class NamesPassages(Protocol):
-    """A retriever that knows which passages it will rank before it has a corpus."""
+    """A retriever that determines its passages before it has a corpus."""
 
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str]:
         """Return the ids of all passages that it may rank for these queries.
 
         Raises:
-            RagtasksError: its file is broken, or has none of the queries.
+            RagtasksError: its file is broken, or contains none of the queries.
         """
 
 
 @runtime_checkable
 class KeepsStatistics(Protocol):
-    """A retriever that counts facts about its searches, which decide no ranking."""
+    """A retriever that counts properties of its searches, which do not affect rankings."""
 
     def statistics(self) -> Mapping[str, Any]:
         """Return the counts so far, as JSON values."""
@@ -122,23 +123,23 @@ class Requires(Protocol):
     """A retriever that requires libraries, weights or servers."""
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the requirements that are checked before it indexes."""
+        """Return the requirements to check before indexing."""
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the estimated size of its index of a corpus of so many passages and bytes of text."""
+        """Return the estimated size in bytes of its index, for a number of passages and bytes of text."""
 
 
 @runtime_checkable
 class Composed(Protocol):
-    """A retriever that searches with others. Requirements, spending and the like of these count as its own."""
+    """A retriever that uses other retrievers. Their requirements and spending count as its own."""
 
     @property
     def retrievers(self) -> Sequence[Retriever]:
-        """The retrievers that it searches with."""
+        """The retrievers that it uses."""
 
 
 def parts_of(retriever: object) -> list[object]:
-    """Return the retrievers that a retriever searches with, theirs included, and the retriever itself."""
+    """Return the retrievers that a retriever uses, recursively, and the retriever itself."""
     inner = retriever.retrievers if isinstance(retriever, Composed) else ()
     return [*(part for one in inner for part in parts_of(one)), retriever]
 
@@ -149,7 +150,7 @@ def requirements_of(retriever: Retriever, secrets: Secrets) -> list[Requirement]
 
 
 def index_bytes(retriever: Retriever, n_passages: float, n_bytes: float) -> float:
-    """Return the estimated size of a retriever's index: that of the text if it declares none, 0 for a run file."""
+    """Return the estimated size of a retriever's index in bytes: by default the size of the text, 0 for a run file."""
     parts = parts_of(retriever)
     declared = sum(part.index_bytes(n_passages, n_bytes) for part in parts if isinstance(part, Requires))
     return declared + n_bytes * sum(not isinstance(part, Requires | NamesPassages | Composed) for part in parts)
@@ -161,14 +162,14 @@ def spending_of(retriever: object) -> Spending:
 
 
 def names_passages(retriever: object) -> bool:
-    """Return whether a retriever, with all that it searches with, knows its passages before it has a corpus."""
+    """Return whether a retriever, including the retrievers it uses, determines its passages before it has a corpus."""
     if isinstance(retriever, Composed) and retriever.retrievers:
         return all(map(names_passages, retriever.retrievers))
     return isinstance(retriever, NamesPassages)
 
 
 def wanted_passages(retriever: Retriever, forms: Sequence[Mapping[str, str]]) -> frozenset[str] | None:
-    """Return the ids of all passages that a retriever may rank for queries; None if it needs the whole corpus."""
+    """Return the ids of all passages that a retriever may rank for queries; None if it needs the complete corpus."""
     if not names_passages(retriever):
         return None
     named = [part for part in parts_of(retriever) if isinstance(part, NamesPassages)]
@@ -176,7 +177,7 @@ def wanted_passages(retriever: Retriever, forms: Sequence[Mapping[str, str]]) ->
 
 
 def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-    """Return the rankings of a retriever; pairs (passage_id, score) of another package become `Ranked`."""
+    """Return the rankings of a retriever. Pairs (passage_id, score) of another package become `Ranked`."""
     found: Any = retriever.search(queries, k, progress)
     try:
         return {query_id: tuple(map(_ranked, found[query_id])) for query_id in queries}
@@ -201,7 +202,7 @@ def _ranked(item: Any) -> Ranked:
 
 
 def statistics_of(retriever: Retriever) -> Mapping[str, Any]:
-    """Return the counts of a retriever, {} if it counts nothing."""
+    """Return the counts of a retriever; {} without counts."""
     return retriever.statistics() if isinstance(retriever, KeepsStatistics) else {}
 
 
@@ -210,7 +211,7 @@ def not_indexed(name: str) -> CacheError:
     return CacheError(f"{name}: search was called before index; next step: call index first")
 
 
-# Values in the line that chooses a retriever: they read back as themselves.
+# Values in a retriever line. Each value parses to itself.
 
 Value = str | int | float | bool
 
@@ -219,7 +220,7 @@ _SPECIAL = re.compile(r'[,;()"\\]|^\s|\s$|^$')
 
 
 def value_of(text: str, line: str) -> Value:
-    """Return a quoted value as text, true and false as such, a number as such, anything else as text."""
+    """Return a quoted value as text, true and false as bool, numbers as numbers, any other value as text."""
     if text.startswith('"'):
         try:
             return str(json.loads(text))
@@ -236,7 +237,7 @@ def value_of(text: str, line: str) -> Value:
 
 
 def written(value: Value) -> str:
-    """Return a value as text for a line; it reads back as itself, with its type."""
+    """Return a value as text for a line. It parses to the same value and type."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):
@@ -246,12 +247,12 @@ def written(value: Value) -> str:
 
 
 def canonical(kind: str, argument: str, **options: Value) -> str:
-    """Return the canonical line of a retriever with an argument; options are sorted (leave defaults out)."""
+    """Return the canonical line of a retriever with an argument. Options are sorted; omit defaults."""
     return ",".join([f"{kind}:{written(argument)}", *(f"{key}={written(options[key])}" for key in sorted(options))])
 
 
 def refused(line: str, expected: str, found: str) -> ConfigurationError:
-    """Return the error of a line that cannot be read."""
+    """Return the error for an invalid line."""
     return ConfigurationError(
         "retriever",
         where=repr(line),

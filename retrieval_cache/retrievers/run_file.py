@@ -1,7 +1,7 @@
-"""A ranking that somebody else made, as a retriever: a TREC run, rows as in official task files, retrieval results.
+"""An existing ranking as a retriever: a TREC run, rows as in official task files, or retrieval results.
 
-The official format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. Queries are found
-under any spelling of their task id; queries that the file leaves out get an empty ranking, which evaluation counts 0.
+The official format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. Queries match any
+spelling of their task id. Queries that the file omits get an empty ranking, which counts 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import not_indexed, written
 
 LEFT_OUT = "left_out"
-"""What the manifest of a run calls the queries that its file leaves out."""
+"""Key in a run's manifest for the queries that its file omits."""
 
 _MAX_LISTED = 20
 
@@ -26,15 +26,15 @@ _MAX_LISTED = 20
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that is longer than names can be
+    except OSError:  # OSError for a name that is too long
         return False
 
 
 class RunFileRetriever:
-    """The rankings of one file; its passages are checked against the corpus when they are asked for."""
+    """The rankings in one file. Its passages are checked against the corpus when they are returned."""
 
     def __init__(self, path: str | Path) -> None:
-        """Name the file; it is read by `index`."""
+        """Set the file, which is read by `index`."""
         self._path = Path(path)
         if not _is_file(self._path):
             raise ConfigurationError(
@@ -50,11 +50,11 @@ class RunFileRetriever:
 
     @property
     def name(self) -> str:
-        """`run:` and the path as given, quoted where a line of retrievers would take it apart."""
+        """`run:` and the path, quoted if it contains separators of a retriever line."""
         return f"run:{written(str(self._path))}"
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the checksum of the file; where it lies decides nothing."""
+        """Return the checksum of the file; its path is irrelevant."""
         return {"retriever": "run", "sha256": file_hash(self._path)}
 
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str]:
@@ -63,7 +63,7 @@ class RunFileRetriever:
         return frozenset(item.passage_id for ranking in rankings.values() for item in ranking)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Read the file, and the ids of the corpus; `folder` stays empty."""
+        """Read the file and the ids of the corpus; `folder` stays empty."""
         del folder
         self._run = read_run(self._path)
         if note := self._run.order_note(self._run):
@@ -72,7 +72,7 @@ class RunFileRetriever:
         progress(f"read {self.name}", len(self._run), len(self._run))
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the first `k` passages that the file has for each query, in rank order."""
+        """Return the first `k` passages of the file for each query, in rank order."""
         if self._corpus is None:
             raise not_indexed(self.name)
         found = self._rankings(self._run, queries)
@@ -91,7 +91,7 @@ class RunFileRetriever:
         return {query_id: ranking[: max(k, 0)] for query_id, ranking in found.items()}
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return the queries that were searched for and that the file leaves out; nothing where there are none."""
+        """Return the searched queries that the file omits; {} if there are none."""
         return {LEFT_OUT: list(self._left_out)} if self._left_out else {}
 
     def _rankings(self, run: Run, queries: Mapping[str, str]) -> dict[str, tuple[Ranked, ...]]:

@@ -1,7 +1,7 @@
-"""Learned sparse retrieval (SPLADE and its kin): weights over a vocabulary, and an inverted index that is exact.
+"""Learned sparse retrieval (SPLADE and similar models): term weights, searched exactly in an inverted index.
 
-The passages' weights lie on disk in shards, as rows of a sparse matrix; in memory they are turned round, so that a
-query touches only the passages that hold one of its terms.
+The passages' weights are stored on disk in shards, as rows of a sparse matrix. In memory they are transposed, so that a
+query reads only the passages with one of its terms.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from retrieval_cache.retrievers.vectors import Filled
 
 _QUERIES = 64
 _TERMS = 300
-"""Terms that the models of learned sparse retrieval give a passage, at most."""
+"""Maximum number of terms that learned sparse models give a passage."""
 
 
 class SparseRetriever(EncodedRetriever):
-    """Ranks passages by the inner product of their term weights with the query's; those that share a term with it."""
+    """Ranks the passages that share a term with the query, by the inner product of their term weights."""
 
     suffix = "npz"
 
     @property
     def name(self) -> str:
-        """`sparse:MODEL`, and the length where it is set."""
+        """`sparse:MODEL`, with the maximum length if set."""
         options = {} if self._max_length is None else {"max_length": self._max_length}
         return canonical("sparse", self.model, **options)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
-        """Return the libraries and the weights of the encoder."""
+        """Return the requirements: libraries and weights of the encoder."""
         found = super().requirements(secrets)
         return [*found, library("scipy", "dense", f"encoder {self.model} of the retriever")]
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
-        """Return the size of the weights: some hundred terms a passage, each a number and a weight."""
+        """Return the size of the weights in bytes: some hundred terms per passage, each a number and a weight."""
         return n_passages * _TERMS * (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize)
 
     @cached_property
@@ -74,7 +74,8 @@ class SparseRetriever(EncodedRetriever):
         encoder = load_model(
             "SparseEncoder", self.model, "learned sparse retrieval", self._max_length, device=self._device
         )
-        # A SPLADE model may not know its vocabulary's size before its first text, and gives the hidden size instead.
+        # A SPLADE model may not know the size of its vocabulary before its first text, and returns the hidden size
+        # instead.
         encoder.encode_document(["first"], show_progress_bar=False)
         return encoder
 
@@ -85,20 +86,20 @@ class SparseRetriever(EncodedRetriever):
 
     @staticmethod
     def stacked(rows: Sequence[Any]) -> Any:
-        """Return weights one below the other."""
+        """Return weights stacked by row."""
         return _scipy_sparse().vstack(rows, format="csr")
 
     @staticmethod
     def written(rows: Any) -> bytes:
         """Return the file of weights."""
         file = io.BytesIO()
-        # Uncompressed, so that the bytes do not depend on the zlib that is installed.
+        # Uncompressed, so that the bytes do not depend on the installed zlib.
         _scipy_sparse().save_npz(file, rows, compressed=False)
         return file.getvalue()
 
     @staticmethod
     def read(path: Path) -> Any:
-        """Return the weights of a file."""
+        """Return the weights in a file."""
         return _scipy_sparse().load_npz(path)
 
     def _batch(self, texts: Sequence[str], role: Role) -> Any:
@@ -117,7 +118,7 @@ class InvertedIndex:
     """The term weights of one corpus."""
 
     weights: Any
-    """float32 in CSR, terms x passages."""
+    """float32 in CSR format, terms x passages."""
     id_ranks: NDArray[np.int64]
 
     def search(
@@ -135,7 +136,7 @@ class InvertedIndex:
 def top(
     positions: NDArray[np.int32], scores: NDArray[np.float32], id_ranks: NDArray[np.int64], k: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the best `k` of a query's passages, in rank order; all that tie with the k-th are looked at."""
+    """Return the best `k` of a query's passages, in rank order, considering all that tie with the k-th."""
     positions, scores = positions[scores > 0], scores[scores > 0]
     if len(scores) > k:
         kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]

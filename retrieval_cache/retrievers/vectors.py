@@ -1,12 +1,13 @@
-"""Shards on disk: the encoded passages of a corpus, a fixed number of them per file.
+"""Shards on disk: the encoded passages of a corpus, a fixed number per file.
 
-Encoding a corpus takes hours, so finished work must outlive the process. A shard is a numeric file and, written after
-it, a small JSON seal: the hash of the passages, of the encoder, and of the bytes of the file. A shard without a seal
-is corrupt, one whose seal does not match is stale, and both are encoded again.
+Encoding a corpus takes hours, so finished work must survive the process. A shard is a numeric file and a small JSON
+seal
+written after it, with the hashes of the passages, the encoder, and the bytes of the file. A shard without a seal is
+corrupt, a shard with another seal is stale, and both are encoded again.
 
-A shard can be minutes of work, so its finished batches are saved every few seconds, in sealed parts of the same format
-that are joined to the shard. Batches do not depend on when they are saved or on which worker encodes them, so a
-killed call, several workers and one undisturbed process leave the same bytes.
+A shard can take minutes, so finished batches are saved every few seconds, in sealed parts of the same format that are
+later joined. Batches do not depend on when they are saved or on the worker, so a killed call, several workers and one
+uninterrupted process produce the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from retrieval_cache.retrievers.protocol import parts_of
 
 _LOGGER = logging.getLogger(__name__)
 _SAVE_SECONDS = 5.0
-"""Maximum work that a killed call loses, in addition to one batch."""
+"""Maximum seconds of work that a killed call loses, in addition to one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Filled:
     paths: tuple[Path, ...]
     """The shards, in order."""
     n_truncated: int
-    """Passages that were longer than the encoder reads."""
+    """Number of truncated passages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +57,37 @@ class _Seal:
     n_truncated: int
     sha256: str
     positions: tuple[int, ...] = ()
-    """Of a part: the places in the shard of its rows; () for a whole shard."""
+    """For a part, the positions of its rows in the shard; () for a complete shard."""
 
 
 Encode = Callable[[Sequence[Passage]], bytes]
-"""Returns the numeric file of a shard."""
+"""Function that returns the numeric file of a shard."""
 
 
 class RowFormat(Protocol):
-    """How rows are stored: an array or a sparse matrix with a row a passage."""
+    """Storage format of rows: an array or a sparse matrix with one row per passage."""
 
     def stacked(self, rows: Sequence[Any]) -> Any:
-        """Return rows one below the other; at least one."""
+        """Return the concatenation of arrays by row; at least one array."""
 
     def written(self, rows: Any) -> bytes:
         """Return the numeric file of rows."""
 
     def read(self, path: Path) -> Any:
-        """Return the rows of a numeric file."""
+        """Return the rows in a numeric file."""
 
 
 class BatchEncoder(RowFormat, Protocol):
     """Encodes a shard batch by batch."""
 
     def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
-        """Return the places in a shard that are encoded together, and the places of passages that are cut."""
+        """Return the positions in a shard of the passages encoded together, and the positions of truncated passages."""
 
     def encode(self, passages: Sequence[Passage]) -> Any:
         """Return the rows of a batch.
 
         Raises:
-            CacheError: the encoder gives numbers that are not finite.
+            CacheError: the encoder returned numbers that are not finite.
         """
 
 
@@ -95,16 +96,16 @@ class ShardFolder:
     """The shards of one corpus under one encoder."""
 
     folder: Path
-    """Holds nothing else."""
+    """Folder for the shards only."""
     suffix: str
-    """Of the numeric files, such as `npy`."""
+    """Suffix of the numeric files, such as `npy`."""
     encoder: str
     dimension: int
     size: int
-    """Passages in a shard; the last one may hold fewer."""
+    """Passages per shard; the last shard may have fewer."""
 
     def fill(self, passages: Iterable[Passage], encode: Encode | BatchEncoder, progress: Progress) -> Filled:
-        """Return the shards of a corpus; those that are missing are encoded."""
+        """Return the shards of a corpus; missing shards are encoded."""
         self.clean()
         ids: list[str] = []
         for number, shard in enumerate(chunks(passages, self.size)):
@@ -120,7 +121,7 @@ class ShardFolder:
         return self.filled(ids)
 
     def is_finished(self, number: int, shard: Sequence[Passage]) -> bool:
-        """Return whether a shard is on disk, whole, and of these passages and this encoder."""
+        """Return whether a complete shard of these passages and this encoder is on disk."""
         seal = _seal_of(self._path(number))
         if seal is None or (seal.passages, seal.encoder) != (_passages_hash(shard), self.encoder):
             return False
@@ -138,7 +139,7 @@ class ShardFolder:
         sealed_with = _passages_hash(shard)
         saved = {position for _, seal in self._parts(number, sealed_with) for position in seal.positions}
         batches, cut = encoder.batches(shard)
-        # Other batch sizes may have saved a batch in part.
+        # Calls with other batch sizes may have saved a part of a batch.
         missing = ([place for place in batch if place not in saved] for batch in batches[share[0] :: share[1]])
         waiting = [batch for batch in missing if batch]
         rows: list[Any] = []
@@ -156,7 +157,7 @@ class ShardFolder:
             told(len(saved.union(positions)))
 
     def join(self, number: int, shard: Sequence[Passage], rows: RowFormat) -> None:
-        """Join the parts of a shard, and remove them."""
+        """Join the parts of a shard and remove them."""
         parts = self._parts(number, _passages_hash(shard))
         places = np.array([place for _, seal in parts for place in seal.positions], np.int64)
         order = np.argsort(places)
@@ -183,7 +184,7 @@ class ShardFolder:
         write_atomically(seal_path(path), orjson.dumps(sealed, option=orjson.OPT_SORT_KEYS))
 
     def _parts(self, number: int, passages: str) -> list[tuple[Path, _Seal]]:
-        """Return the parts of a shard, without those that are corrupt or of other passages or another encoder."""
+        """Return the parts of a shard, except corrupt parts and those of other passages or encoders."""
         found = []
         for path in sorted(self.folder.glob(f"part-{number:06d}-*.{self.suffix}")):
             seal = _seal_of(path)
@@ -192,7 +193,7 @@ class ShardFolder:
         return found
 
     def filled(self, ids: Sequence[str]) -> Filled:
-        """Return the finished shards of a corpus with these ids; files of a longer corpus and parts are removed."""
+        """Return the finished shards of a corpus with these ids. Parts and files of a longer corpus are removed."""
         n_shards = math.ceil(len(ids) / self.size)
         for path in self.folder.glob("shard-*"):
             if int(path.stem.removeprefix("shard-")) >= n_shards:
@@ -203,7 +204,7 @@ class ShardFolder:
         return Filled(tuple(ids), paths, sum(seal.n_truncated for seal in map(_seal_of, paths) if seal is not None))
 
     def clean(self) -> None:
-        """Make the folder, and remove partial files of killed calls."""
+        """Create the folder, and remove partial files of killed calls."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for part in self.folder.glob("*.part"):
             part.unlink(missing_ok=True)
@@ -223,7 +224,9 @@ class ShardFolder:
 
 
 Fill = Callable[[Mapping[str, Any], ShardFolder, Iterable[Passage], Progress], Filled]
-"""Returns the shards of a corpus, as `ShardFolder.fill` does; the first argument makes the same retriever elsewhere."""
+"""Function that returns the shards of a corpus, as `ShardFolder.fill`. Its first argument creates the retriever in
+another process.
+"""
 
 
 @runtime_checkable
@@ -231,13 +234,13 @@ class WorkersMaker(Protocol):
     """Functions that encode a corpus on other machines."""
 
     def __call__(self, line: str) -> Fill:
-        """Return the function that encodes a corpus; nothing is connected yet.
+        """Return the function that encodes a corpus, without connecting yet.
 
         Args:
-            line: the kind of workers, and what follows it: `KIND[:ADDRESS][,option=value]`.
+            line: type and options of the workers: `KIND[:ADDRESS][,option=value]`.
 
         Raises:
-            ConfigurationError: the line cannot be read.
+            ConfigurationError: an invalid line.
         """
 
 
@@ -246,15 +249,15 @@ class EncodesCorpus(Protocol):
     """A retriever that encodes passages."""
 
     def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
-        """Set the function that makes the vectors of the corpus and their folder; return whether `fill` makes any."""
+        """Set the function that encodes the corpus and the folder of its vectors; return whether `fill` is used."""
 
 
 Place = Callable[[Mapping[str, Any]], AbstractContextManager[Path]]
-"""Description of an encoder -> folder of its vectors of the corpus, for one process at a time."""
+"""Description of an encoder -> folder of its vectors of the corpus, locked for one process."""
 
 
 def encode_with(retriever: object, fill: Fill | None = None, place: Place | None = None) -> bool:
-    """Return whether a retriever, or one that it searches with, lets `fill` make vectors of its corpus."""
+    """Return whether a retriever, or a retriever it uses, encodes its corpus with `fill`."""
     taken = [part.encode_with(fill, place) for part in parts_of(retriever) if isinstance(part, EncodesCorpus)]
     return any(taken)
 
@@ -275,7 +278,7 @@ def _seal_of(path: Path) -> _Seal | None:
 
 
 def _whole(seal: _Seal, path: Path) -> bool:
-    """Return whether a numeric file has the bytes that were sealed; a warning names one that does not."""
+    """Return whether a numeric file has the sealed bytes; if not, log a warning."""
     is_whole = path.is_file() and file_hash(path) == seal.sha256
     if not is_whole:
         _LOGGER.warning("%s: missing, or other bytes than were written; its vectors are made again", path)

@@ -212,9 +212,9 @@ def test_rows_of_ones_own_need_no_benchmark(command: Command) -> None:
     assert asked_for["answers"] == {"file": "mine.jsonl"}
     assert asked_for["options"]["encoder"] == "none", "with what --set gave"
     refused = command("init", "--answers", "mine.jsonl", "--data", "sample", "--force")
-    assert (refused.status, "questions of its own" in refused.err) == (1, True)
+    assert (refused.status, "contains its own questions" in refused.err) == (1, True)
     refused = command("eval", "evaluation.yaml", "--set", "data=sample")
-    assert (refused.status, "rest on the contexts that they name" in refused.err) == (1, True)
+    assert (refused.status, "rows contain their contexts" in refused.err) == (1, True)
 
 
 def test_traces_are_rows_of_ones_own(command: Command) -> None:
