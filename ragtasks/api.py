@@ -799,7 +799,7 @@ def _judgements(qrels: LoadedBenchmark | Mapping[str, Mapping[str, int]] | str |
     own, context = (qrels.qrels, qrels.label) if isinstance(qrels, LoadedBenchmark) else (qrels, "judgements given")
     judgements = list(_flat(own))
     if not judgements:
-        raise ConfigurationError(f"judgements: {context}: empty. Next step: pass query id -> passage id -> relevance")
+        raise ConfigurationError(f"no judgements ({context}). Next step: pass query id -> passage id -> relevance")
     return judgements, context
 
 

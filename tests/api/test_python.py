@@ -351,7 +351,7 @@ def test_runs_that_cannot_be_evaluated(sample: ragtasks.LoadedBenchmark, tmp_pat
     for given, judgements, measures, error, message in (
         (run, qrels, ["nope@3"], ConfigurationError, "measure: "),
         (run, sample, None, CacheError, re.escape(f"judged queries, such as '{FIRST}'")),
-        (run, {}, None, ConfigurationError, "holds none"),
+        (run, {}, None, ConfigurationError, "no judgements"),
         (tmp_path / "nothing.trec", qrels, None, CacheError, "no run at"),
         ("nothing", qrels, None, CacheError, "no run 'nothing'"),
         (run, tmp_path / "qrels", None, BenchmarkFileError, "qrels"),
