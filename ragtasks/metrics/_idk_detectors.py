@@ -28,8 +28,8 @@ class IdkLabel:
 class NgramIdk:
     """Offline detector: a linear model over n-grams (`refusals.py`) that reads the response only.
 
-    It replaces the paper's LLM judge and does not equal it: docs/metrics.md lists the agreement of labels and verdicts,
-    which `perf/train_refusals.py` measures.
+    It replaces the paper's LLM judge and does not equal it: docs/background/answer-checks.md lists the agreement of
+    labels and verdicts, which `perf/train_refusals.py` measures.
     """
 
     known_refusals: tuple[str, ...] = ()

@@ -209,7 +209,7 @@ def ground(
     Raises:
         ConfigurationError: a passage or a turn without text, or a citation without a position.
 
-    Source: our own; measured against human labels by `perf/grounding.py`, table in docs/grounding.md.
+    Source: our own; measured against human labels (docs/background/grounding-evidence.md).
     """
     return GroundedAnswer(answer, passages, history, citations).whole
 
@@ -499,8 +499,8 @@ class _Part:
 def _share(parts: Sequence[_Part], *held: frozenset[str]) -> float | None:
     """Return the share of the sentences' words that are in any of the sets; None without content words.
 
-    A function word counts half. The weights follow human labels (docs/grounding.md), as does leaving out the question
-    and pairs of words.
+    A function word counts half. The weights follow human labels (docs/background/grounding-evidence.md), as does the
+    exclusion of the question and of pairs of words.
     """
     if not any(part.content for part in parts):
         return None

@@ -26,7 +26,7 @@ from ragtasks.tables import Difference, Value, grouped
 #
 # The standard error is that of Bell and McCaffrey (CR2), which corrects for large conversations that fit themselves,
 # with their degrees of freedom minus two, since skewness and spread are estimated together. `perf/mean_tests.py` and
-# `perf/interval_coverage.py` compare this with other methods; docs/statistics.md has the tables.
+# `perf/interval_coverage.py` compare this with other methods: docs/background/simulations.md.
 #
 # Sources: R. M. Bell and D. F. McCaffrey, Bias reduction in standard errors for linear regression with multi-stage
 # samples (2002); E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927); P. Hall, On
