@@ -1,4 +1,4 @@
-"""The only part of ragtasks that imports the harness.
+"""Integration of lm-evaluation-harness. No other part of ragtasks imports it.
 
-Nothing is imported here: `link` must work without the seconds that `import lm_eval` takes.
+This module imports nothing, because `link` must work without the seconds that `import lm_eval` takes.
 """

@@ -1,6 +1,7 @@
-"""Common errors in the harness's arguments, as one line where the harness ends in a traceback.
+"""One-line errors for common mistakes in the harness's arguments, instead of tracebacks.
 
-Only what it refuses on purpose is caught, and only where it does so: anything else may be a bug and stays a traceback.
+Only errors that the harness raises on purpose are caught, at the calls that raise them. Any other error may be a bug
+and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from ragtasks.harness.extras import extra_of, install_line
 from ragtasks.harness.names import nearest, refuse_unknown_kind
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
-_NEAR = 0.84  # similarity from which a name is taken for a misspelt one
+_NEAR = 0.84  # minimum similarity of a misspelt name
 
 
 @contextlib.contextmanager
 def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn some kinds of errors into a clear one; `LMEVAL_LOG_LEVEL=DEBUG` logs the traceback."""
+    """Convert errors of the given types to a ConfigurationError. `LMEVAL_LOG_LEVEL=DEBUG` logs the traceback."""
     try:
         yield
     except kinds as error:
@@ -41,7 +42,7 @@ def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 class UnknownOptionError(ConfigurationError):
-    """An option that neither the harness nor ragtasks has."""
+    """An option of neither the harness nor ragtasks."""
 
     exit_status = 2
 
@@ -50,7 +51,7 @@ _OURS = ("--data", "--run", "--judge", "--encoder", "--metric", "--full", "--dry
 
 
 def refuse_unknown_options(arguments: Sequence[str], parser: ArgumentParser) -> None:
-    """Raise where an option is neither the harness's nor ours, with the nearest options, or its key of `--metadata`."""
+    """Reject options of neither the harness nor ragtasks, with similar options or the matching `--metadata` key."""
     known = {name for action in parser._actions for name in action.option_strings}
     for argument in arguments:
         name = argument.partition("=")[0]
@@ -63,7 +64,11 @@ def refuse_unknown_options(arguments: Sequence[str], parser: ArgumentParser) -> 
 
 
 def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) -> Namespace:
-    """Return what the harness parses."""
+    """Return the parsed arguments of the harness.
+
+    Raises:
+        ConfigurationError: if an argument contains invalid JSON.
+    """
     try:
         return parse()
     except (ValueError, RecursionError):
@@ -71,14 +76,14 @@ def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) 
         problem = _broken_json(arguments)
         if not problem:
             raise
-    # Outside the handler: the harness's own error shows the text.
+    # Outside the handler, because the harness's own error contains the text.
     raise ConfigurationError(
         f'{problem}. Next step: double quotes inside, single quotes around, as in \'{{"data": "sample"}}\''
     )
 
 
 def _broken_json(arguments: Sequence[str]) -> str:
-    """Return the option with broken JSON and where it breaks, empty where there is none."""
+    """Return the option with invalid JSON and the parser's error, or an empty text."""
     option = ""
     for argument in arguments:
         name, _, text = argument.partition("=") if argument.startswith("--") else ("", "", argument)
@@ -93,14 +98,14 @@ def _broken_json(arguments: Sequence[str]) -> str:
 
 
 Loaded = Callable[[str, LM, dict[str, Any]], Any]
-"""(kind, loaded model, its arguments) -> what the harness is handed in its place."""
+"""(model type, loaded model, its arguments) -> the model that the harness uses."""
 
 
 class ClearLoading:
-    """Stands for the harness's `EvaluatorConfig` and `get_model`: what they refuse is one line, and secrets are kept.
+    """Replaces the harness's `EvaluatorConfig` and `get_model`: errors are one line, and keys are masked.
 
-    The harness logs, prints and saves a model's arguments. It is handed `***` for every key in them; the model alone is
-    given them as they are.
+    The harness logs, prints and saves the model's arguments. It receives `***` for every key in them, and only the
+    model receives the keys.
     """
 
     def __init__(self, loaded: Loaded) -> None:
@@ -108,10 +113,14 @@ class ClearLoading:
         self._model_args: dict[str, Any] = {}
 
     def from_cli(self, namespace: Namespace) -> EvaluatorConfig:
-        """Return the harness's own."""
+        """Return the harness's configuration, with keys masked.
+
+        Raises:
+            ConfigurationError: if the harness rejects an argument, or no task is named.
+        """
         with in_one_line("the harness refuses its arguments", ValueError, TypeError, OSError):
             config = EvaluatorConfig.from_cli(namespace)
-        config.use_cache = None  # our own keeping of answers takes its place
+        config.use_cache = None  # `AnswerKeeper` saves answers instead
         if not config.tasks:
             raise ConfigurationError("no task is named. Next step: add --tasks, such as --tasks mtrag_full_rag")
         self._model_args = dict(config.model_args or {})
@@ -119,7 +128,7 @@ class ClearLoading:
         return config
 
     def get_model(self, name: str) -> SimpleNamespace:
-        """Return the loader of the models of a kind, as the harness calls it."""
+        """Return the model loader in the harness's form."""
         refuse_unknown_kind(name, list(MODEL_REGISTRY))
         with _library_named(name):
             return SimpleNamespace(create_from_arg_obj=partial(self._create, name, harness_model(name)))
@@ -135,7 +144,7 @@ class ClearLoading:
         with _library_named(name), in_one_line(what, OSError):
             try:
                 model: LM = kind.create_from_arg_obj(given, additional)
-            except TypeError as error:  # any other may be a bug
+            except TypeError as error:  # any other TypeError may be a bug
                 if "unexpected keyword argument" not in str(error):
                     raise
                 raise ConfigurationError(f"{what}: {error}") from error
@@ -143,7 +152,10 @@ class ClearLoading:
 
 
 def refuse_unread_arguments(name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse a model behind a server without its name, and arguments that it leaves unread: misspelt, or our own."""
+    """Reject unused arguments of a model behind a server, and a missing model name.
+
+    An unused argument is misspelt or belongs to ragtasks.
+    """
     if not name.endswith("completions"):
         return
     if not arguments.keys() & {"model", "pretrained"}:
@@ -169,13 +181,17 @@ _SAMPLING: Mapping[str, tuple[Any, str]] = {
     "seed": (int, "a whole number"),
     "max_gen_toks": (int, "a whole number from 1"),
 }
-_OTHER_NAMES = ("max_new_tokens", "max_tokens", "max_completion_tokens")  # of max_gen_toks, which lm_eval knows too
+_OTHER_NAMES = (
+    "max_new_tokens",
+    "max_tokens",
+    "max_completion_tokens",
+)  # for max_gen_toks, in lm_eval too
 
 
 def refuse_wrong_sampling(given: Mapping[str, Any]) -> None:
-    """Refuse sampling whose name is nearly a known one, or whose value is of another type: servers may say nothing.
+    """Reject misspelt sampling arguments and values of the wrong type: servers may ignore them silently.
 
-    Other names of `max_gen_toks` are refused too, as the tasks' own would win.
+    Other names of `max_gen_toks` are rejected too, because the value of the task would take precedence.
     """
     for key, value in given.items():
         if key in _OTHER_NAMES and "max_gen_toks" not in given:
@@ -194,7 +210,7 @@ def refuse_wrong_sampling(given: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _library_named(model: str) -> Iterator[None]:
-    """Turn the absence of a library into an error that names the extra which brings it."""
+    """Convert an ImportError to an error that names the extra to install."""
     try:
         yield
     except ImportError as error:
@@ -206,7 +222,7 @@ def _library_named(model: str) -> Iterator[None]:
 
 
 def _missing(kind: type[LM], arguments: Mapping[str, Any]) -> list[str]:
-    """Return the arguments that a model cannot do without and was not given."""
+    """Return the required arguments of a model class that are missing."""
     parameters = list(inspect.signature(kind).parameters.values())
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [item.name for item in parameters if item.default is item.empty and item.kind not in variable]

@@ -1,6 +1,6 @@
-"""Output of `ragtasks run` while it works: a line a stage, in the place of the harness's log of twenty lines a task.
+"""Output of `ragtasks run`: one line per stage, instead of the harness's log of twenty lines per task.
 
-Nothing of the harness is lost: `-v` brings its log and its bars back, and so does `LMEVAL_LOG_LEVEL`.
+`-v` or `LMEVAL_LOG_LEVEL` restores the harness's log and progress bars.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _HARNESS_LOGGER = logging.getLogger("lm_eval")
 _INDEX_LOGGER = logging.getLogger("lm_eval.tasks._index")
 _NO_NEWS = {
     "lm_eval.models.api_models": (
-        "Cannot determine EOS string",  # our tasks name what ends an answer
-        "Exception:RuntimeError('Session is closed')",  # each open request once, after Ctrl-C
+        "Cannot determine EOS string",  # our tasks name their stop strings
+        "Exception:RuntimeError('Session is closed')",  # once per open request, after Ctrl-C
         "Exception:CancelledError()",
     ),
-    "lm_eval.evaluator": ("generation_kwargs: ",),  # what somebody has just typed
-    "lm_eval.config.evaluate_config": ("--limit SHOULD ONLY BE USED FOR TESTING",),  # the conclusion says it
+    "lm_eval.evaluator": ("generation_kwargs: ",),  # repeats the user's arguments
+    "lm_eval.config.evaluate_config": ("--limit SHOULD ONLY BE USED FOR TESTING",),  # part of the conclusion
 }
-"""Logger of the harness -> how the messages begin that tell nobody anything here."""
+"""Harness logger -> beginnings of messages to suppress."""
 _STUBS = Path(lm_eval.tasks.__file__).parent / STUB_FOLDER
 
 
 def take_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
-    """Return the arguments without a `-v` that has no level behind it, and whether the harness's log is wanted."""
+    """Return the arguments without a `-v` that has no level, and whether the harness's log is enabled."""
     kept: list[str] = []
     verbose = False
     for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
@@ -60,15 +60,17 @@ def take_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 @contextlib.contextmanager
 def report_stages(*, verbose: bool, with_tables: bool = True) -> Iterator[None]:
-    """Let the harness log warnings only and draw no bar a task, and print our own lines, unless all is wanted.
+    """Reduce the harness's log to warnings and print the log of ragtasks, unless the harness's log is enabled.
 
-    Without tables it prints nothing of the results, whatever it logs.
+    Without tables, the harness's results are not printed, at any log level.
     """
     before = _HARNESS_LOGGER.level
-    setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment goes before
+    setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment variable takes precedence
     for handler in _HARNESS_LOGGER.handlers:
         if type(handler) is logging.StreamHandler:
-            handler.stream = sys.stderr  # made once a process, and `setStream` flushes what may be closed
+            handler.stream = (
+                sys.stderr
+            )  # the handler exists once per process, and `setStream` would flush a stream that may be closed
     with contextlib.ExitStack() as stack:
         stack.callback(_HARNESS_LOGGER.setLevel, before)
         if not with_tables:
@@ -88,12 +90,12 @@ def report_stages(*, verbose: bool, with_tables: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_tables() -> Iterator[None]:
-    """Have the harness's command print neither its tables nor the line above them, and all else as ever."""
+    """Suppress the harness's tables and the line above them."""
     commands: Any = lm_eval._cli.run
 
     def put(*texts: object, **options: Any) -> None:
         if texts != ("",) and "), gen_kwargs: (" not in str(texts[0] if texts else ""):
-            print(*texts, **options)  # noqa: T201 (the harness's own, such as --show_config)
+            print(*texts, **options)  # noqa: T201 (the harness's own output, such as --show_config)
 
     with replaced(lm_eval.utils, "make_table", lambda *_: ""):
         commands.print = put
@@ -105,7 +107,7 @@ def _no_tables() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _log_lines() -> Iterator[None]:
-    """Print the log lines of ragtasks."""
+    """Print the log messages of ragtasks."""
     logger, handler = logging.getLogger("ragtasks"), logging.StreamHandler()
     before = logger.level
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -128,7 +130,7 @@ def filtered(logger: logging.Logger, passes: Callable[[logging.LogRecord], bool]
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether a message is not that a stub of `tasks link` and the file that it includes share a name."""
+    """Return False for the message that a stub of `tasks link` and its included file have the same name."""
     paths = record.args[1:] if isinstance(record.args, tuple) else ()
     return not any(_STUBS in Path(str(path)).parents for path in paths)
 
@@ -138,7 +140,7 @@ def _begins_otherwise(starts: tuple[str, ...], record: logging.LogRecord) -> boo
 
 
 def _table_of_values(results: Mapping[str, Any], column: str = "results", *arguments: Any) -> str:
-    """Return the harness's table without metrics that have no value anywhere; a line names these."""
+    """Return the harness's table without metrics that have no value; their names are logged."""
     keys = {key for row in results[column].values() for key in row}
     without = {key for key in keys if all(_is_missing(row.get(key)) for row in results[column].values())}
     rows = {
@@ -155,12 +157,12 @@ def _is_missing(value: Any) -> bool:
     return value is None or value == "N/A" or (isinstance(value, float) and math.isnan(value))
 
 
-# What stands in the place of names of the harness for as long as it runs, its environment report among them.
+# Replacements for harness functions during a run, including its environment report.
 
 
 @contextlib.contextmanager
 def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
-    """Put something in the place of a name that the harness looks up while it runs."""
+    """Replace an attribute of a module while the block runs."""
     before = getattr(module, name)
     setattr(module, name, value)
     try:
@@ -170,9 +172,9 @@ def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def git_commit() -> str | None:
-    """Return the commit of the folder that the command was called in, None outside of any repository."""
+    """Return the commit of the working directory, None outside a repository."""
     try:
-        # The harness's own lets git say on the screen that there is none.
+        # The harness's own function lets git print an error outside a repository.
         described = subprocess.run(["git", "describe", "--always"], capture_output=True, text=True, check=True)
     except (subprocess.CalledProcessError, OSError):
         return get_commit_from_path(Path.cwd())  # type: ignore[no-any-return]
@@ -180,7 +182,7 @@ def git_commit() -> str | None:
 
 
 def add_environment(results: dict[str, Any], notes: Mapping[str, Any] | None = None) -> None:
-    """Add what the harness's `add_env_info` adds, under its keys, without importing torch and starting pip for it."""
+    """Add the keys of the harness's `add_env_info`, without importing torch or starting pip."""
     results.update(notes or {})
     packages = _packages()
     machine = [
@@ -199,13 +201,13 @@ def add_environment(results: dict[str, Any], notes: Mapping[str, Any] | None = N
 
 @cache
 def _packages() -> dict[str, str]:
-    # What an interrupted installation leaves has no metadata; of two with one name the first is imported.
+    # Leftovers of an interrupted installation have no metadata. Of two packages with one name, the first is imported.
     whole = [each for each in distributions() if each.read_text("METADATA")]
     return {each.name: each.version for each in reversed(whole)}
 
 
 def _accelerators() -> Iterator[str]:
-    """Yield what torch runs on, where a model or an encoder has imported it."""
+    """Yield the CUDA version and the GPUs, if torch is already imported."""
     torch = sys.modules.get("torch")
     if torch is None:
         return

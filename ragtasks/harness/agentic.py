@@ -1,8 +1,8 @@
-"""Agentic tasks: the model searches the corpus while it answers, up to some calls, and then answers.
+"""Agentic tasks: the model searches the corpus with a limited number of calls, and then answers.
 
-Behind a server each task goes on as soon as its reply is there; in this process what all tasks ask in a step is one
-batch of the model, what they search for one batch of the retriever. A prompt is made of the replies before it and of
-stored searches, so a killed run that begins again finds each step in the saved answers and asks only what is missing.
+With a model behind a server, each task continues as soon as its reply arrives. With a model in this process, each step
+is one batch for the model and one batch for the retriever. Prompts depend only on earlier replies and stored searches.
+A run that was killed therefore finds its steps in the saved answers and sends only the missing requests.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from ragtasks.scoring import Toolbox, ToolLimits, ToolSession
 
 @dataclass(slots=True)
 class Search:
-    """One task while its model searches."""
+    """State of one task while its model searches."""
 
     doc: Doc
-    """The task, with the history that the model sees."""
+    """The task, with the history in the model's prompt."""
     session: ToolSession
-    """Its calls."""
+    """Tool calls of the task."""
     earlier: Mapping[int, Sequence[Exchange]] = field(default_factory=dict)
-    """Earlier turns of its conversation -> what was called and found at these, where the model sees that again."""
+    """Earlier turn -> its calls and results, if the prompt repeats them."""
     exchanges: list[Exchange] = field(default_factory=list)
-    """What was called and found, in order."""
+    """Calls and results of this turn, in order."""
     usages: list[Mapping[str, Any]] = field(default_factory=list)
-    """What each reply took."""
+    """Usage of each reply."""
     n_shortened: int = 0
-    """Results that were shortened."""
+    """Number of shortened results."""
     trajectory: Trajectory | None = None
-    """What the model did; None as long as it goes on."""
+    """Final trajectory; None while the model searches."""
 
     def shorten(self) -> bool:
-        """Shorten the oldest results that can be, the last ones at last; False where none can."""
+        """Shorten the oldest result that can be shortened, the latest one last. Return False if none can."""
         exchanges = [*itertools.chain.from_iterable(self.earlier.values()), *self.exchanges]
         older = [(level, item) for level in (0, 1) for item in exchanges[:-1] if item.level == level]
         last = [(item.level, item) for item in exchanges[-1:] if item.can_be_shortened]
@@ -57,18 +57,18 @@ class Search:
         return False
 
     def end(self, ending: Ending) -> None:
-        """Note how it ended."""
+        """Store the trajectory with its ending."""
         self.trajectory = self.session.end(ending, n_shortened=self.n_shortened)
 
 
 class AgenticTask(RoundsTask):
-    """One domain of a benchmark, whose model is shown no passages and searches for them.
+    """One domain of a benchmark. The prompt has no passages, and the model searches for them.
 
-    Its YAML is that of a `ConversationTask` with the setting `agentic` and the suite `NAME+agentic`.
+    The YAML is that of a `ConversationTask` with the setting `agentic` and the suite `NAME+agentic`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the docs, and check options, templates and the retriever, before a model runs."""
+        """Read the docs and check options, templates and the retriever before a model runs."""
         self._searches: dict[str, Search] = {}
         self._relevant: dict[str, list[str]] = {}
         super().__init__(config)
@@ -89,7 +89,10 @@ class AgenticTask(RoundsTask):
         super()._take_docs(benchmark, options)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Make the requests, look at the model and index the corpora: what fails, fails now."""
+        """Build the requests, check the model's tool calls and index the corpora.
+
+        Errors therefore occur before the run.
+        """
         self._protocol.begin(getattr(options.get("chat_template"), "__self__", None), self.toolbox.schemas())
         super().build_all_requests(**options)
         domains = list(dict.fromkeys(request.doc["domain"] for request in self._pending.values()))
@@ -101,11 +104,11 @@ class AgenticTask(RoundsTask):
         super()._begin_conversations()
 
     def relevant(self, task_id: str) -> Sequence[str]:
-        """Return the relevant passages of a task; for the ceiling, and for those who look at what was found."""
+        """Return the ids of the relevant passages of a task; used by the oracle and by reports."""
         return self._relevant.get(task_id, ())
 
     def search_of(self, task_id: str) -> Search:
-        """Return what a task's model has called and found so far; for baselines, which read no prompt."""
+        """Return the search state of a task; used by baselines, which do not read prompts."""
         return self._searches[task_id]
 
     def _ready(self, doc: Doc) -> WaitingRequest | None:
@@ -115,11 +118,11 @@ class AgenticTask(RoundsTask):
         return self._request(doc["task_id"])
 
     def _new_search(self, doc: Doc) -> Search:
-        """Return a task before its first call."""
+        """Return the state of a task before its first call."""
         return Search(doc, self.toolbox.session(doc["domain"]))
 
     def _request(self, task_id: str) -> WaitingRequest | None:
-        """Return the next request of a task with its prompt; None where that does not fit the model: it ended."""
+        """Return the next request of a task, or None if its prompt does not fit the context, which ends the task."""
         request, search = self._pending[task_id], self._searches[task_id]
         request.doc = search.doc
         prompt = self._prompt(search)
@@ -133,7 +136,7 @@ class AgenticTask(RoundsTask):
         return request
 
     def _prompt(self, search: Search) -> Any:
-        """Return the prompt with calls and results behind the question."""
+        """Return the prompt, with calls and results after the question."""
         options = self._rendering
         instruction = options.get("system_instruction")
         template = options.get("chat_template") if options.get("apply_chat_template") else None
@@ -146,9 +149,9 @@ class AgenticTask(RoundsTask):
         return self._prompts.renderer.render(messages, template)
 
     def _with_calls(self, search: Search, conversation: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return a conversation with its calls and results: those of a turn stand behind its question."""
+        """Return a conversation with calls and results, each after the question of its turn."""
         by_turn = {**search.earlier, search.doc["turn"]: search.exchanges}
-        # Made together, as calls are counted through.
+        # All exchanges are rendered together, because calls are numbered across turns.
         made = iter(self._protocol.turns([item for exchanges in by_turn.values() for item in exchanges]))
         messages, turn = [], 0
         for message in conversation:
@@ -159,7 +162,7 @@ class AgenticTask(RoundsTask):
         return [*messages, *made]
 
     def take(self, request: WaitingRequest, reply: str) -> None:
-        """Take a reply: calls wait for `next_requests`, an answer ends the task."""
+        """Store a reply: calls wait for `next_requests`, an answer ends the task."""
         search = self._searches[request.doc["task_id"]]
         search.usages.append(getattr(reply, "usage", {}))
         if isinstance(reply, NoAnswer):
@@ -173,19 +176,19 @@ class AgenticTask(RoundsTask):
             return
         if parsed.calls:
             for call in parsed.calls:
-                search.session.call(call.tool, call.arguments)  # noted as one too many
+                search.session.call(call.tool, call.arguments)  # recorded as a call over the limit
         search.end(Ending.OUT_OF_CALLS if parsed.calls else Ending.ANSWERED if parsed.answer else Ending.GAVE_UP)
         self._end(request, parsed.answer)
 
     def _end(self, request: WaitingRequest, answer: str) -> None:
-        """Give a task its answer, with the passages that the model saw and what its replies took."""
+        """End a task with its answer, the retrieved passages and the usage."""
         search = self._searches[request.doc["task_id"]]
         if not isinstance(answer, NoAnswer):
             answer = SystemAnswer(answer, search.session.passages, joined_usage(search.usages))
         super().take(request, answer)
 
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
-        """Return the requests that follow; calls of all tasks are one batch, and what they found is in the prompts."""
+        """Return the next requests. The calls of all tasks are one batch, and the prompts contain their results."""
         searches = [self._searches[request.doc["task_id"]] for request in requests]
         going_on = [search for search in searches if search.trajectory is None]
         calls = [(search.session, call) for search in going_on for call in search.exchanges[-1].reply.calls]
@@ -199,7 +202,7 @@ class AgenticTask(RoundsTask):
         return [*(request for request in asked if request is not None), *super().next_requests(requests)]
 
     def _reported(self, doc: Doc) -> Doc:
-        """Return a doc with what its model did, and which passages are relevant."""
+        """Return a doc with the trajectory and the ids of the relevant passages."""
         reported, search = super()._reported(doc), self._searches.get(doc["task_id"])
         if search is None or search.trajectory is None:
             return reported
@@ -207,7 +210,7 @@ class AgenticTask(RoundsTask):
         return {**reported, "trajectory": {**trajectory_row(search.trajectory), "relevant": relevant}}
 
     def fingerprint(self) -> str:
-        """Return a hash of everything that decides the requests but what is found and answered."""
+        """Return a hash of everything that affects the requests, except replies and search results."""
         return canonical_hash([super().fingerprint(), self._tools()])[:16]
 
     def _tools(self) -> dict[str, Any]:
@@ -220,10 +223,10 @@ class AgenticTask(RoundsTask):
 
 
 class LiveAgenticTask(AgenticTask, LiveTask):
-    """The same with the model's own earlier answers, and with `keep_searches` what it found at earlier turns."""
+    """Agentic tasks with the model's own earlier answers, and with `keep_searches` its earlier results."""
 
     def _new_search(self, doc: Doc) -> Search:
-        """Return a turn before its first call; passages are numbered on where earlier results are seen again."""
+        """Return the state of a turn before its first call. Passage numbers continue after kept results."""
         before = [item for item in self._searches.values() if item.doc["conversation_id"] == doc["conversation_id"]]
         if not self.evaluation.keep_searches or not before:
             return super()._new_search(doc)

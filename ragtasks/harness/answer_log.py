@@ -1,8 +1,8 @@
-"""The answers of an evaluation that is not finished: one SQLite file, written the moment an answer comes.
+"""Answers of an unfinished evaluation: one SQLite file, written as each answer arrives.
 
-The harness saves nothing before its last request is answered, so a server that fails in the middle, or a kill, would
-cost every answer. The next command finds the answers here and requests the rest. They are deleted once the evaluation
-is saved, so that no later one takes answers of a model that has changed since.
+The harness saves nothing before its last request, so a failing server or a killed process would lose every answer. The
+next run reads the answers from this file and requests the remaining ones. The file is deleted after the results are
+saved, so that no later run uses answers of a model that has changed since.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _ANSWERING_ONLY = frozenset(
     | {"num_concurrent", "timeout", "verify_certificate", "slots", "api_key_env", "attempts", "timeout_seconds"}
     | {"patience_seconds", "requests_per_minute", "rate_limit_patience_seconds"}
 )
-"""Arguments of models that are secret, or say how requests travel: none changes an answer."""
+"""Secret arguments and arguments of the transport, which do not change an answer."""
 
 LoggedRequest = tuple[str, Sequence[Any]]
 """(method of the model, arguments of one request)."""
 
 
 class AnswerLog:
-    """Answers by what decides them: the model, its arguments and address, its local files, prompt and options."""
+    """Saved answers, keyed by model, arguments, address, local files, prompt and options."""
 
     def __init__(self, path: Path, kind: str, arguments: Mapping[str, Any], *, is_lasting: bool = False) -> None:
-        """Open the log of one model, and find out that it can be written."""
+        """Open the log of one model and check that it is writable."""
         self.path = path
         self._model = {"kind": kind, "arguments": _deciding(arguments)}
         self._is_lasting = is_lasting
@@ -51,10 +51,10 @@ class AnswerLog:
         check_reply_cache(path)
 
     def look_up(self, asked: Sequence[LoggedRequest], n_before: Counter[str] | None = None) -> list[Any]:
-        """Return what was answered before, in order, None where nothing was.
+        """Return the saved answers in order, with None for missing ones.
 
-        Requests in the same words are numbered: samples of one prompt are several answers. `n_before` is for requests
-        that are looked up bit by bit, and goes on counting.
+        Identical requests are numbered, because several samples of one prompt are different answers. `n_before` counts
+        them across calls for requests that are looked up in parts.
         """
         names = [self.name(one) for one in asked]
         if n_before is None:
@@ -74,15 +74,15 @@ class AnswerLog:
         return answers
 
     def record(self, asked: LoggedRequest, answer: Any) -> None:
-        """Keep an answer; a disk that is full by now is said once, and the evaluation goes on."""
+        """Save an answer. If the disk is full, one warning is logged and the evaluation continues."""
         name = self.name(asked)
         key = f"{name}-{self._n_of[name]}"
         self._n_of[name] += 1
         request = {"method": asked[0], "arguments": _text(asked[1])}
         reply = CachedReply(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_json(answer))), asked[0])
         try:
-            # Opened here and not before: an evaluation that ends takes an empty file away.
-            if self._file is None:  # not by its truth: that counts all replies in it
+            # Opened on first use, because an unused file would have to be deleted at the end.
+            if self._file is None:  # not `if not self._file`: its length is the number of replies
                 self._file = ReplyCache(self.path)
             self._file.put([reply])
         except CacheError as error:
@@ -91,28 +91,28 @@ class AnswerLog:
             self._is_broken = True
 
     def take_unused(self, asked: LoggedRequest) -> tuple[CallUsage, ...]:
-        """Return what replies to a request took in an earlier process that were no answer; each once."""
+        """Return the usage of unusable replies to a request in earlier processes, each once."""
         return self._unused.pop(self.name(asked), ()) if self._unused else ()
 
     def note_unused(self, asked: LoggedRequest, answer: NoAnswer) -> None:
-        """Keep what a reply took that is no answer."""
+        """Save the usage of a reply without an answer."""
         if calls := [CallUsage(**call) for call in answer.usage.get("calls", ())]:
             with suppress(CacheError), ReplyCache(self.path) as cache:
                 cache.end(self.name(asked), calls=calls)
 
     @property
     def n_found(self) -> int:
-        """How many of the requests that were looked up have an answer here."""
+        """Number of looked-up requests with a saved answer."""
         return self._n_of.total()
 
     def close(self) -> None:
-        """Close the file; safe to repeat."""
+        """Close the file; may be called repeatedly."""
         if self._file is not None:
             self._file.close()
         self._file = None
 
     def finish(self) -> None:
-        """Forget the answers of this evaluation, which is saved whole; a file without any other goes."""
+        """Delete the answers of this evaluation after its results are saved, and the file if it is empty."""
         self.close()
         if self._is_lasting:
             return
@@ -123,30 +123,30 @@ class AnswerLog:
             self.path.unlink(missing_ok=True)
 
     def name(self, asked: LoggedRequest) -> str:
-        """Return the hash of everything that decides an answer; made once for arguments that are the same object."""
+        """Return the hash of everything that affects an answer, cached by the identity of the arguments."""
         method, arguments = asked
         if (method, id(arguments)) not in self._names:
             name = canonical_hash({"model": self._model, "method": method, "arguments": _text(arguments)})
-            self._names[method, id(arguments)] = name, arguments  # held, so that its id stays its own
+            self._names[method, id(arguments)] = name, arguments  # the reference prevents reuse of the id
         return self._names[method, id(arguments)][0]
 
 
 def _text(arguments: Sequence[Any]) -> str:
-    """Return a request's arguments as JSON in ASCII, which holds half a character too.
+    """Return the arguments of a request as ASCII JSON, which can contain half of a surrogate pair.
 
-    The harness wraps the messages of a chat in a type of its own.
+    The harness wraps chat messages in a type of its own.
     """
     return json.dumps([getattr(argument, "prompt", argument) for argument in arguments], sort_keys=True, default=str)
 
 
 def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a model that decide its answers, as texts, with the state of local files."""
+    """Return the arguments of a model that affect its answers, as text, with the state of local files."""
     deciding = {name: value for name, value in arguments.items() if name not in _ANSWERING_ONLY}
     return {name: [_without_login(str(value)), _state_of_files(str(value))] for name, value in deciding.items()}
 
 
 def _without_login(text: str) -> str:
-    """Return an address without user, password, query and fragment; any other text as it is."""
+    """Return a URL without user, password, query and fragment; any other text unchanged."""
     if "://" not in text:
         return text
     parts = urlsplit(text)
@@ -154,9 +154,9 @@ def _without_login(text: str) -> str:
 
 
 def _state_of_files(text: str) -> list[list[Any]]:
-    """Return name, size and time of change of each file in a model's folder; empty where a text names none.
+    """Return name, size and modification time of each file in a model folder; empty for any other text.
 
-    A folder with results of the model, written to the folder that one is in, has its name too.
+    A results folder with the name of a model is ignored.
     """
     folder = Path(text)
     if not is_model_folder(folder):

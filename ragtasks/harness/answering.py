@@ -1,4 +1,4 @@
-"""The model under test: its answers are saved as they come, and only requests without an answer are sent."""
+"""The model under test. Answers are saved as they arrive, and only missing ones are requested."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Take = Callable[[Sequence[tuple[Instance, Any]]], Sequence[Instance]]
 
 
 def model_in_use() -> LM | None:
-    """Return the model of the evaluation that `ragtasks run` runs in this process; None under the stock command."""
+    """Return the model of the evaluation in this process; None outside `ragtasks run`."""
     return _IN_USE[0][0] if _IN_USE else None
 
 
 def served_model_in_use() -> ServedModel | None:
-    """Return the same as a model behind a server; None where it is none."""
+    """Return the model as a served model; None if it is not behind a server."""
     return _IN_USE[0][1] if _IN_USE else None
 
 
 class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
-    """Keeps the answers of the models of one evaluation, until it is saved or, where a file is named, for good."""
+    """Saves the answers of an evaluation until its results are saved, or permanently with `use_cache`."""
 
     def __init__(self, folder: Path | None, use_cache: str | None, end_of_thinking: str = END_OF_THOUGHT) -> None:
-        """Choose the file; `end_of_thinking` is the mark after which an answer begins."""
+        """Choose the file. `end_of_thinking` is the mark after which an answer begins."""
         self._lasting = f"{use_cache}_rank{{rank}}.sqlite" if use_cache else ""
         self._unsaved = str(folder / "unfinished_rank{rank}.sqlite") if folder is not None else ""
         self._end_of_thinking = end_of_thinking
@@ -52,7 +52,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         _IN_USE.clear()
 
     def keep(self, kind: str, model: LM, arguments: dict[str, Any]) -> Any:
-        """Return the model with its answers kept; baselines cost nothing."""
+        """Return a model whose answers are saved. Baselines are returned unchanged, because they cost nothing."""
         served = served_model(model, arguments, self._end_of_thinking)
         _IN_USE[:] = [(model, served)]
         named = arguments.get("model") or arguments.get("pretrained") or kind
@@ -67,7 +67,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         return SavedAnswers(model, log, served)
 
     def finish(self) -> None:
-        """Delete temporary answer logs that have been saved to results."""
+        """Delete temporary answer logs after the results are saved."""
         for log in self._logs:
             log.finish()
         self._logs = []
@@ -85,20 +85,20 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
 
 
 class SavedAnswers:
-    """A model whose answers are saved as they come; everything else is the model's own."""
+    """A model whose answers are saved as they arrive. All other attributes are those of the model."""
 
     def __init__(self, model: LM, log: AnswerLog | None, served: ServedModel | None = None) -> None:
-        """Put a log before a model."""
+        """Wrap a model with a log."""
         self._model, self._log, self._served = model, log, served
         self._reported: set[str] = set()
         model.set_cache_hook(self)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the model has under this name."""
+        """Return the attribute of the model."""
         return getattr(self._model, name)
 
     def generate_until(self, requests: list[Instance], **options: Any) -> list[Any]:
-        """Return the text that answers each request; `NoAnswer` where none came."""
+        """Return the answer to each request; `NoAnswer` for a failed request."""
         if self._served is not None:
             asking = _Asking(self, self._served, requests)
             self._ask_server(self._served, asking)
@@ -108,14 +108,14 @@ class SavedAnswers:
         return answers
 
     def answer_following(self, requests: Sequence[Instance], take: Take) -> bool:
-        """Answer requests and those that follow from their answers, so that no slot waits for the slowest of a step.
+        """Answer requests and their follow-up requests without waiting for the slowest request of a step.
 
         Args:
-            requests: the first ones.
-            take: called with answers as they come; returns the requests that follow, at most one for each answer.
+            requests: the first requests.
+            take: receives answers as they arrive and returns the requests that follow, at most one per answer.
 
         Returns:
-            Whether it was done: only a server gives answers one by one.
+            False for a model in this process, which cannot return answers one by one; nothing is requested then.
         """
         if self._served is None:
             return False
@@ -123,7 +123,7 @@ class SavedAnswers:
         return True
 
     def _ask_server(self, served: ServedModel, asking: _Asking) -> None:
-        """Send the requests that have no answer yet."""
+        """Send the requests without a saved answer."""
         self._note_known(asking.n_known, asking.n_requests)
         _LOGGER.info("asking for %d answers", asking.n_requests - asking.n_known)
         try:
@@ -135,19 +135,19 @@ class SavedAnswers:
         self._report(asking.came)
 
     def _report(self, answers: Sequence[Any]) -> None:
-        """Record how many requests got no answer, and why."""
+        """Record the number of failed requests and the reasons."""
         reasons = [answer.reason for answer in answers if isinstance(answer, NoAnswer)]
         record_unanswered(reasons, len(answers), is_kept=self._log is not None)
 
     def look_up(self, requests: Sequence[Instance], n_before: Counter[str]) -> list[Any]:
-        """Return the answers of earlier calls, None where there is none; `n_before` counts equal requests."""
+        """Return saved answers, with None for missing ones. `n_before` counts identical requests."""
         keys = [_logged(request) for request in requests]
         found = self._log.look_up(keys, n_before) if self._log is not None else [None] * len(keys)
         return [None if answer is None else self._with_unused([key], [answer])[0]
                 for key, answer in zip(keys, found, strict=True)]  # fmt: skip
 
     def settle(self, request: Instance, answer: Any) -> Any:
-        """Keep an answer that has just come, and return it with what earlier calls spent on it."""
+        """Save a new answer and return it with the usage of earlier failed replies."""
         key = _logged(request)
         self._keep(key, answer)
         if self._log is not None and isinstance(answer, NoAnswer):
@@ -155,11 +155,11 @@ class SavedAnswers:
         return self._with_unused([key], [answer])[0]
 
     def loglikelihood(self, requests: list[Instance], **options: Any) -> list[Any]:
-        """Return what the model returns."""
+        """Return the log-likelihoods of the model."""
         return [tuple(answer) for answer in self._answers("loglikelihood", requests, options)]
 
     def loglikelihood_rolling(self, requests: list[Instance], **options: Any) -> list[Any]:
-        """Return what the model returns."""
+        """Return the rolling log-likelihoods of the model."""
         return self._answers("loglikelihood_rolling", requests, options)
 
     def _answers(self, method: str, requests: Sequence[Instance], options: dict[str, Any]) -> list[Any]:
@@ -187,13 +187,13 @@ class SavedAnswers:
             )
 
     def _with_unused(self, keys: Sequence[LoggedRequest], answers: Sequence[Any]) -> list[Any]:
-        """Return answers with the usage of earlier replies to them that were no answer."""
+        """Return answers with the usage of earlier replies that had no answer."""
         if self._log is None:
             return list(answers)
         return [with_calls(answer, self._log.take_unused(asked)) for asked, answer in zip(keys, answers, strict=True)]
 
     def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
-        """Keep an answer that the model has just given: SavedAnswers is the model's cache hook."""
+        """Save a new answer. The model calls this method, because `SavedAnswers` is its cache hook."""
         asked = method, tuple(arguments)
         self._reported.add(self._identity(asked))
         self._keep(asked, self._counted(asked[0], asked, answer))
@@ -202,7 +202,7 @@ class SavedAnswers:
         return repr(asked) if self._log is None else self._log.name(asked)
 
     def _counted(self, method: str, asked: LoggedRequest, answer: Any) -> Any:
-        """Return the answer of a model in this process with its tokens, as the model's own tokeniser counts them."""
+        """Return the answer of a model in this process with token counts from its tokeniser."""
         encode = getattr(self._model, "tok_encode", None)
         if method != "generate_until" or encode is None or type(answer) is not str:
             return answer
@@ -220,7 +220,7 @@ def _logged(request: Instance) -> LoggedRequest:
 
 
 class _Asking:
-    """The journal of one call of a server: it finds the answers of earlier calls and saves new ones as they come."""
+    """Journal of one server call: returns saved answers and saves new ones as they arrive."""
 
     def __init__(self, saved: SavedAnswers, served: ServedModel, requests: Sequence[Instance]) -> None:
         self._saved, self._served = saved, served
@@ -229,12 +229,12 @@ class _Asking:
         self.n_requests = len(requests)
         self.n_known = sum(answer is not None for _, answer in self._under_way.values())
         self.answers: dict[int, Any] = dict.fromkeys(self._under_way)
-        """Answers by the order of the requests."""
+        """Answers in the order of the requests."""
         self.came: list[Any] = []
-        """All answers so far."""
+        """All answers so far, in order of arrival."""
 
     def _looked_up(self, requests: Sequence[Instance]) -> list[tuple[Instance, Any]]:
-        """Return requests with their answers, None where they are to be sent."""
+        """Return requests with their saved answers, or None for requests to send."""
         return list(zip(requests, self._saved.look_up(requests, self._n_before) if requests else [], strict=True))
 
     def prompts(self) -> list[Prompt]:
@@ -258,7 +258,7 @@ class _Asking:
 
 
 class _Conversing(_Asking):
-    """The journal of conversations: what follows from answers is worked out together for all that have come."""
+    """Journal of conversations. Follow-up requests of all new answers are computed together."""
 
     def __init__(self, saved: SavedAnswers, served: ServedModel, requests: Sequence[Instance], take: Take) -> None:
         super().__init__(saved, served, requests)
@@ -268,12 +268,12 @@ class _Conversing(_Asking):
         self._turn = asyncio.Lock()
 
     async def continued(self, index: int) -> Prompt | None:
-        """Return the next prompt in the place of one that is answered, of any conversation; None where none is due."""
+        """Return the next prompt of any conversation for a free slot, or None if no prompt is due."""
         self._arrived[index] = (self._under_way[index][0], self.answers[index])
         async with self._turn:
             if index in self._arrived:
                 answered, self._arrived = list(self._arrived.values()), {}
-                # Searching takes time: in a thread of its own, so that other requests go out meanwhile.
+                # Retrieval takes time, so it runs in a thread and other requests continue.
                 self._due += self._looked_up(await asyncio.to_thread(self._take, answered))
         if not self._due:
             return None

@@ -1,4 +1,4 @@
-"""Answers as the harness carries them: texts that know why they are empty, or what they are based on and took."""
+"""Answers as the harness passes them: strings with a failure reason, or with passages and usage."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ragtasks.records import Passage
 
 
 class NoAnswer(str):
-    """An empty text that knows why it is empty: the harness carries it like any answer, and no log keeps it."""
+    """An empty string with the reason of a failed request. The harness treats it as an answer; logs do not save it."""
 
     __slots__ = ("reason", "usage")
 
     reason: str
-    """Why there is no answer; holds no key and no address."""
+    """Reason of the failure, without keys and addresses."""
     usage: Mapping[str, Any]
-    """What it took all the same, as in `GivenAnswer`."""
+    """Usage of the failed request, as in `GivenAnswer`."""
 
     def __new__(cls, reason: str, usage: Mapping[str, Any] | None = None) -> NoAnswer:
         """Return the empty text with its reason."""
@@ -27,21 +27,21 @@ class NoAnswer(str):
         return made
 
     def __reduce__(self) -> tuple[type[NoAnswer], tuple[str, Mapping[str, Any]]]:
-        """Return how it is made again in another process."""
+        """Support pickling between processes."""
         return NoAnswer, (self.reason, self.usage)
 
 
 class SystemAnswer(str):
-    """A text with the passages that its system used, which count in the place of the setting's, and what it took."""
+    """A text with the passages that its system used, which replace those of the setting, and with its usage."""
 
     __slots__ = ("passages", "tool_calls", "usage")
 
     passages: tuple[Passage, ...] | None
-    """What the system says that it used, in order; None where these are the setting's."""
+    """Passages that the system reports, in order; None for those of the setting."""
     usage: Mapping[str, Any]
-    """What it took, as in `GivenAnswer`."""
+    """Usage, as in `GivenAnswer`."""
     tool_calls: Sequence[Any]
-    """Calls of tools that came with the text, as an OpenAI-compatible server hands them over."""
+    """Tool calls that an OpenAI-compatible server returned with the text."""
 
     def __new__(
         cls,
@@ -57,12 +57,12 @@ class SystemAnswer(str):
         return made
 
     def __reduce__(self) -> tuple[type[SystemAnswer], tuple[Any, ...]]:
-        """Return how it is made again, as the harness's own cache keeps answers."""
+        """Support pickling in the harness's own cache."""
         return SystemAnswer, (str(self), self.passages, self.usage, self.tool_calls)
 
 
 def as_json(answer: Any) -> Any:
-    """Return an answer of any model as JSON values."""
+    """Return any answer as JSON values."""
     if not isinstance(answer, SystemAnswer):
         return answer
     found: dict[str, Any] = {"answer": str(answer), **({"usage": dict(answer.usage)} if answer.usage else {})}
@@ -75,7 +75,7 @@ def as_json(answer: Any) -> Any:
 
 
 def answer_in(value: Any) -> Any:
-    """Return the answer in JSON values, which an earlier process or call has paid for."""
+    """Return the answer from JSON values. Its usage was spent by an earlier process or call."""
     if not isinstance(value, dict):
         return value
     passages = contexts_in(value["contexts"]) if "contexts" in value else None
@@ -86,7 +86,7 @@ def answer_in(value: Any) -> Any:
 
 
 def with_calls(answer: Any, calls: Sequence[CallUsage]) -> Any:
-    """Return an answer that knows what replies took that came before it."""
+    """Return an answer with the usage of earlier replies added."""
     earlier = [call.json_values for call in calls]
     if not earlier or not isinstance(answer, str):
         return answer

@@ -46,29 +46,27 @@ from ragtasks.scoring import check_answers, given_metrics, record_checked, share
 from ragtasks.suites import suite_named, suite_with
 from ragtasks.tables import grouped
 
-# The harness task of ragtasks: real chat messages in, batch-scored answers out.
-# `ConfigurableTask` builds one user message and scores one document at a time. `ConversationTask` hands over the
-# conversation turn by turn, scores everything in `apply_filters` (the one place where the harness has all answers
-# at once) and gives each document its scores in `process_results`, so that `--log_samples` holds every one of them.
+# `ConfigurableTask` builds one user message and scores one doc at a time. `ConversationTask` passes the conversation
+# turn by turn and scores all answers in `apply_filters`, the only step where the harness has all of them.
+# `process_results` returns each doc's scores, so that `--log_samples` contains them.
 
-_BYPASS = "bypass"  # the harness's own stand-in for metrics under --predict_only
-_FILTER = "none"  # what the harness calls the filter that takes a model's first reply
-_SAMPLE_FILTER = "sample"  # the same under a name that stands in every row of the harness's tables
+_BYPASS = "bypass"  # the harness's placeholder for metrics under --predict_only
+_FILTER = "none"  # the harness's name of the filter that takes the first reply
+_SAMPLE_FILTER = "sample"  # name of the same filter for samples, shown in every row of the harness's tables
 _PROCESS_RESULTS = "ConversationTask.process_results"
 
 
 class ConversationTask(ConfigurableTask):
     """One setting and one domain of a multi-turn RAG benchmark.
 
-    Its YAML gives `dataset_kwargs`: `benchmark` and `setting`, and where they are not the usual ones `domain` (one of
-    several), `max_words`, and `suite` (another than the benchmark's own). Beside them it names the templates of what
-    the model reads: `prompt` (the system text), `closed_book_prompt` (the same where no passages are shown) and
-    `plain_prompt` (all of a prompt without a chat template); `doc_to_text` gives the latter, filled in.
-    `--metadata` gives the keys of `ragtasks.config.EvaluationConfig`.
+    `dataset_kwargs` in its YAML: `benchmark`, `setting`, and optionally `domain` (for one of several), `max_words` and
+    `suite` (instead of the benchmark's own). Top-level keys name the prompt templates: `prompt` (the system text),
+    `closed_book_prompt` (the system text without passages) and `plain_prompt` (the complete prompt without a chat
+    template), which `doc_to_text` renders. `--metadata` contains the keys of `ragtasks.config.EvaluationConfig`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the docs, check every option and template, and that the encoder can be had, before a model runs."""
+        """Read the docs and check options, templates and the encoder before a model runs."""
         settings = {key: value for key, value in dict(config or {}).items() if key != "class"}
         self._foreign_metadata = dict(settings.get("metadata") or {})
         warn_of_secrets(self._foreign_metadata)
@@ -90,7 +88,7 @@ class ConversationTask(ConfigurableTask):
         self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         self._scores = TaskScores(self._metrics)
-        # Any value keeps the harness from looking our metric names up in a hub over the network.
+        # Any value prevents the harness from looking up our metric names on the hub.
         settings["process_results"] = _PROCESS_RESULTS
         settings["metric_list"] = self._metric_list(settings)
         super().__init__(config=settings)
@@ -102,18 +100,21 @@ class ConversationTask(ConfigurableTask):
         self._config.metadata = self._public_metadata()
 
     def _declared_metrics(self) -> Sequence[Metric]:
-        """Return every metric of this task, in the order of the harness's table."""
+        """Return every metric of this task, in table order."""
         return suite_named(self.suite_name).metrics
 
     def _metric_list(self, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return what the harness lists: the declared metrics that this configuration can give."""
+        """Return the harness's metric list: the declared metrics that this configuration can compute."""
         if options.get("metric_list"):
             check_metric_list(f"task {options.get('task')}", options["metric_list"], self._metrics)
         given = given_metrics(self._metrics.values(), self.evaluation)
         return [self._listed(self._metrics[name]) for name in given]
 
     def _listed(self, metric: Metric) -> dict[str, Any]:
-        """Return a metric as the harness lists it; it wants a name of its own for the aggregation, and calls ours."""
+        """Return a metric in the harness's form.
+
+        The harness requires the name of its own aggregation, but calls ours.
+        """
         return {"metric": metric.name, "aggregation": "nanmean", "higher_is_better": metric.higher_is_better}
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
@@ -121,7 +122,7 @@ class ConversationTask(ConfigurableTask):
         self._take_docs(self.benchmark, dict(dataset_kwargs or {}))
 
     def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
-        """Build the docs of a benchmark's tasks, and note how many an evaluation that leaves none out has."""
+        """Build the docs of a benchmark's tasks, and count the tasks of a complete evaluation."""
         docs = self._dataset(benchmark, options)
         setting, conversational = Setting(options["setting"]), self.evaluation.conversational
         counts = benchmark.count_tasks(setting, docs.unique("domain"), conversational=conversational)
@@ -131,7 +132,7 @@ class ConversationTask(ConfigurableTask):
         return task_dataset(benchmark, options, self.evaluation, run_store())
 
     def fewshot_docs(self) -> None:
-        """Return None: the benchmark has no examples, and the conversation itself is the context."""
+        """Return None: the benchmark has no examples, and the conversation is the context."""
         return
 
     def fewshot_context(  # noqa: PLR0917 (the harness's own signature)
@@ -144,7 +145,7 @@ class ConversationTask(ConfigurableTask):
         chat_template: Callable[..., Any] | None = None,
         gen_prefix: str | None = None,
     ) -> Any:
-        """Return the prompt: what the model's chat template makes of the messages, else plain text."""
+        """Return the prompt: messages in the model's chat template, or plain text without a template."""
         template = chat_template if apply_chat_template else None
         return self._budget.prompt(doc, lambda shown: self._rendered(shown, system_instruction, template))
 
@@ -155,36 +156,38 @@ class ConversationTask(ConfigurableTask):
         return self._prompts.renderer.render(self._messages(doc, instruction), chat_template)
 
     def doc_to_text(self, doc: Doc, doc_to_text: Any = None) -> str:
-        """Return what a model without a chat template is sent; the harness asks for the first doc's on loading."""
+        """Return the prompt for a model without a chat template.
+
+        The harness also calls this for the first doc on loading.
+        """
         return self._render_plain(doc, None)
 
     @property
     def setting(self) -> str:
-        """The setting's name, such as `full_rag`."""
+        """Name of the setting, such as `full_rag`."""
         return str(self.config.dataset_kwargs["setting"])
 
     def messages(self, doc: Doc) -> list[dict[str, str]]:
-        """Return what a chat model is sent where the user adds no instruction."""
+        """Return the chat messages of a doc, without a user instruction."""
         return self._messages(doc, None)
 
     def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
-        """Return what a chat model is sent."""
         return self._prompts.messages(doc, instruction)
 
     def _render_plain(self, doc: Doc, instruction: str | None) -> str:
         return self._prompts.text(doc, instruction)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Build the requests; the harness's request cache is kept apart for every other data, prompt and setting.
+        """Build the requests, with a separate request cache for each combination of data, prompts and setting.
 
-        That cache's key has the task's name but neither its documents nor its prompts, so a hash of ours goes into a
-        part of the key that we may choose.
+        The key of the harness's request cache contains the task name, but neither docs nor prompts. A hash of these is
+        added to the part of the key that a task can set.
         """
         if not options.get("apply_chat_template"):
             refuse_chat_endpoint(self._foreign_metadata)
         self._is_distributed = options.get("world_size", 1) > 1
         self._prompts.forget_model()
-        self._budget = PromptBudget()  # the key is of whole prompts, and of the budget
+        self._budget = PromptBudget()  # the key is a hash of complete prompts and of the budget
         budget = self._budget_of(options.get("chat_template"))
         key = self._requests_key(options, budget)
         options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{key}"
@@ -195,15 +198,15 @@ class ConversationTask(ConfigurableTask):
         self._budget.check(self.task_name, len(self._instances))
 
     def _budget_of(self, chat_template: Any) -> PromptBudget:
-        """Return the prompt budget of the model; without a limit if its context length is unknown."""
+        """Return the prompt budget of the model, without a limit if its context length is unknown."""
         model = getattr(chat_template, "__self__", None) or model_in_use()
         n_reply = int((self.config.generation_kwargs or {}).get("max_gen_toks", 0))
         return PromptBudget.of(model, self.evaluation.context_tokens, self.evaluation.too_long, n_reply)
 
     def _requests_key(self, options: Mapping[str, Any], budget: PromptBudget) -> str:
-        """Return a hash of what the harness's own key leaves out: our fingerprint, `--samples`, and how it renders.
+        """Return a hash of the parts that the harness's key omits: our fingerprint, `--samples` and the rendering.
 
-        A tokeniser's name tells nothing of its chat template or of the options to it; one rendered prompt does.
+        A tokenizer's name does not identify its chat template or the template's options. One rendered prompt does.
         """
         longest = max(self._rows(), key=lambda doc: len(doc["history"]))
         names = ("system_instruction", "apply_chat_template", "chat_template")
@@ -213,14 +216,14 @@ class ConversationTask(ConfigurableTask):
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def _rows(self) -> list[Doc]:
-        """Return the docs as rows; to read them takes long, and a fingerprint is made of them several times."""
+        """Return the docs as rows. They are cached, because reading is slow and each fingerprint needs them."""
         docs = self.dataset["test"]
         if self._read_rows is None or self._read_rows[0] is not docs:
             self._read_rows = docs, [dict(doc) for doc in docs]
         return self._read_rows[1]
 
     def fingerprint(self) -> str:
-        """Return a hash of everything that decides the requests: docs, templates, limits, generation options."""
+        """Return a hash of everything that affects the requests: docs, templates, limits, generation options."""
         parts = {
             "docs": self._rows(),
             **self._prompts.decides(),
@@ -229,9 +232,9 @@ class ConversationTask(ConfigurableTask):
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     def apply_filters(self) -> None:
-        """Take the answers out of the raw replies; the first task to do so scores those of all tasks in one pass.
+        """Extract the answers from the raw replies. The first task to do so scores the answers of all tasks together.
 
-        The harness asks a model for all answers before the first task's filters are applied.
+        The harness requests all answers before it applies the filters of the first task.
         """
         self._answers.take(self._instances)
         super().apply_filters()
@@ -242,12 +245,12 @@ class ConversationTask(ConfigurableTask):
         self._config.metadata = self._public_metadata()
 
     def awaits_scores_of(self, other: ConversationTask) -> bool:
-        """Return whether this task's answers are all there, not scored yet, and scored like those of `other`."""
+        """Return whether this task has all its answers, unscored, and shares the scorer of `other`."""
         answered = bool(self._instances) and all(instance.resps for instance in self._instances)
         return answered and not len(self._scores) and self.scorer is other.scorer
 
     def answers(self) -> list[ScoredAnswer]:
-        """Return the answers to this task's docs, before the scoring."""
+        """Return the answers to this task's docs, before scoring."""
         self._answers.take(self._instances)
         return [
             saved_answer(
@@ -261,7 +264,7 @@ class ConversationTask(ConfigurableTask):
         ]
 
     def _reported(self, doc: Doc) -> Doc:
-        """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
+        """Return a doc as in the prompt, with usage and with the reason of a missing answer."""
         usage = priced(self._answers.usage(doc["task_id"]), self.evaluation.price)
         if doc["setting"] != Setting.REFERENCE.value and doc["domain"] in self._search_seconds:
             usage.setdefault("retriever_seconds", self._search_seconds[doc["domain"]])
@@ -269,15 +272,15 @@ class ConversationTask(ConfigurableTask):
         return {**reported, "usage": usage} if usage else reported
 
     def take_scores(self, answers: Iterable[ScoredAnswer]) -> None:
-        """Keep this task's scored answers until the harness requests them document by document."""
+        """Store this task's scored answers until the harness requests them doc by doc."""
         self._scores.take(answers)
 
     def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
-        """Return metric -> value of one document; NaN where it is unscored.
+        """Return metric -> value of one doc; NaN if it is unscored.
 
-        A score of all responses together has a pair here, the response and its reference answers, where it is scored.
+        The value of a corpus-level metric is the pair of response and references, if the doc is scored.
         """
-        # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
+        # The harness logs this dictionary next. The reasons and the verdict are logged with it and change no hash.
         doc.update(self._reported(doc))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
@@ -286,15 +289,15 @@ class ConversationTask(ConfigurableTask):
         return logged_values(answer)
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
-        """Return metric -> mean over the scored documents, or what the metric itself makes of all responses."""
+        """Return metric -> function that aggregates its values: the mean over scored docs, or the metric's own."""
         if _BYPASS in self._metric_fn_list:
             return dict(super().aggregation())
         return self._scores.aggregations(self._aggregation_list)
 
     def _public_metadata(self) -> dict[str, Any]:
-        """Return what the results show: our configuration and provenance, none of the model's arguments.
+        """Return the metadata of the results: our configuration and provenance, without the model's arguments.
 
-        The harness merges `--model_args` into the metadata, and those may hold a key or a header.
+        The harness merges `--model_args`, which may contain a key or a header, into the metadata.
         """
         foreign = self._foreign_metadata
         public = {key: foreign[key] for key in ("version", "config_source") if key in foreign}
@@ -321,18 +324,18 @@ class ConversationTask(ConfigurableTask):
         }
 
     def _spending(self) -> Spending:
-        """Return what replies took that rest on no single answer: those that the stored run was made of."""
+        """Return the usage of replies that belong to no single answer: those behind the stored run."""
         return self._run_spending
 
     def _summary(self) -> dict[str, Any]:
-        """Return the means beside the provenance; {} before the scoring, or where other ranks hold some answers."""
+        """Return the means for the results; empty before scoring, or if other ranks have some of the answers."""
         if self._is_distributed or not len(self._scores):
             return {}
         return self._scores.summary()
 
 
 def _of_run(run: str, spending: Spending) -> Spending:
-    """Return what was spent on a stored run: before, whoever uses it."""
+    """Return the usage of a stored run, marked as spent before this evaluation."""
     return {
         f"run {run}, {who}": [{**call, "spent": Spent.BEFORE.value} for call in calls]
         for who, calls in spending.items()
@@ -340,13 +343,13 @@ def _of_run(run: str, spending: Spending) -> Spending:
 
 
 _ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()
-"""The tasks whose requests were built: one evaluation's, and what an aborted one may have left."""
+"""Tasks with built requests: those of this evaluation, and possibly of an aborted one."""
 
 
 def score_together(tasks: Sequence[ConversationTask]) -> None:
-    """Score the answers of tasks that share a scorer in one pass and hand each task its own.
+    """Score the answers of tasks with the same scorer together and give each task its own answers.
 
-    Implausible answers are marked, logged and counted by setting, except those of a baseline.
+    Implausible answers are marked, logged and counted by setting, except for baselines.
     """
     tasks = sorted(tasks, key=lambda task: task.task_name)
     answers = [answer for task in tasks for answer in task.answers()]
@@ -369,13 +372,13 @@ def score_together(tasks: Sequence[ConversationTask]) -> None:
             task.take_scores(islice(remaining, len(own)))
 
 
-# What is looked at before a harness task asks anything: its YAML's metrics, and keys among the model's arguments.
+# Checks before a harness task runs: metrics in its YAML, and keys in the model's arguments.
 
 _LOGGER = logging.getLogger(__name__)
 
 
 def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
-    """Refuse a list of metrics that is not the declared one: names that are missing, names that nothing computes."""
+    """Reject a metric list with missing or unknown metrics."""
     names, offered = {str(item.get("metric")) for item in listed}, set(declared)
     if names == offered:
         return
@@ -391,7 +394,7 @@ def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: 
 
 
 def _require_one_reply(settings: Mapping[str, Any]) -> None:
-    """Refuse `repeats` of lm_eval above 1: a task is scored by one reply, and the others would be lost."""
+    """Reject lm_eval's `repeats` above 1: only one reply per task is scored, and the others would be lost."""
     if (repeats := settings.get("repeats", 1)) != 1:
         raise ConfigurationError(
             f"repeats of task {settings.get('task')}",
@@ -403,10 +406,7 @@ def _require_one_reply(settings: Mapping[str, Any]) -> None:
 
 
 def warn_of_secrets(metadata: Mapping[str, Any]) -> None:
-    """Warn of the model's arguments that hold a key and are not masked: the stock harness merges them in as they are.
-
-    Said once, before the model runs.
-    """
+    """Warn about unmasked keys in the model's arguments, which the stock harness saves. Logged once."""
     _warn(tuple(sorted(str(key) for key, value in metadata.items() if masked({key: value}) != {key: value})))
 
 
@@ -420,7 +420,7 @@ def _warn(names: tuple[str, ...]) -> None:
         )
 
 
-# The docs of one harness task, as the harness's kind of dataset.
+# The docs of one harness task as a `Dataset`.
 
 _TEXT = Value("string")
 FEATURES = Features(
@@ -444,11 +444,15 @@ FEATURES = Features(
         "extra": _TEXT,
     }
 )
-"""Types of a doc's fields, stated because a domain whose first tasks have no passages would be typed wrongly."""
+"""Types of a doc's fields. Inferred types would be wrong if the first tasks of a domain have no passages."""
 
 
 def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: EvaluationConfig, store: Path) -> Dataset:
-    """Return the docs of one harness task as the harness wants them."""
+    """Return the docs of one harness task as a `Dataset`.
+
+    Raises:
+        ConfigurationError: if the benchmark has no task in this setting and domain.
+    """
     setting = Setting(options["setting"])
     contexts = contexts_for(benchmark, setting, config.run, store)
     domain = options.get("domain")
@@ -460,7 +464,7 @@ def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: Evaluati
 
 
 def _injected_doc(doc: Doc, share: float) -> Doc:
-    """Return a doc, in a share of all with a passage that carries an instruction among its own."""
+    """Return a doc, with an injected passage if the doc belongs to the share."""
     if not share:
         return doc
     passages = [Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"]]

@@ -1,6 +1,6 @@
-"""A RAG system behind HTTP as a harness model: it gets the conversation, and its passages are scored.
+"""A RAG system behind HTTP as a harness model. It receives the conversation, and its passages are scored.
 
-Like the baselines it reads the doc behind a request, not the prompt: a system that retrieves for itself wants no
+Like the baselines, it reads the doc of a request instead of the prompt: a system with its own retrieval needs no
 passages in a system message.
 """
 
@@ -26,7 +26,10 @@ _NAME = "rag-system"
 
 @register_model("ragtasks-endpoint")
 class RagEndpoint(AnswersOnly):
-    """Asks a system each task; arguments are the keys of an endpoint, `protocol` (`openai`, `plain`) and `model`."""
+    """Sends each task to a system.
+
+    Arguments are the keys of an endpoint, `protocol` (`openai`, `plain`) and `model`.
+    """
 
     kind = "a RAG system"
     tokenizer_name = "ragtasks-endpoint"
@@ -34,19 +37,19 @@ class RagEndpoint(AnswersOnly):
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
         options = {key: value for key, value in arguments.items() if key not in _OF_THE_HARNESS}
-        if "num_concurrent" in options:  # the harness's word for it
+        if "num_concurrent" in options:  # the harness's name of the option
             options["slots"] = options.pop("num_concurrent")
         self.system = System(*system_endpoint(options, _NAME, "openai"), secret)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Return the answer to each request with what it rests on; `NoAnswer` where none came."""
+        """Return the answer to each request with its passages; `NoAnswer` for a failed request."""
         bodies = [self._request_body(request) for request in requests]
         answers = self.system.ask(bodies, journal=_Journal(self, requests, bodies))
         return [_carried(answer) for answer in answers]
 
     def _request_body(self, request: Instance) -> dict[str, Any]:
         setting = Setting(request.doc["setting"])
-        if setting is Setting.AGENTIC:  # it searches by itself, and knows no tools of ours
+        if setting is Setting.AGENTIC:  # the system searches by itself and does not use our tools
             raise ConfigurationError(
                 "ragtasks-endpoint: a system's own searches are not those of an agentic harness task. Next step: "
                 "`ragtasks score ADDRESS --setting agentic` scores what its replies say as `searches`"
@@ -56,7 +59,7 @@ class RagEndpoint(AnswersOnly):
 
 
 class _Journal:
-    """The journal of one call: the harness's caches get each answer as it comes, so that a kill loses none."""
+    """Journal of one call: the harness's caches receive each answer as it arrives, so a killed run keeps them."""
 
     def __init__(self, model: RagEndpoint, requests: list[Instance], asked: list[dict[str, Any]]) -> None:
         self._model, self._requests, self._asked = model, requests, asked

@@ -1,6 +1,6 @@
-"""Which extra of ragtasks brings what a kind of model needs, and what of an extra is missing here.
+"""The extras of ragtasks that a model type needs, and their missing libraries.
 
-The package's own metadata says what each extra asks for, so nothing is listed twice.
+Requirements are read from the package metadata, so they are not listed twice.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _OVER_HTTP = {f"{where}-{what}" for where in ("local", "openai") for what in ("c
 
 
 def extra_of(model: str) -> str | None:
-    """Return the extra that brings what one of the harness's kinds of models needs, None where none of ours does."""
+    """Return the extra with the libraries of a model type, or None if ragtasks has no such extra."""
     return "api" if model in _OVER_HTTP else _OF_MODEL.get(model)
 
 
 def missing_of(extra: str) -> list[str]:
-    """Return the requirements of an extra that are not met here, in the order of their names; extras of extras too."""
+    """Return the missing libraries of an extra and its nested extras, sorted by name."""
     return sorted({_name(item) for item in _requirements(_OURS, {extra}) if not _is_met(item)})
 
 
 def installed_of(extra: str) -> list[str]:
-    """Return what is here of an extra, as `name version`, in the order of the names."""
+    """Return the installed libraries of an extra as `name version`, sorted by name."""
     found = {_name(item): version_of(item.name) for item in _requirements(_OURS, {extra}) if _is_met(item)}
     return [f"{name} {here}" for name, here in sorted(found.items())]
 
@@ -55,7 +55,7 @@ def install_line(extra: str) -> str:
 
 
 def _requirements(distribution: str, extras: set[str]) -> Iterator[Distribution]:
-    """Yield what a distribution asks for in some of its extras; what it always asks for is left out."""
+    """Yield the requirements of a distribution's extras, without its unconditional requirements."""
     for item in _optional(distribution):
         if any(item.marker is not None and item.marker.evaluate({"extra": extra}) for extra in extras):
             if canonicalize_name(item.name) not in _ALWAYS:
@@ -66,7 +66,7 @@ def _requirements(distribution: str, extras: set[str]) -> Iterator[Distribution]
 
 @cache
 def _optional(distribution: str) -> tuple[Distribution, ...]:
-    """Return what a distribution asks for in extras only, nothing where it is not here; read once a process."""
+    """Return the requirements of a distribution's extras; empty if it is not installed. Cached per process."""
     try:
         items = [Distribution(line) for line in requires(distribution) or ()]
     except PackageNotFoundError:
@@ -85,7 +85,7 @@ def _is_met(item: Distribution) -> bool:
 
 @cache
 def version_of(distribution: str) -> str | None:
-    """Return the version of a distribution that is installed; None where it is not."""
+    """Return the version of an installed distribution, or None."""
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -1,7 +1,8 @@
-"""The metrics of a group of harness tasks, one list a suite: `!function ragtasks.harness.group_metrics.mtrag` in YAML.
+"""Metric lists of groups of harness tasks, one per suite.
 
-The harness makes groups itself and asks no class of ours, but it takes from a module whatever a YAML names. So a list
-that it reads is filled from the suite's declarations, the one place where a metric is named.
+A YAML uses them as `!function ragtasks.harness.group_metrics.mtrag`. The harness builds groups without calling a class
+of ragtasks, but it imports any function named in a YAML. The lists therefore come from the suites, where metrics are
+declared.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from ragtasks.suites import suite_named
 
 
 def __getattr__(suite: str) -> list[dict[str, Any]]:
-    """Return the `aggregate_metric_list` of a group whose tasks are scored by a suite."""
+    """Return the `aggregate_metric_list` of a group of tasks with this suite."""
     try:
         metrics = suite_named(suite.replace("_agentic", "+agentic")).metrics
     except ConfigurationError as error:
-        raise AttributeError(str(error)) from error  # what `hasattr` and the harness's loader understand
+        raise AttributeError(str(error)) from error  # the error that `hasattr` and the harness's loader expect
     shown = [metric.name for metric in metrics if metric.in_groups]
     return [{"metric": name, "aggregation": "mean", "weight_by_size": True} for name in shown]
 

@@ -1,7 +1,7 @@
-"""A judge in this process: a model of the harness that is loaded when it is first asked something.
+"""A judge in this process: a model of the harness, loaded at the first request.
 
-What is in the reply cache costs no loading, and a model that cannot be loaded loses its own verdicts only, as an
-endpoint does that nobody answers at.
+Cached replies require no loading. If the model fails to load, only its verdicts are missing, as with an unreachable
+endpoint.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import refuse_pickles
 from ragtasks.progress import Progress, no_progress
 
-# Models share one machine, and libraries under them are not made for several at once.
+# Models share one machine, and their libraries do not support several models at once.
 _ONE_AT_A_TIME = threading.Lock()
-# What libraries raise for memory, devices (torch asserts that it has them), files and tokens that do not fit.
+# Errors that libraries raise for memory, devices (torch uses assertions), files and tokens.
 _FAILURES = (RuntimeError, ValueError, OSError, LookupError, MemoryError, AssertionError)
 
 
@@ -31,7 +31,7 @@ class JudgeModel:
     """Answers prompts with a model that the harness loads, one model at a time."""
 
     def __init__(self, model: HarnessModel, decoding: Decoding | None = None) -> None:
-        import lm_eval.models  # noqa: F401 (registers the harness's own, which it does itself only while none is known)
+        import lm_eval.models  # noqa: F401 (the harness registers its models only while it has none)
 
         if (kind := model.lm_eval) not in MODEL_REGISTRY:
             raise ConfigurationError(f"judges: unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}")
@@ -40,11 +40,11 @@ class JudgeModel:
 
     @property
     def name(self) -> str:
-        """Kind and weights, such as `hf/Qwen/Qwen2.5-7B-Instruct`."""
+        """Model type and weights, such as `hf/Qwen/Qwen2.5-7B-Instruct`."""
         return self._model.model
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides its replies: model, arguments (a revision, a precision) and decoding without a seed."""
+        """Return the settings that affect replies: model, arguments, and decoding without its seed."""
         decoding = self._decoding.describe()
         del decoding["seed"]
         return {"model": self.name, "arguments": self._model.arguments, "decoding": decoding}
@@ -52,7 +52,7 @@ class JudgeModel:
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`); no prompts load no model."""
+        """Return one reply per prompt, in order (see `Client.answer`). Without prompts, no model is loaded."""
         if not prompts:
             return []
         with _ONE_AT_A_TIME:
@@ -70,7 +70,7 @@ class JudgeModel:
                 self._client = ModelClient(model, self.name, self._decoding)
             except ConfigurationError as error:
                 raise JudgeError(str(error)) from error
-            except Exception as error:  # libraries of ten formats raise all kinds of errors for files that are damaged
+            except Exception as error:  # ten file formats with different errors for damaged files
                 raise self._fatal(error) from error
         return self._client
 
@@ -84,16 +84,16 @@ class JudgeModel:
         )
 
 
-# Any model of the harness as a client in this process: `hf`, `vllm`, or what else is registered.
-# The harness's models take whole prompts and return bare texts, so what an endpoint says about a reply is worked
-# out here with the model's own tokenizer: whether the prompt fits, how long the reply is, whether it was cut off.
+# Any model of the harness as a client in this process: `hf`, `vllm` or another registered type. The harness's models
+# take complete prompts and return plain texts. The reply details of an endpoint are computed here with the model's
+# tokenizer: context limit, reply length and truncation.
 
-_LARGE_BATCH = 256  # for models that make batches of what they are given
-_BATCHES = 4  # for all others: what a killed process may lose, and how seldom progress moves
+_LARGE_BATCH = 256  # for models with their own batching
+_BATCHES = 4  # for other models: the loss if the process is killed, and the interval of progress updates
 
 
 class ModelClient:
-    """Answers prompts with a model of the harness; batches as the model itself does."""
+    """Answers prompts with a model of the harness, in the batches of the model."""
 
     def __init__(self, model: LM, name: str, decoding: Decoding | None = None) -> None:
         self._model, self._name, self._decoding = model, name, decoding or Decoding()
@@ -101,14 +101,14 @@ class ModelClient:
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`).
+        """Return one reply per prompt, in order (see `Client.answer`).
 
-        A prompt that does not fit the model's context is FAILED, never cut: the harness would drop its beginning. A
-        reply that has as many tokens as allowed when it is tokenised again is TRUNCATED.
+        A prompt that exceeds the model's context is FAILED and never cut, although the harness would drop its
+        beginning. A reply with as many tokens as allowed, tokenized again, is TRUNCATED.
         """
         tally = Tally(self._name, len(prompts), progress)
         replies: list[Reply] = []
-        size = getattr(self._model, "batch_size", None)  # prompts between two visits to the journal
+        size = getattr(self._model, "batch_size", None)  # prompts between two updates of the journal
         n_together = min(_BATCHES * size, _LARGE_BATCH) if isinstance(size, int) and size > 0 else _LARGE_BATCH
         for start in range(0, len(prompts), n_together):
             for reply in self._batch(prompts[start : start + n_together], start, journal):
@@ -144,8 +144,8 @@ class ModelClient:
         return [replies[offset] for offset in range(len(prompts))]
 
     def _rendered(self, prompt: Prompt) -> str:
-        """Return the text that the model reads: its chat template's, or marked lines where it has none."""
-        # Models without a tokenizer here bring their own template.
+        """Return the prompt text: the chat template, or labelled lines for a model without a template."""
+        # Models without a tokenizer have their own template.
         tokenizer = getattr(self._model, "tokenizer", None)
         if tokenizer is None or getattr(tokenizer, "chat_template", None) is not None:
             return str(self._model.apply_chat_template(prompt.payload(), add_generation_prompt=True))

@@ -1,4 +1,4 @@
-"""The harness tasks of ragtasks in the stock `lm_eval`: linked, unlinked, and looked after; lm_eval is not imported."""
+"""Links the harness tasks of ragtasks into the stock `lm_eval`, unlinks and checks them, without importing lm_eval."""
 
 from __future__ import annotations
 
@@ -19,54 +19,55 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.files import atomic_file
 from ragtasks.harness.tasks import task_folder, task_folders
 
-# Stubs that let the stock `lm_eval` find our harness tasks without a flag.
-# lm_eval has no plugin discovery: it walks its own tasks folder and one `--include_path`. `link` writes, for each
-# of our harness task YAMLs, a stub that includes it by absolute path, below `<lm_eval>/tasks/ragtasks/`. The stub
-# holds nothing that could go stale but the path, and no file of the harness is touched.
-# lm_eval itself is never imported here: that takes seconds, and `unlink` has to work where it cannot be imported.
+# lm_eval has no plugin discovery: it searches its own tasks folder and one `--include_path`. `link` writes a stub for
+# each of our task YAMLs below `<lm_eval>/tasks/ragtasks/`, which includes the YAML by absolute path. Only the path in a
+# stub can become outdated, and no file of the harness is changed. lm_eval is not imported, because that takes seconds
+# and `unlink` must work if the import fails.
 
 _WITHOUT_LINK = 'use lm_eval ... --include_path "$(ragtasks tasks path)"'
 
 
 class LinkState(str, Enum):
-    """What the stubs in the harness's tasks folder say."""
+    """State of the stubs in the harness's tasks folder."""
 
     NOT_LINKED = "not linked"
     HERE = "linked to here"
     ELSEWHERE = "linked elsewhere"
-    """Every stub works, and at least one leads to another copy of ragtasks."""
+    """Every stub works, and at least one includes another copy of ragtasks."""
     STALE = "stale"
-    """A stub is missing, damaged, left over, or leads to a file that is gone; `link` fixes it."""
+    """A stub is missing, damaged, superfluous, or includes a missing file. `link` fixes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkReport:
-    """What `link` or `unlink` did, as sorted absolute paths of stubs."""
+    """Changes of `link` or `unlink`, as sorted absolute paths of stubs."""
 
     folder: Path
-    """The folder of the stubs, which `unlink` removes with them."""
+    """Folder of the stubs, which `unlink` removes with them."""
     written: tuple[Path, ...] = ()
-    """Stubs that are new or were rewritten."""
+    """New or rewritten stubs."""
     kept: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
-    """Stubs of harness tasks that no longer exist; for `unlink`, all of them."""
+    """Stubs of harness tasks that no longer exist; for `unlink`, all stubs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """What `link_state` found."""
+    """Result of `link_state`."""
 
     state: LinkState
     folder: Path
     targets: tuple[Path, ...] = ()
-    """The files that the stubs include, whether or not these exist."""
+    """The included files, existing or not."""
 
 
 def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkReport:
-    """Return what was written so that the stock `lm_eval` finds our harness tasks.
+    """Write stubs so that the stock `lm_eval` finds our harness tasks, and return the changes.
 
-    A second call writes nothing. Stubs of harness tasks that are gone are removed. Nothing is changed if any file
-    without our mark is in the way.
+    A second call writes nothing. Stubs of removed harness tasks are deleted.
+
+    Raises:
+        ConfigurationError: if a file without our mark is in the way; then nothing is changed.
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
@@ -86,9 +87,9 @@ def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> Li
 
 
 def unlink(*, harness_folder: Path | None = None) -> LinkReport:
-    """Return which stubs were removed; nothing of ragtasks is left in the harness's install afterwards.
+    """Remove all stubs and return their paths. The harness's install then contains no file of ragtasks.
 
-    Files without our mark stay, and so do the folders that hold them. Where nothing is linked, nothing happens.
+    Files without our mark and their folders remain. Without stubs, nothing is changed.
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
@@ -100,7 +101,7 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
 
 
 def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkStatus:
-    """Return whether, and to what, the harness is linked; changes nothing."""
+    """Return the state of the link and its targets, without changes."""
     folder = _harness(harness_folder) / STUB_FOLDER
     homes = [home.resolve() for home in ([tasks] if tasks else [task_folder(), *(path for _, path in task_folders())])]
     planned = {stub: _real(stub_target(text)) for stub, text in planned_stubs(tasks, folder).items()}
@@ -122,17 +123,20 @@ def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None)
 
 
 def _harness(folder: Path | None) -> Path:
-    """Return the harness's tasks folder: the one asked for, or that of the lm_eval that imports here."""
+    """Return the given tasks folder, or that of the importable lm_eval."""
     return harness_tasks_folder() if folder is None else folder.absolute()
 
 
 def _real(path: Path | None) -> Path | None:
-    """Return a path with its folder resolved; the file stays, as some installers link single files into a cache."""
+    """Return a path with its folder resolved.
+
+    The file itself is not resolved, because some installers link single files into a cache.
+    """
     return None if path is None else path.parent.resolve() / path.name
 
 
 def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[Path, str]) -> None:
-    """Raise ConfigurationError that names whatever is not ours and stands where a stub or its folder belongs."""
+    """Reject foreign files at the paths of stubs or their folders."""
     parents = {parent for stub in planned for parent in stub.parents if parent.is_relative_to(folder)}
     blocked = {path for path in parents if path.is_symlink() or (path.exists() and not path.is_dir())}
     blocked |= {stub for stub in planned if stub not in present and os.path.lexists(stub)}
@@ -148,7 +152,7 @@ def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[
 
 @contextmanager
 def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
-    """Turn what the file system refuses into a ConfigurationError with the folder and the way out."""
+    """Convert an OSError to a ConfigurationError with the folder and a next step."""
     try:
         yield
     except OSError as error:
@@ -161,7 +165,7 @@ def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
         ) from error
 
 
-# The stubs that there should be: one for each YAML of a harness task or group, of ours and of other packages.
+# The expected stubs: one for each YAML of a harness task or group, of ragtasks and of other packages.
 
 _LOGGER = logging.getLogger(__name__)
 _ADDED = "added"
@@ -169,9 +173,9 @@ _ADDED = "added"
 
 
 def planned_stubs(tasks: Path | None, folder: Path) -> dict[Path, str]:
-    """Return stub path -> text for every YAML of a folder; None: of ours and of the packages that add some.
+    """Return stub path -> text for every YAML below `tasks`, or of ragtasks and all packages if it is None.
 
-    What another package has wrong is its own business: a warning, and none of its tasks.
+    An invalid package gets a warning and no stubs.
     """
     planned = _stubs_of(tasks or task_folder(), folder)
     for name, added in () if tasks else task_folders():
@@ -191,13 +195,13 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
         if path.name.startswith("_") or any(part.startswith(".") for part in relative.parts):
             continue
         try:
-            # The base loader leaves the harness's `!function` tags alone.
+            # The base loader ignores the harness's `!function` tags.
             content = yaml.load(path.read_text("utf-8"), yaml.BaseLoader)
             if isinstance(content, dict) and content.keys() & {"task", "group"}:
                 planned[folder / relative] = stub_text(path)
         except (yaml.YAMLError, UnicodeError) as error:
             problems.append(f"{relative}: {' '.join(str(error).split())}")
-    # lm_eval skips a broken YAML without a word; a folder without any would make `link` remove every stub.
+    # lm_eval skips an invalid YAML silently, and a folder without YAMLs would make `link` remove every stub.
     if problems or not planned:
         raise ConfigurationError(
             "harness task YAMLs",
@@ -209,26 +213,31 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
     return planned
 
 
-# Stub files in the harness's tasks folder, and the installer's record of them.
-# A stub is a mark and one line, `include: <absolute path>`. Only files with the mark are ever rewritten or deleted.
-# Where lm_eval was installed from a wheel, the stubs are also entered into the installer's list of its files
-# (`lm_eval-*.dist-info/RECORD`). Without that, uninstalling lm_eval leaves a folder `lm_eval/tasks/ragtasks`
-# without any `__init__.py`; Python takes it for a namespace package, and that one shadows an editable install of
-# lm_eval made later: `import lm_eval` then yields an empty module.
+# Stub files in the harness's tasks folder, and the installer's record of them. A stub has a mark and one line,
+# `include: <absolute path>`. Only files with the mark are rewritten or deleted.
+#
+# If lm_eval was installed from a wheel, the stubs are also entered in the installer's file list
+# (`lm_eval-*.dist-info/RECORD`). Otherwise, uninstalling lm_eval would leave a folder `lm_eval/tasks/ragtasks` without
+# `__init__.py`. Python treats this folder as a namespace package that shadows a later editable install, and `import
+# lm_eval` returns an empty module.
 
 MARK = "# Written by `ragtasks tasks link`"
 STUB_FOLDER = "ragtasks"
 
 
 def stub_text(target: Path) -> str:
-    """Return the content of a stub; raises UnicodeEncodeError for a path that YAML cannot hold."""
+    """Return the content of a stub.
+
+    Raises:
+        UnicodeEncodeError: if YAML cannot represent the path.
+    """
     str(target).encode()
     quoted = yaml.safe_dump(str(target), default_style='"', width=float("inf"), allow_unicode=True)
     return f"{MARK}, rewritten by it, removed by its --remove.\ninclude: {quoted}"
 
 
 def stub_target(text: str) -> Path | None:
-    """Return the path that a stub includes, or None for a stub that was tampered with."""
+    """Return the path that a stub includes, or None for a damaged stub."""
     try:
         return Path(yaml.safe_load(text)["include"])
     except (yaml.YAMLError, KeyError, TypeError, ValueError):
@@ -236,7 +245,7 @@ def stub_target(text: str) -> Path | None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the regular files below `folder`, never through a symbolic link."""
+    """Yield the regular files below `folder`, without following symbolic links."""
     if folder.is_symlink():
         return
     for parent, _, names in os.walk(folder):
@@ -244,13 +253,13 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def present_stubs(folder: Path) -> dict[Path, str]:
-    """Return path -> text of the files below `folder` that carry our mark."""
+    """Return path -> text of the files below `folder` with our mark."""
     texts = {path: path.read_bytes().decode(errors="replace") for path in _files(folder) if path.suffix == ".yaml"}
     return {path: text for path, text in texts.items() if text.startswith(MARK)}
 
 
 def remove(folder: Path, paths: Collection[Path]) -> None:
-    """Delete `paths` and every folder, `folder` included, that is empty then."""
+    """Delete `paths` and every folder that is then empty, including `folder`."""
     for path in paths:
         path.unlink(missing_ok=True)
     if folder.is_symlink():
@@ -261,10 +270,10 @@ def remove(folder: Path, paths: Collection[Path]) -> None:
 
 
 def enter_in_record(harness: Path, stubs: Collection[Path]) -> None:
-    """Make the installer's list of the harness's files name exactly `stubs` of ours, other bytes untouched.
+    """Set the rows of our stubs in the installer's file list, leaving other bytes unchanged.
 
-    Our rows stand first, so that removing them restores the file. They have neither hash nor size, which tells them
-    from rows that an installer wrote.
+    Our rows come first, so removing them restores the file. They have neither hash nor size, unlike an installer's
+    rows.
     """
     site = harness.parent.parent
     rows = io.StringIO()
@@ -280,9 +289,9 @@ def enter_in_record(harness: Path, stubs: Collection[Path]) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file at once or not at all; the mode is that of the file before, else what the umask leaves.
+    """Write a file atomically, with the mode of the previous file or of the umask.
 
-    A temporary file from `tempfile` would be readable by its owner only, and lm_eval skips what it cannot read.
+    A temporary file from `tempfile` would be readable only by its owner, and lm_eval skips unreadable files.
     """
     with atomic_file(path) as file:
         if path.exists():
@@ -290,11 +299,15 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-# The folder that a link goes into: the harness's own.
+# The harness's own tasks folder, where links are written.
 
 
 def harness_tasks_folder() -> Path:
-    """Return the tasks folder of the lm_eval that `import lm_eval` would load here, without importing it."""
+    """Return the tasks folder of the lm_eval that `import lm_eval` would load, without importing it.
+
+    Raises:
+        ConfigurationError: if no usable lm_eval is installed.
+    """
     spec = find_spec("lm_eval")
     if spec is None:
         raise _harness_error("no module lm_eval", "pip install 'lm-eval>=0.4.13,<0.4.14'")
@@ -309,7 +322,7 @@ def harness_tasks_folder() -> Path:
 
 
 def _harness_error(found: str, next_step: str) -> ConfigurationError:
-    """Return the error for an lm_eval that cannot be linked."""
+    """Return the error for an unusable lm_eval."""
     return ConfigurationError(
         "the harness's tasks folder",
         where="import lm_eval",

@@ -1,4 +1,4 @@
-"""Live conversations: each turn is asked with the model's own earlier answers, not with the benchmark's."""
+"""Live conversations: each prompt contains the model's own earlier answers instead of the benchmark's."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from ragtasks.metrics import answer_text
 from ragtasks.records import Role, Setting
 from ragtasks.scoring import LiveRetrieval, record_failure
 
-# The harness task of live conversations: the model lives with its own earlier answers, as a deployed system does.
-# Behind a server each conversation goes on as soon as its turn is answered; a model in this process gets the next turn
-# of all as one batch. In full RAG each question is searched for with the model's own history behind it.
+# As in a deployed system, the model continues with its own earlier answers. With a model behind a server, each
+# conversation continues as soon as its turn is answered. A model in this process receives the next turn of all
+# conversations as one batch. In full RAG, each question is searched with the model's own history.
 
 _LOGGER = logging.getLogger(__name__)
 _SKIPPED = "not asked: turn {turn} of its conversation got no answer"
 TOO_LONG = "the prompt and its answer do not fit the model's context"
-"""Why a request has no answer that was not sent."""
+"""Reason for a request that was not sent."""
 _LATER = "(this prompt is made when turn {turn} is answered)"
 _RENDERING = ("system_instruction", "apply_chat_template", "chat_template")
 
 
 class RoundsTask(ConversationTask):
-    """A harness task whose requests are made while the model answers."""
+    """A harness task whose requests are built while the model answers."""
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the docs, and check options, templates and the retriever, before a model runs."""
+        """Read the docs and check options, templates and the retriever before a model runs."""
         self._pending: dict[str, WaitingRequest] = {}
         self._replies: dict[str, str] = {}
         self._request_docs: dict[str, Doc] = {}
@@ -50,18 +50,18 @@ class RoundsTask(ConversationTask):
         super().__init__(config)
 
     def _whole(self, limit: int | None) -> int | None:
-        """Return how many docs a limit allows."""
+        """Return the number of docs for a limit."""
         return limit
 
     def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> WaitingRequest:
-        """Return the request of a turn; its prompt is not known yet, for the first turn neither."""
+        """Return the request of a turn. Its prompt is built later, also for the first turn."""
         made: Instance = super().construct_requests(doc, _LATER.format(turn=doc["turn"] - 1), **options)
         return WaitingRequest(
             made.request_type, doc, made.arguments, made.idx, metadata=made.metadata, conversations=self
         )
 
     def build_all_requests(self, **options: Any) -> None:
-        """Make the requests, and index the corpora that will be searched: what fails, fails now."""
+        """Build the requests and index the corpora, so that errors occur before the run."""
         if options.get("world_size", 1) > 1:
             raise ConfigurationError(
                 f"{self.config.task}: requests that rest on earlier answers are made in one process, and the harness "
@@ -79,22 +79,22 @@ class RoundsTask(ConversationTask):
         self._begin_conversations()
 
     def _budget_of(self, chat_template: Any) -> PromptBudget:
-        """Return the prompt budget; without a limit while requests are built, as they have no prompts yet."""
+        """Return the prompt budget, without a limit while requests are built without prompts."""
         return PromptBudget() if self._is_building else super()._budget_of(chat_template)
 
     def _begin_conversations(self) -> None:
-        """Have the requests answered in rounds."""
+        """Give the requests the type that is answered in rounds."""
         self._pending = {request.doc["task_id"]: request for request in self._instances}
         for request in self._instances:
             request.request_type = rounds_type()
 
     def begin(self) -> Sequence[WaitingRequest]:
-        """Return the first requests: of all docs."""
+        """Return the first requests, for all docs."""
         docs = [request.doc for request in self._pending.values()]
         return [request for doc in docs if (request := self._ready(doc)) is not None]
 
     def _ready(self, doc: Doc) -> WaitingRequest | None:
-        """Return the request of a turn with its prompt; None where that does not fit the model: the turn failed."""
+        """Return the request of a turn with its prompt, or None if it exceeds the context, which fails the turn."""
         request = self._pending[doc["task_id"]]
         self._request_docs[doc["task_id"]] = doc
         request.doc = doc
@@ -106,19 +106,19 @@ class RoundsTask(ConversationTask):
         return None
 
     def take(self, request: WaitingRequest, reply: str) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         self._replies[request.doc["task_id"]] = reply
 
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
-        """Return the requests that follow from answers: none here."""
+        """Return no requests: a doc has only one."""
         return ()
 
     def reply_to(self, request: WaitingRequest) -> str:
-        """Return what a request was answered."""
+        """Return the answer to a request."""
         return self._replies[request.doc["task_id"]]
 
     def apply_filters(self) -> None:
-        """Score the answers; prompts that did not fit are a failure of the evaluation."""
+        """Score the answers. Prompts that exceed the context are recorded as a failure of the evaluation."""
         failed = [reply for reply in self._replies.values() if isinstance(reply, NoAnswer)]
         too_long = [reply for reply in failed if reply.reason == TOO_LONG]
         if too_long:
@@ -129,19 +129,19 @@ class RoundsTask(ConversationTask):
         super().apply_filters()
 
     def _reported(self, doc: Doc) -> Doc:
-        """Return a doc as it was asked."""
+        """Return a doc as in the request."""
         return super()._reported(self._request_docs.get(doc["task_id"], doc))
 
 
 class LiveTask(RoundsTask):
     """One setting and one domain of a multi-turn RAG benchmark, with the model's own history.
 
-    Its YAML is that of a `ConversationTask`. Turns that are not scored (conversational ones, those before the docs of
-    `--samples`) are asked too: their answers belong to the history.
+    The YAML is that of a `ConversationTask`. Unscored turns (conversational ones, and those before the docs of
+    `--samples`) are requested too, because the history needs their answers.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the docs, and check options, templates and the retriever, before a model runs."""
+        """Read the docs and check options, templates and the retriever before a model runs."""
         self._turns: list[Doc] = []
         self._retrieval: LiveRetrieval | None = None
         self._histories = ModelHistories((), ())
@@ -159,7 +159,7 @@ class LiveTask(RoundsTask):
         return task_dataset(benchmark, options, self._without_run(self.evaluation), run_store())
 
     def _without_run(self, evaluation: Any) -> Any:
-        """Return the configuration under which no passages are read that are searched for live."""
+        """Return a configuration that reads no stored passages, if retrieval is live."""
         return evaluation.model_copy(update={"run": CLOSED_BOOK}) if self._retrieval is not None else evaluation
 
     def _live_retrieval(self, benchmark: Benchmark) -> LiveRetrieval:
@@ -172,11 +172,11 @@ class LiveTask(RoundsTask):
 
     @property
     def setting(self) -> str:
-        """The setting's name, and whose history it is."""
+        """Name of the setting, with the type of history."""
         return f"{super().setting}, own history"
 
     def fingerprint(self) -> str:
-        """Return a hash of everything that decides the requests but the model's own answers."""
+        """Return a hash of everything that affects the requests, except the model's own answers."""
         return canonical_hash([super().fingerprint(), self._history_options()])[:16]
 
     def _history_options(self) -> dict[str, Any]:
@@ -191,11 +191,11 @@ class LiveTask(RoundsTask):
         return public
 
     def _spending(self) -> Spending:
-        """Return what the replies of rewriter and retriever took."""
+        """Return the usage of rewriter and retriever."""
         return self._retrieval.spending() if self._retrieval is not None else {}
 
     def doc_iterator(self, *, limit: int | None = None, **options: Any) -> Iterator[tuple[int, Any]]:
-        """Return the docs; a limit is made larger until it holds whole conversations."""
+        """Return the docs. A limit is increased to complete the last conversation."""
         found: Iterator[tuple[int, Any]] = super().doc_iterator(limit=self._whole(limit), **options)
         return found
 
@@ -203,7 +203,7 @@ class LiveTask(RoundsTask):
         return whole_conversations(self.dataset["test"]["conversation_id"], limit)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Make the requests of all turns, and index the corpora that will be searched: what fails, fails now."""
+        """Build the requests of all turns and index the corpora, so that errors occur before the run."""
         super().build_all_requests(**options)
         if self._retrieval is not None:
             self._retrieval.prepare(doc["domain"] for doc in self._histories.docs.values())
@@ -225,13 +225,13 @@ class LiveTask(RoundsTask):
         return self._begin_turns(self._histories.first_turns())
 
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
-        """Return the requests of the turns that follow those that are answered."""
+        """Return the requests of the turns after the answered ones."""
         again = super().next_requests(requests)
         docs = [request.doc for request in requests if request.doc["task_id"] in self._replies]
         return [*again, *self._begin_turns(self._histories.turns_behind(docs))]
 
     def _begin_turns(self, docs: Sequence[Doc]) -> list[WaitingRequest]:
-        """Return the requests of turns, with prompts of the own history; of later ones where these cannot be asked."""
+        """Return the requests of turns with the model's own history. Failed turns are skipped with their successors."""
         found: list[WaitingRequest] = []
         while docs:
             docs = [self._histories.with_history(doc) for doc in docs]
@@ -246,7 +246,7 @@ class LiveTask(RoundsTask):
         return found
 
     def take(self, request: WaitingRequest, reply: str) -> None:
-        """Put an answer into the history, without the thinking text before it; a failed request ends it."""
+        """Add an answer without thinking text to the history. A failed request ends the conversation."""
         super().take(request, reply)
         if isinstance(reply, NoAnswer):
             self._histories.fail(request.doc)
@@ -255,7 +255,7 @@ class LiveTask(RoundsTask):
             self._histories.take(request.doc, text.strip())
 
     def reply_to(self, request: WaitingRequest) -> str:
-        """Return what a request was answered, or that it was not asked."""
+        """Return the answer to a request, or the reason why it was not sent."""
         ended = self._histories.failed_turn(request.doc)
         return super().reply_to(request) if ended is None else NoAnswer(_SKIPPED.format(turn=ended))
 
@@ -264,7 +264,7 @@ class LiveTask(RoundsTask):
         return [doc for doc in docs if self._histories.failed_turn(doc) is not None]
 
     def apply_filters(self) -> None:
-        """Score the answers; turns that could not be asked are a failure of the evaluation."""
+        """Score the answers. Turns that were not requested are recorded as a failure of the evaluation."""
         if skipped := self._skipped_docs():
             record_failure(
                 f"{self.config.task}: {len(skipped)} later turns of conversations in which a turn got no answer were "
@@ -275,26 +275,26 @@ class LiveTask(RoundsTask):
         super().apply_filters()
 
 
-# Requests that wait for earlier answers. The harness puts the requests of all its tasks together by their type and
-# calls a model's method of that name. Ours have a type of their own, and models are given a method for it: it makes
-# prompts out of the answers before, and hands them to `generate_until`. Nothing of a model is replaced, so this works
-# for every model of the harness, behind its cache and behind our own keeping of answers.
+# Requests that wait for earlier answers. The harness groups the requests of all tasks by type and calls the model's
+# method of that name. Our requests have their own type, and models get a method for it that builds prompts from earlier
+# answers and calls `generate_until`. It replaces nothing of a model, so it works for every harness model, behind the
+# harness's cache and behind `SavedAnswers`.
 
 _TYPE = "generate_in_rounds"
 _MODEL_TYPES = (LM, CachingLM, SavedAnswers)
-"""What the harness may call: a model, or what stands before one. Each keeps its own way of answering."""
+"""Classes that the harness calls: a model or a wrapper. Each keeps its own `generate_until`."""
 
 
 @dataclass(eq=False)
 class WaitingRequest(Instance):
-    """A request whose prompt is made when the turns before it are answered."""
+    """A request whose prompt is built after the turns before it are answered."""
 
     conversations: RoundsTask | None = field(default=None, repr=False)
-    """Where it belongs."""
+    """The task of the request."""
 
 
 def rounds_type() -> str:
-    """Return the type of requests that are answered in rounds; every model has a method of that name then."""
+    """Add the method for requests in rounds to every model class, and return its name."""
     for kind in _MODEL_TYPES:
         if not hasattr(kind, _TYPE):
             setattr(kind, _TYPE, _ask)
@@ -302,7 +302,7 @@ def rounds_type() -> str:
 
 
 def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
-    """Return the answers to requests; turns before them that nobody scores are asked on the way."""
+    """Return the answers to requests. Unscored turns before them are requested as well."""
     conversations = dict.fromkeys(request.conversations for request in requests if request.conversations is not None)
     due: Sequence[Any] = [request for each in conversations for request in each.begin()]
     if due and not (isinstance(model, SavedAnswers) and model.answer_following(due, _following)):
@@ -312,7 +312,7 @@ def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
 
 
 def _following(answered: Sequence[tuple[WaitingRequest, Any]]) -> list[WaitingRequest]:
-    """Hand answers to their conversations, and return the requests that follow."""
+    """Pass answers to their tasks and return the requests that follow."""
     groups: dict[RoundsTask, list[WaitingRequest]] = {}
     for request, reply in answered:
         if request.conversations is not None:
@@ -321,21 +321,21 @@ def _following(answered: Sequence[tuple[WaitingRequest, Any]]) -> list[WaitingRe
     return [request for each, requests in groups.items() for request in each.next_requests(requests)]
 
 
-# Conversations that go on with a model's own answers.
+# The state of conversations with a model's own answers.
 
 Turn = tuple[str, int]
 """(conversation id, user turn from 1)."""
 
 
 class ModelHistories:
-    """What a model answered so far in each conversation, and the docs that its next turns are made of.
+    """The model's answers in each conversation, and the docs of its next turns.
 
-    A turn that failed ends its conversation: there is no answer that later turns could follow, and the benchmark's or
-    an empty one in its place would be one that the model did not give. An empty answer is an answer.
+    A failed turn ends its conversation. Later turns need its answer, and neither the benchmark's answer nor an empty
+    one is the model's own. An empty answer of the model is an answer.
     """
 
     def __init__(self, docs: Iterable[Doc], scored: Iterable[Doc]) -> None:
-        """Choose the turns to ask: those that are scored, and all turns before them."""
+        """Select the turns to request: the scored turns and all turns before them."""
         self.scored = {doc["task_id"] for doc in scored}
         task_ids = list(docs)
         last: dict[str, int] = {}
@@ -345,7 +345,7 @@ class ModelHistories:
         self.docs: dict[str, Doc] = {
             doc["task_id"]: doc for doc in task_ids if doc["turn"] <= last.get(doc["conversation_id"], 0)
         }
-        """Task id -> doc of each turn that is asked, with the benchmark's history."""
+        """Task id -> doc of each requested turn, with the benchmark's history."""
         self._turns: dict[str, list[Doc]] = {}
         for doc in sorted(self.docs.values(), key=lambda doc: int(doc["turn"])):
             self._turns.setdefault(doc["conversation_id"], []).append(doc)
@@ -357,7 +357,7 @@ class ModelHistories:
         return [docs[0] for docs in self._turns.values()]
 
     def turns_behind(self, docs: Iterable[Doc]) -> list[Doc]:
-        """Return the next turns of conversations, where there are any."""
+        """Return the next turn of each conversation that has one."""
         found = []
         for doc in docs:
             later = (item for item in self._turns[doc["conversation_id"]] if item["turn"] > doc["turn"])
@@ -369,7 +369,7 @@ class ModelHistories:
         return {**doc, "history": self._history(doc)}
 
     def _history(self, doc: Doc) -> list[dict[str, str]]:
-        """Return the conversation before a question; a turn that the benchmark has no task for keeps its reply."""
+        """Return the conversation before a question. Turns without a task keep the benchmark's reply."""
         messages, own = [], None
         turn = 0
         for message in doc["history"]:
@@ -384,21 +384,21 @@ class ModelHistories:
         return messages
 
     def take(self, doc: Doc, answer: str) -> None:
-        """Keep the answer to a turn."""
+        """Store the answer to a turn."""
         self._answers[doc["conversation_id"], doc["turn"]] = answer
 
     def fail(self, doc: Doc) -> None:
-        """End a conversation: this turn of it got no answer."""
+        """End a conversation after a failed turn."""
         self._failed.setdefault(doc["conversation_id"], doc["turn"])
 
     def failed_turn(self, doc: Doc) -> int | None:
-        """Return the turn before a question at which its conversation ended, None where it goes on."""
+        """Return the failed turn before a question, or None if all earlier turns were answered."""
         turn = self._failed.get(doc["conversation_id"])
         return turn if turn is not None and turn < doc["turn"] else None
 
 
 def whole_conversations(conversations: Sequence[str], limit: int | None) -> int | None:
-    """Return the smallest number of docs, not under a limit, that are whole conversations; None for no limit."""
+    """Return the smallest number of docs, at least the limit, that completes all conversations; None for no limit."""
     if not limit:
         return None
     last = {name: place + 1 for place, name in enumerate(conversations)}

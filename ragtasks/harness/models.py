@@ -1,7 +1,7 @@
-"""Baselines as harness models: they read the doc behind a request, never the prompt, and cost nothing.
+"""Baselines as harness models. They answer from the doc of a request instead of the prompt, at no cost.
 
-They are the rows that every result wants beside it: the ceiling (`ragtasks-oracle`), the floor (`ragtasks-refuse`),
-what a leak in the data is worth (`ragtasks-refuse-on-empty`), and an honest system without a model.
+They are reference points for every result: the ceiling (`ragtasks-oracle`), the floor (`ragtasks-refuse`), the effect
+of a leak in the data (`ragtasks-refuse-on-empty`), and a system without a model (`ragtasks-extractive`).
 """
 
 from __future__ import annotations
@@ -25,50 +25,50 @@ from ragtasks.harness.prompts import REFUSAL
 from ragtasks.languages import ENGLISH, settled, words_of
 from ragtasks.records import LANGUAGE
 
-# The harness makes its own models known only while no other is: ours must not be the first.
+# The import above must come first: the harness registers its own models only while none is registered.
 
 
 _REFUSAL_SENTENCE = f"{REFUSAL}."
 
 
 def extractive(doc: Doc) -> str:
-    """Return the best sentences of the passages for the question, or the refusal phrase where nothing fits."""
-    # A passage's text starts with its title, which is no sentence.
+    """Return the best sentences of the passages for the question, or the refusal phrase if none matches."""
+    # The text of a passage begins with its title, which is not a sentence.
     texts = [passage["text"].removeprefix(passage["title"]) for passage in doc["passages"]]
     language = json.loads(doc.get("extra") or "{}").get(LANGUAGE, ENGLISH)
     return extract_answer(doc["question"], texts, language) or _REFUSAL_SENTENCE
 
 
 def oracle(doc: Doc) -> str:
-    """Return the reference answer: the ceiling of every metric that compares with it."""
+    """Return the reference answer: the ceiling of every reference-based metric."""
     return str(doc["target"])
 
 
 def refuse(doc: Doc) -> str:
-    """Return the refusal phrase: the floor, and what a subset with many unanswerable questions rewards."""
+    """Return the refusal phrase: the floor, and the reward of refusals on many unanswerable questions."""
     return _REFUSAL_SENTENCE
 
 
 def refuse_on_empty(doc: Doc) -> str:
-    """Return the reference answer where a passage is given, else the refusal phrase.
+    """Return the reference answer if the doc has passages, else the refusal phrase.
 
-    Its answerability accuracy is what "no passage" alone tells of unanswerable tasks.
+    Its answerability accuracy shows how well missing passages alone identify unanswerable tasks.
     """
     return oracle(doc) if doc["passages"] else _REFUSAL_SENTENCE
 
 
 class AnswersOnly(LM):
-    """A harness model that reads the doc behind a request and gives no likelihoods."""
+    """A harness model that answers from the doc and has no likelihoods."""
 
     kind: str
-    """What it is, for the refusal."""
+    """Name of the model for errors."""
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """Return the messages as text: what tells one request from another."""
+        """Return the messages as text, which identifies the request."""
         return "\n".join(f"{message['role']}: {message['content']}" for message in chat_history)
 
     def loglikelihood(self, requests: list[Instance]) -> Any:
-        """Refuse."""
+        """Raise ConfigurationError."""
         raise ConfigurationError(f"{self.kind} answers questions; it gives no likelihoods")
 
     loglikelihood_rolling = loglikelihood
@@ -80,7 +80,7 @@ class _Baseline(AnswersOnly):
     kind = "this baseline"
     answer: Callable[[Doc], str]
     is_baseline = True
-    """What it says is by declaration: nobody asks whether it is plausible."""
+    """Excludes the answers from the plausibility check."""
     tokenizer_name = "ragtasks-baseline"
 
     def __init__(self, **_: Any) -> None:
@@ -118,11 +118,11 @@ class RefuseOnEmpty(_Baseline):
     answer = staticmethod(refuse_on_empty)
 
 
-# Agents without a model, for agentic tasks: what one search is worth, what an official rewrite is, and the ceiling.
+# Agents without a model, for agentic tasks: the value of one search, of the official rewrite, and the ceiling.
 
 
 class _Agent(_Baseline):
-    """A harness model that looks at what was found so far, in place of the prompt."""
+    """A harness model that decides from the search state instead of the prompt."""
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         return [self._next(request) for request in requests]
@@ -130,7 +130,7 @@ class _Agent(_Baseline):
     def _next(self, request: Instance) -> str:
         task = getattr(request, "conversations", None)
         if not isinstance(task, AgenticTask):
-            return self._answer(request.doc)  # of the passages that it is given
+            return self._answer(request.doc)  # with the passages of the doc
         search = task.search_of(request.doc["task_id"])
         query = self._query(task, search)
         if query is not None and search.session.calls_left:
@@ -141,7 +141,7 @@ class _Agent(_Baseline):
     _k = 5
 
     def _query(self, task: AgenticTask, search: Search) -> str | None:
-        """Return what is searched for next; None to answer."""
+        """Return the next query, or None to answer."""
         raise NotImplementedError
 
     def _answer(self, doc: Doc) -> str:
@@ -158,7 +158,7 @@ class AgentOnce(_Agent):
 
 @register_model("ragtasks-agent-rewrite")
 class AgentRewrite(_Agent):
-    """The same with the official rewrite, where the benchmark has one."""
+    """Searches for the official rewrite, if there is one, and answers with the best sentences."""
 
     def _query(self, task: AgenticTask, search: Search) -> str | None:
         return None if search.exchanges else _rewrite(task, search.doc)
@@ -166,9 +166,9 @@ class AgentRewrite(_Agent):
 
 @register_model("ragtasks-agent-oracle")
 class AgentOracle(_Agent):
-    """Searches for the official rewrite, then for the relevant passages' own words until all are found: the ceiling.
+    """Searches for the official rewrite, then with the texts of the relevant passages until all are retrieved.
 
-    It answers as the benchmark does, and searches for nothing where nothing is relevant.
+    It is the ceiling: it gives the reference answer, and does not search if no passage is relevant.
     """
 
     _k = 20
@@ -189,15 +189,14 @@ class AgentOracle(_Agent):
 
 
 def _rewrite(task: AgenticTask, doc: Doc) -> str:
-    """Return the official rewrite of a question, the question itself where there is none."""
+    """Return the official rewrite of a question, or the question itself."""
     load = retrieval_side(task.benchmark.name).load_rewrites
     rewrites = load(task.benchmark.root, doc["domain"]) if load is not None else {}
     return str(rewrites.get(doc["task_id"], doc["question"]))
 
 
-# The extractive baseline: the sentences of the passages that share most with the question, word for word.
-# It uses no model, so it needs no download and always answers the same. A system that does not beat it does not
-# read.
+# The extractive baseline: the sentences with most words of the question. It uses no model, so it needs no download and
+# is deterministic. A system that scores lower does not use its passages.
 
 _WORD = re.compile(r"[a-z0-9]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -212,26 +211,26 @@ _FUNCTION_WORDS = frozenset(
 )
 N_SENTENCES = 3
 MIN_SHARE = 0.1
-"""Smallest share of the question's weight that the best sentence must have: below it the baseline refuses."""
+"""Minimum share of the question's weight for the best sentence. Below it, the baseline refuses."""
 
 
 def extract_answer(question: str, passages: Sequence[str], language: str = ENGLISH) -> str | None:
-    """Return the best sentences in the order of the passages, or None where none fits the question.
+    """Return the best sentences in passage order, or None if no sentence matches the question.
 
-    A sentence's score is the summed inverse sentence frequency of the question's content words in it, as a share of
-    the question's whole weight; equal scores go to the earlier sentence.
+    A sentence's score is the summed inverse sentence frequency of the question's content words in it, divided by the
+    sum over the question. Ties go to the earlier sentence.
     """
     language = settled(language, question)
     ends = _SENTENCE_END if language == ENGLISH else _FOREIGN_SENTENCE_END
     sentences = [part.strip() for text in passages for part in ends.split(text) if _words(part, language)]
     found = [_words(sentence, language) for sentence in sentences]
-    # Word -> inverse sentence frequency, for the words of the question.
+    # Word of the question -> inverse sentence frequency.
     counts = Counter(word for words in found for word in words)
     weights = {word: math.log(1 + len(found) / (1 + counts[word])) for word in sorted(_words(question, language))}
     total = math.fsum(weights.values())
     if not sentences or not total:
         return None
-    # Exact sums: words stand in sets, whose order differs from process to process, and equal scores must stay equal.
+    # `fsum` is exact: the order of words in a set differs between processes, and ties must remain ties.
     scores = [math.fsum(weights.get(word, 0.0) for word in words) / total for words in found]
     best = sorted(range(len(sentences)), key=lambda index: (-scores[index], index))[:N_SENTENCES]
     if scores[best[0]] < MIN_SHARE:

@@ -1,7 +1,7 @@
-"""Names of harness tasks and kinds of models, checked without importing lm_eval.
+"""Checks names of harness tasks and model types without importing lm_eval.
 
-Importing lm_eval takes a second, and its own index of 14,000 YAML files takes six. A misspelt name is reported before
-both. A name is refused only when it certainly does not exist; every other name is left to lm_eval.
+Importing lm_eval takes a second, and its index of 14,000 YAML files takes six. A misspelt name is reported before both.
+Only names that certainly do not exist are rejected. lm_eval checks the others.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ragtasks.errors import ConfigurationError, near_names
 from ragtasks.harness.link import harness_tasks_folder
 from ragtasks.harness.tasks import own_names, task_folders
 
-_NEAR = 0.85  # similarity from which a name is taken for a misspelt one of ours
+_NEAR = 0.85  # minimum similarity of a misspelt name of ours
 _NOT_YAML = (".py", ".pyc", ".md", ".sh", ".json", ".tsv", ".txt")
 _NAME = re.compile(rb"^(?:task|group|tag): *[\"']?([\w./:+-]+)", re.MULTILINE)
 
 
 def refuse_unknown_names(arguments: Sequence[str]) -> None:
-    """Refuse the kind of model and the tasks in arguments of `lm_eval run` that certainly do not exist.
+    """Reject model types and tasks in the arguments of `lm_eval run` that certainly do not exist.
 
-    Tasks are left to lm_eval where a folder or a configuration file can add some.
+    Tasks are not checked if a folder or a configuration file can add some.
     """
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.add_argument("--model", "-M")
@@ -43,13 +43,13 @@ def refuse_unknown_names(arguments: Sequence[str]) -> None:
     if given.model is not None:
         refuse_unknown_kind(given.model, model_kinds())
     if given.include_path is None and given.config is None:
-        # argparse takes an unknown option with a space in it, such as --metadata={...}, for one more task.
+        # argparse treats an unknown option with a space in it, such as --metadata={...}, as one more task.
         tasks = [text for text in given.tasks if not text.startswith("-")]
         refuse_unknown_tasks([name for text in tasks for name in text.split(",") if name])
 
 
 def refuse_unknown_kind(name: str, known: Sequence[str]) -> None:
-    """Refuse a kind of model that is not among the known ones, with the nearest names."""
+    """Reject an unknown model type, with similar names."""
     if name not in known:
         if name.startswith("openai/"):
             step = f"--model openai-chat-completions --model_args model={name.removeprefix('openai/')}"
@@ -60,7 +60,7 @@ def refuse_unknown_kind(name: str, known: Sequence[str]) -> None:
 
 
 def model_kinds() -> list[str]:
-    """Return the names of `MODEL_MAPPING` in lm_eval's source, of models in entry points, and of registered ones."""
+    """Return the model types of lm_eval's `MODEL_MAPPING`, of entry points, and of registered models."""
     tree = ast.parse((harness_tasks_folder().parent / "models" / "__init__.py").read_text("utf-8"))
     found = [
         ast.literal_eval(statement.value)
@@ -75,7 +75,7 @@ def model_kinds() -> list[str]:
 
 
 def refuse_unknown_tasks(names: Sequence[str]) -> None:
-    """Refuse a task that is nearly one of ours, or that no file of tasks mentions."""
+    """Reject a task that is nearly one of ours, or that no task file mentions."""
     ours = own_names()
     for name in names:
         if name in ours or fnmatch.filter(ours, name) or Path(name).exists():
@@ -97,17 +97,20 @@ def _refuse_unmentioned(name: str) -> None:
 
 
 def unknown_task(name: str, known: Sequence[str]) -> ConfigurationError:
-    """Return the error for a task that does not exist, with the nearest names."""
+    """Return the error for an unknown task, with similar names."""
     return ConfigurationError(f"Tasks not found: {name}. Next step: {nearest(name, known, '`lm_eval ls tasks`')}")
 
 
 def nearest(name: str, known: Sequence[str], otherwise: str) -> str:
-    """Return a hint with the nearest known names, or with the list to read where none is near."""
+    """Return a hint with similar names, or with the list to consult."""
     return near_names(name, known) or f"see {otherwise}"
 
 
 def _task_texts() -> Iterator[bytes]:
-    """Yield the files that can name a task, of lm_eval and of other packages; included files have any suffix."""
+    """Yield the content of files that can name a task, of lm_eval and other packages.
+
+    Included files may have any suffix.
+    """
     for root in (harness_tasks_folder(), *(folder for _, folder in task_folders())):
         for folder, _, files in os.walk(root):
             for file in files:

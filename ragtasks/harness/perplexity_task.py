@@ -1,10 +1,10 @@
-"""How likely a model finds the reference answers: perplexity by the harness's own scores.
+"""Perplexity of the reference answers, with the harness's own metrics.
 
-`output_type: loglikelihood_rolling` scores the answer alone: rolling likelihood has no context, so it says how well a
-model knows the language of the answers, not whether it can answer. `output_type: loglikelihood` conditions the same
-answer on the prompt that a generation task would send, passages and conversation included. Perplexities are per word
-and per byte of the answer, as the harness defines them, since it keeps a model's tokens to itself; a score per token,
-as papers report, depends on the tokeniser and cannot be had from it.
+`output_type: loglikelihood_rolling` scores the answer alone. Without context, it measures how well a model predicts the
+language of the answers, not their content. `output_type: loglikelihood` conditions the answer on the prompt of a
+generation task, including passages and conversation. Perplexities are per word and per byte, as the harness defines
+them, because it does not report a model's tokens. A perplexity per token, as in papers, depends on the tokenizer and
+cannot be computed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ METRICS = (
     Metric("byte_perplexity", "perplexity of the reference answers, a byte", False, bounds=COUNT),
     Metric("bits_per_byte", "bits that a byte of the reference answers takes", False, bounds=COUNT),
 )
-"""Every metric, as the harness defines it, in the order of its table."""
+"""Every metric, as the harness defines it, in table order."""
 
 
 class ReferencePerplexityTask(ConversationTask):
-    """The reference answers of one setting of a benchmark, to be found likely or not.
+    """The reference answers of one setting of a benchmark, scored by their likelihood.
 
-    Its YAML is that of a generation task with another `output_type`. Questions without an answer are left out: their
+    The YAML is that of a generation task with another `output_type`. Unanswerable questions are left out, because their
     reference answers are apologies.
     """
 
@@ -49,14 +49,14 @@ class ReferencePerplexityTask(ConversationTask):
         return {**super()._listed(metric), "aggregation": _AGGREGATIONS[metric.name].__name__}
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **options: Any) -> None:
-        """Build this task's docs, unanswerable ones left out."""
+        """Build this task's docs, without unanswerable questions."""
         super().download(dataset_kwargs, **options)
         rows = self.dataset["test"]
         kept = [place for place, label in enumerate(rows["answerability"]) if label != Answerability.UNANSWERABLE.value]
         self.dataset = {"test": rows.select(kept)}
 
     def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> Any:
-        """Return the request: the answer alone, or behind the prompt with the blank that keeps their words apart."""
+        """Return the request: the answer alone, or the answer after the prompt and a space."""
         if self.OUTPUT_TYPE == "loglikelihood" and isinstance(ctx, str):
             has_chat_template = bool(options.get("apply_chat_template"))
             blank = "" if has_chat_template or ctx[-1:].isspace() else " "
@@ -65,11 +65,11 @@ class ReferencePerplexityTask(ConversationTask):
         return ConfigurableTask.construct_requests(self, doc, ctx, **options)
 
     def apply_filters(self) -> None:
-        """Take the likelihoods as they are: there is no answer to score."""
+        """Keep the likelihoods: there are no answers to score."""
         ConfigurableTask.apply_filters(self)
 
     def awaits_scores_of(self, other: ConversationTask) -> bool:
-        """Return False: its replies are no answers, and are not scored with those of other tasks."""
+        """Return False: likelihoods are not scored with the answers of other tasks."""
         return False
 
     def process_results(self, doc: Doc, results: list[Any]) -> dict[str, tuple[float, int]]:

@@ -1,6 +1,6 @@
-"""The prompts of harness tasks and the requests to judges, before any model runs.
+"""Cost estimate: the prompts of harness tasks and the requests to judges, before any model runs.
 
-The prompts are those that the tasks build. Answers and requests to judges are counted on the reference answers.
+The prompts are those of the tasks. Answers and requests to judges are estimated from the reference answers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,19 @@ def plan(
     reply_tokens: int | None = None,
     progress: Progress = no_progress,
 ) -> tuple[list[SettingPlan], JudgingPlan]:
-    """Return the prompts of each setting and the requests to each judge, for harness tasks and groups by name.
+    """Return the prompts of each setting and the requests to each judge, for harness tasks and groups.
 
-    `limit` is lm_eval's; `reply_tokens` is the longest reply where that is not the tasks' own.
+    Args:
+        names: names of tasks and groups.
+        metadata: configuration keys.
+        count: counts the tokens of messages.
+        with_judges: include requests to judges.
+        limit: the harness's `--limit`.
+        reply_tokens: maximum length of a reply; None for that of the task.
+        progress: receives the progress.
+
+    Raises:
+        ConfigurationError: if a task is not a `ConversationTask`, or there is no task.
     """
     progress("reading tasks", 0, None)
     tasks = load_tasks(names, {**metadata, "encoder": "none"})
@@ -60,7 +70,7 @@ def plan(
 
 
 def _limited(docs: Any, limit: float | None) -> list[dict[str, Any]]:
-    """Return the docs that the harness would ask about: all, the first so many, or the first share below 1."""
+    """Return the docs under the harness's limit: all, the first N, or a share below 1."""
     if limit is None:
         return list(docs.to_list())
     return list(docs.to_list()[: math.ceil(len(docs) * limit) if limit < 1 else int(limit)])
@@ -85,6 +95,6 @@ def _setting_plan(
 
 
 def _reference(doc: Mapping[str, Any]) -> tuple[Response, IdkVerdict]:
-    """Return the reference answer as a response, and whether it refuses."""
+    """Return the reference answer as a response, and its refusal label."""
     refuses = doc["answerability"] == Answerability.UNANSWERABLE.value
     return response_of(doc, doc["target"] or _REFUSAL), IdkVerdict.YES if refuses else IdkVerdict.NO

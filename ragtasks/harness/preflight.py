@@ -34,16 +34,16 @@ from ragtasks.scoring import Place, estimated_tokens, evaluation_requirements, t
 if TYPE_CHECKING:
     from ragtasks.harness.run import Request
 
-_SECONDS = 20.0  # for one short request
+_SECONDS = 20.0  # timeout of one short request
 _FEW_TOKENS = 16
 
 
 def run_requirements(
     request: Request, *, tokenizer: str | None = None, with_requests: bool = True
 ) -> list[Requirement]:
-    """Return the requirements of the evaluation that the harness's arguments name.
+    """Return the requirements of an evaluation with these harness arguments.
 
-    `tokenizer` counts the tokens of prompts; None uses that of the weights, else an estimate.
+    `tokenizer` counts prompt tokens; None uses the tokenizer of the weights, or an estimate.
     """
     from ragtasks.harness.tasks import parts_of
 
@@ -84,7 +84,7 @@ def server_of(request: Request) -> tuple[str, dict[str, str]] | None:
 
 
 def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[Requirement]:
-    """Return the requirements of a model behind a server: a key, if it is OpenAI's, and a reply."""
+    """Return the requirements of a model behind a server: a key for OpenAI, and a reply."""
     name = str(request.model_args["model"])
     part = f"model {name}"
 
@@ -107,7 +107,7 @@ def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[
             raise ConfigurationError(f"{where}: {one_line(error)}. Next step: such as {example}") from None
         found = client.probe(Prompt((), body=body), _SECONDS)
         is_error = found.reason.startswith(ERROR_REPLY) or (is_chat and found.outcome is Outcome.MALFORMED)
-        # A slow server is no problem: the evaluation waits longer. Other content is for the evaluation to score.
+        # A slow server is no problem: the evaluation waits longer. Other content is scored by the evaluation.
         if (is_error or not found.raw) and found.reason != SLOW:
             raise ModelError(no_reply(where, found.reason))
         return f"{address} replies"
@@ -117,11 +117,11 @@ def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[
 
 _OF_OPENAI = re.compile(r"(?:gpt-\d|chatgpt|o\d\b)", re.IGNORECASE)  # gpt-oss and gpt2 have weights
 _IS_KIND = re.compile(r"(?:[a-z]+-)*completions|hf|vllm|sglang")
-_IS_PATH = re.compile(r"[./~\\]|[^/]*/[^/]*/|.*[/\\]$")  # the hub's names are NAME or OWNER/NAME
+_IS_PATH = re.compile(r"[./~\\]|[^/]*/[^/]*/|.*[/\\]$")  # names on the hub are NAME or OWNER/NAME
 
 
 def _check_weights(name: str) -> str:
-    """Refuse a name that is no model's, and a folder without a model, which loaders take instead of the hub's."""
+    """Reject names that cannot be weights, and folders without a model, which loaders prefer to the hub."""
     problem = ""
     if not Path(name).exists() and _OF_OPENAI.match(name):
         problem = f"it has no weights to be loaded here. Next step: OpenAI's own is openai/{name}"
@@ -143,13 +143,13 @@ def _check_weights(name: str) -> str:
     return name
 
 
-# Context of the model, as far as it is known before it runs.
+# The context length of the model, as far as it is known before the run.
 
-_TOLERANCE = 1.25  # of an estimate, where weights in this process are asked with their own tokeniser
+_TOLERANCE = 1.25  # tolerance of an estimate for local weights with their own tokenizer
 
 
 def _check_context(request: Request, tokenizer: str | None, server: tuple[str, dict[str, str]] | None) -> str:
-    """Refuse settings with prompts that do not fit the model's context, if that is known and nothing is left out."""
+    """Reject prompts that exceed the model's context, if it is known and the policy is `refuse`."""
     from ragtasks.harness.planning import plan
     from ragtasks.harness.prompts import context_of_server
 
@@ -167,7 +167,7 @@ def _check_context(request: Request, tokenizer: str | None, server: tuple[str, d
     has_tokenizer = name and find_spec("transformers") is not None and (is_model_folder(name) or is_cached(name))
     count = token_counter(tokenizer)
     if tokenizer is None and has_tokenizer:
-        with suppress(RagtasksError):  # the model has no tokeniser that can be loaded: the estimate remains
+        with suppress(RagtasksError):  # the model's tokenizer cannot be loaded, so the estimate is used
             count = token_counter(name)
     is_estimate = count is estimated_tokens
     room = int(context * (_TOLERANCE if is_estimate and weights else 1.0))
@@ -192,14 +192,14 @@ def _check_context(request: Request, tokenizer: str | None, server: tuple[str, d
 
 
 def _context_of_weights(name: str) -> int | None:
-    """Return the positions that the configuration of weights has, where it lies here."""
+    """Return the maximum positions in the configuration of local or cached weights, or None."""
     from huggingface_hub import try_to_load_from_cache
 
     file = Path(name) / "config.json"
     if not file.is_file():
         try:
             cached = try_to_load_from_cache(name, "config.json")
-        except ValueError:  # no name of the hub
+        except ValueError:  # not a name on the hub
             return None
         file = Path(cached) if isinstance(cached, str) else file
     try:

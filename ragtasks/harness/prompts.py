@@ -1,4 +1,4 @@
-"""The prompts of one harness task: its templates, filled with a doc, as messages or as plain text."""
+"""The prompts of one harness task: templates, filled with a doc, as messages or as plain text."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ragtasks.prompts import PromptTemplate, load_template, shipped_template
 from ragtasks.records import LANGUAGE
 
 YAML_KEYS = ("prompt", "closed_book_prompt", "plain_prompt")
-"""What a YAML calls its templates; the harness knows no such keys."""
-_MAX_WORDS = 150  # what the MTRAG prompts ask for
+"""Keys of templates in a YAML, which the harness does not use."""
+_MAX_WORDS = 150  # limit of the MTRAG prompts
 _SYSTEM, _CLOSED_BOOK, _PLAIN = "generation/system", "generation/closed_book", "generation/plain"
 _ANSWER_LANGUAGE = "generation/answer_language"
 
 
 class TaskPrompts:
-    """Two templates and a limit: the system text, and all of a prompt without a chat template."""
+    """Two templates and a limit: the system text, and the complete prompt without a chat template."""
 
     def __init__(self, evaluation: EvaluationConfig, yaml: Mapping[str, Any]) -> None:
-        """Load the templates: those of the configuration (`--metadata`), else of the YAML, else the usual ones."""
+        """Load the templates of the configuration (`--metadata`), else of the YAML, else the defaults."""
         options = dict(yaml.get("dataset_kwargs") or {})
         _refuse_misplaced(yaml, options)
         closed_book = yaml.get("closed_book_prompt", yaml.get("prompt", _CLOSED_BOOK))
@@ -41,27 +41,27 @@ class TaskPrompts:
         self.plain = _loaded(evaluation.plain_prompt, yaml.get("plain_prompt", _PLAIN), yaml)
         self.max_words = evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self.fields: dict[str, Any] = {}
-        """What the system text is filled in with beside a doc's own."""
+        """Fields of the system text in addition to a doc's own."""
         self._folds = evaluation.system_role == "user"
         self.forget_model()
 
     def forget_model(self) -> None:
-        """Begin anew with what is known of a chat template: another model may be asked."""
+        """Reset the state of the chat template, because the model may change."""
         self.renderer = ChatRenderer(folds=self._folds)
 
     def messages(self, doc: Doc, instruction: str | None) -> ChatMessages:
-        """Return what a chat model is sent."""
+        """Return the messages for a chat model."""
         return chat_messages(doc, self.system_text(doc, instruction))
 
     def text(self, doc: Doc, instruction: str | None) -> str:
-        """Return what a model without a chat template is sent."""
+        """Return the prompt for a model without a chat template."""
         system = self.system_text(doc, instruction)
         return self.plain.render(system=system, history=doc["history"], question=doc["question"]).rstrip("\n")
 
     def system_text(self, doc: Doc, instruction: str | None) -> str:
         """Return the system message: the user's own instruction, if any, then ours with the numbered passages.
 
-        A conversation in another language than English has a rule on the language of the answer behind it.
+        If the conversation is not in English, a rule on the language of the answer follows.
         """
         extra = json.loads(doc.get("extra") or "{}")
         texts = {"passages": doc["passages"], "max_words": self.max_words, "refusal": REFUSAL, "extra": extra}
@@ -71,7 +71,7 @@ class TaskPrompts:
         return f"{instruction}\n\n{text}" if instruction else text
 
     def decides(self) -> dict[str, Any]:
-        """Return what prompts depend on beside their docs."""
+        """Return everything that affects prompts, except their docs."""
         return {
             "system_prompt": self.system.sha256,
             "plain_prompt": self.plain.sha256,
@@ -80,12 +80,12 @@ class TaskPrompts:
         }
 
     def provenance(self) -> dict[str, str]:
-        """Return what results say of the templates."""
+        """Return the template names and hashes for the results."""
         return {"system": _named(self.system), "plain": _named(self.plain)}
 
 
 def _refuse_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Refuse names of templates where nothing reads them, so that the prompt is never another than the YAML says."""
+    """Reject template names in `dataset_kwargs`, where they would be ignored."""
     misplaced = [key for key in YAML_KEYS if key in options]
     if misplaced:
         raise ConfigurationError(
@@ -98,7 +98,7 @@ def _refuse_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 
 def _loaded(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTemplate:
-    """Return the template at the user's `path`, else the one that a YAML names; a list of names is joined."""
+    """Return the template at the user's `path`, else the one named in a YAML. A list of names is joined."""
     if path is None and isinstance(name, list) and name:
         parts = [_loaded(None, one, yaml) for one in name]
         joined = " + ".join(part.name for part in parts), "\n".join(part.source for part in parts)
@@ -118,7 +118,7 @@ def _loaded(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTempl
 
 
 def _source(yaml: Mapping[str, Any]) -> str:
-    """Return the path of a task's file, as the harness notes it."""
+    """Return the path of a task's file, as the harness records it."""
     return str((yaml.get("metadata") or {}).get("config_source", "inline"))
 
 
@@ -126,43 +126,46 @@ def _named(template: PromptTemplate) -> str:
     return f"{template.name} ({template.sha256[:16]})"
 
 
-# A conversation as chat messages, or as plain text for a model without a chat template.
-# Two traps of the harness are closed here. Its Hugging Face model drops the system message, and with it the
-# passages, where a chat template refuses that role: then the system text goes in front of the first user message
-# instead. And a chat endpoint that is called without `--apply_chat_template` fails late and in other words: here it
-# is told so at once.
+# A conversation as chat messages, or as plain text for a model without a chat template. Two traps of the harness are
+# avoided. First, its Hugging Face model drops the system message, and with it the passages, if a chat template rejects
+# that role. The system text then goes in front of the first user message. Second, a chat endpoint without
+# `--apply_chat_template` fails late with an unclear error, so it is rejected immediately.
 
 _LOGGER = logging.getLogger(__name__)
 
 REFUSAL = "I do not have specific information"
-"""The fixed phrase that the benchmark asks for where the passages hold no answer (paper, appendix D.2)."""
+"""The fixed phrase that the benchmark requires if the passages contain no answer (paper, appendix D.2)."""
 
 ChatMessages = list[dict[str, str]]
 
 
 def chat_messages(doc: Doc, system: str) -> ChatMessages:
-    """Return the messages in the order of the real conversation: system, then every turn, the question last."""
+    """Return the messages in the order of the conversation: system, then every turn, the question last."""
     turns = [{"role": item["role"], "content": item["content"]} for item in doc["history"]]
     return [{"role": "system", "content": system}, *turns, {"role": "user", "content": doc["question"]}]
 
 
 def fold_system(messages: ChatMessages) -> ChatMessages:
-    """Return the same conversation with the system text in front of the first user message."""
+    """Return the conversation with the system text in front of the first user message."""
     system, first, *rest = messages
     return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
 
 
 class ChatRenderer:
-    """Puts conversations into one model's chat template, and knows after the first whether it has a system role.
+    """Renders conversations with a model's chat template. After the first, it knows whether it has a system role.
 
-    The harness's models warn each time that they drop a system message, which sounds as if passages were gone.
+    The harness's models log a warning for each dropped system message, although no passage is lost.
     """
 
     def __init__(self, *, folds: bool = False) -> None:
         self._folds = folds
 
     def render(self, messages: ChatMessages, chat_template: Callable[[ChatMessages], Any]) -> Any:
-        """Return what the model's own chat template makes of the messages, with nothing left out."""
+        """Return the messages in the model's chat template, with the complete system text.
+
+        Raises:
+            ConfigurationError: if the template rejects the messages or drops the system text.
+        """
         system = messages[0]["content"]
         if not self._folds:
             rendered = _applied(chat_template, messages)
@@ -182,7 +185,7 @@ class ChatRenderer:
 
 
 def _applied(chat_template: Callable[[ChatMessages], Any], messages: ChatMessages) -> Any:
-    """Return what a template makes of messages; what it refuses, or that there is none, is one line."""
+    """Return the rendered messages. A missing template or a template error is reported on one line."""
     try:
         return chat_template(messages)
     except (ValueError, TemplateError) as error:
@@ -194,7 +197,7 @@ def _applied(chat_template: Callable[[ChatMessages], Any], messages: ChatMessage
 
 
 def _holds(rendered: Any, text: str) -> bool:
-    """Return whether a rendered prompt (text, the harness's JSON wrapper, or messages) still has `text`."""
+    """Return whether a rendered prompt (text, the harness's JSON wrapper, or messages) contains `text`."""
     if isinstance(rendered, str):
         return text.strip() in rendered
     prompt = getattr(rendered, "prompt", None)
@@ -203,8 +206,8 @@ def _holds(rendered: Any, text: str) -> bool:
 
 
 def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
-    """Refuse a chat endpoint that is about to be sent plain text."""
-    # The path alone: hosted services put a version behind it (`...?api-version=`).
+    """Reject a chat endpoint that would receive plain text."""
+    # Only the path is checked, because hosted services append a version (`...?api-version=`).
     if urlsplit(str(metadata.get("base_url", ""))).path.rstrip("/").endswith("/chat/completions"):
         raise ConfigurationError(
             "the model's base_url is a chat endpoint, and the harness is set to send it plain text.\n"
@@ -212,32 +215,31 @@ def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
         )
 
 
-# Whether prompts fit a model's context: counted before the model runs, since no harness model says that it cuts.
-# The harness's models cut a prompt from the left, where its passages stand, and servers refuse one that is too
-# long.
+# Prompt lengths, counted before the model runs, because the harness's models cut a prompt silently. They cut from the
+# left, where the passages are, and servers reject a prompt that is too long.
 
 REFUSE, DROP = "refuse", "drop_passages"
-_CHARACTERS_PER_TOKEN = 3.5  # of English text; what an estimate is made of where no tokenizer is at hand
-_TOKENS_PER_MESSAGE = 8  # a chat template's own
+_CHARACTERS_PER_TOKEN = 3.5  # for English text; an estimate without a tokenizer
+_TOKENS_PER_MESSAGE = 8  # tokens of a chat template per message
 _SERVERS_KEYS = ("max_model_len", "context_length", "context_window", "max_context_length")
 _SECONDS = 10.0
 
 
 def context_of_server(address: str, name: Any, headers: Mapping[str, str]) -> int | None:
-    """Return the context that an OpenAI-compatible server says a model has; None where it says nothing of it."""
+    """Return the context length of a model as its OpenAI-compatible server reports it, or None."""
     above = address.partition("/chat/completions")[0].removesuffix("/completions")
     try:
         listed = [row for row in listed_models(above, headers, _SECONDS) if isinstance(row, Mapping)]
     except ModelError:
         return None
-    # The context of the only model counts if none has the name.
+    # If no model has the name, the only listed model is used.
     matching = [row for row in listed if row.get("id") == name] or (listed if len(listed) == 1 else [])
     lengths = [row[key] for row in matching for key in _SERVERS_KEYS if isinstance(row.get(key), int)]
     return lengths[0] if lengths and lengths[0] > 0 else None
 
 
 def _texts_of(prompt: Any) -> list[str]:
-    """Return a prompt's text, or those of its messages if it is a chat."""
+    """Return a prompt's text, or the texts of its messages."""
     chat = getattr(prompt, "prompt", prompt)
     if chat is prompt:
         return [str(prompt)]
@@ -252,37 +254,37 @@ def _estimated(prompt: Any) -> int:
 
 @dataclass(slots=True)
 class PromptBudget:
-    """Makes the prompts of one harness task fit the model, and counts those that did not."""
+    """Fits the prompts of one harness task to the model's context, and counts those that did not fit."""
 
     n_context: int | None = None
-    """Tokens that the model reads and writes together; None if unknown: then nothing is cut."""
+    """Maximum number of tokens of prompt and answer together; None if unknown, and then nothing is cut."""
     policy: str = REFUSE
-    """`refuse`, or `drop_passages`: the lowest-ranked first."""
+    """`refuse`, or `drop_passages`, which drops the lowest-ranked first."""
     n_reply: int = 0
-    """Tokens that the answer may have."""
+    """Maximum number of tokens of the answer."""
     tokens_of: Callable[[Any], int] = _estimated
     """Counts the tokens of a prompt."""
     kept: dict[str, int] = field(default_factory=dict)
-    """Task id -> passages that are left, for prompts that did not fit."""
+    """Task id -> number of remaining passages, for prompts that did not fit; -1 if the prompt still does not fit."""
     n_dropped: int = 0
-    """Passages that were left out, all prompts together."""
+    """Number of dropped passages over all prompts."""
     n_prompts: int = 0
-    """Prompts that did not fit."""
+    """Number of prompts that did not fit."""
     longest: int = 0
-    """Tokens of the longest prompt as it was built."""
+    """Number of tokens of the longest prompt before passages were dropped."""
 
     @classmethod
     def of(cls, model: Any, n_context: int | None, policy: str, n_reply: int) -> PromptBudget:
-        """Return the budget of a model; without `n_context` that of a model in this process, or of its server."""
+        """Return the budget of a model. Without `n_context`, it is that of the model or of its server."""
         if n_context is None and getattr(model, "model_call", None) and not getattr(model, "tokenized_requests", False):
-            # The harness makes up the context of a model behind a server.
+            # The harness's context length of a model behind a server is invented.
             n_context = context_of_server(str(model.base_url), getattr(model, "model", None), model.header)
         elif n_context is None:
             found = getattr(model, "max_length", None)
             n_context = found if isinstance(found, int) else None
         if not n_context:
             return cls(None, policy, n_reply)
-        # Some models load their tokenizer when it is looked at.
+        # Some models load their tokenizer when the attribute is accessed.
         has_tokenizer = getattr(model, "tokenizer", None) is not None and hasattr(model, "tok_encode")
 
         def n_tokens(prompt: Any) -> int:
@@ -316,14 +318,18 @@ class PromptBudget:
         return prompt
 
     def has_room(self, prompt: Any) -> bool:
-        """Return whether a prompt fits as it is; True if the context length is unknown."""
+        """Return whether a prompt fits; True if the context length is unknown."""
         return self.n_context is None or self._fits(self.tokens_of(prompt))
 
     def _fits(self, n_tokens: int) -> bool:
         return self.n_context is None or n_tokens + self.n_reply <= self.n_context
 
     def check(self, task: str, n_docs: int) -> None:
-        """Refuse prompts that do not fit, before the model is asked."""
+        """Reject prompts that do not fit, before the model runs.
+
+        Raises:
+            ConfigurationError: if any prompt exceeds the context.
+        """
         n_left = sum(kept < 0 for kept in self.kept.values())
         if self.n_context is None or not n_left:
             return
@@ -339,11 +345,11 @@ class PromptBudget:
         )
 
     def decides(self) -> list[Any]:
-        """Return what prompts depend on beside their docs; [] where none is cut."""
+        """Return the settings that affect prompts; empty if no prompt is cut."""
         return [self.policy, self.n_context, self.n_reply] if self.n_context and self.policy == DROP else []
 
     def counts(self) -> dict[str, Any]:
-        """Return what results say of it; {} where nothing is known."""
+        """Return the counts for the results; empty if the context length is unknown."""
         if self.n_context is None:
             return {}
         return {

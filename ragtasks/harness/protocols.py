@@ -1,7 +1,7 @@
-"""How a model calls tools while it searches: by tags in plain text, or by OpenAI's tool calls.
+"""Protocols for tool calls of a searching model: tags in plain text, or OpenAI's tool calls.
 
-A protocol determines how prompts show calls and results, and what a reply means; all else is equal. Only replies are
-searched for calls: tags in passages are text.
+A protocol determines the form of calls and results in prompts, and the parsing of replies. Only replies are parsed for
+calls; tags in passages are text.
 """
 
 from __future__ import annotations
@@ -27,43 +27,42 @@ from ragtasks.scoring import ToolCall, ToolResult
 _LOGGER = logging.getLogger(__name__)
 
 MOST_CALLS = 50
-"""Calls of one reply that are read."""
-_CHARACTERS = (None, 200, 0)  # of each passage of a result: in whole, shortened, ids alone
+"""Maximum number of calls that are parsed in one reply."""
+_CHARACTERS = (None, 200, 0)  # characters per passage of a result, by level: complete, shortened, only ids
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """What a model does in one reply: it calls tools, or it answers."""
+    """Content of one reply: tool calls or an answer."""
 
     calls: tuple[ToolCall, ...]
     """Calls, in order."""
     answer: str
-    """The answer where there is no call; empty where there is none either."""
+    """The answer, if the reply has no call; may be empty."""
     text: str
-    """What the next prompt shows of the reply beside calls that have a place of their own."""
+    """The reply's text in the next prompt, apart from calls in a separate field."""
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One reply with calls, and what they found."""
+    """One reply with calls, and their results."""
 
     reply: ParsedReply
-    """The reply."""
     results: list[ToolResult] = field(default_factory=list)
-    """What its calls found."""
+    """Results of the calls."""
     calls_left: int = 0
-    """Calls that were left behind it."""
+    """Number of calls left after this exchange."""
     level: int = 0
-    """How far its results are shortened."""
+    """Level of shortening, an index of `_CHARACTERS`."""
 
     @property
     def can_be_shortened(self) -> bool:
-        """Whether its results can still be shorter."""
+        """The results can be shortened further."""
         return self.level < len(_CHARACTERS) - 1
 
     @property
     def texts(self) -> list[str]:
-        """The results as the model reads them."""
+        """The results as in the prompt."""
         n_characters = _CHARACTERS[self.level]
         return [item.text if n_characters is None else item.shortened(n_characters) for item in self.results]
 
@@ -72,51 +71,51 @@ Messages = list[dict[str, Any]]
 
 
 class SearchProtocol(ABC):
-    """A way to call tools; by default that of a model of any kind."""
+    """A form of tool calls. The defaults suit any model."""
 
     name: str
-    """What options and results call it."""
+    """Name in options and results."""
     has_tags: bool
-    """Whether the system text tells the model how to call."""
+    """The system text explains the form of calls."""
 
     def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:  # noqa: B027 (any model by default)
-        """Check that the model can call tools this way; `tools` as `Toolbox.schemas` has them."""
+        """Check that the model supports the protocol. `tools` are those of `Toolbox.schemas`."""
 
     @abstractmethod
     def parse(self, reply: str, text: str) -> ParsedReply:
-        """Return what a reply does; `text` is the reply without thinking text."""
+        """Return the parsed reply; `text` is the reply without thinking text."""
 
     @abstractmethod
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
-        """Return what stands behind the question: calls and their results."""
+        """Return the messages after the question: calls and their results."""
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a request."""
         return dict(given)
 
     def counted(self, prompt: Any) -> Any:
-        """Return a prompt with all that takes room in the model's context."""
+        """Return a prompt with everything that counts towards the model's context."""
         return prompt
 
 
 def _calls_left(n: int, how: str = ".") -> str:
-    """Return what a model is told behind its results; `how` an answer is given."""
+    """Return the note on remaining calls after the results. `how` describes the form of an answer."""
     if not n:
         return f"No searches are left. Give your answer now{how}"
     return f"{n} {'search is' if n == 1 else 'searches are'} left."
 
 
-# Plain text: tags in replies, for a model of any kind.
+# Plain text: tags in replies, for any model.
 #
-#     <search>query</search>    <search k="10">query</search>    <read>id of a passage</read>    <answer>text</answer>
+# <search>query</search>, <search k="10">query</search>, <read>id of a passage</read>, <answer>text</answer>
 #
-# The first tag of a reply decides. Calls that follow each other directly are all made; what stands behind them was
-# written before their results were known, and is dropped. A reply without a tag is an answer. In passages tags lose
-# their first sign.
+# The first tag of a reply decides. Calls that directly follow each other are all executed. Text after them is
+# discarded: the model can only have invented the results. A reply without a tag is an answer. Tags in passages lose
+# their first character.
 
 ANSWER, RESULTS = "answer", "results"
 
-# Bounded inside, so that a reply is read in time that grows as its length.
+# The bounded repetition keeps the time linear in the length of the reply.
 _OPENING = re.compile(rf"<({SEARCH}|{READ}|{ANSWER})((?:\s[^<>]{{0,100}})?)>", re.IGNORECASE)
 _CLOSING = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in (SEARCH, READ, ANSWER)}
 _K = re.compile(r"\bk\s*=\s*[\"']?(-?\w+)", re.IGNORECASE)
@@ -130,11 +129,11 @@ class TextProtocol(SearchProtocol):
     name, has_tags = "text", True
 
     def parse(self, reply: str, text: str) -> ParsedReply:
-        """Return what the tags of a reply say."""
+        """Return the calls or the answer in the tags of a reply."""
         return parse_reply(text)
 
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
-        """Return replies and results as messages of the two sides."""
+        """Return replies and results as assistant and user messages."""
         turns: Messages = []
         for exchange in exchanges:
             turns.append({"role": "assistant", "content": exchange.reply.text})
@@ -143,7 +142,7 @@ class TextProtocol(SearchProtocol):
 
 
 def parse_reply(reply: str) -> ParsedReply:
-    """Return what a reply does; thinking text is taken off before."""
+    """Return the parsed reply, given without thinking text."""
     first = _OPENING.search(reply)
     if first is None:
         return ParsedReply((), reply.strip(), reply.strip())
@@ -164,9 +163,9 @@ def parse_reply(reply: str) -> ParsedReply:
 
 
 def _content(reply: str, tag: re.Match[str]) -> tuple[str, int]:
-    """Return what stands in a tag, and where it ends: at its end tag, else the next tag, else the end of the reply.
+    """Return the content of a tag, and its end: the end tag, else the next tag, else the end of the reply.
 
-    Servers cut a reply before the end tag, which is one of their stop texts.
+    Servers cut a reply before the end tag, which is one of the stop strings.
     """
     name = tag[1].lower()
     following = None if name == ANSWER else _OPENING.search(reply, tag.end())
@@ -176,27 +175,27 @@ def _content(reply: str, tag: re.Match[str]) -> tuple[str, int]:
 
 
 def _call(tag: re.Match[str], content: str) -> ToolCall:
-    if tag[1].lower() == READ:  # ids are copied with what stands around them
+    if tag[1].lower() == READ:  # models copy ids with brackets and `id:`
         return ToolCall(READ, {"passage_id": content.strip("[] ").removeprefix("id:").strip()})
     k = _K.search(tag[2])
     return ToolCall(SEARCH, {"query": content, **({"k": k[1]} if k else {})})
 
 
 def results_message(results: Sequence[str], calls_left: int) -> str:
-    """Return what a model reads behind its calls."""
+    """Return the message with the results of calls."""
     blocks = "\n".join(f"<{RESULTS}>\n{_IN_PASSAGES.sub('[', text)}\n</{RESULTS}>" for text in results)
     return f"{blocks}\n{_calls_left(calls_left, f': <{ANSWER}>your answer</{ANSWER}>')}"
 
 
-# OpenAI's tool calls, which a server reads off what its model writes.
+# OpenAI's tool calls, which a server parses from the model's output.
 
-_UNREAD = "unread"  # key for arguments that are not an object: servers accept objects only
-_LONGEST_UNREAD = 200  # characters of these
+_UNREAD = "unread"  # key for arguments that are not an object, because servers accept only objects
+_LONGEST_UNREAD = 200  # maximum number of their characters
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class _Schema(dict[str, Any]):
-    """A tool that can be hashed: the harness groups requests by their options, and copies these for each request."""
+    """A hashable tool: the harness groups requests by their options and copies these for each request."""
 
     def __deepcopy__(self, _: Any) -> _Schema:
         return self
@@ -210,7 +209,7 @@ def _calling(text: str, calls: list[Any]) -> dict[str, Any]:
 
 
 def _row(name: str, call: ToolCall) -> dict[str, Any]:
-    """Return a call in the form of a message, with its arguments as JSON text."""
+    """Return a call in message form, with its arguments as JSON text."""
     function = {
         "name": _NO_NAME.sub("_", call.tool)[:64] or "unknown",
         "arguments": json.dumps(_object(call.arguments)),
@@ -233,23 +232,26 @@ def _object(arguments: Any) -> dict[str, Any]:
 
 
 class _Counted(NamedTuple):
-    """Messages as the harness wraps them."""
+    """Messages in the harness's wrapper."""
 
     prompt: str
 
 
 class ToolCallProtocol(SearchProtocol):
-    """OpenAI's tool calls: tools go with each request, and the server hands over what its model calls."""
+    """OpenAI's tool calls: each request contains the tools, and the server returns parsed calls."""
 
     name, has_tags = "tool_calls", False
 
     def __init__(self) -> None:
-        """Start without tools."""
         self._tools: list[_Schema] = []
         self._options: Mapping[str, Any] = {}
 
     def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Ask the server before all others whether it knows tools, and how it wants to be offered them."""
+        """Check that the server supports tools, and determine the options that offer them.
+
+        Raises:
+            ConfigurationError: if the model is not behind a chat server, or the server does not support tools.
+        """
         self._tools = [_Schema(type="function", function=dict(tool)) for tool in tools]
         served = served_model_in_use()
         if served is None or not served.is_chat:
@@ -266,20 +268,20 @@ class ToolCallProtocol(SearchProtocol):
         self._options = _TESTED[served]
 
     def parse(self, reply: str, text: str) -> ParsedReply:
-        """Return the calls that came with a reply; its text is the answer where there is none."""
+        """Return the calls of a reply, or its text as the answer."""
         calls = tuple(_openai_call(item) for item in getattr(reply, "tool_calls", ())[:MOST_CALLS])
         return ParsedReply(calls, "" if calls else text.strip(), text.strip())
 
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
         """Return each reply with its calls, followed by a message with the result of each call.
 
-        Calls are counted through, whatever a server named them: the same conversation is then always the same prompt.
+        Calls are numbered regardless of the server's ids, so that the same conversation always gives the same prompt.
         """
         turns: Messages = []
         n = 0
         for exchange in exchanges:
             calls = exchange.reply.calls
-            names = [f"call{number:05}" for number in range(n + 1, n + 1 + len(calls))]  # 9 characters: Mistral's rule
+            names = [f"call{number:05}" for number in range(n + 1, n + 1 + len(calls))]  # 9 characters, for Mistral
             n += len(calls)
             texts = exchange.texts
             texts[-1] = f"{texts[-1]}\n\n{_calls_left(exchange.calls_left)}"
@@ -290,13 +292,13 @@ class ToolCallProtocol(SearchProtocol):
         return turns
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with the tools, and without stops at the tags of plain text."""
+        """Return the options with the tools, without the stop strings of plain-text tags."""
         stops = [stop for stop in stop_strings(given) if stop not in _STOPS]
         others = {name: value for name, value in given.items() if name != "until"}
         return {**others, **({"until": stops} if stops else {}), **self._options}
 
     def counted(self, prompt: Any) -> Any:
-        """Return the messages and the tools, which the server shows its model."""
+        """Return the messages and the tools, which are part of the model's prompt."""
         tools = {"role": "system", "content": json.dumps(self._tools)}
         return _Counted(json.dumps([*json.loads(prompt.prompt), tools]))
 
@@ -308,22 +310,21 @@ def _openai_call(item: Any) -> ToolCall:
     return ToolCall(str(function.get("name") or ""), function.get("arguments"))
 
 
-# Whether a server knows tools: two requests before the evaluation. A model that is not shown the tools, or not what its
-# calls found, would be scored as one that never searches or that cannot read.
+# Test of a server's tool support: two requests before the evaluation. Without it, a model whose server drops the tools
+# or their results would be scored as a model that does not search or cannot read.
 
 TOOLS_QUESTION = "Call the tool search with the query: ferry"
-"""What the server is asked."""
+"""User message of the test."""
 _TESTED: weakref.WeakKeyDictionary[ServedModel, Mapping[str, Any]] = weakref.WeakKeyDictionary()
 
 
 def check_tools(model: ServedModel, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the options that offer the tools.
 
-    `tool_choice` goes with them, as llama-cpp-python leaves tools out without it, but not where a server refuses it.
+    `tool_choice` is included, because llama-cpp-python ignores tools without it, unless the server rejects it.
 
     Raises:
-        ConfigurationError: a server that does not take tools, leaves them or their results out, or hands over calls as
-            text.
+        ConfigurationError: if the server rejects tools, drops them or their results, or returns calls as text.
     """
     options: dict[str, Any] = {"tools": tools, "tool_choice": "auto"}
     question = [{"role": "user", "content": TOOLS_QUESTION}]
@@ -334,7 +335,7 @@ def check_tools(model: ServedModel, tools: Sequence[Mapping[str, Any]]) -> Mappi
     if not reply.raw:
         if model.probe(question, {}).raw:
             raise _no_tools(f"{reply.reason} with tools, and an answer without")
-        _LOGGER.debug("the test of the server's tools got no answer")  # which the evaluation reports
+        _LOGGER.debug("the test of the server's tools got no answer")  # the evaluation reports it
         return options
     message, n_tokens = parts_of(json.loads(reply.raw))[0], reply.usage.input_tokens
     if not message.get("tool_calls"):
@@ -349,7 +350,7 @@ def check_tools(model: ServedModel, tools: Sequence[Mapping[str, Any]]) -> Mappi
 
 
 def _check_results(model: ServedModel, question: Messages, options: Mapping[str, Any], *, n_words: int) -> None:
-    """Refuse a server that does not show its model what tools found: a result longer than all else is not counted."""
+    """Reject a server that drops tool results: its token count does not include a result longer than all other text."""
     call = _row("call00001", ToolCall(SEARCH, {"query": "ferry"}))
     result = {"role": "tool", "tool_call_id": "call00001", "content": " ".join(["ferry"] * n_words)}
     reply = model.probe([*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
@@ -365,7 +366,7 @@ def _check_results(model: ServedModel, question: Messages, options: Mapping[str,
 
 
 def _is_refused(reply: Reply) -> bool:
-    """Return whether a server refused a request for what it contains."""
+    """Return whether a server rejected the content of a request."""
     return not reply.raw and "HTTP 4" in reply.reason
 
 

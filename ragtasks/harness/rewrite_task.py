@@ -1,8 +1,7 @@
-"""The harness task of a rewriting model: a conversation as text in, a query out.
+"""The harness task of a query rewriting model: the conversation is the input, a query the output.
 
-The conversation is material here, so it is not handed over turn by turn: a model that sees its own turns goes on with
-them and answers. One user message holds all of it, as in the paper's prompt and in the precompute stage's, so that a
-model rewrites the same way in both.
+The conversation is a single user message instead of turns, because a model that receives its own turns continues them
+and answers. The paper's prompt and the precompute stage use the same form, so a model rewrites identically in both.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from ragtasks.prompts import PromptTemplate
 class RewriteTask(ConversationTask):
     """The judged questions of a benchmark, to be rewritten.
 
-    Its YAML gives `dataset_kwargs` as for `ConversationTask`, and `contract`: how a reply must look (`json` or
-    `conditional`). Templates are filled with `history` and `question`.
+    The YAML has the `dataset_kwargs` of `ConversationTask` and `contract`, the form of a reply (`json` or
+    `conditional`). Templates receive `history` and `question`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the docs, and check options, templates and the retriever's name, before a model runs."""
+        """Read the docs and check options, templates and the retriever's name before a model runs."""
         self._contract = CONTRACTS[dict((config or {}).get("dataset_kwargs") or {})["contract"]]
         super().__init__(config)
 
@@ -40,7 +39,7 @@ class RewriteTask(ConversationTask):
         return _filled(self._prompts.plain, doc, instruction)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Build the requests, then index the corpora that the queries will be searched in: what fails, fails now."""
+        """Build the requests and index the corpora of the queries, so that errors occur before the run."""
         super().build_all_requests(**options)
         self.scorer.prepare(self.dataset["test"].unique("domain"))
 

@@ -1,4 +1,4 @@
-"""The harness as a call of ours: its arguments, its output, and what it fails of."""
+"""Runs the harness: its arguments, its output and its errors."""
 
 from __future__ import annotations
 
@@ -44,16 +44,15 @@ from ragtasks.harness.tasks import task_folder, task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
 from ragtasks.thoughts import END_OF_THOUGHT
 
-# `ragtasks run`: the harness's own command line, with our models known and only our tasks indexed.
-# The harness's code does the work, so that every one of its options means the same here. Four things are put in its
-# place while it runs. Its task manager, which reads 14,000 YAML files at each start, reads ours first and its own
-# only where a name is asked for that we do not have. Torch is not imported for its seed alone. The environment is
-# described from package metadata. And common errors end in one line.
+# `ragtasks run`: the harness's command line with the models and tasks of ragtasks. The harness does the work, so every
+# option has the same meaning. Four parts are replaced during a run. The task manager reads our YAMLs first, and the
+# harness's 14,000 only for a name that we do not have. Torch is not imported only for its seed. The environment is
+# described from package metadata. Common errors are one line.
 
 _LOGGER = logging.getLogger(__name__)
 _VLLM_BATCH = 256
-"""Prompts that vLLM is handed at once where nobody says: as many as it answers side by side by default, and what a
-killed process may lose. The harness's own default is 1, which has it answer one after the other.
+"""Prompts per vLLM call, if no batch size is given. vLLM processes this many concurrently by default, and a killed
+process can lose this many answers. The harness's default of 1 would process prompts one after the other.
 """
 _WHAT_TO_TYPE = """\
 run: name a model and what it shall answer, or let `ragtasks init` ask for both and write a file for
@@ -74,47 +73,53 @@ Next step: type the line above, or `ragtasks run --help` for every option"""
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the harness's arguments ask for."""
+    """An evaluation, as the harness's arguments describe it."""
 
     model: str
     model_args: Mapping[str, Any] = field(repr=False)
-    """Its arguments; they may hold a key."""
+    """Arguments of the model, which may contain a key."""
     tasks: Sequence[str]
     metadata: Mapping[str, Any]
-    """Our configuration's keys among others."""
+    """Metadata, including our configuration's keys."""
     output: Path | None
     limit: float | None = None
-    """Prompts of each harness task, where not all are wanted."""
+    """Maximum number or share of prompts per harness task."""
     reply_tokens: int | None = None
-    """The longest reply, where that is not the tasks' own."""
+    """Maximum length of a reply, if it differs from the tasks' own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What a caller does in place of the harness's last step, which prints a table of every value of every task."""
+    """Functions of a caller that replace the harness's final table of all values."""
 
     begin: Callable[[Request], bool] = lambda _: True
-    """Called before anything is loaded; returns whether to evaluate."""
+    """Called before loading; returns whether to evaluate."""
     default_output: Callable[[str, Sequence[str]], Path] | None = None
-    """(name of the model, harness tasks) -> folder for the results where the arguments name none."""
+    """(model name, harness tasks) -> output folder, if the arguments name none."""
     finished: Callable[[Path, Sequence[Path], bool], None] = lambda *_: None
-    """Called with the output path, the results files, and whether an error follows, once everything is saved."""
+    """Called with the output path, the results files and whether an error follows, after everything is saved."""
     with_tables: bool = True
-    """Whether the harness prints its table all the same."""
+    """Print the harness's table anyway."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the results hold beside the harness's own, by key."""
+    """Additional entries of the results."""
 
 
 def run_harness(
     arguments: Sequence[str], options: Mapping[str, Any] | None = None, callbacks: Callbacks = Callbacks()
 ) -> None:
-    """Run the harness with its own arguments, as after `lm_eval run`, and `--for-submission`, and with keys of ours.
+    """Run the harness with the arguments of `lm_eval run`, `--for-submission`, and our own options.
 
-    The keys win over those of `--metadata`. The harness's log is quiet unless `-v` is among the arguments.
+    Args:
+        arguments: the command line. `-v` enables the harness's log.
+        options: configuration keys, which take precedence over `--metadata`.
+        callbacks: functions of the caller.
+
+    Raises:
+        RagtasksError: if the evaluation or saving its results failed.
     """
     assert models
-    assert endpoint_model  # imported for the names that they register
-    take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
+    assert endpoint_model  # imported because they register models
+    take_failures()  # failures of an earlier evaluation in this process, or of the stock harness
     take_checked()
     arguments, verbose = take_verbose(submission_arguments(arguments))
     if not arguments:
@@ -127,7 +132,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
     settings = _settings(parsed, options)
     model, metadata, model_args = settings["model"], settings["metadata"], settings["model_args"]
-    # The harness makes a name up for models without weights; it names the folder.
+    # The harness invents a name for models without weights; it is the name of the folder.
     name = GeneralConfigTracker._get_model_name(model_args) or model
     if callbacks.default_output is not None and not settings.get("output_path"):
         settings["output_path"] = str(callbacks.default_output(name, settings["tasks"]))
@@ -137,10 +142,10 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
         return
     there_before: set[Path] = set()
     if output is not None and folder is not None:
-        with in_one_line(f"--output_path {output}", OSError):  # the harness would find out once the model has run
+        with in_one_line(f"--output_path {output}", OSError):  # the harness would report it after the model has run
             folder.mkdir(parents=True, exist_ok=True)
         there_before = set(_results_files(output))
-        # Reports, comparisons and submissions read samples, and a model that ran is dear.
+        # Reports, comparisons and submissions read samples, and running a model again is expensive.
         vars(parsed).update(output_path=settings["output_path"], log_samples=True)
     if model.startswith("vllm") and "batch_size" not in settings and "batch_size" not in model_args:
         parsed.batch_size = _VLLM_BATCH
@@ -172,7 +177,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
 
 @contextlib.contextmanager
 def _replacements(model: str, name: str, loaded: Loaded, notes: Mapping[str, Any]) -> Iterator[None]:
-    """Put our parts in place of the harness's while it runs."""
+    """Replace parts of the harness while the block runs."""
     loading = ClearLoading(loaded)
     with contextlib.ExitStack() as during:
         for module, replaced_name, value in (
@@ -184,9 +189,9 @@ def _replacements(model: str, name: str, loaded: Loaded, notes: Mapping[str, Any
             (lm_eval.api.registry, "get_model", loading.get_model),
         ):
             during.enter_context(replaced(module, replaced_name, value))
-        # A model that answers from the doc or over HTTP draws nothing from torch.
+        # Models that answer from the doc or over HTTP use no random numbers of torch.
         if model == "dummy" or model.startswith("ragtasks-") or model.endswith("completions"):
-            # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
+            # Importing torch only to seed it would take longer than the rest of the start.
             during.enter_context(replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
         else:
             _LOGGER.info("loading %s: %s", model, masked_text(name))
@@ -194,14 +199,14 @@ def _replacements(model: str, name: str, loaded: Loaded, notes: Mapping[str, Any
 
 
 def load_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
-    """Return the harness's task objects of names, those of groups one by one and each once."""
+    """Return the harness's task objects for names of tasks and groups, each task once."""
     manager = _RagtasksFirst(metadata=dict(metadata))
     matches = [match for name in names for match in manager.match_tasks([name])]
     return list(manager.load(matches)["tasks"].values())
 
 
 def _tested(keep: Loaded) -> Loaded:
-    """Return what is done with a loaded model, after a test of its system role if it is a chat server."""
+    """Return a loading hook that also tests the system role of a chat server."""
 
     def tested(kind: str, model: Any, arguments: dict[str, Any]) -> Any:
         kept = keep(kind, model, arguments)
@@ -213,7 +218,7 @@ def _tested(keep: Loaded) -> Loaded:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the harness's view of its arguments; it reads them from `sys.argv` only."""
+    """Return the arguments parsed by the harness, which reads them only from `sys.argv`."""
     before = sys.argv
     sys.argv = ["ragtasks", "run", *arguments]
     try:
@@ -227,16 +232,18 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the command line, over those of a configuration file; `options` are our own keys.
+    """Return the settings of the command line, merged over those of a configuration file.
+
+    `options` are our own keys.
 
     Raises:
-        ConfigurationError: the model is of no known kind, or its arguments cannot be right.
+        ConfigurationError: if the model type is unknown, or its arguments are invalid.
     """
     settings = {key: value for key, value in vars(parsed).items() if value}
     if "config" in settings:
         with in_one_line("--config", ValueError, TypeError, OSError, RecursionError):
-            with contextlib.suppress(yaml.YAMLError):  # lm_eval names the line
-                read_yaml(yaml_text(Path(settings["config"])))  # limits size and aliases, which lm_eval's does not
+            with contextlib.suppress(yaml.YAMLError):  # lm_eval reports the line
+                read_yaml(yaml_text(Path(settings["config"])))  # limits size and aliases, unlike lm_eval's reader
             settings = EvaluatorConfig.load_yaml_config(settings["config"]) | settings
     model = str(settings.get("model") or "hf")
     metadata, model_args = (
@@ -249,8 +256,8 @@ def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[st
     refuse_unread_arguments(model, model_args)
     if "chat" in model and not settings.get("apply_chat_template"):
         raise ConfigurationError(f"--model {model} takes chat messages; next step: add --apply_chat_template")
-    config_from_metadata(metadata)  # refuses misspelt keys
-    # The keys among the model's arguments are the model's.
+    config_from_metadata(metadata)  # rejects misspelt keys
+    # Keys among the model's arguments belong to the model.
     if unread := [repr(key) for key in foreign_keys(metadata) if key not in model_args]:
         _LOGGER.warning("--metadata: our tasks do not read %s, only %s", ", ".join(unread), ", ".join(sorted(KEYS)))
     named = settings.get("tasks") or []
@@ -276,14 +283,14 @@ def _request(settings: Mapping[str, Any], folder: Path | None) -> Request:
 
 
 def _results_files(output: Path) -> list[Path]:
-    """Return the results files that are where the harness writes."""
+    """Return the results files at the harness's output path."""
     if output.suffix == ".json":
         return list(output.parent.glob(f"{output.stem}_*.json"))
     return list(output.glob("*/results_*.json"))
 
 
 def _remove_if_empty(output: Path | None) -> None:
-    """Remove a folder for results that contains nothing: the evaluation ended before it began."""
+    """Remove an empty results folder of an evaluation that ended early."""
     if output is not None and output.is_dir():
         with contextlib.suppress(OSError):
             output.rmdir()
@@ -291,13 +298,13 @@ def _remove_if_empty(output: Path | None) -> None:
 
 @contextlib.contextmanager
 def _what_is_not_saved() -> Iterator[list[str]]:
-    """Yield a list that fills with why the harness could not save something, which it only logs."""
+    """Yield a list of errors while saving, which the harness only logs."""
     unsaved: list[str] = []
 
     def note(record: logging.LogRecord) -> bool:
         if not record.getMessage().startswith("Could not save"):
             return True
-        error = sys.exc_info()[1]  # the harness logs while it handles it
+        error = sys.exc_info()[1]  # the harness logs while it handles the error
         unsaved.append(masked_text(getattr(error, "strerror", None) or repr(error)))
         return False
 
@@ -306,7 +313,7 @@ def _what_is_not_saved() -> Iterator[list[str]]:
 
 
 def _unsaved_note(output: Path | None, folder: Path, reasons: Sequence[str], written: Sequence[Path]) -> str:
-    """Return that files could not be written, and what to do; empty ones are removed, as no reader takes them."""
+    """Return the message for unsaved files, and delete empty files, which no reader accepts."""
     for results in written:
         for file in results.parent.glob(f"*_{results.stem.removeprefix('results_')}.json*"):
             if not file.stat().st_size:
@@ -319,7 +326,7 @@ def _unsaved_note(output: Path | None, folder: Path, reasons: Sequence[str], wri
 
 
 class _RagtasksFirst(TaskManager):
-    """A task manager that knows our tasks and those that packages add, and the harness's own once one is asked for."""
+    """A task manager that reads our tasks and those of packages first, and the harness's own on demand."""
 
     def __init__(self, *_: Any, include_path: Any = None, metadata: Any = None, **__: Any) -> None:
         given = include_path if isinstance(include_path, (list, tuple)) else [include_path] if include_path else []
@@ -333,15 +340,15 @@ class _RagtasksFirst(TaskManager):
             self._knows_built_in = True
             super().__init__(include_path=self.include_path, metadata=self.metadata)
             found = super().match_tasks(task_list)
-        # The harness asks for one name at a time; that of a folder with YAML files may match nothing.
+        # The harness calls this with one name. The name of a folder with YAML files may match nothing.
         if not found and not Path(task_list[0]).is_dir():
             raise unknown_task(task_list[0], self.all_tasks)
         return found
 
 
-# `ragtasks run --for-submission B`: what MTRAGEval wants answered, asked for before the model runs.
-# A submission answers every task, also the conversational ones that the paper leaves out of its scores, and it is
-# made of logged samples. An evaluation without them costs a second run of the model.
+# `ragtasks run --for-submission B`: the tasks that MTRAGEval requires, selected before the model runs. A submission
+# answers every task, including conversational ones that the paper does not score, and is built from logged samples. An
+# evaluation without them would require a second run of the model.
 
 OPTION = "--for-submission"
 _TASKS = {"B": "mtrag_reference", "C": "mtrag_full_rag"}
@@ -349,9 +356,9 @@ _OTHER_SETTINGS = {"B": ("_reference_rag", "_full_rag"), "C": ("_reference",)}
 
 
 def submission_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return arguments of the harness in which the option for a submission has its meaning; others as they are.
+    """Return harness arguments with `--for-submission` expanded; unchanged without the option.
 
-    It asks for the tasks of MTRAG's setting where none are named, for conversational ones, and for logged samples.
+    The expansion adds the tasks of MTRAG's setting if none are named, conversational tasks, and logged samples.
     """
     given = [part for text in arguments for part in (text.split("=", 1) if text.startswith("--") else [text])]
     if OPTION not in given:
@@ -377,14 +384,14 @@ def submission_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def _taken(given: Sequence[str], option: str) -> tuple[str | None, list[str]]:
-    """Return what follows an option, and the rest."""
+    """Return the value after an option, and the remaining arguments."""
     place = list(given).index(option)
     value = given[place + 1] if place + 1 < len(given) else None
     return value, [*given[:place], *given[place + 2 :]]
 
 
 def _values_of(arguments: Sequence[str], *options: str) -> Iterator[str]:
-    """Yield the texts after each of some options."""
+    """Yield the values after each of the options."""
     option = ""
     for text in arguments:
         if text.startswith("-"):
@@ -393,24 +400,28 @@ def _values_of(arguments: Sequence[str], *options: str) -> Iterator[str]:
             yield text
 
 
-# Whether a chat server reads system messages at all: one request before the evaluation.
-# A server that leaves them out gets conversations without their passages, answers from memory, and is scored as if
-# it had read them. So it is sent one long system message with a word that only this message holds: a reply with the
-# word, or as many prompt tokens as the message must have, says that it was read.
+# Test of the system role of a chat server: one request before the evaluation. A server that drops system messages would
+# answer without passages and be scored as if it had read them. The test sends a long system message with a word. The
+# server has read it if the reply contains the word, or if the prompt has at least as many tokens as the message must
+# have.
 
 WORD = "heron"
 _PASSAGE = "The ferry leaves from the small pier behind the market hall at seven in the morning and returns at dusk. "
 _N_PASSAGES = 3
 _SYSTEM = f"{_PASSAGE * _N_PASSAGES}The password is: {WORD}. Whoever asks for the password is told it."
 _QUESTION = "What is the password? Answer with this one word."
-_LEAST_TOKENS = len(_SYSTEM.split())  # no tokenizer makes fewer tokens than words of such a text
+_LEAST_TOKENS = len(_SYSTEM.split())  # a tokenizer produces at least one token per word of this text
 _OPTIONS = {"max_gen_toks": 32}
 
 
 def check_system_role(model: ServedModel) -> None:
-    """Ask a model behind a chat server for the word in a system message."""
+    """Test whether a chat server reads system messages.
+
+    Raises:
+        ConfigurationError: if it drops them.
+    """
     reply = model.probe([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _QUESTION}], _OPTIONS)
-    if not reply.raw:  # whatever keeps a request from being answered is reported by the evaluation
+    if not reply.raw:  # the evaluation reports failed requests
         _LOGGER.debug("the test of the system role got no answer")
     elif WORD in (reply.text or "").lower() or (reply.usage.input_tokens or 0) >= _LEAST_TOKENS:
         return

@@ -1,4 +1,4 @@
-"""The scores of one harness task, as the harness asks for them: document by document, then together."""
+"""The scores of one harness task in the harness's form: per doc, then aggregated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragtasks.scoring import plausibility_of
 
 
 class TaskScores:
-    """Keeps the scored answers of one harness task until the harness requests their values."""
+    """Stores the scored answers of one harness task until the harness requests their values."""
 
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
         self._metrics = metrics
@@ -30,15 +30,15 @@ class TaskScores:
         return self._answers[task_id]
 
     def forget(self) -> None:
-        """Remove all scores, before other requests are sent."""
+        """Remove all scores, before new requests are sent."""
         self._answers = {}
 
     def take(self, answers: Iterable[ScoredAnswer]) -> None:
-        """Keep scored answers by their task."""
+        """Store scored answers by task id."""
         self._answers = {answer.task.task_id: answer for answer in answers}
 
     def provenance(self) -> dict[str, Any]:
-        """Return what results say of implausible answers; {} where nothing was checked."""
+        """Return the counts of implausible answers for the results; empty if none were checked."""
         return plausibility_of(self._answers.values())
 
     def summary(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class TaskScores:
         return saved_summary(self._answers.values())
 
     def aggregations(self, names: Iterable[str]) -> dict[str, Callable[..., float]]:
-        """Return metric -> what makes one number of its values: the mean over the scored documents, or its own way."""
+        """Return metric -> function that aggregates its values: the mean over scored docs, or the metric's own."""
         return {name: self._together(name) or _Mean() for name in names}
 
     def _together(self, name: str) -> Callable[[Iterable[Pair | float]], float] | None:
@@ -55,10 +55,11 @@ class TaskScores:
 
 
 class _Mean:
-    """The mean over the scored documents, with the harness's standard error if every document is scored.
+    """The mean over the scored docs, with the harness's standard error if every doc is scored.
 
-    The harness looks the standard error up by the aggregation, after it was called. With several ranks, only the call
-    shows the values of all documents. So after a call without unscored values this equals the harness's own `mean`.
+    The harness looks up the standard error by the aggregation, after calling it. With several ranks, only the call
+    receives the values of all docs. After a call without unscored values, this object therefore equals the harness's
+    own `mean`.
     """
 
     def __init__(self) -> None:
@@ -76,24 +77,26 @@ class _Mean:
         return hash(mean)
 
 
-# Means over what is scored, for a task and for the groups that it stands in.
-# The harness knows one number of documents a task, and makes the score of a group by `sum(mean * n for each task) /
-# sum(n)` (`lm_eval.api.metrics.aggregate_subtask_metrics`). Where a document of a task is unscored, that weighs the
-# task by too many. A group's `aggregation` in its YAML is checked by the harness and never called (0.4.13), so the
-# mean itself knows how many documents it is over, and takes part in this formula accordingly: a group has the mean
-# over all its scored documents, whichever tasks they are of.
+# Means over scored docs, for a task and its groups. The harness assumes a fixed number of docs per task and computes a
+# group's score as `sum(mean * n for each task) / sum(n)` (`lm_eval.api.metrics.aggregate_subtask_metrics`), which gives
+# a task with unscored docs too much weight. It checks the `aggregation` in a group's YAML but never calls it (0.4.13).
+# The mean therefore carries its number of scored docs through this formula, so that a group's score is the mean over
+# all its scored docs.
 
 
 class MeanOfScored(float):
-    """A mean over the scored documents of a task, NaN without any; a float like others but for a group's formula."""
+    """A mean over the scored docs of a task, NaN without any.
+
+    Only the group formula treats it differently from a float.
+    """
 
     n_scored: int
-    """Documents that it is over."""
+    """Number of scored docs."""
     n_unscored: int
-    """The task's other documents."""
+    """Number of unscored docs."""
 
     def __mul__(self, size: float) -> float:
-        """Return the product; by the task's number of documents, a sum that knows how many of them are scored."""
+        """Return the product. Multiplied by the task's number of docs, it is a sum with its number of scored docs."""
         product = float(self) * size
         if size != self.n_scored + self.n_unscored:
             return product
@@ -101,22 +104,22 @@ class MeanOfScored(float):
 
 
 class _Weighted(float):
-    """Means times numbers of documents, added up: what the harness takes it for, and what the scored ones add up to."""
+    """Sum of means times numbers of docs. As a float it counts all docs; `of_scored` counts only scored ones."""
 
     of_scored: float
-    """Sum over the scored documents."""
+    """Sum over the scored docs."""
     n_unscored: int
-    """Documents that the harness counts and that have no part in it."""
+    """Number of docs that the harness counts without a score."""
 
     def __add__(self, other: float) -> float:
-        """Return both together; a plain float is of a task whose every document is scored."""
+        """Return the sum; a plain float belongs to a task with all docs scored."""
         of_scored, n_unscored = (other.of_scored, other.n_unscored) if isinstance(other, _Weighted) else (other, 0)
         return _weighted(float(self) + float(other), self.of_scored + of_scored, self.n_unscored + n_unscored)
 
     __radd__ = __add__
 
     def __truediv__(self, size: float) -> float:
-        """Return the mean over the scored ones of `size` documents; NaN where none is."""
+        """Return the mean over the scored docs among `size` docs; NaN without any."""
         n_scored = size - self.n_unscored
         return self.of_scored / n_scored if n_scored else math.nan
 
@@ -128,10 +131,10 @@ def _weighted(value: float, of_scored: float, n_unscored: int) -> _Weighted:
 
 
 def mean_of_scored(values: Iterable[float]) -> MeanOfScored:
-    """Return the mean of the values that are numbers; NaN where none is.
+    """Return the mean of the values that are not NaN; NaN without any.
 
-    The harness's own `nanmean` gives the same score, but bootstraps its standard error 100,000 times for each metric
-    of each task, which takes minutes. Items of one conversation are not independent, so that error is too small anyway.
+    The harness's own `nanmean` gives the same score, but bootstraps its standard error 100,000 times per metric and
+    task, which takes minutes. Turns of one conversation are not independent, so that error is too small anyway.
     """
     given = list(values)
     scored = [value for value in given if not math.isnan(value)]
@@ -140,7 +143,7 @@ def mean_of_scored(values: Iterable[float]) -> MeanOfScored:
     return found
 
 
-# What came back for the requests of one harness task: the text of each reply, and the passages that it is based on.
+# Replies to the requests of one harness task: texts, and the passages that they are based on.
 
 
 class TaskAnswers:
@@ -153,7 +156,7 @@ class TaskAnswers:
         self._usage: dict[str, Mapping[str, Any]] = {}
 
     def take(self, instances: Sequence[Instance]) -> None:
-        """Record the missing replies, and make every reply valid text for a file; safe to repeat."""
+        """Record failed requests, and make every reply writable to a file; may be called repeatedly."""
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
         self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
         known = {name: reply for name, reply in replies.items() if isinstance(reply, (NoAnswer, SystemAnswer))}
@@ -168,16 +171,16 @@ class TaskAnswers:
         return answer_text(str(instance.resps[0] or ""), self._end_of_thinking)
 
     def reported(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
-        """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
+        """Return a doc as in the prompt, with the reason of a missing answer."""
         used, reason = self._with_passages_used(doc, kept), self._no_answers.get(doc["task_id"])
         return used if reason is None else {**used, "no_answer": reason}
 
     def usage(self, task_id: str) -> Mapping[str, Any]:
-        """Return what an answer took, as far as anybody counted it."""
+        """Return the usage of an answer, as far as it was counted."""
         return self._usage.get(task_id, {})
 
     def _with_passages_used(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
-        """Return a doc with the passages its answer rests on: a system's own, or those that fit into the prompt."""
+        """Return a doc with the passages of its answer: the system's own, or those that fit into the prompt."""
         n_kept, passages = kept.get(doc["task_id"]), self._system_passages.get(doc["task_id"])
         if passages is not None:
             return {**doc, "passages": passages}
@@ -185,12 +188,12 @@ class TaskAnswers:
 
 
 def writable(reply: Any) -> Any:
-    """Return a reply whose halves of a character are replaced: a server that cuts at a token limit may send one.
+    """Return a reply in which each half of a surrogate pair is replaced.
 
-    No UTF-8 holds it, so one such reply would keep the harness from saving all of them. A reply that did not come keeps
-    its reason.
+    A server that cuts at a token limit may send half a pair, which UTF-8 cannot encode, and the harness would save no
+    reply at all. A failed reply keeps its reason.
     """
     if not isinstance(reply, str):
         return reply
     written = reply.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return reply if written == reply else written  # a reply that knows more than its text stays what it is
+    return reply if written == reply else written  # keeps the type and attributes of a reply that needs no change

@@ -1,7 +1,7 @@
-"""A model of lm_eval behind a server: requests go through the client that judges use.
+"""A model of lm_eval behind a server, with requests sent by the client of the judges.
 
-The model's own class builds the requests and finds the text in a reply. Limits, attempts, failures and settings that
-the server refuses are the client's.
+The model's own class builds the requests and extracts the text of a reply. The client handles rate limits, attempts,
+failures and unsupported settings.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ragtasks.thoughts import END_OF_THOUGHT, split_thought
 
 PLAIN_STOP = "\nUser:"
 """Where the reply to a plain-text prompt would go on with the next turn: a stop string of the tasks."""
-_BODIES = frozenset({"choices", "error"})  # what chat completions look like, and errors that come with status 200
+_BODIES = frozenset({"choices", "error"})  # keys of chat completions, and of errors with status 200
 
 
 def stop_strings(options: Mapping[str, Any]) -> list[str]:
-    """Return where a reply ends by the options of its request, which may name one text without a list."""
+    """Return the stop strings of a request; the option may be a single text."""
     until = options.get("until") or []
     return [until] if isinstance(until, str) else list(until)
 
@@ -50,7 +50,7 @@ class ServedModel:
     """Sends requests of the harness to the server of a model."""
 
     def __init__(self, model: Any, arguments: Mapping[str, Any], end_of_thinking: str = END_OF_THOUGHT) -> None:
-        """Name the model as the harness loaded it, with the arguments that were given for it."""
+        """Wrap a loaded model. `arguments` are those of the user."""
         self._model, self._end_of_thinking = model, end_of_thinking
         limits: dict[str, Any] = {
             "slots": max(1, model._concurrent) * max(1, model._batch_size),
@@ -79,7 +79,7 @@ class ServedModel:
         if model.tokenized_requests:
             (tokens,) = model.tok_encode([prompt], add_special_tokens=model.add_bos_token)
             prompt = tokens[-(model.max_length - options.get("max_gen_toks", model._max_gen_toks)) :]
-        # As the harness does: it names the end of a text only where requests go out one by one.
+        # As in the harness, the end-of-text string is sent only without concurrency.
         further = {} if model._concurrent > 1 else {"eos": model.eos_string}
         messages = model.create_message([prompt])
         body = model._create_payload(messages, generate=True, gen_kwargs=options, seed=model._seed, **further)
@@ -89,13 +89,13 @@ class ServedModel:
 
     @property
     def is_chat(self) -> bool:
-        """Whether its server accepts messages."""
+        """The server accepts chat messages."""
         from lm_eval.models.openai_completions import LocalChatCompletion
 
         return isinstance(self._model, LocalChatCompletion)
 
     def answer(self, request: Instance, reply: Reply) -> str:
-        """Return the answer in a reply, with what it took as far as the server counts tokens."""
+        """Return the answer in a reply, with its usage if the server counts tokens."""
         calls = [call.json_values for call in calls_of(reply)]
         usage = {"calls": calls} if any(call.keys() & {"input_tokens", "output_tokens"} for call in calls) else {}
         if reply.outcome is not Outcome.ANSWERED or reply.text is None:
@@ -107,35 +107,38 @@ class ServedModel:
         return SystemAnswer(text, None, usage, tool_calls) if usage or tool_calls else text
 
     def _without_next_turn(self, text: str) -> str:
-        """Return a text up to `PLAIN_STOP`, which servers are not sent: vLLM would stop at it within a thought."""
+        """Return a text up to `PLAIN_STOP`, which is not sent because vLLM would stop at it within a thought."""
         _, answer = split_thought(text, self._end_of_thinking)
         kept, stop, _ = answer.partition(PLAIN_STOP)
         return text[: text.rindex(answer)] + kept if stop and answer in text else text
 
     def probe(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Reply:
-        """Return the reply to a short conversation, sent once; FAILED where there is none."""
+        """Return the reply to a short conversation, sent once; FAILED without a reply."""
         given = {"max_gen_toks": 256, "temperature": 0.0, "do_sample": False, "until": [], **options}
         prompt = self._prompt(self._model.apply_chat_template([dict(message) for message in messages]), given)
         return self.client.probe(prompt, self._model.timeout)
 
 
 def served_model(model: LM, arguments: Mapping[str, Any], end_of_thinking: str) -> ServedModel | None:
-    """Return a model as one behind a server; None for any other."""
+    """Return a model as a `ServedModel`, or None if it is not behind a server."""
     from lm_eval.models.api_models import TemplateAPI
 
     return ServedModel(model, arguments, end_of_thinking) if isinstance(model, TemplateAPI) else None
 
 
 class _Generations(GivenBodies):
-    """Reads replies with the harness's class of the model."""
+    """Parses replies with the harness's class of the model."""
 
     def __init__(self, endpoint: Endpoint, decoding: Decoding, model: Any) -> None:
         super().__init__(endpoint, decoding)
         self._model = model
 
     def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
-        """Return the reply in a body; an empty text of the model is an answer."""
-        content, raw = json.loads(body), body.decode()  # half a character is no JSON to others
+        """Return the reply in a body. An empty text of the model is an answer."""
+        content, raw = (
+            json.loads(body),
+            body.decode(),
+        )  # JSON text with half of a surrogate pair may fail in other parsers
         text = self._text(content)
         reply = with_usage(Reply(Outcome.ANSWERED, text=text, raw=raw), content)
         if early := early_end(content, offers_tools="tools" in sent):
@@ -150,7 +153,7 @@ class _Generations(GivenBodies):
         return read if text is None or read.outcome in {Outcome.REFUSED, Outcome.MALFORMED} else reply
 
     def _text(self, content: Any) -> str | None:
-        """Return the text of the first choice; None where the harness's class finds none."""
+        """Return the text of the first choice, or None if the harness's class finds no text."""
         parts = parts_of(content)[0].get("content")
         try:
             if isinstance(parts, list):
@@ -162,6 +165,6 @@ class _Generations(GivenBodies):
 
 
 def _tool_calls(content: Any, sent: Mapping[str, Any]) -> list[Any]:
-    """Return the calls in a reply to a request that offered tools."""
+    """Return the calls in a reply to a request with tools."""
     calls = parts_of(content)[0].get("tool_calls") if "tools" in sent else None
     return calls if isinstance(calls, list) else []

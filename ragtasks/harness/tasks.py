@@ -1,4 +1,4 @@
-"""Our harness tasks: the folder of their YAML files, and their names by benchmark and setting, without the harness."""
+"""Harness tasks of ragtasks: the folder of their YAML files, and names by benchmark and setting, without lm_eval."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PACKAGE = Path(__file__).absolute().parents[1]  # not resolved: some installers
 
 
 def task_folder() -> Path:
-    """Return the folder that holds our harness task YAMLs: the path for lm_eval's `--include_path`.
+    """Return the folder of our harness task YAMLs, the path for lm_eval's `--include_path`.
 
-    A checkout comes first: an editable install copies the YAMLs into the package once, and that copy ages.
+    A checkout takes precedence: an editable install copies the YAMLs into the package only once.
     """
     checkout, installed = _PACKAGE.parent, _PACKAGE / "task_yamls"
-    # Beside an installed package any `task_yamls` belongs to somebody else.
+    # Next to an installed package, a folder `task_yamls` belongs to another project.
     if (checkout / "pyproject.toml").is_file() and (checkout / "task_yamls").is_dir():
         return checkout / "task_yamls"
     if installed.is_dir():
@@ -41,9 +41,9 @@ def task_folder() -> Path:
 
 
 def task_folders() -> Iterator[tuple[str, Path]]:
-    """Yield (name, folder) for each folder of harness task YAMLs that another package adds; nothing is imported.
+    """Yield (name, folder) for each folder of harness task YAMLs of another package, without imports.
 
-    A folder that is not there is left out: it may not keep anybody from their own tasks.
+    Missing folders are skipped, so that they do not affect other tasks.
     """
     for entry in sorted(entry_points(group=TASKS_GROUP), key=lambda entry: entry.name):
         package, *inside = entry.value.split(".")
@@ -55,7 +55,7 @@ def task_folders() -> Iterator[tuple[str, Path]]:
 
 
 def _files() -> dict[str, Path]:
-    """Return the files of our harness tasks and groups, and of those that other packages add, by their names."""
+    """Return name -> file of our harness tasks and groups, and of those of other packages."""
     folders = [task_folder(), *(folder for _, folder in task_folders())]
     return {
         path.stem: path
@@ -67,18 +67,18 @@ def _files() -> dict[str, Path]:
 
 @dataclass(frozen=True, slots=True)
 class HarnessTask:
-    """A harness task, or a group of some, as its YAML defines it."""
+    """A harness task or a group, as its YAML defines it."""
 
     name: str
-    """Its name after `--tasks`."""
+    """Name for `--tasks`."""
     folder: str
-    """Folder of the YAML, named as the benchmark."""
+    """Folder of the YAML, with the name of the benchmark."""
     members: tuple[str, ...]
     """The tasks of a group; empty for a harness task."""
 
 
 def harness_tasks() -> dict[str, HarnessTask]:
-    """Return name -> harness task or group, of ours and of other packages; lm_eval is not imported."""
+    """Return name -> harness task or group, of ragtasks and other packages, without importing lm_eval."""
     return {
         name: HarnessTask(name, path.parent.name, tuple(content["task"]) if "group" in content else ())
         for path in _files().values()
@@ -87,22 +87,25 @@ def harness_tasks() -> dict[str, HarnessTask]:
 
 
 def own_names() -> frozenset[str]:
-    """Return the names of our harness tasks and groups, and of those that other packages add: each its file's."""
+    """Return the names of our harness tasks and groups, and of those of other packages.
+
+    Each is the name of its file.
+    """
     return frozenset(_files())
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a harness task asks: one setting of one benchmark."""
+    """One setting of one benchmark, as a harness task selects it."""
 
     benchmark: str
     setting: Setting
     suite: str | None
-    """Suite that it names in the place of the benchmark's own."""
+    """Suite of the task, if it differs from the benchmark's own."""
 
 
 def parts_of(names: Sequence[str]) -> list[Part]:
-    """Return what harness tasks and groups of ours ask, each once; names of others say nothing here."""
+    """Return the settings of our harness tasks and groups, each once. Other names are ignored."""
     files, found = _files(), dict[Part, None]()
     for name in names:
         for known in sorted(fnmatch.filter(files, name)):
@@ -125,7 +128,7 @@ def _parts(name: str, files: Mapping[str, Path]) -> Iterator[Part]:
 
 @cache
 def _content(path: Path) -> dict[str, Any]:
-    """Return a YAML file with what it includes; the harness's `!function` tags are left alone."""
+    """Return a YAML file with its includes; `!function` tags are ignored."""
     import yaml
 
     own = yaml.load(path.read_text("utf-8"), yaml.BaseLoader) or {}
@@ -134,10 +137,10 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:
-    """Return the harness tasks of a benchmark in some settings; in all that it has where none is named.
+    """Return the harness tasks of a benchmark in the given settings, or in all except agentic.
 
     Raises:
-        ConfigurationError: it has no harness task in one of them.
+        ConfigurationError: if the benchmark has no harness task in one of the settings.
     """
     names = own_names()
     in_setting = {setting: f"{benchmark}_{setting.value}" for setting in Setting}
@@ -153,12 +156,12 @@ def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:
         hint = f"its harness tasks: {', '.join(sorted(tasks))}" if tasks else close_matches(benchmark, names)
         where = f" in setting {', '.join(missing)}" if missing else ""
         raise ConfigurationError(f"benchmark {benchmark} has no harness task{where}. Next step: name `tasks`; {hint}")
-    # Searching costs several requests a task: nobody gets it who did not name it.
+    # Agentic tasks cost several requests each, so they are selected only by name.
     return [known[setting] for setting in settings or known if settings or setting is not Setting.AGENTIC]
 
 
 def own_tasks_of(benchmark: str, settings: Sequence[Setting]) -> list[str]:
-    """Return the same for a look at what answers are judged by; [] where there is no harness task of them."""
+    """Return the harness tasks, or an empty list if there are none."""
     try:
         return tasks_of(benchmark, settings)
     except ConfigurationError:
