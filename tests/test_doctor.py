@@ -151,7 +151,7 @@ def test_software_and_tasks_are_listed() -> None:
 def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (doctor, extras):
         monkeypatch.setattr(module, "missing_of", lambda extra: ["accelerate"] if extra == "hf" else [])
-    assert "extra hf (--model hf): lacks accelerate: pip install 'ragtasks[hf]'" in diagnose()
+    assert "extra hf (--model hf): missing accelerate: pip install 'ragtasks[hf]'" in diagnose()
     assert diagnose()[-1].startswith("next: ragtasks run --model ragtasks-oracle"), "an extra is asked for by a model"
     assert diagnose(model="hf")[-1] == "next: pip install 'ragtasks[hf]'"
     assert any("model litellm: has no extra in ragtasks" in line for line in diagnose(model="litellm"))

@@ -118,7 +118,7 @@ class ClearLoading:
         Raises:
             ConfigurationError: if the harness rejects an argument, or no task is named.
         """
-        with in_one_line("the harness refuses its arguments", ValueError, TypeError, OSError):
+        with in_one_line("the harness rejects its arguments", ValueError, TypeError, OSError):
             config = EvaluatorConfig.from_cli(namespace)
         config.use_cache = None  # `AnswerKeeper` saves answers instead
         if not config.tasks:
@@ -138,7 +138,7 @@ class ClearLoading:
     ) -> Any:
         if missing := _missing(kind, {**arguments, **(additional or {})}):
             listed = ",".join(f"{argument}=..." for argument in missing)
-            raise ConfigurationError(f"--model {name} needs more. Next step: add --model_args {listed}")
+            raise ConfigurationError(f"--model {name}: missing arguments. Next step: add --model_args {listed}")
         what = f"--model {name} cannot be loaded (check --model_args)"
         given = {key: self._model_args.get(key, value) for key, value in arguments.items()}
         with _library_named(name), in_one_line(what, OSError):
@@ -162,7 +162,7 @@ def refuse_unread_arguments(name: str, arguments: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"--model {name} needs the model's name. Next step: add --model_args model=NAME")
     if "api_key_env" in arguments:
         raise ConfigurationError(
-            "--model_args api_key_env: the harness reads no such argument. Next step: export OPENAI_API_KEY, or name "
+            "--model_args api_key_env: lm_eval has no such argument. Next step: export OPENAI_API_KEY, or name "
             "the variable as the model's `api_key_env` in evaluation.yaml"
         )
     with _library_named(name):
@@ -179,7 +179,7 @@ _SAMPLING: Mapping[str, tuple[Any, str]] = {
     "do_sample": (bool, "true or false"),
     "until": ((str, list), "a text or a list of texts"),
     "seed": (int, "a whole number"),
-    "max_gen_toks": (int, "a whole number from 1"),
+    "max_gen_toks": (int, "a whole number of at least 1"),
 }
 _OTHER_NAMES = (
     "max_new_tokens",
@@ -196,7 +196,7 @@ def refuse_wrong_sampling(given: Mapping[str, Any]) -> None:
     for key, value in given.items():
         if key in _OTHER_NAMES and "max_gen_toks" not in given:
             raise ConfigurationError(
-                f"--gen_kwargs {key}: the tasks name the longest reply max_gen_toks, and that wins. Next step: write "
+                f"--gen_kwargs {key}: the tasks set max_gen_toks, which takes precedence. Next step: write "
                 f"max_gen_toks={value}"
             )
         near = difflib.get_close_matches(key, _SAMPLING, n=1, cutoff=_NEAR)
@@ -218,7 +218,7 @@ def _library_named(model: str) -> Iterator[None]:
         message = masked_text(str(error).strip()).splitlines()[0]
         extra = extra_of(model)
         step = f". Next step: {install_line(extra)}" if extra else ""
-        raise ConfigurationError(f"--model {model} lacks a library: {message}{step}") from error
+        raise ConfigurationError(f"--model {model}: a library is missing: {message}{step}") from error
 
 
 def _missing(kind: type[LM], arguments: Mapping[str, Any]) -> list[str]:

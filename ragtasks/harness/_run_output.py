@@ -68,9 +68,8 @@ def report_stages(*, verbose: bool, with_tables: bool = True) -> Iterator[None]:
     setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment variable takes precedence
     for handler in _HARNESS_LOGGER.handlers:
         if type(handler) is logging.StreamHandler:
-            handler.stream = (
-                sys.stderr
-            )  # the handler exists once per process, and `setStream` would flush a stream that may be closed
+            # The handler exists once per process, and `setStream` would flush a stream that may be closed.
+            handler.stream = sys.stderr
     with contextlib.ExitStack() as stack:
         stack.callback(_HARNESS_LOGGER.setLevel, before)
         if not with_tables:

@@ -76,7 +76,7 @@ class AgenticTask(RoundsTask):
     def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
         if self.evaluation.run != OFFICIAL:
             raise ConfigurationError(
-                f"run {self.evaluation.run!r}: an agentic task searches for itself, and a run was searched for before. "
+                f"run {self.evaluation.run!r}: an agentic task searches live and cannot use a stored run. "
                 "Next step: leave it out, and choose `retriever`"
             )
         self._protocol = PROTOCOLS[self.evaluation.search_protocol]()

@@ -87,7 +87,7 @@ class AnswerLog:
             self._file.put([reply])
         except CacheError as error:
             if not self._is_broken:
-                _LOGGER.warning("further answers are held in memory only. %s", error)
+                _LOGGER.warning("further answers are kept in memory only. %s", error)
             self._is_broken = True
 
     def take_unused(self, asked: LoggedRequest) -> tuple[CallUsage, ...]:

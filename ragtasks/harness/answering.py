@@ -125,7 +125,7 @@ class SavedAnswers:
     def _ask_server(self, served: ServedModel, asking: _Asking) -> None:
         """Send the requests without a saved answer."""
         self._note_known(asking.n_known, asking.n_requests)
-        _LOGGER.info("asking for %d answers", asking.n_requests - asking.n_known)
+        _LOGGER.info("requesting %d answers", asking.n_requests - asking.n_known)
         try:
             with progress_bars() as progress:
                 served.client.answer(asking.prompts(), progress, asking)
@@ -170,7 +170,7 @@ class SavedAnswers:
         if not missing:
             return self._with_unused(keys, answers)
         self._reported.clear()
-        _LOGGER.info("asking for %d answers", len(missing))
+        _LOGGER.info("requesting %d answers", len(missing))
         given = getattr(self._model, method)([requests[index] for index in missing], **options)
         for index, text in zip(missing, given, strict=True):
             answers[index] = answer = self._counted(method, keys[index], text)
@@ -183,7 +183,10 @@ class SavedAnswers:
     def _note_known(self, n_known: int, n_requests: int) -> None:
         if self._log is not None and n_known:
             _LOGGER.info(
-                "%d of %d requests are answered in %s; only the others are sent", n_known, n_requests, self._log.path
+                "%d of %d requests are answered in %s; only the remaining ones are sent",
+                n_known,
+                n_requests,
+                self._log.path,
             )
 
     def _with_unused(self, keys: Sequence[LoggedRequest], answers: Sequence[Any]) -> list[Any]:

@@ -387,9 +387,9 @@ def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: 
     raise ConfigurationError(
         f"metric_list of {what}",
         where="its YAML",
-        expected="no such list: the suite declares the metrics; or exactly these",
+        expected="no metric_list, as the suite declares the metrics; or exactly these metrics",
         found="; ".join(found),
-        next_step="take `metric_list` out of the YAML",
+        next_step="remove `metric_list` from the YAML",
     )
 
 
@@ -401,7 +401,7 @@ def _require_one_reply(settings: Mapping[str, Any]) -> None:
             where="its YAML",
             expected="1, as each task is scored by one reply",
             found=str(repeats),
-            next_step="take `repeats` out of the YAML; run the task once for each reply to score several",
+            next_step="remove `repeats` from the YAML; to score several replies, run the task once for each",
         )
 
 
@@ -414,8 +414,8 @@ def warn_of_secrets(metadata: Mapping[str, Any]) -> None:
 def _warn(names: tuple[str, ...]) -> None:
     if names:
         _LOGGER.warning(
-            "--model_args %s: lm_eval writes this with its results, and prints it. Next step: name keys in the "
-            "environment (OPENAI_API_KEY), or take `ragtasks run`, which masks them",
+            "--model_args %s: lm_eval prints this and saves it in its results. Next step: set keys in the "
+            "environment (OPENAI_API_KEY), or use `ragtasks run`, which masks them",
             ", ".join(names),
         )
 

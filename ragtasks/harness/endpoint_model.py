@@ -51,8 +51,8 @@ class RagEndpoint(AnswersOnly):
         setting = Setting(request.doc["setting"])
         if setting is Setting.AGENTIC:  # the system searches by itself and does not use our tools
             raise ConfigurationError(
-                "ragtasks-endpoint: a system's own searches are not those of an agentic harness task. Next step: "
-                "`ragtasks score ADDRESS --setting agentic` scores what its replies say as `searches`"
+                "ragtasks-endpoint: an agentic harness task cannot score a system's own searches. Next step: "
+                "`ragtasks score ADDRESS --setting agentic` scores the `searches` in its replies"
             )
         gives = self.system.gives_passages(setting)
         return request_body(request.doc, with_passages=gives)

@@ -43,8 +43,8 @@ def extra_requirement(extra: str, purpose: str) -> Requirement:
 
     def check() -> str:
         if missing := missing_of(extra):
-            raise ConfigurationError(f"{part}: lacks {', '.join(missing)}: {install_line(extra)}")
-        return f"here ({', '.join(installed_of(extra))})"
+            raise ConfigurationError(f"{part}: missing {', '.join(missing)}: {install_line(extra)}")
+        return f"installed ({', '.join(installed_of(extra))})"
 
     return Requirement("library", part, check)
 

@@ -80,7 +80,7 @@ class JudgeModel:
             where=self.name,
             expected="a model that loads and replies",
             found=f"{type(error).__name__}: {error}",
-            next_step="check model_args, the model's files and the memory, then ask again: replies are cached",
+            next_step="check model_args, the model's files and the memory, then run again: replies are cached",
         )
 
 

@@ -93,7 +93,7 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
-    with _explained_refusal(folder, "run `ragtasks tasks link --remove` as the user who may write there"):
+    with _explained_refusal(folder, "run `ragtasks tasks link --remove` as a user with write permission"):
         stubs = sorted(present_stubs(folder))
         remove(folder, [*stubs, *(path for path in _files(folder) if path.suffix == ".part")])  # of killed writes
         enter_in_record(harness, ())
@@ -105,7 +105,7 @@ def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None)
     folder = _harness(harness_folder) / STUB_FOLDER
     homes = [home.resolve() for home in ([tasks] if tasks else [task_folder(), *(path for _, path in task_folders())])]
     planned = {stub: _real(stub_target(text)) for stub, text in planned_stubs(tasks, folder).items()}
-    with _explained_refusal(folder, "run as a user who may read there"):
+    with _explained_refusal(folder, "run as a user with read permission"):
         texts = present_stubs(folder)
     present = {stub: _real(stub_target(text)) for stub, text in sorted(texts.items())}
     targets = tuple(target for target in present.values() if target is not None)
@@ -144,7 +144,7 @@ def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[
         raise ConfigurationError(
             "linking the harness tasks",
             where=str(folder),
-            expected="no file there but our own stubs",
+            expected="only our own stubs",
             found=", ".join(map(str, sorted(blocked))),
             next_step=f"move these away, or {_WITHOUT_LINK}",
         )
@@ -159,7 +159,7 @@ def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
         raise ConfigurationError(
             "the stubs for lm_eval",
             where=str(folder),
-            expected="a folder that may be read and written",
+            expected="a readable and writable folder",
             found=str(error),
             next_step=next_step,
         ) from error
@@ -182,7 +182,7 @@ def planned_stubs(tasks: Path | None, folder: Path) -> dict[Path, str]:
         try:
             planned |= _stubs_of(added, folder / _ADDED / name)
         except ConfigurationError as error:
-            _LOGGER.warning("the harness tasks that a package adds as %r are left out. %s", name, error)
+            _LOGGER.warning("the harness tasks of the package %r are skipped. %s", name, error)
     return planned
 
 
@@ -313,7 +313,7 @@ def harness_tasks_folder() -> Path:
         raise _harness_error("no module lm_eval", "pip install 'lm-eval>=0.4.13,<0.4.14'")
     if spec.origin is None:
         places = ", ".join(spec.submodule_search_locations or ())
-        remedy = f"delete what is left of an earlier install ({places}), then pip install 'lm-eval>=0.4.13,<0.4.14'"
+        remedy = f"delete the leftovers of an earlier install ({places}), then pip install 'lm-eval>=0.4.13,<0.4.14'"
         raise _harness_error(f"a folder without __init__.py: {places}", remedy)
     folder = Path(spec.origin).absolute().parent / "tasks"
     if not folder.is_dir():

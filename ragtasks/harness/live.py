@@ -30,7 +30,7 @@ from ragtasks.scoring import LiveRetrieval, record_failure
 # conversations as one batch. In full RAG, each question is searched with the model's own history.
 
 _LOGGER = logging.getLogger(__name__)
-_SKIPPED = "not asked: turn {turn} of its conversation got no answer"
+_SKIPPED = "not sent: turn {turn} of its conversation has no answer"
 TOO_LONG = "the prompt and its answer do not fit the model's context"
 """Reason for a request that was not sent."""
 _LATER = "(this prompt is made when turn {turn} is answered)"
@@ -64,8 +64,8 @@ class RoundsTask(ConversationTask):
         """Build the requests and index the corpora, so that errors occur before the run."""
         if options.get("world_size", 1) > 1:
             raise ConfigurationError(
-                f"{self.config.task}: requests that rest on earlier answers are made in one process, and the harness "
-                f"was started in {options['world_size']}. Next step: start one (a model over several GPUs: "
+                f"{self.config.task}: requests that depend on earlier answers need a single process, and the harness "
+                f"was started in {options['world_size']}. Next step: start one (for a model over several GPUs: "
                 "parallelize=True, or vllm)"
             )
         if options.get("cache_requests"):
@@ -165,8 +165,8 @@ class LiveTask(RoundsTask):
     def _live_retrieval(self, benchmark: Benchmark) -> LiveRetrieval:
         if self.evaluation.run != OFFICIAL:
             raise ConfigurationError(
-                f"run {self.evaluation.run!r}: live full RAG searches with the model's own history, and a run was "
-                "searched for before. Next step: leave it out, and choose `retriever` and `queries`"
+                f"run {self.evaluation.run!r}: live full RAG searches with the model's own history and cannot use a "
+                "stored run. Next step: leave it out, and choose `retriever` and `queries`"
             )
         return LiveRetrieval(benchmark, self.evaluation, run_store(), secret)
 
@@ -218,7 +218,7 @@ class LiveTask(RoundsTask):
         for request in scored.values():
             request.request_type = rounds_type()
         if others:
-            _LOGGER.info("%s: %d turns are asked for the history only", self.config.task, len(others))
+            _LOGGER.info("%s: %d turns are requested only for the history", self.config.task, len(others))
 
     def begin(self) -> Sequence[WaitingRequest]:
         """Return the requests of the first turn of each conversation."""
@@ -267,8 +267,8 @@ class LiveTask(RoundsTask):
         """Score the answers. Turns that were not requested are recorded as a failure of the evaluation."""
         if skipped := self._skipped_docs():
             record_failure(
-                f"{self.config.task}: {len(skipped)} later turns of conversations in which a turn got no answer were "
-                "not asked, and are unscored. Next step: run the same command again"
+                f"{self.config.task}: {len(skipped)} turns were not requested and are unscored, because an earlier "
+                "turn of their conversation has no answer. Next step: run the same command again"
             )
         if self._retrieval is not None and (problem := self._retrieval.problem()):
             record_failure(f"{self.config.task}: {problem}")

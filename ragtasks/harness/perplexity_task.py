@@ -28,9 +28,9 @@ _AGGREGATIONS = {
     "bits_per_byte": bits_per_byte,
 }
 METRICS = (
-    Metric("word_perplexity", "perplexity of the reference answers, a word", False, bounds=COUNT),
-    Metric("byte_perplexity", "perplexity of the reference answers, a byte", False, bounds=COUNT),
-    Metric("bits_per_byte", "bits that a byte of the reference answers takes", False, bounds=COUNT),
+    Metric("word_perplexity", "perplexity of the reference answers per word", False, bounds=COUNT),
+    Metric("byte_perplexity", "perplexity of the reference answers per byte", False, bounds=COUNT),
+    Metric("bits_per_byte", "bits per byte of the reference answers", False, bounds=COUNT),
 )
 """Every metric, as the harness defines it, in table order."""
 

@@ -51,7 +51,7 @@ def plan(
     progress("reading tasks", len(tasks), len(tasks))
     foreign = [str(task.config.task) for task in tasks if not isinstance(task, ConversationTask)]
     if foreign or not tasks:
-        raise ConfigurationError(f"plan: {', '.join(foreign) or names} is not a task of conversations")
+        raise ConfigurationError(f"plan: {', '.join(foreign) or names} is not a conversation task")
     by_setting: dict[str, list[ConversationTask]] = {}
     for task in tasks:
         by_setting.setdefault(f"{task.benchmark.label}, {task.setting}", []).append(task)

@@ -91,7 +91,7 @@ def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[
     def key() -> str:
         if not headers and request.model.startswith("openai-") and "base_url" not in request.model_args:
             raise ConfigurationError(
-                f"{part}: {DEFAULT_KEY} is not set, and OpenAI wants a key. Next step: export {DEFAULT_KEY}"
+                f"{part}: {DEFAULT_KEY} is not set, and OpenAI requires a key. Next step: export {DEFAULT_KEY}"
             )
         return "a key is sent" if headers else "no key is sent"
 
@@ -124,19 +124,18 @@ def _check_weights(name: str) -> str:
     """Reject names that cannot be weights, and folders without a model, which loaders prefer to the hub."""
     problem = ""
     if not Path(name).exists() and _OF_OPENAI.match(name):
-        problem = f"it has no weights to be loaded here. Next step: OpenAI's own is openai/{name}"
+        problem = f"it has no weights to load. Next step: use openai/{name}"
     elif not Path(name).exists() and _IS_KIND.fullmatch(name):
         problem = (
-            f"this is the harness's name of a kind of model. Next step: write `kind: {name}`, and the model's own name "
-            "as `name`"
+            f"this is a model type of lm_eval. Next step: write `kind: {name}`, and the model's own name as `name`"
         )
     elif not Path(name).exists() and _IS_PATH.match(name):
         found, next_step = missing_path(Path(name))
-        problem = f"{found}. Next step: {next_step}; a name of the hub is OWNER/NAME"
+        problem = f"{found}. Next step: {next_step}; a hub name is OWNER/NAME"
     elif Path(name).is_dir() and not is_model_folder(name):
         problem = (
-            f"the folder {Path(name).resolve()} is taken for it, and holds no model. Next step: name the right folder; "
-            "or, if results of the model lie there, rename it or start from another folder"
+            f"the folder {Path(name).resolve()} takes precedence and contains no model. Next step: name the right "
+            "folder, or, if it contains results of the model, rename it or run from another folder"
         )
     if problem:
         raise ConfigurationError(f"model {name}: {problem}")

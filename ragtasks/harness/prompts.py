@@ -91,8 +91,8 @@ def _refuse_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> No
         raise ConfigurationError(
             "prompt template",
             where=f"{_source(yaml)}, dataset_kwargs",
-            expected=f"{', '.join(misplaced)} beside dataset_kwargs, where the task's other keys are",
-            found=f"{', '.join(misplaced)} in it",
+            expected=f"{', '.join(misplaced)} next to dataset_kwargs, with the task's other keys",
+            found=f"{', '.join(misplaced)} in dataset_kwargs",
             next_step="move these lines out of dataset_kwargs",
         )
 
@@ -111,9 +111,9 @@ def _loaded(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTempl
         raise ConfigurationError(
             "prompt template",
             where=_source(yaml),
-            expected=f"the name of a shipped template, such as {_SYSTEM}, or a file with an ending, such as mine.jinja",
+            expected=f"the name of a shipped template, such as {_SYSTEM}, or a file with a suffix, such as mine.jinja",
             found=repr(name),
-            next_step="name one of these; a file is looked for in the folder of the YAML",
+            next_step="use one of these; file paths are relative to the YAML",
         ) from error
 
 
@@ -179,7 +179,7 @@ class ChatRenderer:
         if not self._folds:
             self._folds = True
             _LOGGER.warning(
-                "No passage is lost: the template has no system role, so they go in front of the first user message."
+                "No passage is lost: without a system role, the passages go in front of the first user message."
             )
         return rendered
 
@@ -191,7 +191,7 @@ def _applied(chat_template: Callable[[ChatMessages], Any], messages: ChatMessage
     except (ValueError, TemplateError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     raise ConfigurationError(
-        f"--apply_chat_template: the model has no chat template that takes the conversation ({reason}).\n"
+        f"--apply_chat_template: the model has no chat template that accepts the conversation ({reason}).\n"
         "  next step: leave the flag out (plain text), or name a tokenizer with one in --model_args (tokenizer=...)"
     )
 
@@ -210,7 +210,7 @@ def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
     # Only the path is checked, because hosted services append a version (`...?api-version=`).
     if urlsplit(str(metadata.get("base_url", ""))).path.rstrip("/").endswith("/chat/completions"):
         raise ConfigurationError(
-            "the model's base_url is a chat endpoint, and the harness is set to send it plain text.\n"
+            "the model's base_url is a chat endpoint, but the harness would send plain text.\n"
             "  next step: add --apply_chat_template"
         )
 
@@ -337,9 +337,9 @@ class PromptBudget:
         raise ConfigurationError(
             f"prompts of {task}",
             where=f"{n_left} of {n_docs}, the longest of {about}{self.longest} tokens",
-            expected=f"at most {self.n_context - self.n_reply} tokens: a context of {self.n_context} less "
+            expected=f"at most {self.n_context - self.n_reply} tokens: a context of {self.n_context} minus "
             f"{self.n_reply} for the answer",
-            found="longer ones, which would be truncated",
+            found="longer prompts, which would be truncated",
             next_step='a model or server with a larger context; --metadata \'{"too_long": "drop_passages"}\' leaves '
             "out the lowest-ranked passages; shorter answers: --gen_kwargs max_gen_toks=256",
         )

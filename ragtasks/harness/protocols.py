@@ -340,10 +340,10 @@ def check_tools(model: ServedModel, tools: Sequence[Mapping[str, Any]]) -> Mappi
     message, n_tokens = parts_of(json.loads(reply.raw))[0], reply.usage.input_tokens
     if not message.get("tool_calls"):
         if is_tool_call(str(message.get("content") or "")):
-            raise _no_tools("the model's call as text: the server does not read it")
+            raise _no_tools("the model's call as text, which the server does not parse")
         if n_tokens and n_tokens < len(json.dumps(tools).split()):
-            raise _no_tools(f"{n_tokens} prompt tokens, fewer than the tools have words: the server leaves them out")
-        _LOGGER.info("its reply to a test does not show whether the server knows tools")
+            raise _no_tools(f"{n_tokens} prompt tokens, fewer than the words of the tools: the server drops them")
+        _LOGGER.info("its reply to a test does not show whether the server supports tools")
     if n_tokens:
         _check_results(model, question, options, n_words=n_tokens + 100)
     return options
@@ -355,13 +355,12 @@ def _check_results(model: ServedModel, question: Messages, options: Mapping[str,
     result = {"role": "tool", "tool_call_id": "call00001", "content": " ".join(["ferry"] * n_words)}
     reply = model.probe([*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
     if _is_refused(reply):
-        raise _no_tools(f"{reply.reason} for what a call found")
+        raise _no_tools(f"{reply.reason} for a tool result")
     n_tokens = reply.usage.input_tokens
     if n_tokens and n_tokens < n_words:
         raise _no_tools(
-            f"{n_tokens} prompt tokens with a result of {n_words} words: the server does not show its model "
-            "what calls found",
-            "another chat format or template of the server, one that shows messages of the role tool",
+            f"{n_tokens} prompt tokens with a result of {n_words} words: the server drops tool results",
+            "a chat format or template of the server that includes messages of the role tool",
         )
 
 
@@ -377,9 +376,9 @@ def _no_tools(found: str, next_step: str = _WITH_TOOLS) -> ConfigurationError:
     return ConfigurationError(
         f"search_protocol {ToolCallProtocol.name}",
         where="a test before the evaluation",
-        expected="a server that takes tools and hands over calls of them",
+        expected="a server that accepts tools and returns tool calls",
         found=found,
-        next_step=f"{next_step}, or --metadata search_protocol={TextProtocol.name}, which any model takes",
+        next_step=f"{next_step}, or --metadata search_protocol={TextProtocol.name}, which works with any model",
     )
 
 

@@ -55,8 +55,8 @@ _VLLM_BATCH = 256
 process can lose this many answers. The harness's default of 1 would process prompts one after the other.
 """
 _WHAT_TO_TYPE = """\
-run: name a model and what it shall answer, or let `ragtasks init` ask for both and write a file for
-`ragtasks eval`. On the sample inside the package, offline and without weights:
+run: name a model and its tasks, or let `ragtasks init` write a file for `ragtasks eval`.
+On the sample inside the package, offline and without weights:
 
   ragtasks run --model ragtasks-extractive --tasks mtrag_reference --data sample --encoder none --output results
 
@@ -64,9 +64,9 @@ run: name a model and what it shall answer, or let `ragtasks init` ask for both 
                         are the harness's own, with --model_args pretrained=... or base_url=... and, for chat models,
                         --apply_chat_template
   --tasks NAME,...      such as mtrag, mtrag_full_rag, multihop_rag; `ragtasks tasks list` lists them
-  --data sample         or the folder that `ragtasks data fetch` filled
-  --judge JUDGE         such as openai/gpt-4o-mini, for the scores that a judge gives (docs/endpoints.md)
-  --output FOLDER       where results and samples go: then `ragtasks report FOLDER`
+  --data sample         or the folder that `ragtasks data fetch` wrote
+  --judge JUDGE         such as openai/gpt-4o-mini, for judged scores (docs/endpoints.md)
+  --output FOLDER       folder for results and samples, for `ragtasks report FOLDER`
 
 Next step: type the line above, or `ragtasks run --help` for every option"""
 
@@ -255,11 +255,11 @@ def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[st
     refuse_unknown_kind(model, list(lm_eval.api.registry.MODEL_REGISTRY))
     refuse_unread_arguments(model, model_args)
     if "chat" in model and not settings.get("apply_chat_template"):
-        raise ConfigurationError(f"--model {model} takes chat messages; next step: add --apply_chat_template")
+        raise ConfigurationError(f"--model {model} requires chat messages; next step: add --apply_chat_template")
     config_from_metadata(metadata)  # rejects misspelt keys
     # Keys among the model's arguments belong to the model.
     if unread := [repr(key) for key in foreign_keys(metadata) if key not in model_args]:
-        _LOGGER.warning("--metadata: our tasks do not read %s, only %s", ", ".join(unread), ", ".join(sorted(KEYS)))
+        _LOGGER.warning("--metadata: ragtasks does not use %s, only %s", ", ".join(unread), ", ".join(sorted(KEYS)))
     named = settings.get("tasks") or []
     texts = [named] if isinstance(named, str) else named
     tasks = [name for text in texts for name in str(text).split(",") if name]
@@ -318,10 +318,10 @@ def _unsaved_note(output: Path | None, folder: Path, reasons: Sequence[str], wri
         for file in results.parent.glob(f"*_{results.stem.removeprefix('results_')}.json*"):
             if not file.stat().st_size:
                 file.unlink()
-    are_kept = "; the answers so far are kept there, and are not asked for again" * any(folder.rglob("unfinished_*"))
+    are_kept = "; the answers so far are saved there and are not requested again" * any(folder.rglob("unfinished_*"))
     return (
-        f"not everything could be saved in {output}: {', '.join(dict.fromkeys(reasons))}. Next step: make room, or "
-        f"name another folder, and give the same command again{are_kept}"
+        f"not everything could be saved in {output}: {', '.join(dict.fromkeys(reasons))}. Next step: free some space "
+        f"or use another folder, and run the same command again{are_kept}"
     )
 
 
@@ -368,7 +368,7 @@ def submission_arguments(arguments: Sequence[str]) -> list[str]:
     if task not in _TASKS:
         raise ConfigurationError(f"{OPTION} {value or ''}: expected B (reference passages) or C (full RAG)")
     if "--output_path" not in rest and "-o" not in rest:
-        raise ConfigurationError(f"{OPTION} {task} needs --output_path DIR, which `ragtasks submit` reads")
+        raise ConfigurationError(f"{OPTION} {task} requires --output_path DIR, which `ragtasks submit` reads")
     if "--tasks" not in rest and "-t" not in rest:
         rest += ["--tasks", _TASKS[task]]
     if "--log_samples" not in rest and "-s" not in rest:
@@ -429,8 +429,8 @@ def check_system_role(model: ServedModel) -> None:
         _LOGGER.info("its reply to a test does not show whether the server reads system messages")
     else:
         raise ConfigurationError(
-            "the server leaves out system messages, and with them every passage: its reply to a test does not hold a "
-            f"word that only the system message has, and it counted {reply.usage.input_tokens} prompt tokens, fewer "
+            "the server drops system messages, and with them every passage: its reply to a test does not contain the "
+            f"word in the system message, and it counted {reply.usage.input_tokens} prompt tokens, fewer "
             f"than that message's {_LEAST_TOKENS} words.\n"
             "  next step: --metadata system_role=user puts the passages in front of the first user message"
         )

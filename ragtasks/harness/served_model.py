@@ -135,10 +135,8 @@ class _Generations(GivenBodies):
 
     def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
         """Return the reply in a body. An empty text of the model is an answer."""
-        content, raw = (
-            json.loads(body),
-            body.decode(),
-        )  # JSON text with half of a surrogate pair may fail in other parsers
+        # Other parsers reject half of a surrogate pair.
+        content, raw = json.loads(body), body.decode()
         text = self._text(content)
         reply = with_usage(Reply(Outcome.ANSWERED, text=text, raw=raw), content)
         if early := early_end(content, offers_tools="tools" in sent):

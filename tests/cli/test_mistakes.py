@@ -194,11 +194,11 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             "eval evaluation.yaml --set model.name=gpt-4o --set options.encoder=none --no-probe",
-            ["has no weights to be loaded here", "openai/gpt-4o"],
+            ["has no weights to load", "openai/gpt-4o"],
         ),
         (
             "eval evaluation.yaml --set model.name=local-completions --set options.encoder=none --no-probe",
-            ["the harness's name of a kind of model", "`kind: local-completions`"],
+            ["a model type of lm_eval", "`kind: local-completions`"],
         ),
         (
             "eval evaluation.yaml --set model.name=m --set model.arguments.base_url=http://localhost:1",

@@ -218,7 +218,7 @@ def test_a_folder_of_results_is_not_taken_for_weights(command: Command) -> None:
     Path("gpt2").mkdir()
     (found,) = problems(evaluate(command, "data: sample\nmodel: {name: gpt2, kind: hf}\n" + LIGHT))
     assert found.startswith("model gpt2: the folder ")
-    assert "holds no model" in found
+    assert "contains no model" in found
 
 
 def test_a_mistyped_task_is_named_before_anything_is_loaded(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

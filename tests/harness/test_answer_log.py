@@ -133,4 +133,4 @@ def test_a_file_that_breaks_on_the_way_costs_no_answer(tmp_path: Path, caplog: p
     (tmp_path / "log.sqlite").mkdir()
     log.record(ASKED, "answer")
     log.record(ASKED, "answer")
-    assert caplog.text.count("are held in memory only") == 1
+    assert caplog.text.count("are kept in memory only") == 1

@@ -155,7 +155,7 @@ def test_keys_in_the_arguments_of_a_model_are_warned_of_by_name(
     arguments = chat_arguments(endpoint, **SECRETS)
     results = evaluate("local-chat-completions", TASK, model_args=arguments, apply_chat_template=True, limit=1)
     (warning,) = [record.getMessage() for record in caplog.records if "--model_args" in record.getMessage()]
-    assert warning.startswith("--model_args api_key, auth_token, header: lm_eval writes this")
+    assert warning.startswith("--model_args api_key, auth_token, header: lm_eval prints this")
     ours = {key: value for key, value in results.items() if key != "config"}
     assert "31337" not in json.dumps(ours, default=str) + warning
 

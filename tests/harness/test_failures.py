@@ -68,7 +68,7 @@ def test_a_device_that_is_not_there_stops_before_the_model_runs(
     done = evaluating(encoder="minilm", encoder_device=device)
     assert (done.status, endpoint.requests) == (1, [])
     assert repr(device) in done.err
-    assert "leave encoder_device out" in done.err
+    assert "omit encoder_device" in done.err
     assert "Traceback" not in done.err
 
 

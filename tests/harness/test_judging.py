@@ -280,7 +280,7 @@ def test_a_model_of_this_process_goes_through_the_results_and_back() -> None:
 @pytest.mark.parametrize(
     ("judge", "message"),
     [
-        ({"lm_eval": "hf", "model_args": {"pretrained": "x", "token": KEY}}, "must hold no token: keys come from"),
+        ({"lm_eval": "hf", "model_args": {"pretrained": "x", "token": KEY}}, "must not contain token: keys come from"),
         ({"lm_eval": "hf", "model_args": f"pretrained=x,token={KEY}"}, "must be an object"),
         ({"lm_eval": "hf", "modelargs": {"token": KEY}}, "modelargs: Extra inputs"),
         ({"lm_eval": ""}, "lm_eval: expected a text that is not empty"),

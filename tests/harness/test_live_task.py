@@ -152,9 +152,9 @@ def test_a_failed_turn_ends_its_conversation_and_the_same_command_goes_on(
         second = command(*arguments(server.base_url, tmp_path))
     assert (first.status, second.status) == (1, 0)
     assert f"1 of {N_TASKS - (len(own) - 2)} requests got no answer: HTTP 400: no" in first.err
-    assert f"{TASK}: {len(own) - 2} later turns of conversations in which a turn got no answer" in first.err
+    assert f"{TASK}: {len(own) - 2} turns were not requested and are unscored" in first.err
     reasons = [scored[task.task_id]["doc"].get("no_answer") for task in own]
-    later = "not asked: turn 2 of its conversation got no answer"
+    later = "not sent: turn 2 of its conversation has no answer"
     assert reasons == [None, "HTTP 400: no", *[later] * (len(own) - 2)]
     assert server.asked[n_before:] == [task.question for task in own[1:]]
 
@@ -279,10 +279,10 @@ def test_a_prompt_that_does_not_fit_is_a_failed_turn(command: Callable[..., Comm
     assert done.status == 1
     assert len(server.bodies) == 1
     assert f"{TASK}: 1 prompts did not fit the model's context and were not sent" in done.err
-    assert f"{TASK}: 5 later turns" in done.err
+    assert f"{TASK}: 5 turns were not requested" in done.err
     reasons = [item["doc"].get("no_answer", "") for item in logged(tmp_path)]
     assert reasons[1] == "the prompt and its answer do not fit the model's context"
-    assert set(reasons[2:]) == {"not asked: turn 2 of its conversation got no answer"}
+    assert set(reasons[2:]) == {"not sent: turn 2 of its conversation has no answer"}
 
 
 def test_samples_are_scored_alone_and_live_their_whole_conversation(evaluate: Evaluate) -> None:
@@ -333,7 +333,7 @@ def test_several_processes_are_refused(load_task: Callable[..., ConversationTask
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"run": "bm25.last_turn"}, "a run was searched for before"),
+        ({"run": "bm25.last_turn"}, "cannot use a stored run"),
         ({"queries": "rewrite"}, "own rewrites are of its own history"),
         ({"queries": "last_trun"}, "last_turn"),
         ({"queries": "llm_rewrite"}, "needs one"),

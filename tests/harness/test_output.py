@@ -58,7 +58,7 @@ def test_a_server_is_asked_under_one_bar(command: Command, endpoint: Endpoint) -
     arguments = f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>"
     done = command("--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template", *TWO_TASKS)
     ready, asking, asked, *scoring = stages(done)
-    assert [ready, asking] == ["loopback is ready; building the prompts", "asking for 2 answers"]
+    assert [ready, asking] == ["loopback is ready; building the prompts", "requesting 2 answers"]
     assert asked.startswith("loopback  2/2")
     assert scoring == [
         "scoring 2 answers of 2 tasks",

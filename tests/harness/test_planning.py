@@ -260,9 +260,9 @@ def test_the_longest_reply_is_the_one_that_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("sampling", "text"),
     [
-        ("max_new_tokens=77", "--gen_kwargs max_new_tokens: the tasks name the longest reply max_gen_toks"),
-        ("max_gen_toks=0", "--gen_kwargs max_gen_toks: expected a whole number from 1, found 0"),
-        ("max_gen_toks=many", "--gen_kwargs max_gen_toks: expected a whole number from 1, found 'many'"),
+        ("max_new_tokens=77", "--gen_kwargs max_new_tokens: the tasks set max_gen_toks"),
+        ("max_gen_toks=0", "--gen_kwargs max_gen_toks: expected a whole number of at least 1, found 0"),
+        ("max_gen_toks=many", "--gen_kwargs max_gen_toks: expected a whole number of at least 1, found 'many'"),
     ],
 )
 def test_a_longest_reply_that_would_not_be_in_force_is_refused(sampling: str, text: str) -> None:

@@ -58,7 +58,7 @@ def problems(wanted: Request, *, probes: bool = True) -> list[str]:
 def test_a_model_of_openai_needs_a_key_and_one_elsewhere_none(server: ChatServer) -> None:
     of_openai = request(model="openai-chat-completions", model_args={"model": "m"})
     assert problems(of_openai) == [
-        "model m: OPENAI_API_KEY is not set, and OpenAI wants a key. Next step: export OPENAI_API_KEY"
+        "model m: OPENAI_API_KEY is not set, and OpenAI requires a key. Next step: export OPENAI_API_KEY"
     ]
     assert server.asked == []
     address = f"{server.base_url}/chat/completions"
@@ -167,9 +167,9 @@ def test_the_context_of_weights_is_that_of_their_configuration(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("gpt-4o", "OpenAI's own is openai/gpt-4o"),
+        ("gpt-4o", "use openai/gpt-4o"),
         ("hf", "write `kind: hf`"),
-        ("results", "holds no model"),
+        ("results", "contains no model"),
         ("./result", "no such file or folder. Next step: check the path; did you mean results?"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_server_that_leaves_out_system_messages_is_told_by_its_own_count(comma
         done = asked(command, server)
         assert done.status == 1
         assert len(server.asked) == 1  # the test, and no task
-        told = done.err[done.err.index("ragtasks: the server leaves out system messages") :]
+        told = done.err[done.err.index("ragtasks: the server drops system messages") :]
         assert "it counted 21 prompt tokens, fewer than" in told
         assert "--metadata system_role=user" in told
         assert asked(command, server, system_role="user").status == 0
@@ -76,7 +76,7 @@ def test_prompts_that_do_not_fit_are_refused_before_the_model_is_asked(command: 
     assert len(server.asked) == 1
     told = done.err[done.err.index(f"ragtasks: prompts of {GROUP}") :].splitlines()
     assert told[0].startswith(f"ragtasks: prompts of {GROUP}: 2 of 2, the longest of about ")
-    assert told[1] == "  expected: at most 376 tokens: a context of 1400 less 1024 for the answer"
+    assert told[1] == "  expected: at most 376 tokens: a context of 1400 minus 1024 for the answer"
     assert '"too_long": "drop_passages"' in told[-1]
 
 

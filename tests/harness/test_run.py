@@ -250,9 +250,9 @@ def assert_one_line(done: CommandResult, message: str) -> None:
     ("arguments", "message"),
     [
         (["--model", "dummy"], "no task is named.*add --tasks"),
-        (["--tasks", TASK], "--model hf needs more.*add --model_args pretrained="),
+        (["--tasks", TASK], "--model hf: missing arguments.*add --model_args pretrained="),
         (["--model", "ragtasks-oracl", "--tasks", TASK], "--model ragtasks-oracl: .*did you mean 'ragtasks-oracle'"),
-        (["--model", "vllm", "--tasks", TASK], "--model vllm (lacks a library|needs more)"),
+        (["--model", "vllm", "--tasks", TASK], "--model vllm: (a library is missing|missing arguments)"),
         (["--model", "dummy", "--tasks", TASK, "--fewshot_as_multiturn", "true"], "fewshot_as_multiturn"),
         (["--config", "none.yaml"], "--config: .*none.yaml"),
     ],
@@ -309,9 +309,9 @@ def test_metadata_that_nobody_reads_is_told_once(command: Command, caplog: pytes
         metadata={"judging": "strict", "revision": "main", "run": "closed_book"},
     )  # fmt: skip
     assert done.status == 0, done.err
-    told = [message for message in caplog.messages if "do not read" in message]
+    told = [message for message in caplog.messages if "does not use" in message]
     assert len(told) == 1
-    assert "do not read 'judging', only " in told[0]
+    assert "does not use 'judging', only " in told[0]
 
 
 @pytest.mark.parametrize(

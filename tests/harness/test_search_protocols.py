@@ -126,12 +126,12 @@ def without_results(body: Mapping[str, Any]) -> Action:
 SERVERS = {
     "refuses": (lambda body: refusal(400) if "tools" in body else completion("fine"), "HTTP 400: no with tools"),
     "fails": (lambda body: refusal(500) if "tools" in body else completion("fine"), "HTTP 500: no with tools"),
-    "leaves out": (lambda _: completion("I cannot."), "7 prompt tokens, fewer than the tools have words"),
+    "leaves out": (lambda _: completion("I cannot."), "7 prompt tokens, fewer than the words of the tools"),
     "as text": (text_as_call, "the model's call as text"),
-    "no results": (without_results, "the server does not show its model what calls found"),
+    "no results": (without_results, "the server drops tool results"),
     "refuses results": (
         lambda body: refusal(422) if body["messages"][-1]["role"] == "tool" else without_results(body),
-        "HTTP 422: no for what a call found",
+        "HTTP 422: no for a tool result",
     ),
 }
 

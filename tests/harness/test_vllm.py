@@ -126,7 +126,7 @@ def test_prompts_that_do_not_fit_are_refused_before_the_engine_sees_one(
     done = command(*line(model, tmp_path / "out", arguments=",max_model_len=6000"))
     assert done.status == 1
     assert f"prompts of {TASK}" in done.err
-    assert "a context of 6000 less 1024 for the answer" in done.err
+    assert "a context of 6000 minus 1024 for the answer" in done.err
     assert [engine.calls for engine in vllm.made] == [[]]
 
 

@@ -249,7 +249,7 @@ def test_several_replies_to_a_task_are_refused_as_one_is_scored(tmp_path: Path) 
     text = str(caught.value)
     assert "repeats of task own" in text
     assert "found: 3" in text
-    assert "take `repeats` out of the YAML" in text
+    assert "remove `repeats` from the YAML" in text
 
 
 def test_a_yaml_of_ones_own_names_a_file_beside_it_and_the_cache_key_moves_with_its_text(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_it_reranks_and_what_it_did_is_counted(place: Workspace, model_server: s
 def test_a_chat_format_that_leaves_out_system_messages_is_told(command: Command, deaf_server: str) -> None:
     done = command(*served(deaf_server))
     assert done.status == 1
-    assert "ragtasks: the server leaves out system messages" in done.err
+    assert "ragtasks: the server drops system messages" in done.err
     again = command(*served(deaf_server), metadata={"system_role": "user"})
     assert again.status == 0 or "the reply reached the token limit" in again.err
 

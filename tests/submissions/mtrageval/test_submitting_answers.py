@@ -38,7 +38,7 @@ def test_the_option_asks_for_what_is_handed_in(task: str, harness_task: str) -> 
     [
         (["--for-submission"], "expected B"),
         (["--for-submission", "A", "--output_path", "o"], "expected B"),
-        (["--for-submission", "B"], "needs --output_path"),
+        (["--for-submission", "B"], "requires --output_path"),
         (["--for-submission", "B", "-o", "o", "--metadata", "{data"], "neither KEY=VALUE nor JSON"),
         (["--for-submission", "B", "-o", "o", "--metadata", "conversational=False"], "remove"),
         (["--for-submission", "B", "-o", "o", "--metadata", '{"conversational": false}'], "remove"),
