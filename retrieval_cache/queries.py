@@ -33,7 +33,7 @@ from ragtasks.benchmarks import (
 from ragtasks.clients import Client, Outcome, Price, Prompt, Spending, joined_spending, spent_on
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import NO_CODE, file_hash, loading
-from ragtasks.metrics import whole_weights
+from ragtasks.metrics import require_all_weights
 from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import shipped_template
 from ragtasks.records import Role, Task
@@ -438,7 +438,10 @@ def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
         import transformers
     loader = transformers.AutoModelForSeq2SeqLM if kind == "seq2seq" else transformers.AutoModelForCausalLM
     instead = "take a folder with a trained rewriter, or a language model"
-    with loading("rewriter", name, expected=_EXPECTED, next_step=_NEXT_STEP), whole_weights("rewriter", name, instead):
+    with (
+        loading("rewriter", name, expected=_EXPECTED, next_step=_NEXT_STEP),
+        require_all_weights("rewriter", name, instead),
+    ):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **NO_CODE)
         return tokenizer, loader.from_pretrained(name, **NO_CODE)
 

@@ -46,6 +46,7 @@ from ragtasks.metrics.cited import (
     CitedSentence,
     citation_validity,
     cited_share,
+    cut_to_words,
     n_words,
     nugget_scores,
     nugget_scores_official,
@@ -55,7 +56,6 @@ from ragtasks.metrics.cited import (
     support_precision,
     support_recall,
     support_scores,
-    within,
 )
 from ragtasks.metrics.grounding import (
     CITED_PRECISION,
@@ -96,7 +96,7 @@ from ragtasks.metrics.retrieval import (
     RetrievalMetric,
     RunScores,
     Search,
-    Searched,
+    SearchResult,
     by_query,
     is_changed,
     length_ratio,
@@ -121,10 +121,10 @@ from ragtasks.metrics.semantic import (
     describe_embeddings,
     encoder_requirement,
     most_different,
+    require_all_weights,
     resolve_encoder,
     semantic_scores,
-    whole_weights,
-    without_bars,
+    without_progress_bars,
 )
 from ragtasks.metrics.turn_errors import TURN_ERROR_METRICS, TURN_ERROR_NAMES, TurnErrorKind, turn_error
 
@@ -173,7 +173,7 @@ __all__ = [
     "RunScores",
     "Scores",
     "Search",
-    "Searched",
+    "SearchResult",
     "SemanticScore",
     "Semantics",
     "Source",
@@ -194,6 +194,7 @@ __all__ = [
     "condition_paper",
     "copied",
     "corpus_bleu",
+    "cut_to_words",
     "describe_embeddings",
     "encoder_requirement",
     "extractiveness",
@@ -228,6 +229,7 @@ __all__ = [
     "ranking_of",
     "ranking_score",
     "rater_agreement",
+    "require_all_weights",
     "resolve_encoder",
     "retrieval_metric",
     "rouge_l",
@@ -249,8 +251,6 @@ __all__ = [
     "token_recall",
     "turn_error",
     "unseen_citations",
-    "whole_weights",
-    "within",
-    "without_bars",
+    "without_progress_bars",
     "word_count",
 ]

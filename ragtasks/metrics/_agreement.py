@@ -123,8 +123,8 @@ def cohen_kappa(first: Sequence[float], second: Sequence[float]) -> Score:
         raise ValueError(f"columns differ in length: {n}, {len(second)}")
     if n < 2:
         return Score(None, TOO_FEW)
-    one, other = Counter(first), Counter(second)
-    by_chance = math.fsum(one[label] * other[label] for label in one) / n**2
+    first_counts, second_counts = Counter(first), Counter(second)
+    by_chance = math.fsum(first_counts[label] * second_counts[label] for label in first_counts) / n**2
     if by_chance == 1:
         return Score(None, NOTHING_VARIES)
     agreed = sum(a == b for a, b in zip(first, second, strict=True)) / n
@@ -185,7 +185,8 @@ def pairwise_spearman(columns: Mapping[str, Sequence[float | None]]) -> dict[tup
         ValueError: lengths differ, or a rating is not finite.
     """
     return {
-        (one, other): _over_common(columns[one], columns[other]) for one, other in itertools.combinations(columns, 2)
+        (rater, second_rater): _over_common(columns[rater], columns[second_rater])
+        for rater, second_rater in itertools.combinations(columns, 2)
     }
 
 
@@ -222,13 +223,15 @@ def _pearson(first: Sequence[float], second: Sequence[float], weights: Sequence[
     if sum(weight > 0 for weight in weights) < 2:
         return Score(None, TOO_FEW)
     total = math.fsum(weights)
-    one, other = (_centred(column, weights, total) for column in (first, second))
+    first_gaps, second_gaps = (_centred(column, weights, total) for column in (first, second))
     # Rounding can move equal ranks off their own mean, so equality is tested on the values, not by a spread of 0.
     varied = [{value for value, w in zip(column, weights, strict=True) if w > 0} for column in (first, second)]
-    spreads = [math.fsum(w * x * x for w, x in zip(weights, column, strict=True)) for column in (one, other)]
+    spreads = [
+        math.fsum(w * x * x for w, x in zip(weights, column, strict=True)) for column in (first_gaps, second_gaps)
+    ]
     if any(len(values) < 2 for values in varied) or 0 in spreads:
         return Score(None, NOTHING_VARIES)
-    product = math.fsum(w * x * y for w, x, y in zip(weights, one, other, strict=True))
+    product = math.fsum(w * x * y for w, x, y in zip(weights, first_gaps, second_gaps, strict=True))
     return Score(max(-1.0, min(1.0, product / math.sqrt(spreads[0]) / math.sqrt(spreads[1]))))
 
 
@@ -256,15 +259,15 @@ def _ordinal(totals: Counter[float]) -> _Disagreement:
     return _squared_differences(dict(zip(values, _ranks(values, [float(totals[v]) for v in values]), strict=True)))
 
 
-def _squared_differences(place_of: Mapping[float, float]) -> _Disagreement:
+def _squared_differences(position_of: Mapping[float, float]) -> _Disagreement:
     """Return the sum over ordered pairs without forming pairs: 2n times the sum of squared deviations from the mean."""
 
     def disagreement(ratings: Sequence[float]) -> float:
         if len(set(ratings)) < 2:
             return 0.0
-        places = [place_of[rating] for rating in ratings]
-        mean = math.fsum(places) / len(places)
-        return 2 * len(places) * math.fsum((place - mean) ** 2 for place in places)
+        positions = [position_of[rating] for rating in ratings]
+        mean = math.fsum(positions) / len(positions)
+        return 2 * len(positions) * math.fsum((position - mean) ** 2 for position in positions)
 
     return disagreement
 

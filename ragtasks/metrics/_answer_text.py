@@ -92,5 +92,5 @@ def _without_escapes(text: str) -> str:
     is_sure = "\n" not in text.strip() and _SURE_ESCAPE.search(text) and not _KEEPS_ESCAPES.search(text)
     if not is_sure or "\\" in _ESCAPE.sub("", text):
         return text
-    decoded = _ESCAPE.sub(lambda found: json.loads(f'"{found[0]}"') if found[0] != r"\'" else "'", text)
+    decoded = _ESCAPE.sub(lambda match: json.loads(f'"{match[0]}"') if match[0] != r"\'" else "'", text)
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins surrogates

@@ -156,16 +156,16 @@ def score_responses(
     overlaps = rouge_l_batch(
         [response.text for response in responses], [task.target for task in tasks], [task.language for task in tasks]
     )
-    found: Sequence[SemanticScore | None] = semantics.scores or [None] * len(responses)
+    semantic_scores: Sequence[SemanticScore | None] = semantics.scores or [None] * len(responses)
     clarifications = judged.clarifications if judged else [None] * len(responses)
     ibm = judged.ibm if judged and judged.ibm else [None] * len(responses)
-    rows = zip(responses, labels, overlaps, found, ibm_answerability, clarifications, ibm, strict=True)
+    rows = zip(responses, labels, overlaps, semantic_scores, ibm_answerability, clarifications, ibm, strict=True)
     evidence = [_Evidence(*row) for row in rows]
-    scores = [_score(item, semantics.reason) for item in evidence]
+    scores = [_score(inputs, semantics.reason) for inputs in evidence]
     if judged is None:
         return scores
-    given = zip(evidence, judged.rb_llm, judged.rl_f, judged.coverage, strict=True)
-    scores = [{**scored, **_judged_scores(*row)} for scored, row in zip(scores, given, strict=True)]
+    judged_rows = zip(evidence, judged.rb_llm, judged.rl_f, judged.coverage, strict=True)
+    scores = [{**scored, **_judged_scores(*row)} for scored, row in zip(scores, judged_rows, strict=True)]
     return scores if judged.is_rl_f_asked else [{**scored, **_unjudged_rl_f(scored)} for scored in scores]
 
 
@@ -254,8 +254,8 @@ def _conditioned_ibm(evidence: _Evidence, score: Score) -> Score:
         if evidence.ibm.missing:
             return Score(None, evidence.ibm.missing)
         verdict, clarification = evidence.ibm.idk, evidence.ibm.clarification
-    found = condition_ibm(score.value, evidence.ibm_answerability, verdict, clarification=clarification)
-    return found if found.value is not None else Score(None, score.reason or found.reason)
+    conditioned = condition_ibm(score.value, evidence.ibm_answerability, verdict, clarification=clarification)
+    return conditioned if conditioned.value is not None else Score(None, score.reason or conditioned.reason)
 
 
 def _conditioned(evidence: _Evidence, score: Score) -> Score:

@@ -71,10 +71,10 @@ class _Names:
         base, page = _base_and_page(name)
         if same := self.exact.get(name) or self.exact.get(base):
             return tuple(dict.fromkeys(same))
-        known = next((self.files[form] for form in _file_forms(base) or [base] if form in self.files), [])
-        return tuple(dict.fromkeys(number for number, own in known if not page or own in ("", page)))
+        pages = next((self.files[form] for form in _file_forms(base) or [base] if form in self.files), [])
+        return tuple(dict.fromkeys(number for number, own in pages if not page or own in ("", page)))
 
-    def is_alike(self, text: str) -> bool:
+    def resembles_name(self, text: str) -> bool:
         """Return whether a text resembles the name of a passage: a file, or an id with other digits."""
         name = _key(text)
         return bool(_FILE.fullmatch(_base_and_page(name)[0])) or ("0" in _shape(name) and _shape(name) in self.shapes)
@@ -168,13 +168,18 @@ def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> tuple[Mark, ..
             passages, they are read as ids.
     """
     names = _names_of(ids)
-    found = tuple(_apart(sorted(_all_marks(text, names), key=lambda mark: (mark.start, -mark.end))))
-    written = {str(cited[0]) for mark in found for cited in mark.cited if len(cited) == 1}
+    marks = tuple(_outermost(sorted(_all_marks(text, names), key=lambda mark: (mark.start, -mark.end))))
+    written = {str(cited[0]) for mark in marks for cited in mark.cited if len(cited) == 1}
     if written <= names.exact.keys() and any(int(number) > names.n_passages for number in written):
         return tuple(
-            Mark(one.start, one.end, tuple(tuple(names.exact[str(cited[0])]) for cited in one.cited)) for one in found
+            Mark(
+                number_mark.start,
+                number_mark.end,
+                tuple(tuple(names.exact[str(cited[0])]) for cited in number_mark.cited),
+            )
+            for number_mark in marks
         )
-    return found
+    return marks
 
 
 def unseen_files(text: str, ids: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
@@ -187,37 +192,39 @@ def unseen_files(text: str, ids: tuple[tuple[str, ...], ...]) -> tuple[str, ...]
 def _all_marks(text: str, names: _Names) -> Iterator[Mark]:
     sources: dict[str, Cited] = {}
     if "\n" in text or ":" in text:
-        yield from _lines_of_sources(text, names, sources)
+        yield from _source_lines(text, names, sources)
     for match in _BRACKETS.finditer(text):
-        if cited := _cited(match, names):
+        if cited := _bracket_citations(match, names):
             yield Mark(*match.span(), cited)
     for match in _GROUP.finditer(text):
-        yield Mark(*match.span(), tuple(sources.get(str(number), (number,)) for number in _in_ranges(match[0])))
+        yield Mark(*match.span(), tuple(sources.get(str(number), (number,)) for number in _range_numbers(match[0])))
     for match in _FOOTNOTE.finditer(text):
         cited = _numbers(match[1])[:1] if match[1].isdecimal() else (names.find(match[1]) or _UNKNOWN,)
         yield Mark(*match.span(), (sources.get(match[1]) or cited[0],))
     if "<" in text or "[cite" in text:
         yield from _tags(text, names)
     if not text.isascii():
-        yield from (Mark(*one.span(), _numbers(one[0].translate(_TO_DIGITS))) for one in _SUPERSCRIPT.finditer(text))
+        yield from (
+            Mark(*digits.span(), _numbers(digits[0].translate(_TO_DIGITS))) for digits in _SUPERSCRIPT.finditer(text)
+        )
         for match in _TURNS.finditer(text):
             numbers = " ".join(re.findall("(\\d+)[\ue201\ue202]", match[0]))
             yield Mark(*match.span(), _numbers(numbers, counts_from=0))
 
 
-def _cited(match: re.Match[str], names: _Names) -> tuple[Cited, ...]:
+def _bracket_citations(match: re.Match[str], names: _Names) -> tuple[Cited, ...]:
     """Return the citations in brackets; () if any part of their content is neither a name nor a number of a passage."""
-    kind = str(match.lastgroup)
-    content = match[kind].strip()
+    form = str(match.lastgroup)
+    content = match[form].strip()
     if dagger := _DAGGER.fullmatch(content):
         by_name = names.find(dagger[3])
         return (by_name,) if by_name else _numbers(dagger[2], counts_from=0 if dagger[1] else 1)
-    if kind == "raised":
+    if form == "raised":
         return _numbers(content) if _BEFORE_RAISED.search(match.string[: match.start()].rstrip()[-3:]) else ()
-    if kind in ("wide", "tagged") and not re.search(r"[^\d\s,;\u3001]", content):
+    if form in ("wide", "tagged") and not re.search(r"[^\d\s,;\u3001]", content):
         return _numbers(content)
-    is_link = kind == "square" and match.string.startswith("(", match.end())
-    return _names_in(content, names, is_strict=is_link or kind in ("round", "wide_round"))
+    is_link = form == "square" and match.string.startswith("(", match.end())
+    return _names_in(content, names, is_strict=is_link or form in ("round", "wide_round"))
 
 
 def _names_in(content: str, names: _Names, *, is_strict: bool = False) -> tuple[Cited, ...]:
@@ -229,26 +236,26 @@ def _names_in(content: str, names: _Names, *, is_strict: bool = False) -> tuple[
         is_strict: whether plain words are text even if they are the title of a passage.
     """
     lead = None if names.find(content) else _LEAD.match(content)
-    rest = content[lead.end() :] if lead else content
+    listing = content[lead.end() :] if lead else content
     is_labelled = lead is not None and lead[0].rstrip().endswith((":", "\uff1a"))
     are_numbers = lead is not None and _LABELS.fullmatch(lead[0]) is not None
     cited: list[Cited] = []
-    if not rest.strip():
+    if not listing.strip():
         return ()
-    for part in [rest] if names.find(rest) else _SEPARATOR.split(rest):
+    for part in [listing] if names.find(listing) else _SEPARATOR.split(listing):
         number = _NUMBERED.fullmatch(part)
-        if one := names.find(part):
+        if citation := names.find(part):
             if is_strict and not lead and part.replace(" ", "").isalpha():
                 return ()
         elif number and (are_numbers or number["name"]):
-            one = (_number(number["number"]),)
+            citation = (_number(number["number"]),)
         elif cited and _PAGE.fullmatch(f" {part.casefold()}"):
             continue
-        elif is_labelled or _FILE.fullmatch(part.casefold()) or (not is_strict and names.is_alike(part)):
-            one = _UNKNOWN
+        elif is_labelled or _FILE.fullmatch(part.casefold()) or (not is_strict and names.resembles_name(part)):
+            citation = _UNKNOWN
         else:
             return ()
-        cited.append(one)
+        cited.append(citation)
     return tuple(cited)
 
 
@@ -262,7 +269,7 @@ def _tags(text: str, names: _Names) -> Iterator[Mark]:
         if match["co"]:
             opened = _numbers(attributes, counts_from=0)[:_LONGEST_RANGE]
         elif not closes:
-            value = next(("".join(found) for found in _NAMED_IN_TAG.findall(attributes)), "")
+            value = next(("".join(values) for values in _NAMED_IN_TAG.findall(attributes)), "")
             parts = [value] if names.find(value) else [part for part in re.split(r"[,;\s]+", value) if part]
             numbers = [_numbers(part.partition("-")[0], counts_from=counts_from)[:1] or (_UNKNOWN,) for part in parts]
             opened = tuple(names.find(part) or cited for part, (cited,) in zip(parts, numbers, strict=True))
@@ -271,7 +278,7 @@ def _tags(text: str, names: _Names) -> Iterator[Mark]:
         since = None if closes or is_alone else match.end()
 
 
-def _lines_of_sources(text: str, names: _Names, sources: dict[str, Cited]) -> Iterator[Mark]:
+def _source_lines(text: str, names: _Names, sources: dict[str, Cited]) -> Iterator[Mark]:
     """Yield the lines that name sources, and fill `sources` with label -> passage, such as 1 for `[1] rules.pdf`.
 
     `Source: rules.pdf` is a citation. A list under a heading is not: it repeats the answer's citations, or it does not
@@ -287,19 +294,19 @@ def _lines_of_sources(text: str, names: _Names, sources: dict[str, Cited]) -> It
         cited = _names_in(own, names, is_strict=True)
         if _UNKNOWN in cited:  # else every sentence after `Source:` would be a citation
             cited = ()
-        whole = Mark(start, start + len(content))
+        line_mark = Mark(start, start + len(content))
         if match["label"] and (cited or (match["note"] and match["colon"])):
             sources.update({match["label"]: cited[0]} if cited else {})
-            yield whole
+            yield line_mark
         elif cited and heading:
-            yield from (heading, whole)
+            yield from (heading, line_mark)
         elif cited and _LEAD.match(own):
-            yield Mark(whole.start, whole.end, cited)
+            yield Mark(line_mark.start, line_mark.end, cited)
         else:
-            heading = whole if _HEADING.fullmatch(content) else None
+            heading = line_mark if _HEADING.fullmatch(content) else None
 
 
-def _apart(marks: Sequence[Mark]) -> Iterator[Mark]:
+def _outermost(marks: Sequence[Mark]) -> Iterator[Mark]:
     """Yield the marks outside of other marks, the first of two with the same characters."""
     end = 0
     for mark in marks:
@@ -308,7 +315,7 @@ def _apart(marks: Sequence[Mark]) -> Iterator[Mark]:
             yield mark
 
 
-def _in_ranges(group: str) -> Iterator[int]:
+def _range_numbers(group: str) -> Iterator[int]:
     """Yield the numbers of a group of brackets; only the two ends of a reversed or very long range."""
     for first, last in _ONE_RANGE.findall(_BRACKET_RANGE.sub(r"\1", group)):
         low, high = _number(first), _number(last or first)
@@ -344,7 +351,7 @@ def parse_cited(text: str, n_references: int, ids: tuple[tuple[str, ...], ...] =
         ids: the names of each passage.
     """
     marks = marks_of(text, ids)
-    clean = without(text, ((mark.start, mark.end) for mark in marks))
+    clean = blank_out(text, ((mark.start, mark.end) for mark in marks))
     return tuple(
         cited_sentence(_tidy(clean[start:end]), [number for number, *_ in cited], n_references)
         for start, end, cited in sentences_of(clean, marks)
@@ -355,10 +362,10 @@ def _tidy(text: str) -> str:
     return re.sub(r" (?=[.,;:!?](?:\s|$))", "", " ".join(text.split()))
 
 
-def without(text: str, places: Iterable[tuple[int, int]]) -> str:
+def blank_out(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """Return a text with the given spans, in ascending order, replaced by spaces."""
     parts, done = [], 0
-    for start, end in places:
+    for start, end in spans:
         parts += [text[done:start], " " * (end - start)]
         done = end
     return "".join([*parts, text[done:]])
@@ -371,24 +378,24 @@ def sentences_of(text: str, marks: Sequence[Mark]) -> Iterator[tuple[int, int, t
         text: an answer in which spaces replace the citations.
         marks: the citations.
     """
-    places = list(_places_of_sentences(text))
-    starts = [start for start, _ in places]
-    cited: list[list[Cited]] = [[] for _ in places]
-    for mark in marks if places else ():
-        place = bisect_left(starts, mark.start) - 1
+    spans = list(_sentence_spans(text))
+    starts = [start for start, _ in spans]
+    cited: list[list[Cited]] = [[] for _ in spans]
+    for mark in marks if spans else ():
+        sentence = bisect_left(starts, mark.start) - 1
         line_end = text.find("\n", mark.end)
-        rest = text[mark.end : line_end if line_end >= 0 else len(text)]
+        after = text[mark.end : line_end if line_end >= 0 else len(text)]
         opens_line = not text[text.rfind("\n", 0, mark.start) + 1 : mark.start].strip()
-        if place < 0 or (opens_line and rest.strip() and place + 1 < len(places)):
-            place += 1
-        first = place if mark.since is None else min(place, max(0, bisect_left(starts, mark.since + 1) - 1))
-        for own in cited[first : place + 1]:
-            own.extend(mark.cited)
-    for (start, end), citations in zip(places, cited, strict=True):
+        if sentence < 0 or (opens_line and after.strip() and sentence + 1 < len(spans)):
+            sentence += 1
+        first = sentence if mark.since is None else min(sentence, max(0, bisect_left(starts, mark.since + 1) - 1))
+        for cited_in_sentence in cited[first : sentence + 1]:
+            cited_in_sentence.extend(mark.cited)
+    for (start, end), citations in zip(spans, cited, strict=True):
         yield start, end, tuple(dict.fromkeys(citations))
 
 
-def _places_of_sentences(text: str) -> Iterator[tuple[int, int]]:
+def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     starts, end, before = [], 0, ""
     for line in text.splitlines(keepends=True):
         if not (line.lstrip()[:1].islower() and _CUT_WORD.search(before)):
@@ -400,10 +407,10 @@ def _places_of_sentences(text: str) -> Iterator[tuple[int, int]]:
         if not line.isascii():
             cuts |= {match.end() for match in _IDEOGRAPHIC_END.finditer(line)}
         for low, high in pairwise([0, *sorted(cuts), len(line)]):
-            piece = line[low:high]
-            if _LETTER_OR_DIGIT.search(piece):
-                first = start + low + len(piece) - len(piece.lstrip())
-                yield first, first + len(piece.strip())
+            sentence = line[low:high]
+            if _LETTER_OR_DIGIT.search(sentence):
+                first = start + low + len(sentence) - len(sentence.lstrip())
+                yield first, first + len(sentence.strip())
 
 
 # Citations that an API returns next to the text.
@@ -424,19 +431,19 @@ def listed_marks(citations: Sequence[Mapping[str, object]], ids: Sequence[Sequen
     Raises:
         ConfigurationError: a citation without a position or without a source.
     """
-    return [_listed(item, place, ids) for place, item in enumerate(citations)]
+    return [_listed_mark(citation, position, ids) for position, citation in enumerate(citations)]
 
 
-def _listed(item: Mapping[str, object], place: int, ids: Sequence[Sequence[str]]) -> Mark:
+def _listed_mark(citation: Mapping[str, object], position: int, ids: Sequence[Sequence[str]]) -> Mark:
     inner = next(
-        (value for key, value in item.items() if key.endswith("_citation") and isinstance(value, Mapping)), item
+        (value for key, value in citation.items() if key.endswith("_citation") and isinstance(value, Mapping)), citation
     )
     start, end = (next((inner[key] for key in keys if key in inner), None) for keys in (_STARTS, _ENDS))
     name = next((inner[key] for key in _NAMES if inner.get(key) is not None), None)
     if not isinstance(start, int) or not isinstance(end, int) or name is None:
         expected = "`start_index`, `end_index` and `url`, or `start`, `end` and `document_ids`"
         found = f"a citation with {', '.join(map(str, inner)) or 'nothing'}"
-        where = f"citations[{place}]"
+        where = f"citations[{position}]"
         raise ConfigurationError(
             clear_error(
                 "ground",
@@ -447,14 +454,14 @@ def _listed(item: Mapping[str, object], place: int, ids: Sequence[Sequence[str]]
             )
         )
     names = name if isinstance(name, (list, tuple)) else [name]
-    own = (one.get("id") if isinstance(one, Mapping) else one for one in names)
-    return Mark(end, end, tuple((_place_of(one, ids),) for one in own))
+    own = (source.get("id") if isinstance(source, Mapping) else source for source in names)
+    return Mark(end, end, tuple((_passage_number(source, ids),) for source in own))
 
 
-def _place_of(name: object, ids: Sequence[Sequence[str]]) -> int:
+def _passage_number(name: object, ids: Sequence[Sequence[str]]) -> int:
     """Return the number of a passage, from 1; 0 if the name is unknown."""
     if isinstance(name, int):
         return name + 1 if name < len(ids) else 0
-    known = next((number for number, own in enumerate(ids, start=1) if name and name in own), 0)
+    number_by_name = next((number for number, own in enumerate(ids, start=1) if name and name in own), 0)
     match = re.fullmatch(r"doc_(\d+)(?::\d+)?", str(name))
-    return known or (_number(match[1]) + 1 if match and _number(match[1]) < len(ids) else 0)
+    return number_by_name or (_number(match[1]) + 1 if match and _number(match[1]) < len(ids) else 0)

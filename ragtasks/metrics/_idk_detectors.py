@@ -75,19 +75,21 @@ class EncoderIdk:
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
         """Return one label per response, in order; reasons as in `NgramIdk.detect`."""
-        return _detect(responses, self.known_refusals, self._both)
+        return _detect(responses, self.known_refusals, self._mean_probabilities)
 
-    def _both(self, texts: Sequence[str]) -> list[tuple[Probabilities, str]]:
+    def _mean_probabilities(self, texts: Sequence[str]) -> list[tuple[Probabilities, str]]:
         """Return the n-gram probabilities, averaged with the encoder's for English texts that may lack information."""
         from ragtasks.metrics.refusal_encoder import read
 
-        found = probabilities(texts)
-        unsure = [place for place, (odds, _) in enumerate(found) if odds[2] < _SURE and is_english(texts[place])]
-        for place, second in zip(unsure, read([texts[place] for place in unsure], self.device), strict=True):
-            first, sentence = found[place]
-            yes, partial, no = ((1 - _SHARE) * one + _SHARE * two for one, two in zip(first, second, strict=True))
-            found[place] = ((yes, partial, no), sentence)
-        return found
+        readings = probabilities(texts)
+        unsure = [index for index, (odds, _) in enumerate(readings) if odds[2] < _SURE and is_english(texts[index])]
+        for index, second in zip(unsure, read([texts[index] for index in unsure], self.device), strict=True):
+            first, sentence = readings[index]
+            yes, partial, no = (
+                (1 - _SHARE) * ngram + _SHARE * encoder for ngram, encoder in zip(first, second, strict=True)
+            )
+            readings[index] = ((yes, partial, no), sentence)
+        return readings
 
 
 _SHARE = 0.5
@@ -102,17 +104,17 @@ def _detect(
     read: Callable[[Sequence[str]], list[tuple[Probabilities, str]]],
 ) -> list[IdkLabel]:
     """Return the labels of responses; `read` returns, per text, the probabilities of `VERDICTS` and a sentence."""
-    known = set(map(_bare, known_refusals))
+    fixed = set(map(_normalized, known_refusals))
     labels: list[IdkLabel | None] = [None] * len(responses)
-    for place, response in enumerate(responses):
-        if _bare(response.text) in known:
+    for index, response in enumerate(responses):
+        if _normalized(response.text) in fixed:
             reason = f"a refusal that the benchmark fixes: {response.text.strip()}"
-            labels[place] = IdkLabel(IdkVerdict.YES, reason)
-        elif why := unreadable(response.text):
-            labels[place] = IdkLabel(None, why)
+            labels[index] = IdkLabel(IdkVerdict.YES, reason)
+        elif problem := unreadable(response.text):
+            labels[index] = IdkLabel(None, problem)
     texts = [response.text for label, response in zip(labels, responses, strict=True) if label is None]
-    found = iter(read(texts))
-    return [label or _label(*next(found)) for label in labels]
+    readings = iter(read(texts))
+    return [label or _label(*next(readings)) for label in labels]
 
 
 def _label(odds: Probabilities, sentence: str) -> IdkLabel:
@@ -123,5 +125,5 @@ def _label(odds: Probabilities, sentence: str) -> IdkLabel:
     return IdkLabel(verdict, f"{verdict.value} {max(odds):.2f}{quoted}")
 
 
-def _bare(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(text.lower().split()).strip(" .\"'`")

@@ -36,7 +36,7 @@ _REASON = re.compile(
     r"|\bmodel\b|unavailable|slow down|connect|internal error|unauthorized|denied|hang up",
     re.IGNORECASE,
 )
-_MOST_REASON = 8  # words: a longer text explains
+_MAX_REASON_WORDS = 8  # words: a longer text explains
 _DEFINES = re.compile(r"\s*[:-]\s*(?:(?i:an?|the|this)|you|your|when|if|raised|thrown|returned)\b")
 _EXPLAINS = re.compile(
     r"\b(?:mean(?:s|ing)?|indicat\w+|occurs?|refers?|happens?|signals?|stands for|denotes|describes?|tells|because"
@@ -74,7 +74,7 @@ _ERROR_KEYS = {"error", "errors", "detail", "error_code", "errorMessage", "excep
 _ANSWER_KEYS = {"answer", "response", "output", "result", "text", "content", "message", "generated_text"}
 _STATUS_KEYS = ("status", "code", "statusCode", "status_code", "__type", "object")
 _FAILED = re.compile(r"\b[45]\d\d\b|error|exception|fail", re.IGNORECASE)
-_OF_COMPLETIONS = {
+_COMPLETION_KEYS = {
     "choices",
     "candidates",
     "usage",
@@ -100,7 +100,7 @@ _CALL = re.compile(
     | \A\s*\[\s*\w+\(\s*\w+\s*=.*\)\s*\]\s*\Z""",
     re.VERBOSE | re.DOTALL,
 )
-_WORDS_BESIDE_A_CALL = 12  # "I will search the documents for that."
+_MAX_WORDS_OUTSIDE_CALL = 12  # "I will search the documents for that."
 _TOOL, _INPUT = {"name", "tool", "function", "action"}, {"arguments", "parameters", "args", "input", "action_input"}
 _CALLS = ("tool_calls", "function_call", "functionCall", "function")
 
@@ -114,7 +114,7 @@ _EVENT = re.compile(r"(?:event|id|retry|data)?:|[\da-f]:[\"\[{]")  # of a stream
 _FENCE = re.compile(
     r"```[ \t]*(?:json|markdown|md|text|txt|plaintext|html|xml|yaml)?[ \t]*\n(?P<body>.*?)(?:\n?```)?\s*", re.DOTALL
 )
-_IN_MARKS = re.compile(
+_WRAPPED = re.compile(
     r"""<(?P<tag>answer|response|output|final_answer|result)>.*</(?P=tag)>\Z
     | <(?:!doctype\ html|html|body|div|p|h[1-6]|[uo]l|table|article|section)\b[^<>]*>.*</\w+>
     | (?:[A-Z]\w+\(\s*)?(?:content|text|response|answer)=["'\[] | (?-i:\[?[A-Z]\w+\(\w+=.*\)\]?\Z)
@@ -136,33 +136,35 @@ def is_error_text(text: str) -> bool:
 
     False for an answer about errors ("Error code 429 means that ...").
     """
-    if isinstance(found := _parsed(text), dict):
-        message = str(found.get("message") or "")
-        says = re.fullmatch(_STATUS, message, re.VERBOSE | re.IGNORECASE) or (message and is_error_text(message))
-        has_failed = says or _FAILED.search(" ".join(str(found.get(key)) for key in _STATUS_KEYS))
-        is_error = has_failed or any(found.get(key) for key in _ERROR_KEYS)
-        return bool(is_error and not any(found.get(key) for key in _ANSWER_KEYS - {"message"}))
+    if isinstance(value := _parsed(text), dict):
+        message = str(value.get("message") or "")
+        is_error_message = re.fullmatch(_STATUS, message, re.VERBOSE | re.IGNORECASE) or (
+            message and is_error_text(message)
+        )
+        has_failed = is_error_message or _FAILED.search(" ".join(str(value.get(key)) for key in _STATUS_KEYS))
+        is_error = has_failed or any(value.get(key) for key in _ERROR_KEYS)
+        return bool(is_error and not any(value.get(key) for key in _ANSWER_KEYS - {"message"}))
     if _EXPLAINS.search(_QUOTED.sub(" ", text)):
         return False
     if not (named := _ERROR_NAME.match(text)):
         return _ERROR.fullmatch(text) is not None
-    rest = text[named.end() :]
-    n_words = len(rest.split())
+    after = text[named.end() :]
+    n_words = len(after.split())
     is_short = (
-        rest.strip().isdigit()
+        after.strip().isdigit()
         or (n_words <= 2 and named[0][-1] not in ":]!")
-        or (n_words <= _MOST_REASON and _REASON.search(rest))
+        or (n_words <= _MAX_REASON_WORDS and _REASON.search(after))
     )
-    is_exception = named["exception"] and not _DEFINES.match(rest)
-    is_nested = _ERROR_NAME.match(rest) or _ERROR.fullmatch(rest)
-    return bool(is_short or is_exception or is_nested or _SYNTAX.search(rest))
+    is_exception = named["exception"] and not _DEFINES.match(after)
+    is_nested = _ERROR_NAME.match(after) or _ERROR.fullmatch(after)
+    return bool(is_short or is_exception or is_nested or _SYNTAX.search(after))
 
 
 def is_tool_call(text: str) -> bool:
     """Return whether a text is a tool call, in one of the formats that models are trained on, without an answer."""
-    rest = _CALL.sub(" ", text)
-    if rest != text:
-        return len(rest.split()) <= _WORDS_BESIDE_A_CALL
+    outside = _CALL.sub(" ", text)
+    if outside != text:
+        return len(outside.split()) <= _MAX_WORDS_OUTSIDE_CALL
     fence = _FENCE.fullmatch(text.strip())
     return _is_call(_parsed(fence["body"] if fence else text))
 
@@ -173,24 +175,24 @@ def is_wrapped(text: str) -> bool:
     fence = _FENCE.fullmatch(text)
     body = fence["body"].strip() if fence else text
     is_prose = len(re.findall(r"\w+", body)) >= _PROSE and body[0].isupper() and body[-1] in ".!?" and "```" not in body
-    return bool((fence and is_prose) or _IN_MARKS.match(body) or _holds_text(body) or _is_output(body))
+    return bool((fence and is_prose) or _WRAPPED.match(body) or _contains_text(body) or _is_output(body))
 
 
 def _is_output(text: str) -> bool:
     """Return whether a text is a printed object, the raw body of a stream, or a chat completion object."""
-    found, lines = _parsed(text), [line for line in text.splitlines() if line.strip()]
-    is_completion = isinstance(found, dict) and len(_OF_COMPLETIONS & found.keys()) > 1
+    value, lines = _parsed(text), [line for line in text.splitlines() if line.strip()]
+    is_completion = isinstance(value, dict) and len(_COMPLETION_KEYS & value.keys()) > 1
     has_data = text.count("data:") > 1 or re.match(r"(?:data:\s*|[\da-f]:)[\"\[{]", text.lstrip())
     is_stream = has_data and all(map(_EVENT.match, lines))
     return is_completion or bool(is_stream) or _PRINTED.fullmatch(text.strip()) is not None
 
 
-def _is_call(found: Any) -> bool:
-    if isinstance(found, list):
-        return bool(found) and all(map(_is_call, found))
-    if not isinstance(found, dict) or found.get("content"):
+def _is_call(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_call, value))
+    if not isinstance(value, dict) or value.get("content"):
         return False
-    return bool(_TOOL & found.keys() and _INPUT & found.keys()) or any(_is_call(found.get(key)) for key in _CALLS)
+    return bool(_TOOL & value.keys() and _INPUT & value.keys()) or any(_is_call(value.get(key)) for key in _CALLS)
 
 
 def _parsed(text: str) -> Any:
@@ -203,12 +205,12 @@ def _parsed(text: str) -> Any:
     return None
 
 
-def _holds_text(text: str) -> bool:
+def _contains_text(text: str) -> bool:
     """Return whether a text is JSON or a printed value around one text, rather than requested data."""
-    found = _parsed(text)
-    if found is None:  # truncated, JSON lines, a printed dictionary, or prose about JSON
+    parsed = _parsed(text)
+    if parsed is None:  # truncated, JSON lines, a printed dictionary, or prose about JSON
         return _FIELD.match(text) is not None and not re.search(r"[\]}]\s*\w[^{}\[\]]*\Z", text)
-    rows = found if isinstance(found, list) else [found]
+    rows = parsed if isinstance(parsed, list) else [parsed]
     if len(rows) == 1 and isinstance(rows[0], str | bytes):
         return len(text.split()) >= _PROSE
     pairs = [pair for row in rows if isinstance(row, dict) for pair in row.items() if isinstance(pair[1], str)]

@@ -110,7 +110,7 @@ def with_pairs(words: list[str]) -> list[str]:
     if "".join(words).isascii():
         return words
     signs = [word if _IS_SIGN.fullmatch(word) else "" for word in words]
-    return [*words, *(one + other for one, other in pairwise(signs) if one and other)]
+    return [*words, *(first + second for first, second in pairwise(signs) if first and second)]
 
 
 _IS_SIGN = re.compile(f"[{_IDEOGRAPH}]")
@@ -187,8 +187,8 @@ class _Words(dict[str, tuple[str, bool]]):
     def __missing__(self, word: str) -> tuple[str, bool]:
         if len(self) >= _MOST_WORDS:
             self.clear()
-        found = self[word] = self._unit(word)
-        return found
+        unit = self[word] = self._unit(word)
+        return unit
 
     def _unit(self, word: str) -> tuple[str, bool]:
         if word[0].isdecimal() or " " in word or "-" in word:
@@ -238,29 +238,29 @@ def _number(text: str) -> str:
     elif (word := re.sub(r"[^a-z]", "", text).removesuffix("s")) in _SCALES:
         digits, scale = re.split(r"[ -][a-z]", text)[0], _SCALES[word]
     if match := _GROUPS.fullmatch(digits):
-        whole = re.sub(r"\D", "", digits[: match.start(2) - 1] if match[2] else digits)
-        digits = f"{whole}.{match[2]}" if match[2] else whole
+        integer = re.sub(r"\D", "", digits[: match.start(2) - 1] if match[2] else digits)
+        digits = f"{integer}.{match[2]}" if match[2] else integer
     elif digits.count(",") == 1:
         digits = digits.replace(",", ".")
-    whole, dot, rest = digits.partition(".")
-    if not dot or not rest.isdigit():
+    integer, dot, decimals = digits.partition(".")
+    if not dot or not decimals.isdigit():
         return (digits.lstrip("0") or "0") + "0" * scale if digits.isdigit() else digits
-    rest = rest.rstrip("0")
-    moved = (whole + rest.ljust(scale, "0")[:scale]).lstrip("0") or "0"
-    return f"{moved}.{rest[scale:]}" if rest[scale:] else moved
+    decimals = decimals.rstrip("0")
+    moved = (integer + decimals.ljust(scale, "0")[:scale]).lstrip("0") or "0"
+    return f"{moved}.{decimals[scale:]}" if decimals[scale:] else moved
 
 
 def _spelled(text: str) -> str:
     """Return the value of a number in words."""
-    whole = below = 0
+    total = below = 0
     for word in re.findall("[a-z]+", text):
         if word == "hundred":
             below = max(1, below) * 100
         elif (name := word.removesuffix("s")) in _SCALES:
-            whole, below = whole + max(1, below) * 10 ** _SCALES[name], 0
+            total, below = total + max(1, below) * 10 ** _SCALES[name], 0
         else:
             below += int(_NUMBER_WORDS.get(word, 0))
-    return str(whole + below)
+    return str(total + below)
 
 
 @lru_cache(maxsize=MOST_TEXTS)
@@ -268,17 +268,17 @@ def units_of_text(text: str, language: str, title: str) -> frozenset[str]:
     """Return the units of a text and its title, with alternative forms that an answer may use."""
     words, units = with_pairs([*words_of_text(title), *words_of_text(text)]), units_in(language)
     text = f"{title}\n{text}"
-    known = frozenset(words)
-    found = {units[word][0] for word in known}
-    found.update(_other_readings(words, known, language))
+    distinct = frozenset(words)
+    readings = {units[word][0] for word in distinct}
+    readings.update(_other_readings(words, distinct, language))
     for word in _compounds(text):
         parts = word.split("-")
-        found.add(units["".join(map(str.strip, parts))][0])
+        readings.add(units["".join(map(str.strip, parts))][0])
         if len(word.split()) > 1:
-            found.update(units[part.strip()][0] for part in parts)
-    if not _HALVES.isdisjoint(known) or (":" in text and not _AFTERNOON.isdisjoint(known)):
-        found.update(_hours(text.lower()))
-    return frozenset(found)
+            readings.update(units[part.strip()][0] for part in parts)
+    if not _HALVES.isdisjoint(distinct) or (":" in text and not _AFTERNOON.isdisjoint(distinct)):
+        readings.update(_hours(text.lower()))
+    return frozenset(readings)
 
 
 _ONE_LETTER = re.compile(r"[^\W\d_]")
@@ -288,24 +288,24 @@ _COMPOUND = re.compile(r"[^\W\d_]+(?:-\s{0,3}[^\W\d_]+)+")
 
 def _compounds(text: str) -> set[str]:
     """Return the distinct hyphenated words of a text, in lower case."""
-    plain, found, end = plain_text(text).lower(), set(), 0
+    plain, compounds, end = plain_text(text).lower(), set(), 0
     for hyphen in re.finditer("-", plain):  # the pattern alone would try every word
         start = hyphen.start()
         while start > end and _ONE_LETTER.match(plain, start - 1):
             start -= 1
         if match := _COMPOUND.match(plain, start):
-            found.add(match[0])
+            compounds.add(match[0])
             end = match.end()
-    return found
+    return compounds
 
 
-def _other_readings(words: Sequence[str], known: frozenset[str], language: str) -> Iterator[str]:
+def _other_readings(words: Sequence[str], distinct: frozenset[str], language: str) -> Iterator[str]:
     """Yield alternative forms of the words of a text: `twenty-five`, `5k`, `March 5`, `II`.
 
     Two adjacent numbers of a table look like one number in groups (`32 512`), so each counts separately too. A version
     belongs to its series: 3.11.2 is also 3.11. `J.R.` is both `JR` and `J. R.`.
     """
-    for word in [word for word in known if " " in word or "." in word or word[0] <= "9" < word[-1]]:
+    for word in [word for word in distinct if " " in word or "." in word or word[0] <= "9" < word[-1]]:
         if word[0].isdecimal() and (bare := word.rstrip("kmbn"))[-1].isdecimal():
             yield _number(bare)
         if " " in word:
@@ -316,10 +316,10 @@ def _other_readings(words: Sequence[str], known: frozenset[str], language: str) 
         elif word.count(".") == _VERSION_DOTS and not _GROUPS.fullmatch(word):
             yield _number(word.rpartition(".")[0])
     if language == ENGLISH:
-        yield from (_ALONE[word] for word in known & _ALONE.keys())
-        yield from (name for name, suffix in (("first", "st"), ("second", "nd")) if suffix in known)
-        for place in [place for place, word in enumerate(words) if word in _BESIDE_A_NUMBER]:
-            yield from filter(None, (_number_of_two(*pair) for pair in pairwise(words[max(0, place - 1) : place + 2])))
+        yield from (_ALONE[word] for word in distinct & _ALONE.keys())
+        yield from (name for name, suffix in (("first", "st"), ("second", "nd")) if suffix in distinct)
+        for index in [index for index, word in enumerate(words) if word in _BESIDE_A_NUMBER]:
+            yield from filter(None, (_number_of_two(*pair) for pair in pairwise(words[max(0, index - 1) : index + 2])))
 
 
 _VERSION_DOTS = 2
@@ -333,13 +333,13 @@ _HOUR = re.compile(
 
 def _hours(text: str) -> Iterator[str]:
     """Yield the hours of a text on the other clock: 2 and pm for 14:30, 14 and 0 for 2 pm."""
-    for found in _HOUR.finditer(text):
-        if found["hour"]:
-            yield from (str(int(found["hour"]) - _HALF_DAY), "pm", "p.m")
+    for match in _HOUR.finditer(text):
+        if match["hour"]:
+            yield from (str(int(match["hour"]) - _HALF_DAY), "pm", "p.m")
             continue
         yield "0"
-        if found["which"] == "p" and int(found["half"]) < _HALF_DAY:
-            yield str(int(found["half"]) + _HALF_DAY)
+        if match["which"] == "p" and int(match["half"]) < _HALF_DAY:
+            yield str(int(match["half"]) + _HALF_DAY)
 
 
 def _number_of_two(first: str, second: str) -> str | None:

@@ -31,7 +31,7 @@ def n_words(sentences: Iterable[str]) -> int:
     return sum(len(unicodedata.normalize("NFKC", sentence.strip()).split()) for sentence in sentences)
 
 
-def within(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentence, ...]:
+def cut_to_words(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentence, ...]:
     """Return the sentences, dropped from the end until the answer has at most `limit` words.
 
     Empty if the first sentence is too long, as in the organizers' validator.
@@ -147,9 +147,9 @@ def nugget_scores(importance: Sequence[Importance], grades: Sequence[Grade | Non
     missing = sum(grade is None for grade in grades)
     if missing:
         return dict.fromkeys(NUGGET_SCORES, Score(None, f"{missing} of {len(grades)} nuggets have no grade"))
-    vital = [float(item is Importance.VITAL) for item in importance]
+    vital = [float(value is Importance.VITAL) for value in importance]
     every = [1.0] * len(importance)
-    weighted = [1.0 if item is Importance.VITAL else OKAY_WEIGHT for item in importance]
+    weighted = [1.0 if value is Importance.VITAL else OKAY_WEIGHT for value in importance]
     return {
         "strict_vital_score": _share(vital, grades, partial=0.0),
         "strict_all_score": _share(every, grades, partial=0.0),
@@ -185,7 +185,7 @@ def scores_by_part(
         if nugget.sub_narrative:
             parts.setdefault(nugget.sub_narrative, []).append((nugget.importance, grade))
     return {
-        name: (len(pairs), nugget_scores([item for item, _ in pairs], [grade for _, grade in pairs]))
+        name: (len(pairs), nugget_scores([importance for importance, _ in pairs], [grade for _, grade in pairs]))
         for name, pairs in parts.items()
     }
 
@@ -266,20 +266,20 @@ def sentence_ends(line: str) -> Iterator[int]:
     start = 0
     for match in _END.finditer(line):
         before, following = line[max(start, match.start() - _LONGEST_WORD) : match.start()], match["next"]
-        if following[0].islower() or (match[0].startswith(".") and _goes_on(before, match[0], following)):
+        if following[0].islower() or (match[0].startswith(".") and _is_inside_word(before, match[0], following)):
             continue
         start = match.end()
         yield start
 
 
-def _goes_on(before: str, mark: str, following: str) -> bool:
+def _is_inside_word(before: str, mark: str, following: str) -> bool:
     """Return whether the full stop after `before` belongs to the word."""
     if mark.startswith(".."):
         return False
     if _LIST_NUMBER.fullmatch(before):
         return True
-    found = _WORD_BEFORE.search(before.rpartition(" ")[2])  # words have no spaces, and a search of all words is slow
-    word = found[0] if found else ""
+    match = _WORD_BEFORE.search(before.rpartition(" ")[2])  # words have no spaces, and a search of all words is slow
+    word = match[0] if match else ""
     if word.lower() in _TITLES:
         return True
     is_initial = word.isupper() and (len(word) == 1 or "." in word) and word != "I"

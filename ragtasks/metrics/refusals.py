@@ -75,10 +75,10 @@ def sentences_of(text: str) -> list[str]:
     """Return lower-case sentences, lines and table cells of a response without markup; quotations become `xx`."""
     plain = unicodedata.normalize("NFKD", text.lower().translate(_STRAIGHT))
     plain = _MARKUP.sub(" ", unicodedata.normalize("NFC", _FOLDED.sub("", plain))).strip()
-    if whole := _WHOLE_QUOTE.fullmatch(plain):
-        plain = whole[1]
+    if quoted := _WHOLE_QUOTE.fullmatch(plain):
+        plain = quoted[1]
     sentences = _SENTENCE_END.split(_QUOTE.sub(" xx ", plain))
-    return [one.strip() for one in sentences if one and _TOKEN.search(one)]
+    return [sentence.strip() for sentence in sentences if sentence and _TOKEN.search(sentence)]
 
 
 def tokens_of(sentence: str) -> list[str]:
@@ -121,47 +121,50 @@ def _characters(token: str) -> Any:
 
 def features_of(sentences: Sequence[str]) -> tuple[Any, Any, Any]:
     """Return (sentence, bucket, value) of each feature, as arrays of equal length."""
-    tokens = [tokens_of(one) for one in sentences]
-    english = [_is_english(one) for one in tokens]
-    meanings = [[] if yes else _meanings(text, one) for text, one, yes in zip(sentences, tokens, english, strict=True)]
+    tokens = [tokens_of(sentence) for sentence in sentences]
+    english = [_is_english(sentence_tokens) for sentence_tokens in tokens]
+    meanings = [
+        [] if skip else _meanings(sentence, sentence_tokens)
+        for sentence, sentence_tokens, skip in zip(sentences, tokens, english, strict=True)
+    ]
     blocks = (
-        _ngrams([[_hash(token) for token in one] for one in tokens]),
-        _joined([[_characters(token) for token in one] for one in tokens]),
-        _joined([[np.array([_bucket(name) for name in one], np.int64)] for one in meanings]),
+        _ngrams([[_hash(token) for token in sentence_tokens] for sentence_tokens in tokens]),
+        _joined([[_characters(token) for token in sentence_tokens] for sentence_tokens in tokens]),
+        _joined([[np.array([_bucket(name) for name in names], np.int64)] for names in meanings]),
     )
-    found = []
+    features = []
     for (rows, buckets), weight in zip(blocks, _BLOCKS, strict=True):
         counts = np.maximum(np.bincount(rows, minlength=len(sentences)), _LEAST_OF_BLOCK)
-        found.append((rows, buckets, (weight / np.sqrt(counts))[rows]))
-    rows, buckets, values = (np.concatenate(of_all) for of_all in zip(*found, strict=True))
+        features.append((rows, buckets, (weight / np.sqrt(counts))[rows]))
+    rows, buckets, values = (np.concatenate(columns) for columns in zip(*features, strict=True))
     return rows, buckets, values
 
 
 def _ngrams(hashes: Sequence[Sequence[int]]) -> tuple[Any, Any]:
     """Return (sentence, bucket) of each word n-gram; every sentence has an edge marker at both ends."""
     edges = (_hash("^"), _hash("$"))
-    flat = np.array([one for row in hashes if row for one in (edges[0], *row, edges[1])], np.uint32)
+    flat = np.array([code for row in hashes if row for code in (edges[0], *row, edges[1])], np.uint32)
     lengths = [len(row) + 2 if row else 0 for row in hashes]
-    rows, found = np.repeat(np.arange(len(hashes)), lengths), []
-    for number, places in enumerate(_PATTERNS):
-        n = len(flat) - places[-1]
+    rows, blocks = np.repeat(np.arange(len(hashes)), lengths), []
+    for number, offsets in enumerate(_PATTERNS):
+        n = len(flat) - offsets[-1]
         if n <= 0:
             continue
         mixed = np.full(n, number, np.uint32)
-        for place in places:
-            mixed = mixed * _SECOND + flat[place : place + n]
+        for offset in offsets:
+            mixed = mixed * _SECOND + flat[offset : offset + n]
         mixed = (mixed ^ (mixed >> np.uint32(15))) * _FIRST
-        within = rows[:n] == rows[places[-1] :]
-        found.append((rows[:n][within], (mixed >> _SHIFT)[within].astype(np.int64)))
-    if not found:
+        within = rows[:n] == rows[offsets[-1] :]
+        blocks.append((rows[:n][within], (mixed >> _SHIFT)[within].astype(np.int64)))
+    if not blocks:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+    return np.concatenate([block_rows for block_rows, _ in blocks]), np.concatenate([buckets for _, buckets in blocks])
 
 
 def _joined(buckets: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
     """Return (sentence, bucket) from lists of buckets per sentence."""
     rows = np.repeat(np.arange(len(buckets)), [sum(map(len, row)) for row in buckets])
-    return rows, np.concatenate([one for row in buckets for one in row] or [np.zeros(0, np.int64)])
+    return rows, np.concatenate([array for row in buckets for array in row] or [np.zeros(0, np.int64)])
 
 
 def _is_english(tokens: Sequence[str]) -> bool:
@@ -195,12 +198,12 @@ def _ideogram_words(code: str) -> re.Pattern[str]:
 @lru_cache(maxsize=1 << 16)
 def _meanings_of_word(word: str) -> frozenset[str]:
     tables = _meaning_words()
-    found = set(tables["whole"].get(word, ()))
+    meanings = set(tables["whole"].get(word, ()))
     for end in range(1, len(word) + 1):
-        found.update(tables["beginnings"].get(word[:end], ()))
+        meanings.update(tables["beginnings"].get(word[:end], ()))
         for start in range(end):
-            found.update(tables["inner"].get(word[start:end], ()))
-    return frozenset(found)
+            meanings.update(tables["inner"].get(word[start:end], ()))
+    return frozenset(meanings)
 
 
 def _meanings(sentence: str, tokens: Sequence[str]) -> list[str]:
@@ -208,29 +211,35 @@ def _meanings(sentence: str, tokens: Sequence[str]) -> list[str]:
     if _IDEOGRAM.search(sentence):
         code = "ja" if _KANA.search(sentence) else "zh"
         words = _meaning_words()[code]
-        met = [(found.start() / 2, frozenset(words[found[0]])) for found in _ideogram_words(code).finditer(sentence)]
+        met = [(match.start() / 2, frozenset(words[match[0]])) for match in _ideogram_words(code).finditer(sentence)]
         n_words = len(_IDEOGRAM.findall(sentence)) / 2
     else:
-        every = [(place, _meanings_of_word(token)) for place, token in enumerate(tokens) if token[0].isalpha()]
-        n_words, met = len(every), [(place, of_one) for place, of_one in every if of_one]
+        every = [(position, _meanings_of_word(token)) for position, token in enumerate(tokens) if token[0].isalpha()]
+        n_words, met = len(every), [(position, meanings) for position, meanings in every if meanings]
     n_new = max(0.0, n_words - len(met))
-    names = sorted({name for _, of_one in met for name in of_one})
-    others = [name for name in names if name != "neg"]
-    found = [*names, *(f"{one}+{other}" for one, other in combinations(others, 2))]
+    names = sorted({name for _, meanings in met for name in meanings})
+    other_names = [name for name in names if name != "neg"]
+    features = [*names, *(f"{first}+{second}" for first, second in combinations(other_names, 2))]
     if "neg" in names:
-        negated = [place for place, of_one in met if "neg" in of_one]
-        for name in others:
-            gap = min(abs(place - other) for place, of_one in met if name in of_one for other in negated)
-            found += [f"neg+{name}", *([f"neg~{name}"] if gap <= _NEAR else []), *([f"neg={name}"] if gap <= 1 else [])]
-        found += [f"neg+{one}+{other}" for one, other in combinations(others, 2)]
+        negated = [position for position, meanings in met if "neg" in meanings]
+        for name in other_names:
+            gap = min(
+                abs(position - negation) for position, meanings in met if name in meanings for negation in negated
+            )
+            features += [
+                f"neg+{name}",
+                *([f"neg~{name}"] if gap <= _NEAR else []),
+                *([f"neg={name}"] if gap <= 1 else []),
+            ]
+        features += [f"neg+{first}+{second}" for first, second in combinations(other_names, 2)]
     else:
-        found.append("no neg")
-    found += [f"words {min(int(n_words / 3), 5)}", f"new {min(int(n_new / 2), 5)}"]
-    found += [
+        features.append("no neg")
+    features += [f"words {min(int(n_words / 3), 5)}", f"new {min(int(n_new / 2), 5)}"]
+    features += [
         f"share {int(min(n_new / max(n_words, 1), 0.99) * 4)}",
         *(token for token in ("0", "?") if token in tokens),
     ]
-    return [f"meaning {name}" for name in found]
+    return [f"meaning {name}" for name in features]
 
 
 # From sentences to a verdict.
@@ -278,8 +287,8 @@ def response_features(scores: Iterable[Sequence[float]], sentences: Sequence[str
     """Return the inputs of the verdict on a response of one or more sentences."""
     pairs = [(float(gap), float(answer)) for gap, answer in scores]
     gaps, answers = [gap for gap, _ in pairs], [answer for _, answer in pairs]
-    missing, answering = [_probability(one) for one in gaps], [_probability(one) for one in answers]
-    words = [max(1, len(tokens_of(one))) for one in sentences]
+    missing, answering = [_probability(score) for score in gaps], [_probability(score) for score in answers]
+    words = [max(1, len(tokens_of(sentence))) for sentence in sentences]
     n, n_words, at = len(gaps), sum(words), max(range(len(gaps)), key=gaps.__getitem__)
     highest = [*sorted(gaps, reverse=True), -6.0, -6.0]
     substance = [(1 - gap) * answer * size for gap, answer, size in zip(missing, answering, words, strict=True)]
@@ -289,11 +298,17 @@ def response_features(scores: Iterable[Sequence[float]], sentences: Sequence[str
         *(gaps[at], highest[1], highest[2], gaps[0], gaps[-1], sum(gaps) / n, max(0.0, gaps[at]), max(0.0, highest[1])),
         *(answers[at], max(answers), answers[0], answers[-1]),
         *(math.log1p(before), math.log1p(after), math.log1p(words[at]), math.log1p(n_words), math.log(n)),
-        sum(one * size for one, size in zip(missing, words, strict=True)) / n_words,
-        sum(one * size for one, size in zip(answering, words, strict=True)) / n_words,
-        *(share, max(one * other for one, other in zip(missing, answering, strict=True))),
-        *(1 - math.prod(1 - one for one in missing), math.log1p(sum(missing)), sum(missing) / n),
-        *(float(at == 0), float(at == n - 1), at / n, float(n == 1), sum(one.endswith("?") for one in sentences) / n),
+        sum(chance * size for chance, size in zip(missing, words, strict=True)) / n_words,
+        sum(chance * size for chance, size in zip(answering, words, strict=True)) / n_words,
+        *(share, max(first * second for first, second in zip(missing, answering, strict=True))),
+        *(1 - math.prod(1 - chance for chance in missing), math.log1p(sum(missing)), sum(missing) / n),
+        *(
+            float(at == 0),
+            float(at == n - 1),
+            at / n,
+            float(n == 1),
+            sum(sentence.endswith("?") for sentence in sentences) / n,
+        ),
         *(gap * math.log1p(before + after), gap * answering[at], gap * math.log1p(answering[at] * words[at])),
         *(gap * (n == 1), gap * math.log1p(n_words), gap * share, gap * max(answers)),
     ]
@@ -305,28 +320,28 @@ def probabilities(texts: Sequence[str], model: Model | None = None) -> list[tupl
     A text without words is `no` with probability 1 and an empty sentence. `model`: None selects the packaged model.
     """
     learned, cut = model or packaged_model(), [sentences_of(text) for text in texts]
-    scores = sentence_scores([one for sentences in cut for one in sentences], learned.table, learned.bias)
-    found: list[tuple[Probabilities, str]] = []
+    scores = sentence_scores([sentence for sentences in cut for sentence in sentences], learned.table, learned.bias)
+    results: list[tuple[Probabilities, str]] = []
     start = 0
     for sentences in cut:
         of_text = scores[start : start + len(sentences)]
         start += len(sentences)
         if not sentences:
-            found.append(((0.0, 0.0, 1.0), ""))
+            results.append(((0.0, 0.0, 1.0), ""))
         elif len(sentences) == 1 and _SHORT_REPLIES.fullmatch(sentences[0]):
-            found.append(((1.0, 0.0, 0.0), sentences[0]))
+            results.append(((1.0, 0.0, 0.0), sentences[0]))
         else:
             features = (np.array(response_features(of_text, sentences)) - learned.centre) / learned.spread
             odds = np.exp(np.clip(learned.weights @ features + learned.intercepts, -50, 50))
-            yes, partial, no = (float(one) for one in odds / odds.sum())
-            found.append(((yes, partial, no), sentences[int(of_text[:, 0].argmax())]))
-    return found
+            yes, partial, no = (float(value) for value in odds / odds.sum())
+            results.append(((yes, partial, no), sentences[int(of_text[:, 0].argmax())]))
+    return results
 
 
 def is_english(text: str) -> bool:
     """Return whether most sentences of a text are English, judged by function words."""
     sentences = sentences_of(text)
-    return 2 * sum(_is_english(tokens_of(one)) for one in sentences) > len(sentences)
+    return 2 * sum(_is_english(tokens_of(sentence)) for sentence in sentences) > len(sentences)
 
 
 def unreadable(text: str) -> str | None:

@@ -187,7 +187,7 @@ def by_query(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
 
 def _unique_finite(query_id: str, ranking: Sequence[Ranked]) -> dict[str, float]:
     """Return passage id -> score; raise CacheError for a repeated passage or a score that is not finite."""
-    scores = {item.passage_id: float(item.score) for item in ranking}
+    scores = {passage.passage_id: float(passage.score) for passage in ranking}
     if len(scores) == len(ranking) and all(map(math.isfinite, scores.values())):
         return scores
     twice = [f"{passage_id!r} {n} times" for passage_id, n in Counter(i.passage_id for i in ranking).items() if n > 1]
@@ -211,21 +211,21 @@ def _compute(
     if not judgements:
         return {}
     values: dict[str, dict[Any, float]] = {query_id: {} for query_id in judgements}
-    trec_eval, *others = _providers()
+    trec_eval, *other_providers = _providers()
     waiting = list(dict.fromkeys(measures.values()))
-    for provider in (trec_eval, *others):
+    for provider in (trec_eval, *other_providers):
         own = [measure for measure in waiting if provider.supports(measure)]
         waiting = [measure for measure in waiting if measure not in own]
-        given = rankings if provider is trec_eval else {key: _by_rank(of) for key, of in rankings.items() if of}
-        for found in provider.evaluator(own, judgements).iter_calc(given) if own else ():
-            values[found.query_id][found.measure] = float(found.value)
+        ranked = rankings if provider is trec_eval else {key: _by_rank(of) for key, of in rankings.items() if of}
+        for result in provider.evaluator(own, judgements).iter_calc(ranked) if own else ():
+            values[result.query_id][result.measure] = float(result.value)
     return {query_id: {name: row[measure] for name, measure in measures.items()} for query_id, row in values.items()}
 
 
 def _by_rank(scores: Mapping[str, float]) -> dict[str, float]:
     """Return passage id -> a score in trec_eval's order without ties, which other libraries break differently."""
-    ordered = in_rank_order(Ranked(*item) for item in scores.items())
-    return {item.passage_id: -float(rank) for rank, item in enumerate(ordered)}
+    ordered = in_rank_order(Ranked(*passage) for passage in scores.items())
+    return {passage.passage_id: -float(rank) for rank, passage in enumerate(ordered)}
 
 
 def _measures(metrics: Sequence[RetrievalMetric]) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def score_run_ibm(run: Run, qrels: Iterable[Qrel], collections: Mapping[str, str
 
 def ibm_last_score(ranking: Sequence[Ranked]) -> dict[str, float]:
     """Return passage id -> score; the last score counts for a repeated passage."""
-    return {item.passage_id: float(item.score) for item in ranking}
+    return {passage.passage_id: float(passage.score) for passage in ranking}
 
 
 def ibm_without_query_id(query_id: str, scores: Mapping[str, float]) -> dict[str, float]:
@@ -304,9 +304,9 @@ def _ibm_total(
             by_collection[collections[query_id]].append(row[name])
     if not weights:
         return Score(None, "no predictions")
-    if unjudged := [collection for collection, found in by_collection.items() if not found]:
+    if unjudged := [collection for collection, scores in by_collection.items() if not scores]:
         return Score(None, f"no judged prediction in {', '.join(unjudged)}")
-    total = sum(ibm_rounded_mean(found) * weights[collection] for collection, found in by_collection.items())
+    total = sum(ibm_rounded_mean(scores) * weights[collection] for collection, scores in by_collection.items())
     return Score(total / sum(weights.values()))
 
 
@@ -328,10 +328,10 @@ def ranking_score(means: Mapping[str, Score]) -> Score:
     missing = [name for name, value in values.items() if value is None]
     if missing:
         return Score(None, f"no mean of {', '.join(missing)}")
-    found = [value for value in values.values() if value is not None]
-    if min(found) < 0:
+    scored_means = [value for value in values.values() if value is not None]
+    if min(scored_means) < 0:
         return Score(None, "a mean below 0 has no harmonic mean")
-    return Score(statistics.harmonic_mean(found))
+    return Score(statistics.harmonic_mean(scored_means))
 
 
 # MultiHop-RAG's retrieval scores: how much of a query's evidence is in the first chunks of a ranking. The paper defines
@@ -359,27 +359,29 @@ def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, fl
     """Return name -> score of one query, each 0 to 1, higher is better."""
     if not facts:
         raise ValueError("a query without evidence has no retrieval scores")
-    held = _held(chunks[:DEPTH], facts)
+    facts_by_chunk = _facts_by_chunk(chunks[:DEPTH], facts)
     first = [
-        next((rank for rank, places in enumerate(held, start=1) if place in places), None)
-        for place in range(len(facts))
+        next((rank for rank, fact_indexes in enumerate(facts_by_chunk, start=1) if fact in fact_indexes), None)
+        for fact in range(len(facts))
     ]
     return {
         "hits_4": hits(first, 4),
         "hits_10": hits(first, 10),
-        "map_10": average_precision(held, first),
+        "map_10": average_precision(facts_by_chunk, first),
         "mrr_10": max((1 / rank for rank in first if rank), default=0.0),
-        "hits_official_4": float(any(held[:4])),
-        "hits_official_10": float(any(held[:10])),
+        "hits_official_4": float(any(facts_by_chunk[:4])),
+        "hits_official_10": float(any(facts_by_chunk[:10])),
         "map_official_10": average_precision_official(chunks[:DEPTH], facts),
-        "mrr_official_10": next((1 / rank for rank, places in enumerate(held, start=1) if places), 0.0),
+        "mrr_official_10": next(
+            (1 / rank for rank, fact_indexes in enumerate(facts_by_chunk, start=1) if fact_indexes), 0.0
+        ),
     }
 
 
-def _held(chunks: Sequence[str], facts: Sequence[str]) -> list[set[int]]:
+def _facts_by_chunk(chunks: Sequence[str], facts: Sequence[str]) -> list[set[int]]:
     """Return, for each chunk, the positions of the facts that it contains."""
     wanted = [compact(fact) for fact in facts]
-    return [{place for place, fact in enumerate(wanted) if fact in text} for text in map(compact, chunks)]
+    return [{index for index, fact in enumerate(wanted) if fact in text} for text in map(compact, chunks)]
 
 
 def hits(first_ranks: Sequence[int | None], k: int) -> float:
@@ -387,14 +389,14 @@ def hits(first_ranks: Sequence[int | None], k: int) -> float:
     return sum(rank is not None and rank <= k for rank in first_ranks) / len(first_ranks)
 
 
-def average_precision(held: Sequence[set[int]], first_ranks: Sequence[int | None]) -> float:
+def average_precision(facts_by_chunk: Sequence[set[int]], first_ranks: Sequence[int | None]) -> float:
     """Return the mean over facts of the precision at the rank of their first chunk; 0 for a missing fact.
 
     Precision at a rank is the share of the chunks up to it that contain a fact. Evidence on the first ranks therefore
     gives 1, even if two facts share a chunk. Source: MAP@10 as the paper words it, section 2.3. With one fact per chunk
     it is the usual average precision, with the values of trec_eval (tested).
     """
-    precision = [sum(map(bool, held[:rank])) / rank for rank in range(1, len(held) + 1)]
+    precision = [sum(map(bool, facts_by_chunk[:rank])) / rank for rank in range(1, len(facts_by_chunk) + 1)]
     return sum(precision[rank - 1] for rank in first_ranks if rank) / len(first_ranks)
 
 
@@ -415,7 +417,7 @@ def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> f
     return total / min(len(facts), 10)
 
 
-def _both(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, float]:
+def _combined_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, float]:
     """Return the official scores of the chunks as listed, and the other scores without repeated chunks."""
     listed = evidence_scores(chunks, facts)
     distinct = evidence_scores(tuple(dict.fromkeys(chunks)), facts)
@@ -430,7 +432,7 @@ def mean_evidence_scores(rankings: Mapping[str, Sequence[str]], facts: Mapping[s
             official scores, one in the others.
         facts: query id -> evidence; queries without evidence (null queries) are left out.
     """
-    rows = [_both(rankings.get(query_id, ()), gold) for query_id, gold in facts.items() if gold]
+    rows = [_combined_scores(rankings.get(query_id, ()), gold) for query_id, gold in facts.items() if gold]
     if not rows:
         return {metric.name: Score(None, "no query with evidence") for metric in EVIDENCE_METRICS}
     return {metric.name: Score(fmean(row[metric.name] for row in rows)) for metric in EVIDENCE_METRICS}
@@ -447,7 +449,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """Search results in one corpus."""
 
     rankings: Mapping[str, tuple[Ranked, ...]] | None
@@ -456,7 +458,7 @@ class Searched:
     """Why there are no rankings; empty if there are."""
 
 
-Search = Callable[[str, Collection[str]], Searched]
+Search = Callable[[str, Collection[str]], SearchResult]
 """Function from (domain, query texts) to the results in the corpus of the domain."""
 
 
@@ -479,18 +481,18 @@ def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[
     for task, query in zip(tasks, queries, strict=True):
         wanted.setdefault(task.domain, {})[query] = None
     searched = {domain: search(domain, list(texts)) for domain, texts in wanted.items()}
-    found = [searched[task.domain] for task in tasks]
+    results = [searched[task.domain] for task in tasks]
     rankings = [
-        None if item.rankings is None else item.rankings.get(query, ())
-        for query, item in zip(queries, found, strict=True)
+        None if result.rankings is None else result.rankings.get(query, ())
+        for query, result in zip(queries, results, strict=True)
     ]
     values = score_rankings(tasks, rankings, qrels, RETRIEVAL_METRICS)
-    return [_scores(row, item.reason) for row, item in zip(values, found, strict=True)]
+    return [_scores(row, result.reason) for row, result in zip(values, results, strict=True)]
 
 
 def ranking_of(passage_ids: Iterable[str]) -> tuple[Ranked, ...]:
     """Return passages as a ranking, best first and each once; its scores encode only the order."""
-    return tuple(Ranked(passage_id, -float(place)) for place, passage_id in enumerate(dict.fromkeys(passage_ids)))
+    return tuple(Ranked(passage_id, -float(position)) for position, passage_id in enumerate(dict.fromkeys(passage_ids)))
 
 
 def score_rankings(
@@ -506,15 +508,15 @@ def score_rankings(
     judged: dict[str, list[Qrel]] = {}
     for qrel in qrels:
         judged.setdefault(qrel.query_id, []).append(qrel)
-    run = {str(place): tuple(ranking) for place, ranking in enumerate(rankings) if ranking is not None}
+    run = {str(index): tuple(ranking) for index, ranking in enumerate(rankings) if ranking is not None}
     repeated = [
-        Qrel(str(place), qrel.passage_id, qrel.relevance)
-        for place, task in enumerate(tasks)
+        Qrel(str(index), qrel.passage_id, qrel.relevance)
+        for index, task in enumerate(tasks)
         for qrel in judged.get(task.task_id, ())
-        if str(place) in run
+        if str(index) in run
     ]
     values = score_run(run, repeated, metrics).values if repeated else {}
-    return [values.get(str(place)) for place in range(len(tasks))]
+    return [values.get(str(index)) for index in range(len(tasks))]
 
 
 def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:

@@ -227,7 +227,7 @@ def _invented(turn: _Turn) -> str:
         return ""
     answer = GroundedAnswer(turn.response.text, turn.response.passages, turn.task.messages)
     share = answer.share_with_conversation
-    if share is None or answer.is_held(_HELD):
+    if share is None or answer.is_supported(_HELD):
         return ""
     numbers = [
         number

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ragtasks.benchmarks import Benchmark
 from ragtasks.clients import Secrets, Spending, joined_spending
 from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
-from ragtasks.metrics import Searched, score_run
+from ragtasks.metrics import SearchResult, score_run
 from ragtasks.progress import progress_bars
 from ragtasks.scoring._failures import survive
 
@@ -84,18 +84,18 @@ class CorpusSearch:
         else:
             self._retrievers[domain] = found
 
-    def __call__(self, domain: str, texts: Collection[str]) -> Searched:
+    def __call__(self, domain: str, texts: Collection[str]) -> SearchResult:
         """Return the results of each text in the corpus of a domain, or why it cannot be searched."""
         return survive(
-            f"search of {domain}", lambda: self._search(domain, texts), lambda reason: Searched(None, reason)
+            f"search of {domain}", lambda: self._search(domain, texts), lambda reason: SearchResult(None, reason)
         )
 
-    def _search(self, domain: str, texts: Collection[str]) -> Searched:
+    def _search(self, domain: str, texts: Collection[str]) -> SearchResult:
         from retrieval_cache import DEPTH
 
         self.prepare([domain])
         if domain not in self._retrievers:
-            return Searched(None, self.missing or self._reasons[domain])
+            return SearchResult(None, self.missing or self._reasons[domain])
         with progress_bars() as progress:
             # The depth of stored runs: reranking and fusion depend on it, and scores should be equal.
-            return Searched(self._retrievers[domain].search({text: text for text in texts}, DEPTH, progress))
+            return SearchResult(self._retrievers[domain].search({text: text for text in texts}, DEPTH, progress))

@@ -23,7 +23,7 @@ from ragtasks.scoring._judge import Place, read_saved, refuse_replacing, require
 from ragtasks.scoring._judging import LocalJudge
 from ragtasks.scoring._results_layout import ScoredTask, write_results
 from ragtasks.scoring._scoring import ResponseScorer
-from ragtasks.statistics import ENOUGH_ALIKE, LEVEL, Race, Values
+from ragtasks.statistics import ENOUGH_EQUAL, LEVEL, Race, Values
 from ragtasks.suites import suite_named
 
 DECISION_FILE = "decision.json"
@@ -357,7 +357,7 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
         )
     for (judge, rubric), verdicts in counts.items():
         given = [verdict["value"] for verdict in verdicts if verdict["value"] is not None]
-        enough = min(ENOUGH_ALIKE, len(pool.systems) * len(pool.conversation_of))
+        enough = min(ENOUGH_EQUAL, len(pool.systems) * len(pool.conversation_of))
         if rubric == pool.metric.name.removesuffix("_raw") and len(given) >= enough and len(set(given)) == 1:
             raise JudgeError(
                 f"{judge} gives every answer the same {rubric} ({given[0]:g}, {len(given)} times), so it tells nothing "

@@ -1,6 +1,6 @@
 """Inference from benchmark scores whose tasks are not independent."""
 
-from ragtasks.statistics._decisions import ENOUGH_ALIKE, Look, Race, RaceEnd, Values
+from ragtasks.statistics._decisions import ENOUGH_EQUAL, Look, Race, RaceEnd, Values
 from ragtasks.statistics._judges import EXACT, Repeatability, assisted_mean, repeatability
 from ragtasks.statistics._means import (
     LEVEL,
@@ -31,7 +31,7 @@ from ragtasks.statistics._means import (
 )
 
 __all__ = [
-    "ENOUGH_ALIKE",
+    "ENOUGH_EQUAL",
     "EXACT",
     "LEVEL",
     "MIN_CLUSTERS",

@@ -59,7 +59,7 @@ HOPELESS = "the remaining answers are unlikely to decide it"
 NO_SCORES = "no conversation has a score of every system"
 ONE_VALUE = "every answer of every system has the same score"
 
-ENOUGH_ALIKE = 100
+ENOUGH_EQUAL = 100
 """Number of equal scores after which the rest are assumed equal: if 3 % differ, 100 scores show it in 95 % of cases."""
 
 Values = Mapping[str, Mapping[str, float | None]]
@@ -215,7 +215,7 @@ class Race:
             self._end(RaceEnd.BETTER)
         elif all(not look.difference.n_values for look in looks):
             self._end(RaceEnd.UNDECIDED, NO_SCORES)
-        elif len(set(scored)) == 1 and (is_last or len(scored) >= ENOUGH_ALIKE):
+        elif len(set(scored)) == 1 and (is_last or len(scored) >= ENOUGH_EQUAL):
             self._end(RaceEnd.UNDECIDED, ONE_VALUE)
         elif all(look.verdict is RaceEnd.EQUAL for look in looks):
             self._end(RaceEnd.EQUAL)

@@ -24,7 +24,7 @@ from ragtasks.metrics import (
     QUERY_METRICS,
     Metric,
     Scores,
-    Searched,
+    SearchResult,
     is_changed,
     length_ratio,
     query_scores,
@@ -78,8 +78,8 @@ def score_rewrites(inputs: ScoringInputs, contract: Contract) -> list[Scores]:
     ]
 
 
-def _no_search(domain: str, texts: Collection[str]) -> Searched:
-    return Searched(None, "no retriever")
+def _no_search(domain: str, texts: Collection[str]) -> SearchResult:
+    return SearchResult(None, "no retriever")
 
 
 def _qrels(inputs: ScoringInputs) -> list[Qrel]:

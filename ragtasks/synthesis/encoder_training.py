@@ -16,7 +16,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import Ranked, canonical_hash
-from ragtasks.metrics import retrieval_metric, score_run, without_bars
+from ragtasks.metrics import retrieval_metric, score_run, without_progress_bars
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage, Qrel, Task
 from ragtasks.requirements import importing
@@ -79,7 +79,7 @@ def train_retriever(
         models = (DenseRetriever(name) for name in (base, str(part)))
         return [score_retriever(benchmark, split.test, model, queries, progress) for model in models]
 
-    with without_bars():
+    with without_progress_bars():
         trainer, happened = fit(make_trainer, folder, made_by, progress)
         before, after = publish_model(
             folder, lambda part: trainer.model.save_pretrained(str(part), create_model_card=False), compare

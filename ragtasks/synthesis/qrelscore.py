@@ -18,7 +18,7 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.files import NO_CODE, loading
-from ragtasks.metrics import whole_weights
+from ragtasks.metrics import require_all_weights
 from ragtasks.progress import Progress, no_progress
 from ragtasks.requirements import importing
 from ragtasks.synthesis.folder import standalone
@@ -116,7 +116,7 @@ def _language_model(name: str) -> tuple[Any, Any]:
             expected="a name on the Hugging Face hub, or a folder with a causal language model",
             next_step="check the name; without a network, download the model first and name its folder",
         ),
-        whole_weights(_PURPOSE, name, "take a causal language model, such as gpt2"),
+        require_all_weights(_PURPOSE, name, "take a causal language model, such as gpt2"),
     ):
         model = AutoModelForCausalLM.from_pretrained(name, **NO_CODE)
         return model.eval(), AutoTokenizer.from_pretrained(name, **NO_CODE)

@@ -17,7 +17,7 @@ from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, Benchmark
 from ragtasks.benchmarks.custom import rewrites_of
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import NO_CODE, canonical_hash, loading
-from ragtasks.metrics import token_f1, without_bars
+from ragtasks.metrics import token_f1, without_progress_bars
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Task
 from ragtasks.requirements import importing
@@ -89,7 +89,7 @@ def train_rewriter(
         sets = (split.train, split.validation)
         return _trainer(base, recipe, fitting, work, [[(task, gold[task.task_id]) for task in part] for part in sets])
 
-    with without_bars():
+    with without_progress_bars():
         trainer, happened = fit(make_trainer, folder, made_by, progress)
 
     def save(part: Path) -> None:
@@ -98,7 +98,7 @@ def train_rewriter(
         (part / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
         write_recipe(part, recipe)
 
-    with without_bars():
+    with without_progress_bars():
         scores = publish_model(folder, save, lambda part: score_rewriter(TrainedRewriter(part), split.test, gold))
     return TrainedOne(folder, {**split.sizes, **happened}, scores)
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ragtasks.clients import Secrets
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.files import NO_CODE, Ranked, Run, canonical_hash, from_cache, loading, weights_of
-from ragtasks.metrics import check_device, whole_weights
+from ragtasks.metrics import check_device, require_all_weights
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage
 from ragtasks.requirements import Requirement, library
@@ -106,7 +106,7 @@ def _loaded(kind: Kind, model: str, purpose: str, max_length: int | None, option
             expected="a name on the Hugging Face hub, or a folder with a model that sentence-transformers reads",
             next_step="check the name; without a network, download the model first or name its folder",
         ),
-        whole_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing,
+        require_all_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing,
     ):
         # Without the list of its modules, sentence-transformers would build a different model from the weights.
         how = from_cache(str(location), "modules.json")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
+from ragtasks.metrics import CitedSentence, cut_to_words, n_words, parse_cited
 
 N = 5
 
@@ -85,4 +85,4 @@ def test_words_are_counted_as_the_track_counts_them() -> None:
 
 def test_too_long_an_answer_loses_sentences_at_its_end() -> None:
     sentences = [CitedSentence("a b c"), CitedSentence("d e"), CitedSentence("f")]
-    assert [len(within(sentences, limit)) for limit in (6, 5, 4, 3, 2, 0)] == [3, 2, 1, 1, 0, 0]
+    assert [len(cut_to_words(sentences, limit)) for limit in (6, 5, 4, 3, 2, 0)] == [3, 2, 1, 1, 0, 0]

@@ -222,8 +222,8 @@ def test_a_place_goes_on_over_one_other_word_and_no_two(passage: str, place: str
 
 def test_names_that_no_text_has_are_not_held() -> None:
     passages = ["We met at the desk.", "Anna Berg is at the desk."]
-    assert GroundedAnswer("We met Anna Berg at the desk.", passages).is_held(0.7)
-    assert not GroundedAnswer("We met Anna Berg at the desk.", passages[:1]).is_held(0.7)
+    assert GroundedAnswer("We met Anna Berg at the desk.", passages).is_supported(0.7)
+    assert not GroundedAnswer("We met Anna Berg at the desk.", passages[:1]).is_supported(0.7)
 
 
 def test_what_an_earlier_turn_says_is_from_the_conversation() -> None:
@@ -354,7 +354,7 @@ def test_what_is_held_enough_has_that_share_and_every_number(
     answer: str, passages: list[str], history: list[str], least: float
 ) -> None:
     found = ground(answer, ["", *passages], history)
-    if GroundedAnswer(answer, ["", *passages], history).is_held(least):
+    if GroundedAnswer(answer, ["", *passages], history).is_supported(least):
         assert found.share_with_conversation is None or found.share_with_conversation >= least
         assert not [number for sentence in found.sentences for number in sentence.numbers_not_found]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.files import Ranked
-from ragtasks.metrics import QUERY_METRICS, Searched, is_changed, length_ratio, query_scores, word_count
+from ragtasks.metrics import QUERY_METRICS, SearchResult, is_changed, length_ratio, query_scores, word_count
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
 
 QRELS = (Qrel("a<::>2", "p1", 1), Qrel("a<::>2", "p2", 1), Qrel("b<::>1", "p9", 1))
@@ -33,11 +33,11 @@ class Library:
         self.asked: list[tuple[str, list[str]]] = []
         self._closed = closed
 
-    def __call__(self, domain: str, texts: Collection[str]) -> Searched:
+    def __call__(self, domain: str, texts: Collection[str]) -> SearchResult:
         self.asked.append((domain, list(texts)))
         if domain in self._closed:
-            return Searched(None, f"{domain} is closed")
-        return Searched({text: FOUND[text] for text in texts})
+            return SearchResult(None, f"{domain} is closed")
+        return SearchResult({text: FOUND[text] for text in texts})
 
 
 def test_scores_are_those_of_the_hand() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ragtasks.benchmarks import CONTRACTS, NO_REWRITE, benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import rewriting_tasks
 from ragtasks.files import Ranked
-from ragtasks.metrics import NgramIdk, Scores, Search, Searched, Semantics
+from ragtasks.metrics import NgramIdk, Scores, Search, SearchResult, Semantics
 from ragtasks.records import Response, Task
 from ragtasks.suites import ScoringInputs, suite_named
 
@@ -21,11 +21,11 @@ SUITES = {"json": suite_named("rewriting"), "conditional": suite_named("rewritin
 RETRIEVAL = {"ndcg_5", "recall_5"}
 
 
-def clairvoyant(domain: str, texts: Collection[str]) -> Searched:
+def clairvoyant(domain: str, texts: Collection[str]) -> SearchResult:
     """Find the references of a question by its official rewrite, and nothing by any other text."""
     by_rewrite = {task.extra["rewrite"]: task.references for task in TASKS["json"] if task.domain == domain}
     found = {text: tuple(Ranked(p.passage_id, 1.0) for p in by_rewrite.get(text, ())) for text in texts}
-    return Searched(found)
+    return SearchResult(found)
 
 
 def scored(name: str, tasks: list[Task], texts: list[str], search: Search | None = clairvoyant) -> list[Scores]:
@@ -99,7 +99,7 @@ def test_saved_words_are_those_of_the_official_rewrite_that_was_not_written() ->
     assert (declined["reply_words"].value, broken["reply_words"].value) == (1, 1)
 
 
-@pytest.mark.parametrize("search", [None, lambda *_: Searched(None, "no corpus")])
+@pytest.mark.parametrize("search", [None, lambda *_: SearchResult(None, "no corpus")])
 def test_without_a_search_the_other_scores_stay(search: Search | None) -> None:
     task = TASKS["json"][0]
     (own,) = scored("json", [task], [task.target], search)

@@ -11,7 +11,7 @@ from ragtasks.metrics.semantic._encoders import (
 )
 from ragtasks.metrics.semantic._identity import weights_hash
 from ragtasks.metrics.semantic._light import LightModel
-from ragtasks.metrics.semantic._models import check_device, whole_weights, without_bars
+from ragtasks.metrics.semantic._models import check_device, require_all_weights, without_progress_bars
 from ragtasks.metrics.semantic._semantic import BertScore, BertScorer, SemanticScore, most_different, semantic_scores
 from ragtasks.metrics.semantic._specs import EncoderSpec, resolve_encoder
 
@@ -29,11 +29,11 @@ __all__ = [
     "is_light",
     "most_different",
     "packaged_minilm",
+    "require_all_weights",
     "require_light",
     "require_torch",
     "resolve_encoder",
     "semantic_scores",
     "weights_hash",
-    "whole_weights",
-    "without_bars",
+    "without_progress_bars",
 ]

@@ -99,7 +99,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         with self._transaction() as connection:
             for key, vectors in entries:
                 _remove(connection, "key = ?", (key,))
-                if self._has_room(connection, len(vectors)):
+                if self._make_room(connection, len(vectors)):
                     values = (key, encoder, len(vectors), time.time(), _checksum(key, vectors))
                     cursor = connection.execute(
                         "INSERT INTO entries (key, encoder, n_bytes, used, checksum) VALUES (?, ?, ?, ?, ?)", values
@@ -143,11 +143,11 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
             self._connection = None
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
-    def _has_room(self, connection: sqlite3.Connection, n_bytes: int) -> bool:
+    def _make_room(self, connection: sqlite3.Connection, n_bytes: int) -> bool:
         """Return whether `n_bytes` fit, after evicting the oldest entries that this process has not used."""
         (total,) = connection.execute("SELECT coalesce(sum(n_bytes), 0) FROM entries").fetchone()
         excess = total + n_bytes - self.max_bytes
@@ -187,14 +187,14 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # the last: from a corrupt error text
             raise self._error(error) from error
 
-    def _error(self, found: object) -> CacheError:
-        if "locked" in str(found):
-            found = f"{found}: {lock_holders(self.path)}"
+    def _error(self, problem: object) -> CacheError:
+        if "locked" in str(problem):
+            problem = f"{problem}: {lock_holders(self.path)}"
         return CacheError(
             "embedding cache",
             where=str(self.path),
             expected="a readable and writable embedding cache of ragtasks",
-            found=str(found),
+            found=str(problem),
             next_step="free disk space, or remove the file (its texts are then encoded again)",
         )
 

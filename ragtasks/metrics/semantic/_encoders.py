@@ -19,7 +19,7 @@ from ragtasks.files import NO_CODE, from_cache, loading, weights_of
 from ragtasks.metrics.semantic._batches import ON_GPU, ONE_BY_ONE, Batch, Batching, batches
 from ragtasks.metrics.semantic._identity import encoder_identity
 from ragtasks.metrics.semantic._light import LightEncoder, engine_name, missing_libraries
-from ragtasks.metrics.semantic._models import check_device, whole_weights
+from ragtasks.metrics.semantic._models import check_device, require_all_weights
 from ragtasks.metrics.semantic._specs import MINILM, EncoderSpec, resolve_encoder
 from ragtasks.requirements import Requirement
 
@@ -153,7 +153,7 @@ class Encoder:
         self._unweighted = {self._tokenizer.cls_token_id, self._tokenizer.sep_token_id}
         self._pad_id = self._tokenizer.pad_token_id or 0
         # bert-score requests a space before the first word for these families; byte-level vocabularies distinguish it.
-        names = {kind.__name__ for kind in type(self._tokenizer).__mro__}
+        names = {base.__name__ for base in type(self._tokenizer).__mro__}
         self._prefix = " " if names & {"RobertaTokenizer", "RobertaTokenizerFast", "GPT2Tokenizer"} else ""
 
     def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
@@ -227,8 +227,8 @@ class Encoder:
     def restored(self, vectors: bytes, n_tokens: int) -> Any:
         """Return the tensor of a text from its bytes, as returned by `embed`."""
         # A copy, since memory alignment can change the last bits of a product.
-        found = self._torch.frombuffer(bytearray(vectors), dtype=self._torch.float32).reshape(n_tokens, -1).clone()
-        return found.to(self.device)
+        tensor = self._torch.frombuffer(bytearray(vectors), dtype=self._torch.float32).reshape(n_tokens, -1).clone()
+        return tensor.to(self.device)
 
 
 def require_torch(purpose: str) -> None:
@@ -251,7 +251,7 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
 
     source = packaged_minilm(f"the encoder {MINILM!r}") if spec.name == MINILM else spec.name
     next_step = f'use a complete copy, or the encoder "{MINILM}"'
-    with _loading(spec, source), whole_weights("the encoder for BERTScore", spec.name, next_step):
+    with _loading(spec, source), require_all_weights("the encoder for BERTScore", spec.name, next_step):
         how = from_cache(source)
         tokenizer = AutoTokenizer.from_pretrained(source, **NO_CODE, **how)
         return tokenizer, AutoModel.from_pretrained(source, **NO_CODE, **how)

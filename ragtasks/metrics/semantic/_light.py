@@ -65,11 +65,11 @@ class LightModel:
     def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """Return the token ids of each text with special tokens, and the number of truncated texts."""
         self._tokenizer.no_truncation()
-        ids = [found.ids for found in self._tokenizer.encode_batch(list(texts))]
-        too_long = [place for place, tokens in enumerate(ids) if len(tokens) > MAX_TOKENS]
+        ids = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+        too_long = [index for index, tokens in enumerate(ids) if len(tokens) > MAX_TOKENS]
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        for place in too_long:
-            ids[place] = self._tokenizer.encode(texts[place]).ids
+        for index in too_long:
+            ids[index] = self._tokenizer.encode(texts[index]).ids
         return ids, len(too_long)
 
     def states(self, ids: Sequence[int]) -> Array:
@@ -124,8 +124,8 @@ class LightEncoder:
         """Yield each text with its vectors (tokens by width, rows of length 1), longest first."""
         texts = sorted(token_ids, key=lambda text: len(token_ids[text]), reverse=True)
         states = self._model.all_states([token_ids[text] for text in texts])
-        for text, found in zip(texts, states, strict=True):
-            yield text, found / np.linalg.norm(found, axis=-1, keepdims=True)
+        for text, state in zip(texts, states, strict=True):
+            yield text, state / np.linalg.norm(state, axis=-1, keepdims=True)
 
     def stored(self, vectors: Array) -> bytes:
         """Return vectors as bytes."""
@@ -168,15 +168,18 @@ def _weights(folder: Path, n_layers: int) -> dict[str, Array]:
     from safetensors import safe_open
 
     with safe_open(folder / "model.safetensors", framework="np") as file:
-        return {name: np.ascontiguousarray(file.get_tensor(name)) for name in _names(n_layers)}
+        return {name: np.ascontiguousarray(file.get_tensor(name)) for name in _weight_names(n_layers)}
 
 
-def _names(n_layers: int) -> list[str]:
+def _weight_names(n_layers: int) -> list[str]:
     parts = ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"]
     parts += ["attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"]
     layers = [f"encoder.layer.{number}.{part}" for number in range(n_layers) for part in parts]
     tables = [f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")]
-    return [*tables, *(f"{name}.{kind}" for name in ("embeddings.LayerNorm", *layers) for kind in ("weight", "bias"))]
+    return [
+        *tables,
+        *(f"{name}.{suffix}" for name in ("embeddings.LayerNorm", *layers) for suffix in ("weight", "bias")),
+    ]
 
 
 def _session(weights: Mapping[str, Array], n_layers: int) -> Any:
@@ -208,23 +211,26 @@ class _Graph:
     def embedded(self) -> str:
         """Add the word and position embeddings; every text has token type 0."""
         of = {
-            kind: self._weights[f"embeddings.{kind}_embeddings.weight"] for kind in ("word", "position", "token_type")
+            table: self._weights[f"embeddings.{table}_embeddings.weight"]
+            for table in ("word", "position", "token_type")
         }
         words = self._add("Gather", self._constant("words", of["word"]), "ids")
-        places = self._add("Gather", self._constant("positions", of["position"] + of["token_type"][0]), "places")
-        both = self._add("Add", words, places)
-        return self._add("LayerNormalization", both, *self._pair("embeddings.LayerNorm"), axis=-1, epsilon=_EPSILON)
+        positions = self._add("Gather", self._constant("positions", of["position"] + of["token_type"][0]), "places")
+        both = self._add("Add", words, positions)
+        return self._add(
+            "LayerNormalization", both, *self._weight_and_bias("embeddings.LayerNorm"), axis=-1, epsilon=_EPSILON
+        )
 
     def layer(self, name: str, state: str) -> str:
         """Add a layer: attention and two linear layers, each with residual connection and normalization."""
-        kinds = [f"{name}.attention.self.{kind}" for kind in ("query", "key", "value")]
-        weight = np.concatenate([self._weights[f"{kind}.weight"].T for kind in kinds], axis=1)
-        bias = np.concatenate([self._weights[f"{kind}.bias"] for kind in kinds])
-        asked = (self._constant(f"{name}.attention", weight), self._constant(f"{name}.attention.bias", bias))
-        attended = self._add("Attention", state, *asked, domain=_CONTRIB, num_heads=_N_HEADS)
+        projections = [f"{name}.attention.self.{projection}" for projection in ("query", "key", "value")]
+        weight = np.concatenate([self._weights[f"{projection}.weight"].T for projection in projections], axis=1)
+        bias = np.concatenate([self._weights[f"{projection}.bias"] for projection in projections])
+        constants = (self._constant(f"{name}.attention", weight), self._constant(f"{name}.attention.bias", bias))
+        attended = self._add("Attention", state, *constants, domain=_CONTRIB, num_heads=_N_HEADS)
         state = self._normed(f"{name}.attention.output", attended, state)
-        inner = self._add("MatMul", state, self._turned(f"{name}.intermediate.dense"))
-        inner = self._add("BiasGelu", inner, self._as_is(f"{name}.intermediate.dense.bias"), domain=_CONTRIB)
+        inner = self._add("MatMul", state, self._transposed(f"{name}.intermediate.dense"))
+        inner = self._add("BiasGelu", inner, self._weight(f"{name}.intermediate.dense.bias"), domain=_CONTRIB)
         return self._normed(f"{name}.output", inner, state)
 
     def model(self, state: str) -> bytes:
@@ -241,8 +247,8 @@ class _Graph:
 
     def _normed(self, name: str, made: str, before: str) -> str:
         """Add a linear layer, its residual connection, and the normalization."""
-        linear = self._add("MatMul", made, self._turned(f"{name}.dense"))
-        parts = (linear, before, *self._pair(f"{name}.LayerNorm"), self._as_is(f"{name}.dense.bias"))
+        linear = self._add("MatMul", made, self._transposed(f"{name}.dense"))
+        parts = (linear, before, *self._weight_and_bias(f"{name}.LayerNorm"), self._weight(f"{name}.dense.bias"))
         return self._add("SkipLayerNormalization", *parts, domain=_CONTRIB, epsilon=_EPSILON)
 
     def _add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
@@ -252,13 +258,13 @@ class _Graph:
         self._nodes.append(helper.make_node(operator, list(inputs), [output], domain=domain, **attributes))
         return output
 
-    def _turned(self, name: str) -> str:
+    def _transposed(self, name: str) -> str:
         return self._constant(name, self._weights[f"{name}.weight"].T)
 
-    def _pair(self, name: str) -> tuple[str, str]:
-        return self._as_is(f"{name}.weight"), self._as_is(f"{name}.bias")
+    def _weight_and_bias(self, name: str) -> tuple[str, str]:
+        return self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
 
-    def _as_is(self, name: str) -> str:
+    def _weight(self, name: str) -> str:
         return self._constant(name, self._weights[name])
 
     def _constant(self, name: str, array: Array) -> str:

@@ -25,13 +25,13 @@ def check_device(
     """Check that torch has a device; passes for None, and without torch."""
     if device is None or find_spec("torch") is None:
         return
-    found = _failure_of_device(device)
-    if found:
+    problem = _failure_of_device(device)
+    if problem:
         raise ConfigurationError(
             f"cannot choose the device of {purpose}",
             where=option,
             expected="an available torch device, such as 'cpu', 'cuda' or 'cuda:1'",
-            found=f"{device!r}: {found}",
+            found=f"{device!r}: {problem}",
             next_step=f"set an available device, or omit {option} to use the GPU if there is one",
         )
 
@@ -41,19 +41,19 @@ def _failure_of_device(device: str) -> str:
     import torch
 
     try:
-        known = torch.device(device)
-        if known.type == "cuda":
+        torch_device = torch.device(device)
+        if torch_device.type == "cuda":
             # Counted, not opened: a GPU that this process has opened may prevent vLLM from starting its own process.
             n_gpus: int = torch.cuda.device_count()
-            return "" if (known.index or 0) < n_gpus else f"torch detects {n_gpus} GPUs"
-        torch.zeros(1, device=known).tolist()
+            return "" if (torch_device.index or 0) < n_gpus else f"torch detects {n_gpus} GPUs"
+        torch.zeros(1, device=torch_device).tolist()
     except (RuntimeError, AssertionError, ImportError) as error:
         return (str(error) or type(error).__name__).splitlines()[0].partition(". ")[0]
     return ""
 
 
 @contextmanager
-def without_bars() -> Iterator[None]:
+def without_progress_bars() -> Iterator[None]:
     """Hide the progress bars of transformers for the files that it reads and writes."""
     from transformers.utils import logging
 
@@ -67,7 +67,7 @@ def without_bars() -> Iterator[None]:
 
 
 @contextmanager
-def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str]]:
+def require_all_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str]]:
     """Raise ConfigurationError at the end of the block if a transformers model has a weight that is not in its files.
 
     This also covers models that other libraries load (sentence-transformers passes no loading report on), by patching
@@ -82,24 +82,24 @@ def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str
 
     def checked(cls: type[Any], /, *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
         loaded, report = original.__func__(cls, *arguments, output_loading_info=True, **options)
-        lacking = {*report["missing_keys"], *(mismatch[0] for mismatch in report["mismatched_keys"])}
-        if unread := {name for name in lacking if name.startswith(f"{_POOLER}.")}:
+        names = {*report["missing_keys"], *(mismatch[0] for mismatch in report["mismatched_keys"])}
+        if unread := {name for name in names if name.startswith(f"{_POOLER}.")}:
             loaded.register_module(_POOLER, None)
-        missing.extend(sorted(lacking - unread))
+        missing.extend(sorted(names - unread))
         return (loaded, report) if output_loading_info else loaded
 
-    with _patching, without_bars():
+    with _patching, without_progress_bars():
         PreTrainedModel.from_pretrained = classmethod(checked)
         try:
             yield missing
         finally:
             PreTrainedModel.from_pretrained = original
     if missing:
-        rest = f" and {len(missing) - _N_NAMED} more" if len(missing) > _N_NAMED else ""
+        more = f" and {len(missing) - _N_NAMED} more" if len(missing) > _N_NAMED else ""
         raise ConfigurationError(
             f"{purpose}: weights are missing",
             where=f"model {model!r}",
             expected="every weight in its files",
-            found=f"{len(missing)} missing: {', '.join(missing[:_N_NAMED])}{rest}",
+            found=f"{len(missing)} missing: {', '.join(missing[:_N_NAMED])}{more}",
             next_step=next_step,
         )

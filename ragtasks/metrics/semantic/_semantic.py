@@ -129,8 +129,8 @@ def semantic_scores(
     cache: EmbeddingCache | None = None,
 ) -> list[SemanticScore]:
     """Return the BERTScore scores of all responses, in order, with one pass of the encoder."""
-    compared = [(target, *given) for target, given in zip(targets, passages, strict=True)]
-    pairs = [(text, other) for text, row in zip(responses, compared, strict=True) for other in row]
+    compared = [(target, *passage_texts) for target, passage_texts in zip(targets, passages, strict=True)]
+    pairs = [(text, text_compared) for text, row in zip(responses, compared, strict=True) for text_compared in row]
     scores = iter(scorer.score(pairs, cache))
     rows = [[next(scores) for _ in row] for row in compared]
     return [
@@ -156,8 +156,8 @@ def _score_groups(
     encoded: dict[str, tuple[Any, Any]] = {}
     n_encoded = 0
     for start, stop, new_texts in _groups(pairs, token_ids):
-        for text, found in vectors.of({text: token_ids[text] for text in new_texts}, references):
-            encoded[text] = (found, encoder.weights(token_ids[text]))
+        for text, text_vectors in vectors.of({text: token_ids[text] for text in new_texts}, references):
+            encoded[text] = (text_vectors, encoder.weights(token_ids[text]))
             n_encoded += 1
             if progress is not None:
                 progress(n_encoded, len(token_ids))
@@ -169,12 +169,12 @@ def _score_groups(
 
 def _groups(pairs: Sequence[tuple[str, str]], token_ids: dict[str, list[int]]) -> Iterator[tuple[int, int, list[str]]]:
     """Yield (first pair, end, new texts) of groups of pairs with about `_GROUP_TOKENS` new tokens."""
-    seen: set[str] = set()
+    counted: set[str] = set()
     start, n_tokens, new_texts = 0, 0, list[str]()
     for i, pair in enumerate(pairs):
         for text in pair:
-            if text not in seen:
-                seen.add(text)
+            if text not in counted:
+                counted.add(text)
                 new_texts.append(text)
                 n_tokens += len(token_ids[text])
         if n_tokens >= _GROUP_TOKENS or i == len(pairs) - 1:
@@ -211,11 +211,11 @@ class TextVectors(AbstractContextManager["TextVectors"]):
 
     def __enter__(self) -> TextVectors:
         """Open the cache."""
-        self._try(lambda cache: cache.__enter__())
+        self._use_cache(lambda cache: cache.__enter__())
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._write()
         if self._cache is not None:
@@ -224,17 +224,17 @@ class TextVectors(AbstractContextManager["TextVectors"]):
     def of(self, token_ids: Mapping[str, Sequence[int]], reused: Container[str]) -> Iterator[tuple[str, Any]]:
         """Yield each text with its vectors, see `TextEncoder.encode`."""
         keys = {text: self._key(ids) for text, ids in token_ids.items() if text in reused} if self._cache else {}
-        found: list[bytes] = []
+        cached_keys: list[bytes] = []
         missing: dict[str, Sequence[int]] = {}
         for text, ids in token_ids.items():
             stored = self._stored(keys[text]) if text in keys else None
             if stored is None:
                 missing[text] = ids
             else:
-                found.append(keys[text])
+                cached_keys.append(keys[text])
                 yield text, self._encoder.restored(stored, len(ids))
-        self.n_from_cache += len(found)
-        self._try(lambda cache: cache.mark_used(found))
+        self.n_from_cache += len(cached_keys)
+        self._use_cache(lambda cache: cache.mark_used(cached_keys))
         yield from self._encoded(missing, keys)
 
     def _encoded(self, token_ids: Mapping[str, Sequence[int]], keys: Mapping[str, bytes]) -> Iterator[tuple[str, Any]]:
@@ -246,7 +246,7 @@ class TextVectors(AbstractContextManager["TextVectors"]):
                 self._write()
 
     def _stored(self, key: bytes) -> bytes | None:
-        return self._try(lambda cache: cache.get(key))
+        return self._use_cache(lambda cache: cache.get(key))
 
     def _key(self, ids: Sequence[int]) -> bytes:
         return hashlib.sha256(self._encoder.identity.encode() + array("q", ids).tobytes()).digest()
@@ -254,9 +254,9 @@ class TextVectors(AbstractContextManager["TextVectors"]):
     def _write(self) -> None:
         new, self._new = self._new, []
         if new:
-            self._try(lambda cache: cache.put(new, self._name))
+            self._use_cache(lambda cache: cache.put(new, self._name))
 
-    def _try(self, use: Callable[[EmbeddingCache], T]) -> T | None:
+    def _use_cache(self, use: Callable[[EmbeddingCache], T]) -> T | None:
         """Return the result of a cache operation. At the first failure, log a warning and stop using the cache."""
         if self._cache is None:
             return None

@@ -81,8 +81,8 @@ def resolve_encoder(name: str) -> EncoderSpec:
     return EncoderSpec(name, None, None)
 
 
-def _is_near_miss(name: str, known: str) -> bool:
+def _is_near_miss(name: str, candidate: str) -> bool:
     """Return whether `name` is probably a typing error for `known`, rather than another model's name."""
-    squashed, target = (re.sub(r"[^a-z0-9/]", "", text.lower()) for text in (name, known))
+    squashed, target = (re.sub(r"[^a-z0-9/]", "", text.lower()) for text in (name, candidate))
     without_organisation = target.rpartition("/")[2]
     return OSA.distance(squashed, target) <= 1 or squashed == without_organisation

@@ -13,7 +13,7 @@ from typing import Any
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically, written_lines
-from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
+from ragtasks.metrics import CitedSentence, cut_to_words, n_words, parse_cited
 from ragtasks.records import Response
 from ragtasks.submissions._findings import Diagnostic, Problem, Report, Rule
 
@@ -66,7 +66,7 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> CitedAns
     # Models occasionally write unpaired surrogates, which no file can encode.
     text = response.text.encode("utf-8", errors="replace").decode("utf-8")
     sentences = parse_cited(text, len(references))
-    shortened = within(sentences, MAX_WORDS) if cut else sentences
+    shortened = cut_to_words(sentences, MAX_WORDS) if cut else sentences
     return CitedAnswer(run_id, response.task.task_id, response.task.question, references, shortened)
 
 

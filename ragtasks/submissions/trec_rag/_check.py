@@ -14,7 +14,7 @@ from typing import Any
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
 from ragtasks.files import bounded_lines, parse_json
-from ragtasks.metrics import CitedSentence, n_words, within
+from ragtasks.metrics import CitedSentence, cut_to_words, n_words
 from ragtasks.submissions._findings import Severity, Words, reading, refuse_problems, rules
 from ragtasks.submissions.trec_rag._answer import REFUSES, WARNS, CheckedFile, CitedAnswer, unchecked_topics
 from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025
@@ -128,7 +128,7 @@ class _AnswerLine:
             self.add("response_length", f"response_length {answer.length}", row["response_length"])
         if self._is_valid:
             self._checked.answers.append(answer)
-            sentences = within(answer.sentences, MAX_WORDS)
+            sentences = cut_to_words(answer.sentences, MAX_WORDS)
             sentence_rows = [
                 {**sentence_row, "citations": _distinct_citations(sentence_row["citations"])}
                 for sentence_row in row["answer"][: len(sentences)]

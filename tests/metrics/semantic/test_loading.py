@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.metrics import BertScorer, resolve_encoder, whole_weights
+from ragtasks.metrics import BertScorer, require_all_weights, resolve_encoder
 from retrieval_cache import DenseRetriever, load_language_model, load_model, parse
 from tests._messages import raises
 
@@ -96,6 +96,6 @@ def test_the_library_is_left_as_it_was(tmp_path: Path) -> None:
     from transformers import AutoModel, PreTrainedModel
 
     before = PreTrainedModel.__dict__["from_pretrained"]
-    with pytest.raises(OSError, match="nowhere"), whole_weights("test", "nowhere", "none"):
+    with pytest.raises(OSError, match="nowhere"), require_all_weights("test", "nowhere", "none"):
         AutoModel.from_pretrained(str(tmp_path / "nowhere"))
     assert PreTrainedModel.__dict__["from_pretrained"] is before
