@@ -189,7 +189,7 @@ def pairs_of(verdicts: Verdicts, chance: random.Random) -> list[Pair]:
 
 
 def better_of(race: Race) -> str:
-    return race.left[0] if race.verdict is RaceEnd.BETTER else ""
+    return race.remaining[0] if race.verdict is RaceEnd.BETTER else ""
 
 
 def cost(shares: list[float]) -> str:

@@ -899,7 +899,7 @@ class Decision:
     def better(self) -> str | None:
         """The system that is better than each of the others; None if undecided."""
         race = self.decided.race
-        return race.left[0] if race.verdict is RaceEnd.BETTER else None
+        return race.remaining[0] if race.verdict is RaceEnd.BETTER else None
 
     def __repr__(self) -> str:
         """Return the conclusion."""

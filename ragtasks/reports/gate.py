@@ -259,7 +259,9 @@ def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
         return GateStatus.CANNOT_SAY, ""
     if race.n_one_sided > most_unscored * race.n_items:
         return GateStatus.CANNOT_SAY, f"{race.n_one_sided} of {race.n_items} answers have a score on one side only"
-    return (GateStatus.WORSE if race.out and race.left[0] == race.looks[0].first else GateStatus.NOT_WORSE), ""
+    return (
+        GateStatus.WORSE if race.eliminated and race.remaining[0] == race.looks[0].first else GateStatus.NOT_WORSE
+    ), ""
 
 
 def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem | None = None) -> Gate:

@@ -71,8 +71,8 @@ def _request_lines(decided: Decided) -> Iterator[str]:
 
 def _decisive(race: Race) -> list[Look]:
     """Return the comparisons behind the conclusion: among the remaining systems, or those that the best one won."""
-    left = set(race.left)
-    return [look for look in race.looks if {look.first, look.second} <= left] or list(race.out.values())
+    left = set(race.remaining)
+    return [look for look in race.looks if {look.first, look.second} <= left] or list(race.eliminated.values())
 
 
 def _limit_lines(race: Race) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _gap(look: Look) -> str:
 
 
 def _standing(race: Race, name: str) -> str:
-    look = race.out.get(name)
+    look = race.eliminated.get(name)
     if look is None:
         return "best" if race.verdict is RaceEnd.BETTER else "in the race"
     gap = abs(look.difference.value or 0.0)

@@ -441,7 +441,7 @@ def _write_decision(output: Path, asked: Mapping[str, Any], race: Race) -> None:
         "question": asked,
         "verdict": race.verdict.value if race.verdict else None,
         "reason": race.reason,
-        "left": list(race.left),
+        "left": list(race.remaining),
         "asked": list(race.order[: race.n_items]),
         "not_asked": list(race.order[race.n_items :]),
     }

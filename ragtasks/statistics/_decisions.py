@@ -137,8 +137,8 @@ class Race:
             )
         if is_gate and len(systems) != 2:
             raise ConfigurationError(f"a gate tests one system against one baseline, not {', '.join(systems)}")
-        self.left = tuple(systems)
-        self.out: dict[str, Look] = {}
+        self.remaining = tuple(systems)
+        self.eliminated: dict[str, Look] = {}
         self.looks: list[Look] = []
         self.verdict: RaceEnd | None = None
         self.reason = ""
@@ -170,29 +170,29 @@ class Race:
         """Return the next items to score; None after the race has ended."""
         if self.verdict is not None:
             return None
-        return Wave(self.order[self.n_items : self._sizes[self._n_looks]], self.left)
+        return Wave(self.order[self.n_items : self._sizes[self._n_looks]], self.remaining)
 
     def add(self, values: Values) -> None:
         """Add the scores of a wave and test."""
         assert self.verdict is None, "the race has ended"
-        for name in self.left:
+        for name in self.remaining:
             self._values[name].update(values[name])
         self._n_looks += 1
-        looks = [self._look(*pair) for pair in itertools.combinations(self.left, 2)]
+        looks = [self._look(*pair) for pair in itertools.combinations(self.remaining, 2)]
         for look in looks:
             if look.better:
-                self.out.setdefault(look.first if look.better == look.second else look.second, look)
+                self.eliminated.setdefault(look.first if look.better == look.second else look.second, look)
         self.looks = looks
-        self.left = tuple(name for name in self.left if name not in self.out) or self.left
-        self._conclude([look for look in looks if {look.first, look.second} <= set(self.left)])
+        self.remaining = tuple(name for name in self.remaining if name not in self.eliminated) or self.remaining
+        self._conclude([look for look in looks if {look.first, look.second} <= set(self.remaining)])
 
     def conclusion(self, measure: str) -> str:
         """Return the result of the race in one sentence without a full stop."""
-        names = " and ".join(filter(None, [", ".join(self.left[:-1]), self.left[-1]]))
+        names = " and ".join(filter(None, [", ".join(self.remaining[:-1]), self.remaining[-1]]))
         if self.is_gate:
             return self._gate_conclusion(measure)
         if self.verdict is RaceEnd.BETTER:
-            others = "each of the others" if len(self.out) > 1 else next(iter(self.out))
+            others = "each of the others" if len(self.eliminated) > 1 else next(iter(self.eliminated))
             return f"{names} is better than {others} in {measure}"
         if self.verdict is RaceEnd.EQUAL:
             return f"{names} are equal within {self.margin:g} in {measure}"
@@ -201,7 +201,7 @@ class Race:
 
     def _gate_conclusion(self, measure: str) -> str:
         baseline, candidate = self._values
-        if self.verdict is RaceEnd.BETTER and self.left == (candidate,):
+        if self.verdict is RaceEnd.BETTER and self.remaining == (candidate,):
             return f"not worse: {candidate} lost less than {self.margin:g} against {baseline} in {measure}"
         if self.verdict is RaceEnd.BETTER:
             return f"worse: {candidate} lost more than {self.margin:g} against {baseline} in {measure}"
@@ -209,7 +209,7 @@ class Race:
 
     def _conclude(self, looks: Sequence[Look]) -> None:
         """End the race if these comparisons of all remaining systems decide it, or if no further wave can."""
-        scored = [value for name in self.left for value in self._values[name].values() if value is not None]
+        scored = [value for name in self.remaining for value in self._values[name].values() if value is not None]
         is_last = self._n_looks == len(self._sizes)
         if not looks:
             self._end(RaceEnd.BETTER)
@@ -229,12 +229,14 @@ class Race:
 
     def _is_hopeless(self, looks: Sequence[Look]) -> bool:
         """Return whether no remaining system is likely to be distinguished from the leader."""
-        front = self._in_front(looks)
-        beside = [look for look in looks if front in {look.first, look.second} and look.verdict is not RaceEnd.EQUAL]
-        return bool(beside) and all(look.chance < _HOPELESS for look in beside)
+        leader = self._leader(looks)
+        open_looks = [
+            look for look in looks if leader in {look.first, look.second} and look.verdict is not RaceEnd.EQUAL
+        ]
+        return bool(open_looks) and all(look.chance < _HOPELESS for look in open_looks)
 
-    def _in_front(self, looks: Sequence[Look]) -> str:
-        wins = dict.fromkeys(self.left, 0)
+    def _leader(self, looks: Sequence[Look]) -> str:
+        wins = dict.fromkeys(self.remaining, 0)
         for look in looks:
             wins[self._better(look.first, look.second, look.difference.value or 0.0)] += 1
         return max(wins, key=lambda name: wins[name])
@@ -245,20 +247,20 @@ class Race:
     def _look(self, first: str, second: str) -> Look:
         columns, levels = (self._column(first), self._column(second)), self._levels[self._n_looks - 1]
         compared = compare(*columns, level=1 - levels.better, tested=self._tested, is_discrete=self.is_gate)
-        found, gaps = compared.difference, compared.gaps
-        if found.value is None or found.p is None:
-            return Look(first, second, found, self.n_items, RaceEnd.UNDECIDED)
-        beside = found.value - self._tested
-        if found.p <= levels.better:
-            better = self._better(first, second, beside)
-            return Look(first, second, found, self.n_items, RaceEnd.BETTER, better)
+        difference, gaps = compared.difference, compared.gaps
+        if difference.value is None or difference.p is None:
+            return Look(first, second, difference, self.n_items, RaceEnd.UNDECIDED)
+        distance = difference.value - self._tested
+        if difference.p <= levels.better:
+            better = self._better(first, second, distance)
+            return Look(first, second, difference, self.n_items, RaceEnd.BETTER, better)
         if not self.is_gate and self._is_within(gaps, levels.equal):
             (inside,) = estimate_means([gaps], level=1 - 2 * levels.equal)
             return Look(first, second, inside, self.n_items, RaceEnd.EQUAL)
         freedom = len(set(self._conversation_of.values())) - 3  # two less than the clusters', as in the test
         margin = None if self.is_gate else self.margin
-        chance = _chance(found, abs(beside), self.n_items / len(self.order), freedom, self._levels[-1], margin)
-        return Look(first, second, found, self.n_items, RaceEnd.UNDECIDED, chance=chance)
+        chance = _chance(difference, abs(distance), self.n_items / len(self.order), freedom, self._levels[-1], margin)
+        return Look(first, second, difference, self.n_items, RaceEnd.UNDECIDED, chance=chance)
 
     def _is_within(self, gaps: Clustered, level: float) -> bool:
         """Return whether the tests of both margins reject, each on its side."""
@@ -271,17 +273,17 @@ class Race:
 
 def balanced(conversation_of: Mapping[str, str], seed: int) -> tuple[str, ...]:
     """Return items in a random order in which every prefix has about the same share of each conversation."""
-    drawn = sorted(conversation_of, key=lambda item: (_drawn(seed, item), item))
+    drawn = sorted(conversation_of, key=lambda item: (_random_number(seed, item), item))
     items = grouped(drawn, conversation_of.__getitem__)
-    places = {
-        item: (place + _drawn(seed, name)) / len(of_one)
-        for name, of_one in items.items()
-        for place, item in enumerate(of_one)
+    positions = {
+        item: (index + _random_number(seed, name)) / len(conversation_items)
+        for name, conversation_items in items.items()
+        for index, item in enumerate(conversation_items)
     }
-    return tuple(sorted(places, key=lambda item: (places[item], item)))
+    return tuple(sorted(positions, key=lambda item: (positions[item], item)))
 
 
-def _drawn(seed: int, name: str) -> float:
+def _random_number(seed: int, name: str) -> float:
     """Return a number between 0 and 1 that depends only on the seed and the name."""
     return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:6], "big") / 2**48
 
@@ -291,15 +293,15 @@ def look_sizes(conversations: Sequence[str]) -> tuple[int, ...]:
 
     `conversations` are those of the items, in scoring order.
     """
-    new = [place for place, name in enumerate(conversations) if name not in conversations[:place]]
+    new = [index for index, name in enumerate(conversations) if name not in conversations[:index]]
     if len(new) < MIN_CLUSTERS:
         return ()
     least, n = new[MIN_CLUSTERS - 1] + 1, len(conversations)
-    return tuple(sorted({max(least, math.ceil(n * place / _N_LOOKS)) for place in range(1, _N_LOOKS + 1)}))
+    return tuple(sorted({max(least, math.ceil(n * index / _N_LOOKS)) for index in range(1, _N_LOOKS + 1)}))
 
 
 def _chance(  # noqa: PLR0917 (numbers of one formula)
-    found: Estimate, gap: float, share: float, all_freedom: int, last: _Level, margin: float | None
+    difference: Estimate, gap: float, share: float, all_freedom: int, last: _Level, margin: float | None
 ) -> float:
     """Return the chance that the test of all items decides (predictive power, with a flat prior).
 
@@ -307,12 +309,12 @@ def _chance(  # noqa: PLR0917 (numbers of one formula)
     """
     from scipy.special import stdtr, stdtrit
 
-    assert found.value is not None
-    if not found.standard_error or share == 1:
+    assert difference.value is not None
+    if not difference.standard_error or share == 1:
         return 1.0
-    freedom = max(1, found.n_clusters - 1)
-    final = found.standard_error * math.sqrt(share)
-    unknown = found.standard_error * math.sqrt(1 - share)
+    freedom = max(1, difference.n_clusters - 1)
+    final = difference.standard_error * math.sqrt(share)
+    unknown = difference.standard_error * math.sqrt(1 - share)
     far = float(stdtrit(all_freedom, 1 - last.better / 2)) * final
     near = 0.0 if margin is None else margin - float(stdtrit(all_freedom, 1 - last.equal)) * final
     chance = float(stdtr(freedom, (gap - far) / unknown) + stdtr(freedom, (-gap - far) / unknown))
@@ -342,7 +344,7 @@ def _levels_of(sizes: Sequence[int], level: float) -> list[_Level]:
     shares = tuple(size / sizes[-1] for size in sizes)
     better = spent_levels(shares, tuple(level * (_EARLY * share + (1 - _EARLY) * (share == 1)) for share in shares))
     twice = spent_levels(shares, tuple(2 * level * share for share in shares))
-    return [_Level(one, two / 2) for one, two in zip(better, twice, strict=True)]
+    return [_Level(better_level, equal_level / 2) for better_level, equal_level in zip(better, twice, strict=True)]
 
 
 _POINTS = 201
@@ -357,27 +359,27 @@ def spent_levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[f
     an earlier one rejects; both increase.
     """
     levels: list[float] = []
-    density, places = np.ones(1), np.zeros(1)
+    density, positions = np.ones(1), np.zeros(1)
     share_before = spent_before = 0.0
     for share, total in zip(shares, spent, strict=True):
         spread = math.sqrt(share - share_before)
-        bound = _bound(density, places, spread, total - spent_before)
+        bound = _bound(density, positions, spread, total - spent_before)
         levels.append(math.erfc(bound / math.sqrt(2 * share)))
         reached = np.linspace(-bound, bound, _POINTS)
-        density = np.exp(-(((reached[:, None] - places[None, :]) / spread) ** 2) / 2) @ density
+        density = np.exp(-(((reached[:, None] - positions[None, :]) / spread) ** 2) / 2) @ density
         density[[0, -1]] /= 2  # trapezoidal rule
         density *= (1 - total) / density.sum()
-        places, share_before, spent_before = reached, share, total
+        positions, share_before, spent_before = reached, share, total
     return tuple(levels)
 
 
-def _bound(density: Floats, places: Floats, spread: float, chance: float) -> float:
+def _bound(density: Floats, positions: Floats, spread: float, chance: float) -> float:
     """Return the distance from 0 that a walk from a density of positions exceeds with a chance; by bisection."""
     from scipy.special import ndtr
 
     low, high = 0.0, 12.0
     for _ in range(50):
         bound = (low + high) / 2
-        beyond = float(density @ (ndtr((-bound - places) / spread) + ndtr((places - bound) / spread)))
+        beyond = float(density @ (ndtr((-bound - positions) / spread) + ndtr((positions - bound) / spread)))
         low, high = (bound, high) if beyond > chance else (low, bound)
     return high

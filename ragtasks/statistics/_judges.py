@@ -74,7 +74,7 @@ class Repeatability:
 def repeatability(
     judgings: Sequence[Sequence[float | None]],
     clusters: Sequence[str],
-    whole: Estimate,
+    overall: Estimate,
     bounds: tuple[float, float] = UNBOUNDED,
 ) -> Repeatability:
     """Return how far the mean of all answers moves when they are judged again.
@@ -83,14 +83,14 @@ def repeatability(
     the first run over all answers, including these.
     """
     rows = list(zip(*judgings, strict=True))
-    scored = [place for place, row in enumerate(rows) if None not in row]
+    scored = [index for index, row in enumerate(rows) if None not in row]
     n_lost = sum(None in row and any(value is not None for value in row) for row in rows)
-    values = np.array([rows[place] for place in scored], dtype=np.float64).reshape(len(scored), len(judgings))
-    names = [clusters[place] for place in scored]
+    values = np.array([rows[index] for index in scored], dtype=np.float64).reshape(len(scored), len(judgings))
+    names = [clusters[index] for index in scored]
     pairs = list(itertools.combinations(range(len(judgings)), 2))
-    gaps = np.abs(np.stack([values[:, one] - values[:, other] for one, other in pairs]))
+    gaps = np.abs(np.stack([values[:, first] - values[:, second] for first, second in pairs]))
     means = values.mean(axis=0) if scored else None
-    found = Repeatability(
+    result = Repeatability(
         n_judgings=len(judgings),
         n_answers=len(scored),
         n_clusters=len(set(names)),
@@ -104,25 +104,25 @@ def repeatability(
         mean_move=None,
         again=None,
     )
-    if not found.n_answers:
-        return replace(found, reason=NO_SHARED)
-    if found.n_clusters < MIN_CLUSTERS:
-        return replace(found, reason=TOO_FEW_CLUSTERS)
+    if not result.n_answers:
+        return replace(result, reason=NO_SHARED)
+    if result.n_clusters < MIN_CLUSTERS:
+        return replace(result, reason=TOO_FEW_CLUSTERS)
     if gaps.max() <= TIE:
-        return replace(found, reason=EXACT)
-    return _with_errors(found, values, names, whole, bounds)
+        return replace(result, reason=EXACT)
+    return _with_errors(result, values, names, overall, bounds)
 
 
 def _with_errors(
-    found: Repeatability, values: Floats, names: Sequence[str], whole: Estimate, bounds: tuple[float, float]
+    result: Repeatability, values: Floats, names: Sequence[str], overall: Estimate, bounds: tuple[float, float]
 ) -> Repeatability:
     from scipy.special import chdtri, fdtrc, stdtrit
 
-    n = found.n_judgings
-    noise, between, n_alike = _noise_of_means(values, names)
-    freedom = (n_alike - 1) * (n - 1)
+    n = result.n_judgings
+    noise, between, n_effective = _noise_of_means(values, names)
+    freedom = (n_effective - 1) * (n - 1)
     p = float(fdtrc(n - 1, freedom, between / noise)) if noise else 0.0
-    of_all = noise * found.n_answers / max(whole.n_values, found.n_answers)
+    of_all = noise * result.n_answers / max(overall.n_values, result.n_answers)
     shift_error = math.sqrt(max(0.0, between - noise)) if p <= LEVEL else 0.0
     variance = of_all + shift_error**2
     # A shift is estimated from as many values as there are runs; its own uncertainty is not part of the upper end.
@@ -131,11 +131,11 @@ def _with_errors(
         variance * freedom / float(chdtri(freedom, 1 - LEVEL / 2)),
     )
     reach = float(stdtrit(freedom, 1 - LEVEL / 2)) * math.sqrt(2 * variance)
-    mean = whole.value or 0.0
+    mean = overall.value or 0.0
     return replace(
-        found,
+        result,
         shift_p=p,
-        own_share=min(1.0, of_all / whole.standard_error**2) if whole.standard_error else None,
+        own_share=min(1.0, of_all / overall.standard_error**2) if overall.standard_error else None,
         shift_error=shift_error,
         mean_move=(_distance(variance), _distance(ends[0]), _distance(ends[1])),
         again=(max(bounds[0], mean - reach), min(bounds[1], mean + reach)),
@@ -209,10 +209,10 @@ def assisted_mean(
     alone = estimate_mean(people, clusters, bounds)
     fallback = AssistedMean(alone, alone.value, alone.low, alone.high, 0.0, 0.0)
     sums = _sums_by_cluster(people, judge, clusters)
-    if alone.reason or sums.rest.sum() == 0:
+    if alone.reason or sums.n_unrated.sum() == 0:
         return replace(fallback, reason=alone.reason or "every answer is rated")
     value, weight, _ = _tuned(sums)
-    jackknife = np.array([_tuned(sums.without(place)) for place in range(len(sums.rated))])
+    jackknife = np.array([_tuned(sums.without(index)) for index in range(len(sums.rated))])
     error, plain_error = (jackknife_error(jackknife[:, column]) for column in (0, 2))
     if weight <= 0 or error >= _WORTH * plain_error:
         return replace(fallback, reason=NO_PROXY)
@@ -230,12 +230,12 @@ class _Sums:
     rated: Floats
     people: Floats
     judge: Floats
-    rest: Floats
-    judge_rest: Floats
+    n_unrated: Floats
+    judge_unrated: Floats
 
-    def without(self, place: int) -> _Sums:
+    def without(self, index: int) -> _Sums:
         """Return the sums without one conversation."""
-        return _Sums(*(np.delete(getattr(self, name), place) for name in self.__slots__))
+        return _Sums(*(np.delete(getattr(self, name), index) for name in self.__slots__))
 
 
 def _sums_by_cluster(people: Sequence[float | None], judge: Sequence[float], clusters: Sequence[str]) -> _Sums:
@@ -249,9 +249,9 @@ def _sums_by_cluster(people: Sequence[float | None], judge: Sequence[float], clu
 
 def _tuned(sums: _Sums) -> tuple[float, float, float]:
     """Return (corrected mean, weight of the judge, mean of the ratings alone)."""
-    n, n_rest = sums.rated.sum(), sums.rest.sum()
-    people, judge, rest = sums.people.sum() / n, sums.judge.sum() / n, sums.judge_rest.sum() / n_rest
+    n, n_rest = sums.rated.sum(), sums.n_unrated.sum()
+    people, judge, judge_unrated = sums.people.sum() / n, sums.judge.sum() / n, sums.judge_unrated.sum() / n_rest
     gaps = (sums.people - people * sums.rated) / n
-    moves = (sums.judge - judge * sums.rated) / n - (sums.judge_rest - rest * sums.rest) / n_rest
+    moves = (sums.judge - judge * sums.rated) / n - (sums.judge_unrated - judge_unrated * sums.n_unrated) / n_rest
     weight = max(0.0, float(gaps @ moves) / float(moves @ moves)) if (moves @ moves) > ROUNDING else 0.0
-    return float(people - weight * (judge - rest)), weight, float(people)
+    return float(people - weight * (judge - judge_unrated)), weight, float(people)

@@ -147,7 +147,7 @@ def _estimate(column: Clustered, level: float, tested: float | None, *, is_discr
             p = pivot.p_value(pivot.mean - math.copysign(distance, pivot.mean - tested))
         error = error and error * wider
     elif reason == NOTHING_VARIES and tested is not None:
-        p = _p_value_of_alike(column, tested)
+        p = _p_value_without_variation(column, tested)
     return Estimate(
         value=column.mean,
         low=low,
@@ -197,7 +197,7 @@ def p_of_signs(gaps: Estimate) -> float | None:
     return gaps.p
 
 
-def _p_value_of_alike(column: Clustered, tested: float) -> float | None:
+def _p_value_without_variation(column: Clustered, tested: float) -> float | None:
     """Return the p value if all conversations have one mean: the chance that the sample misses all others.
 
     The worst case with the tested mean has its deviation in a few conversations, at the far bound and as large as the
@@ -260,8 +260,8 @@ class _Pivot:
         distance = abs(self.mean - tested) / self.error
         if not self._has_two_bounds:
             return distance
-        own, other = _variance(self.mean, self.bounds), _variance(tested, self.bounds)
-        return distance * math.sqrt(own / other) if other > 0 else math.inf
+        variance, tested_variance = _variance(self.mean, self.bounds), _variance(tested, self.bounds)
+        return distance * math.sqrt(variance / tested_variance) if tested_variance > 0 else math.inf
 
     def _wilson_ends(self, reach: float) -> tuple[float, float]:
         """Return the means at a distance of `reach` standard errors, with their own standard errors."""
@@ -380,7 +380,7 @@ def cluster(
     for value, name in zip(values, clusters, strict=True):
         if value is not None:
             members.setdefault(name, []).append(value)
-    scored = [value for found in members.values() for value in found]
+    scored = [value for cluster_values in members.values() for value in cluster_values]
     if not all(map(math.isfinite, scored)):
         raise ValueError("a value is NaN or infinite: write None for a missing value")
     ids = tuple(sorted(members))
@@ -420,32 +420,32 @@ def estimate_quantile(values: Sequence[float | None], clusters: Sequence[str], s
         return Value(None, 0, len(values))
 
     def share_up_to(limit: float) -> tuple[float, float, float] | None:
-        found = estimate_mean([None if v is None else float(v <= limit) for v in values], clusters, (0.0, 1.0))
-        if found.value is None or found.reason not in {"", NOTHING_VARIES}:
+        estimate = estimate_mean([None if v is None else float(v <= limit) for v in values], clusters, (0.0, 1.0))
+        if estimate.value is None or estimate.reason not in {"", NOTHING_VARIES}:
             return None
-        if found.low is not None and found.high is not None:
-            return found.value, found.low, found.high
-        unseen = (LEVEL / 2) ** (1 / found.n_clusters)
-        ends = {1.0: (unseen, 1.0), 0.0: (0.0, 1 - unseen)}.get(found.value, (found.value, found.value))
-        return found.value, *ends
+        if estimate.low is not None and estimate.high is not None:
+            return estimate.value, estimate.low, estimate.high
+        unseen = (LEVEL / 2) ** (1 / estimate.n_clusters)
+        ends = {1.0: (unseen, 1.0), 0.0: (0.0, 1 - unseen)}.get(estimate.value, (estimate.value, estimate.value))
+        return estimate.value, *ends
 
     order = sorted(value for value in values if value is not None)
     point = order[max(0, math.ceil(share * n_values - ROUNDING) - 1)]
     if share_up_to(scored[-1]) is None:
         return Value(point, n_values, len(values))
-    low = _first(scored, lambda limit: (share_up_to(limit) or (0, 0, 0))[2] >= share)
-    high = _first(scored, lambda limit: (share_up_to(limit) or (0, 0, 0))[1] >= share)
+    low = _first_true(scored, lambda limit: (share_up_to(limit) or (0, 0, 0))[2] >= share)
+    high = _first_true(scored, lambda limit: (share_up_to(limit) or (0, 0, 0))[1] >= share)
     return Value(point, n_values, len(values), *((low, high) if low is not None and high is not None else ()))
 
 
-def _first(ordered: Sequence[float], holds: Callable[[float], bool]) -> float | None:
+def _first_true(ordered: Sequence[float], is_true: Callable[[float], bool]) -> float | None:
     """Return the first of ascending numbers that satisfies a condition, which then all later numbers satisfy."""
-    if not holds(ordered[-1]):
+    if not is_true(ordered[-1]):
         return None
     left, right = 0, len(ordered) - 1
     while left < right:
         middle = (left + right) // 2
-        left, right = (left, middle) if holds(ordered[middle]) else (middle + 1, right)
+        left, right = (left, middle) if is_true(ordered[middle]) else (middle + 1, right)
     return ordered[left]
 
 
@@ -581,7 +581,7 @@ class Comparison:
     def n_one_sided(self) -> int:
         """Items that both have and only one scored."""
         both = ((value, self.second.values[i]) for i, value in self.first.values.items() if i in self.second.values)
-        return sum((one is None) != (other is None) for one, other in both)
+        return sum((first_value is None) != (second_value is None) for first_value, second_value in both)
 
     @property
     def p(self) -> float | None:
@@ -591,8 +591,14 @@ class Comparison:
     @property
     def cell(self) -> Difference:
         """The difference as a table cell, with its sign."""
-        found = self.difference
-        return Difference(found.value, found.n_values, found.n_values + found.n_unscored, found.low, found.high)
+        difference = self.difference
+        return Difference(
+            difference.value,
+            difference.n_values,
+            difference.n_values + difference.n_unscored,
+            difference.low,
+            difference.high,
+        )
 
     @property
     def differences(self) -> dict[str, float | None]:
@@ -629,8 +635,8 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
     if not pairs:
         raise _nothing_to_compare(columns)
     compared = [compare(*pair) for pair in pairs]
-    adjusted = zip(compared, holm([found.p for found in compared]), strict=True)
-    return Comparisons(mean_columns(columns), tuple(replace(found, adjusted_p=p) for found, p in adjusted))
+    adjusted = zip(compared, holm([comparison.p for comparison in compared]), strict=True)
+    return Comparisons(mean_columns(columns), tuple(replace(comparison, adjusted_p=p) for comparison, p in adjusted))
 
 
 def compare(
@@ -651,8 +657,8 @@ def compare(
     return Comparison(
         first=first,
         second=second,
-        first_mean=sum(one for one, _ in both) / len(both) if both else None,
-        second_mean=sum(other for _, other in both) / len(both) if both else None,
+        first_mean=sum(first_value for first_value, _ in both) / len(both) if both else None,
+        second_mean=sum(second_value for _, second_value in both) / len(both) if both else None,
         gaps=clustered,
         difference=difference,
         n_unshared=len(first.values) + len(second.values) - 2 * len(gaps),
@@ -672,12 +678,12 @@ def _check(columns: Sequence[Column], baseline: str | None) -> None:
     names = {column.name for column in columns}
     if baseline is not None and baseline not in names:
         raise ConfigurationError(f"unknown baseline {baseline!r}: {close_matches(baseline, names)}")
-    seen = set()
+    keys = set()
     for column in columns:
         key = (column.context, column.group, column.metric, column.name)
-        if key in seen:
+        if key in keys:
             raise ConfigurationError(f"two columns have the same name {column.name!r} in {column.group}")
-        seen.add(key)
+        keys.add(key)
 
 
 def _pairs(columns: Sequence[Column], baseline: str | None) -> Iterator[tuple[Column, Column]]:
@@ -730,8 +736,8 @@ def holm(p_values: Sequence[float | None], n_more: int = 0) -> list[float | None
         raise ValueError("a p value is not between 0 and 1")
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for place, (p, index) in enumerate(tested):
-        largest = max(largest, min(1.0, (len(tested) + n_more - place) * p))
+    for rank, (p, index) in enumerate(tested):
+        largest = max(largest, min(1.0, (len(tested) + n_more - rank) * p))
         adjusted[index] = largest
     return adjusted
 

@@ -58,9 +58,9 @@ def question_of(kind: str, read: Callable[[str], T], shown: Mapping[str, Any], *
 
 def _texts(value: Any) -> list[str]:
     if isinstance(value, Mapping):
-        return [text for item in value.values() for text in _texts(item)]
+        return [text for part in value.values() for text in _texts(part)]
     if isinstance(value, (list, tuple)):
-        return [text for item in value for text in _texts(item)]
+        return [text for part in value for text in _texts(part)]
     return [str(value)]
 
 
@@ -74,7 +74,7 @@ class Asker:
         """Requests and cost so far."""
         self._price, self._progress = price, progress
 
-    def ask(self, what: str, questions: Sequence[Inquiry[T]]) -> list[T | UnusableReply]:
+    def ask(self, stage: str, questions: Sequence[Inquiry[T]]) -> list[T | UnusableReply]:
         """Return each parsed reply, or why it is unusable, in the order of the questions.
 
         Raises:
@@ -83,7 +83,7 @@ class Asker:
         states: list[_State[T]] = [_State(question) for question in questions]
 
         def stage_progress(name: str, done: int, total: int | None) -> None:
-            self._progress(f"{what}: {name}", done, total)
+            self._progress(f"{stage}: {name}", done, total)
 
         for _ in range(_ATTEMPTS):
             waiting = [state for state in states if state.is_open]
@@ -95,7 +95,7 @@ class Asker:
         lost = [state for state in states if state.is_lost]
         if lost:
             raise JudgeError(
-                f"{what}: {len(lost)} of {len(questions)} questions got no reply from {self.client.name} "
+                f"{stage}: {len(lost)} of {len(questions)} questions got no reply from {self.client.name} "
                 f"({lost[0].reason}); nothing was written, and answers so far are saved. "
                 "Next step: run the same command again"
             )
@@ -161,11 +161,11 @@ def object_with(reply: str, key: str) -> dict[str, Any]:
     raise UnreadableReplyError("JSON that cannot be read" if "{" in reply or "[" in reply else "prose instead of JSON")
 
 
-def listed_texts(value: object, what: str) -> list[str]:
+def listed_texts(value: object, name: str) -> list[str]:
     """Return the texts of a list with whitespace collapsed, without blank texts."""
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UnreadableReplyError(f"{what}: no list of texts")
-    return [text for item in value if (text := _collapsed(item))]
+    if not isinstance(value, list) or not all(isinstance(element, str) for element in value):
+        raise UnreadableReplyError(f"{name}: no list of texts")
+    return [text for element in value if (text := _collapsed(element))]
 
 
 def text_of(row: object, key: str) -> str:

@@ -79,9 +79,9 @@ def synthesize(  # noqa: PLR0917 (one parameter per option)
     from ragtasks.synthesis.pipeline import Settings
     from ragtasks.synthesis.pipeline import synthesize as make
 
-    given = given_options(metadata, most_dialogues=dialogues, cut=_cut(cut_by, size, overlap))
+    values = given_options(metadata, most_dialogues=dialogues, cut=_cut(cut_by, size, overlap))
     form = {"mtrag_s": "govt", "unit": "passages"} if kind == "mtrag-s" else {}
-    settings = validated(Settings, form | given)
+    settings = validated(Settings, form | values)
     endpoint = endpoint_of(model)
     require(endpoint_requirements(endpoint, "writer", secret), with_requests=False)
     client = OpenAIClient(endpoint, credentials_for(endpoint, secret), Decoding(max_tokens=4096))
@@ -159,7 +159,7 @@ def train(  # noqa: PLR0917 (one parameter per option)
     if plain and not is_rewriter:
         raise ConfigurationError("train retriever: only rewriters have a first word. Next step: leave --plain out")
     usual = asdict(Hyperparameters() if is_rewriter else RETRIEVER_FITTING)
-    for seed, folder in _places(out, _numbers(seeds)):
+    for seed, folder in _seed_folders(out, _numbers(seeds)):
         fitting = validated(Hyperparameters, usual | given_options(metadata) | {"seed": seed})
         if is_rewriter:
             _train_rewriter(data, str(base), folder, fitting, is_conditional=not plain)
@@ -181,8 +181,8 @@ def _train_rewriter(data: Path, base: str, folder: Path, fitting: Hyperparameter
         f"(unchanged {scores.f1_unchanged:.3f}), rewritten or not as it should {scores.right_decision:.3f}, "
         f"{scores.seconds_a_question:.3f} s a question"
     )
-    place = "mtrag" if data.is_file() else f"custom --data {data}"  # a file of questions has no passages
-    echo(f"next: ragtasks retrieve --benchmark {place} --retriever bm25 --queries llm_rewrite:{folder}")
+    benchmark_options = "mtrag" if data.is_file() else f"custom --data {data}"  # a file of questions has no passages
+    echo(f"next: ragtasks retrieve --benchmark {benchmark_options} --retriever bm25 --queries llm_rewrite:{folder}")
 
 
 def _train_retriever(data: Path, base: str, folder: Path, fitting: Hyperparameters, queries: str) -> None:
@@ -203,7 +203,7 @@ def _numbers(text: str) -> list[int]:
         raise ConfigurationError(f"--seeds: expected whole numbers with commas between, found {text!r}") from None
 
 
-def _places(out: Path, seeds: list[int]) -> Iterator[tuple[int, Path]]:
+def _seed_folders(out: Path, seeds: list[int]) -> Iterator[tuple[int, Path]]:
     """Yield (seed, model folder), without folders that already contain a model."""
     if len(seeds) == 1:
         yield seeds[0], out

@@ -66,23 +66,24 @@ def cut_documents(
     tokenizer = encoder_tokenizer(cut.tokenizer) if cut.tokenizer else plain_tokenizer
     cut_up: dict[str, list[DocumentPassage]] = {}
     for document in documents:
-        found = (
-            DocumentPassage(piece, document.document_id, document.domain) for piece in _pieces(document, cut, tokenizer)
+        passages = (
+            DocumentPassage(passage_cut, document.document_id, document.domain)
+            for passage_cut in _pieces(document, cut, tokenizer)
         )
-        cut_up.setdefault(document.domain, []).extend(found)
+        cut_up.setdefault(document.domain, []).extend(passages)
     repeated: dict[str, str] = {}
     for found_in_domain in cut_up.values():
-        own = [item.passage for item in found_in_domain]
+        own = [passage.passage for passage in found_in_domain]
         for group in near_duplicates(partial(list, own), cut.threshold, progress, SHINGLE_WORDS).groups:
             repeated |= dict.fromkeys(group.passage_ids[1:], group.passage_ids[0])
-    kept = [item for items in cut_up.values() for item in items if item.passage.passage_id not in repeated]
+    kept = [passage for items in cut_up.values() for passage in items if passage.passage.passage_id not in repeated]
     return kept, [LeftOut(name, f"nearly the same text as {first}") for name, first in repeated.items()]
 
 
 def _pieces(document: Document, cut: Cut, tokenizer: Tokenizer) -> Iterator[Passage]:
     if cut.unit == "tokens":
-        whole = Passage(document.document_id, document.text, document.title)
-        yield from segment(whole, cut.size, cut.size - cut.stride, tokenizer, title_in_text=False)
+        text = Passage(document.document_id, document.text, document.title)
+        yield from segment(text, cut.size, cut.size - cut.stride, tokenizer, title_in_text=False)
         return
     for start, end in sentence_windows(document.text, cut.size, cut.stride):
         yield Passage(f"{document.document_id}-{start}-{end}", document.text[start:end], document.title)

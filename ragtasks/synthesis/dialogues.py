@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenDialogues:
     """Dialogues of all lists."""
 
     dialogues: tuple[Dialogue, ...]
@@ -52,18 +52,18 @@ class Written:
 
 def write_dialogues(
     lists: Sequence[tuple[Unit, ...]], asker: Asker, *, turns: int, question_types: Sequence[str] = QUESTION_TYPES
-) -> Written:
+) -> WrittenDialogues:
     """Return a dialogue for each list of units."""
     opened = [Dialogue(f"d{number}", units[0].domain, units) for number, units in enumerate(lists, start=1)]
     left_out: list[LeftOut] = []
     first = _Step(asker, left_out)
     ask_dialogue = partial(_dialogue_question, turns, question_types)
-    written = first.take("dialogues", opened, ask_dialogue, lambda one, found: replace(one, turns=found))
+    written = first.take("dialogues", opened, ask_dialogue, lambda draft, turns_read: replace(draft, turns=turns_read))
     questions = first.take("questions in context", written, _context_question, _with_contexts)
     checked = first.take("grounding", questions, _ground_question, _grounded)
-    whole = [dialogue for dialogue in checked if dialogue.turns]
-    left_out += [LeftOut(one.dialogue_id, "no pair was accepted") for one in checked if not one.turns]
-    return Written(tuple(whole), tuple(left_out))
+    complete = [dialogue for dialogue in checked if dialogue.turns]
+    left_out += [LeftOut(empty.dialogue_id, "no pair was accepted") for empty in checked if not empty.turns]
+    return WrittenDialogues(tuple(complete), tuple(left_out))
 
 
 class _Step:
@@ -74,16 +74,16 @@ class _Step:
 
     def take(
         self,
-        what: str,
+        stage: str,
         dialogues: Sequence[Dialogue],
         question: Callable[[Dialogue], Inquiry[T]],
         follow: Callable[[Dialogue, T], Dialogue],
     ) -> list[Dialogue]:
-        found = self._asker.ask(what, [question(dialogue) for dialogue in dialogues])
+        replies = self._asker.ask(stage, [question(dialogue) for dialogue in dialogues])
         accepted: list[Dialogue] = []
-        for dialogue, answer in zip(dialogues, found, strict=True):
+        for dialogue, answer in zip(dialogues, replies, strict=True):
             if isinstance(answer, UnusableReply):
-                self._left_out.append(LeftOut(dialogue.dialogue_id, f"{what}: {answer.reason}"))
+                self._left_out.append(LeftOut(dialogue.dialogue_id, f"{stage}: {answer.reason}"))
             else:
                 accepted.append(follow(dialogue, answer))
         return accepted
@@ -205,7 +205,7 @@ def closest_units(claims: Sequence[str], units: Sequence[Unit]) -> tuple[Unit, .
     """
     texts = {unit.text.casefold(): unit.unit_id for unit in units}
     exact = {texts[claim.casefold()] for claim in claims if claim.casefold() in texts}
-    others = {claim: claim for claim in claims if claim.casefold() not in texts}
-    ranked = bm25_rankings(others, [Passage(unit.unit_id, unit.text) for unit in units], 1) if others else {}
-    wanted = exact | {found[0] for found in ranked.values() if found}
+    inexact = {claim: claim for claim in claims if claim.casefold() not in texts}
+    ranked = bm25_rankings(inexact, [Passage(unit.unit_id, unit.text) for unit in units], 1) if inexact else {}
+    wanted = exact | {unit_ids[0] for unit_ids in ranked.values() if unit_ids}
     return tuple(unit for unit in units if unit.unit_id in wanted)

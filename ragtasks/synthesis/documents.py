@@ -42,7 +42,7 @@ class Document:
 class LeftOut:
     """An omitted file, passage or dialogue with the reason."""
 
-    what: str
+    name: str
     """A file's path, a passage's id, a dialogue's id."""
     reason: str
 
@@ -55,7 +55,7 @@ class Documents:
     """In the order of their ids; at least one."""
     left_out: tuple[LeftOut, ...]
     """Files that could not be read, duplicates, and links to targets outside the folder."""
-    others: Counter[str]
+    other_formats: Counter[str]
     """Extension -> number of files of other formats."""
     guessed: Counter[str]
     """Encoding -> number of documents whose encoding was guessed."""
@@ -88,7 +88,7 @@ def read_documents(
     progress("read documents", len(files), len(files))
     if not reading.documents:
         raise _no_documents(root, reading.summary(len(files)))
-    return Documents(tuple(reading.documents), tuple(reading.left_out), reading.others, reading.guessed)
+    return Documents(tuple(reading.documents), tuple(reading.left_out), reading.other_formats, reading.guessed)
 
 
 def _no_documents(root: Path, found: str) -> ConfigurationError:
@@ -109,7 +109,7 @@ class _Reading:
         self._reader, self._inside = reader, root.resolve()
         self.documents: list[Document] = []
         self.left_out: list[LeftOut] = []
-        self.others: Counter[str] = Counter()
+        self.other_formats: Counter[str] = Counter()
         self.guessed: Counter[str] = Counter()
         self._by_text: dict[bytes, str] = {}
         self._ids: set[str] = set()
@@ -121,7 +121,7 @@ class _Reading:
             if path.is_symlink():
                 self._check_link(path)
             if suffix not in READERS:
-                self.others[suffix or "no ending"] += 1
+                self.other_formats[suffix or "no ending"] += 1
                 return
             self._check_size(path, suffix)
             self._add(name, path, self._reader.read(path))
@@ -148,19 +148,19 @@ class _Reading:
                 + (", or raise the limit" if most == self._most_bytes else ", or save its text as .txt")
             )
 
-    def _add(self, name: str, path: Path, found: Extracted) -> None:
-        digest = hashlib.sha256(" ".join(found.text.split()).encode("utf-8", "replace")).digest()
+    def _add(self, name: str, path: Path, extracted: Extracted) -> None:
+        digest = hashlib.sha256(" ".join(extracted.text.split()).encode("utf-8", "replace")).digest()
         if digest in self._by_text:
             raise UnreadableFileError(f"the same text as {self._by_text[digest]}")
         self._by_text[digest] = name
-        if found.encoding:
-            self.guessed[found.encoding] += 1
-        text = found.text.encode("utf-8", "replace").decode()
+        if extracted.encoding:
+            self.guessed[extracted.encoding] += 1
+        text = extracted.text.encode("utf-8", "replace").decode()
         wanted = "_".join(name.split())
         numbered = (f"{wanted}~{number}" for number in count(2))
-        document_id = next(one for one in chain([wanted], numbered) if one not in self._ids)
+        document_id = next(candidate for candidate in chain([wanted], numbered) if candidate not in self._ids)
         self._ids.add(document_id)
-        self.documents.append(Document(document_id, self._domain(name), found.title or path.stem, text))
+        self.documents.append(Document(document_id, self._domain(name), extracted.title or path.stem, text))
 
     def _domain(self, name: str) -> str:
         folder, slash, _ = name.partition("/")
@@ -171,6 +171,6 @@ class _Reading:
     def summary(self, n_files: int) -> str:
         if not n_files:
             return "an empty folder"
-        reasons = [f"{item.what}: {item.reason}" for item in self.left_out[:3]]
-        others = [f"{n} {suffix}" for suffix, n in self.others.most_common(3)]
-        return f"{n_files} files, none with text ({'; '.join([*reasons, *others])})"
+        reasons = [f"{omitted.name}: {omitted.reason}" for omitted in self.left_out[:3]]
+        formats = [f"{n} {suffix}" for suffix, n in self.other_formats.most_common(3)]
+        return f"{n_files} files, none with text ({'; '.join([*reasons, *formats])})"

@@ -65,7 +65,9 @@ def train_retriever(
     queries = build_queries(benchmark, form).texts
     qrels = relevant(benchmark)
     split = split_by_dialogue([task for task in benchmark.tasks if task.task_id in qrels], fitting.seed)
-    texts = {item.passage_id: passage_text(item) for item in _passages(benchmark, split.train + split.validation)}
+    texts = {
+        passage.passage_id: passage_text(passage) for passage in _passages(benchmark, split.train + split.validation)
+    }
     pairs = [
         [{"anchor": queries[task.task_id], "positive": texts[name]} for task in part for name in qrels[task.task_id]]
         for part in (split.train, split.validation)
@@ -90,12 +92,12 @@ def train_retriever(
 def relevant(benchmark: Benchmark) -> dict[str, list[str]]:
     """Return task id -> ids of its relevant passages, for tasks with any."""
     side = retrieval_side(benchmark.name)
-    found: dict[str, list[str]] = {}
+    passage_ids: dict[str, list[str]] = {}
     for domain in side.domains_of(benchmark.tasks):
         for qrel in side.load_qrels(benchmark.root, domain):
             if qrel.relevance > 0:
-                found.setdefault(qrel.query_id, []).append(qrel.passage_id)
-    return found
+                passage_ids.setdefault(qrel.query_id, []).append(qrel.passage_id)
+    return passage_ids
 
 
 def score_retriever(
@@ -122,7 +124,7 @@ def score_retriever(
 def _passages(benchmark: Benchmark, tasks: Sequence[Task]) -> list[Passage]:
     side = retrieval_side(benchmark.name)
     domains = dict.fromkeys(task.domain for task in tasks)
-    return [item for domain in domains for item in read_corpus(str(side.corpus_file(benchmark.root, domain)))]
+    return [passage for domain in domains for passage in read_corpus(str(side.corpus_file(benchmark.root, domain)))]
 
 
 def _retriever_trainer(base: str, fitting: Hyperparameters, work: Path, pairs: Sequence[list[dict[str, str]]]) -> Any:

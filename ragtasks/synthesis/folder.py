@@ -110,10 +110,10 @@ def make_once(
 
 def outcome_lines(folder: Path, counts: Mapping[str, int], left_out: Sequence[LeftOut]) -> Iterator[str]:
     """Yield the final report: counts, and the first losses by name, each with its reason."""
-    yield f"{folder}: " + ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    yield f"{folder}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     if left_out:
         yield f"left out, {len(left_out)} in all ({LEFT_OUT}):"
-        yield from (f"  {item.what}: {item.reason}" for item in left_out[:_MAX_LISTED])
+        yield from (f"  {omitted.name}: {omitted.reason}" for omitted in left_out[:_MAX_LISTED])
 
 
 def publish_folder(
@@ -128,7 +128,7 @@ def publish_folder(
     manifest = {"key": canonical_hash(made_by), "made_by": dict(made_by), **metadata}
     content = {**files, f"{DETAILS}/{MANIFEST}": [orjson.dumps(manifest, option=orjson.OPT_INDENT_2), b"\n"]}
     if left_out is not None:
-        content[LEFT_OUT] = lines_of({"what": item.what, "reason": item.reason} for item in left_out)
+        content[LEFT_OUT] = lines_of({"what": omitted.name, "reason": omitted.reason} for omitted in left_out)
     part = folder.with_name(f".{folder.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)
@@ -149,21 +149,21 @@ def write_synthesis(folder: Path, made: Synthesis) -> None:
     files = {
         CONVERSATIONS: lines_of(
             {
-                "conversation_id": one.dialogue_id,
-                "domain": one.domain,
-                "turns": [_turn(number, turn, made.pool) for number, turn in enumerate(one.turns, start=1)],
+                "conversation_id": dialogue.dialogue_id,
+                "domain": dialogue.domain,
+                "turns": [_turn(number, turn, made.pool) for number, turn in enumerate(dialogue.turns, start=1)],
             }
-            for one in made.dialogues
+            for dialogue in made.dialogues
         ),
         PASSAGES: lines_of(
             {
-                "_id": item.passage_id,
-                **({"title": item.title} if item.title else {}),
-                "text": item.text,
+                "_id": passage.passage_id,
+                **({"title": passage.title} if passage.title else {}),
+                "text": passage.text,
                 "domain": domain,
             }
             for domain, passages in made.pool.passages.items()
-            for item in passages
+            for passage in passages
         ),
         QRELS: _qrels(made),
         f"{DETAILS}/units.jsonl": lines_of(made.units),
@@ -214,7 +214,7 @@ def _details(dialogue: Dialogue) -> dict[str, Any]:
         }
         for turn in dialogue.turns
     ]
-    removed = [{"question": one.question, "answer": one.answer, "reason": one.reason} for one in dialogue.removed]
+    removed = [{"question": pair.question, "answer": pair.answer, "reason": pair.reason} for pair in dialogue.removed]
     units = [unit.unit_id for unit in dialogue.units]
     return {
         "dialogue_id": dialogue.dialogue_id,
@@ -235,7 +235,11 @@ _ID_LENGTH = 32
 
 def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
     """Write dialogues in the format of MTRAG-S, with the counts that its loader checks, in one step."""
-    texts = {item.passage_id: f"{item.title}\n{item.text}" for items in made.pool.passages.values() for item in items}
+    texts = {
+        passage.passage_id: f"{passage.title}\n{passage.text}"
+        for items in made.pool.passages.values()
+        for passage in items
+    }
     rows = [row for dialogue in made.dialogues for row in _rows(dialogue, made.pool, texts, collection)]
     counts = {
         "tasks": len(rows),

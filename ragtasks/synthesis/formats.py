@@ -53,7 +53,7 @@ class FileReader:
 
     def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
         self._process = BoundedProcess(
-            "ragtasks.synthesis.formats:worked", seconds=most_seconds, most_bytes=MOST_MEMORY
+            "ragtasks.synthesis.formats:extract_file", seconds=most_seconds, most_bytes=MOST_MEMORY
         )
 
     def read(self, path: Path) -> Extracted:
@@ -62,14 +62,14 @@ class FileReader:
         if suffix not in _COSTLY:
             return extract(path.read_bytes(), suffix)
         try:
-            found = self._process.ask({"path": str(path.absolute()), "suffix": suffix})
+            reply = self._process.ask({"path": str(path.absolute()), "suffix": suffix})
         except OutOfBoundsError as error:
             raise UnreadableFileError(f"{error} to read it: split it, or save its text as .txt") from None
-        if "missing" in found:
-            raise MissingExtraError(found["missing"], "synthesis", _PURPOSE)
-        if "unreadable" in found:
-            raise UnreadableFileError(found["unreadable"])
-        return Extracted(**found)
+        if "missing" in reply:
+            raise MissingExtraError(reply["missing"], "synthesis", _PURPOSE)
+        if "unreadable" in reply:
+            raise UnreadableFileError(reply["unreadable"])
+        return Extracted(**reply)
 
     def close(self) -> None:
         """End the process."""
@@ -78,17 +78,17 @@ class FileReader:
 
 def extract(content: bytes, suffix: str) -> Extracted:
     """Return the title and text of a file's bytes."""
-    found = READERS[suffix](content)
-    text = _BLANK_LINES.sub("\n\n", _CONTROL.sub("", found.text.replace("\r\n", "\n").replace("\r", "\n"))).strip()
+    extracted = READERS[suffix](content)
+    text = _BLANK_LINES.sub("\n\n", _CONTROL.sub("", extracted.text.replace("\r\n", "\n").replace("\r", "\n"))).strip()
     if not text:
         raise UnreadableFileError("no text in it" + (": scanned pages need OCR first" if suffix == ".pdf" else ""))
-    return Extracted(text, " ".join(_CONTROL.sub(" ", found.title).split()), found.encoding)
+    return Extracted(text, " ".join(_CONTROL.sub(" ", extracted.title).split()), extracted.encoding)
 
 
-def worked(asked: Mapping[str, str]) -> dict[str, Any]:
+def extract_file(request: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of `Extracted` for a file (`path`, `suffix`), or `unreadable` or `missing` with the reason."""
     try:
-        return asdict(extract(Path(asked["path"]).read_bytes(), asked["suffix"]))
+        return asdict(extract(Path(request["path"]).read_bytes(), request["suffix"]))
     except MissingExtraError as error:
         return {"missing": str(getattr(error.__cause__, "name", ""))}
     except UnreadableFileError as error:

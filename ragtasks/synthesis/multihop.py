@@ -95,7 +95,7 @@ def synthesize_multihop(
 
 
 def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counter[str]) -> str:
-    reasons = "; ".join(f"{what}: {n}" for what, n in dropped.most_common(3)) or "nothing shared"
+    reasons = "; ".join(f"{reason}: {n}" for reason, n in dropped.most_common(3)) or "nothing shared"
     return (
         f"no question over several articles could be made of {n_articles} articles, {n_claims} claims and "
         f"{n_bridges} bridges ({reasons}). Nothing was written. Next step: more articles about the same things, "
@@ -130,9 +130,9 @@ def read_articles(location: Path, progress: Progress = no_progress) -> tuple[lis
             problems.add(0, "at least two articles", "none")
         problems.raise_if_any()
         return [row.model_copy(update={"url": url}) for url, row in found_rows.items()], []
-    found = read_documents(location, folders_are_domains=True, progress=progress)
+    folder_documents = read_documents(location, folders_are_domains=True, progress=progress)
     articles = []
-    for document in found.documents:
+    for document in folder_documents.documents:
         path = location / document.document_id
         stamp = (path if path.exists() else location).stat().st_mtime
         articles.append(
@@ -145,7 +145,7 @@ def read_articles(location: Path, progress: Progress = no_progress) -> tuple[lis
                 body=document.text,
             )
         )
-    return articles, list(found.left_out)
+    return articles, list(folder_documents.left_out)
 
 
 # Evidence, claims and bridges: the facts of an article, each with a stand-alone claim and its subject. A fact counts
@@ -173,7 +173,7 @@ class Claim:
     topic: str
 
 
-_Found = tuple[list[Claim], Counter[str]]
+_ClaimsAndCounts = tuple[list[Claim], Counter[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,32 +189,32 @@ class Bridge:
 
 def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
     """Return the claims of all articles, parts without a usable reply, and counts of dropped claims."""
-    pieces = [
-        (article, piece)
+    passages = [
+        (article, passage)
         for article in articles
-        for piece in segment(Passage("p", article.body), _PIECE_TOKENS, 0, title_in_text=False)
+        for passage in segment(Passage("p", article.body), _PIECE_TOKENS, 0, title_in_text=False)
     ]
-    questions: list[Inquiry[_Found]] = [
+    questions: list[Inquiry[_ClaimsAndCounts]] = [
         question_of(
-            "claims", partial(_claims_read, article), {"title": article.title, "piece": piece.text}, most=MOST_CLAIMS
+            "claims", partial(_claims_read, article), {"title": article.title, "piece": passage.text}, most=MOST_CLAIMS
         )
-        for article, piece in pieces
+        for article, passage in passages
     ]
     claims: list[Claim] = []
     left_out: list[LeftOut] = []
     counts: Counter[str] = Counter()
     answers = asker.ask("claims", questions)
-    for (article, _), found in zip(pieces, answers, strict=True):
-        if isinstance(found, UnusableReply):
-            left_out.append(LeftOut(article.url, found.reason))
+    for (article, _), reply_claims in zip(passages, answers, strict=True):
+        if isinstance(reply_claims, UnusableReply):
+            left_out.append(LeftOut(article.url, reply_claims.reason))
             continue
-        accepted, dropped = found
+        accepted, dropped = reply_claims
         claims += accepted
         counts += dropped
     return claims, left_out, counts
 
 
-def _claims_read(article: Article, reply: str) -> _Found:
+def _claims_read(article: Article, reply: str) -> _ClaimsAndCounts:
     rows = object_with(reply, "claims")["claims"]
     if not isinstance(rows, list):
         raise UnreadableReplyError('"claims": no list')
@@ -244,13 +244,15 @@ def find_bridges(claims: Sequence[Claim]) -> list[Bridge]:
         for is_entity, name in ((True, claim.entity), (False, claim.topic)):
             groups.setdefault((is_entity, name.casefold()), {}).setdefault(claim.article.url, claim)
     bridges: dict[frozenset[str], Bridge] = {}
-    for (is_entity, _), by_article in sorted(groups.items(), key=lambda item: not item[0][0]):
+    for (is_entity, _), by_article in sorted(groups.items(), key=lambda group: not group[0][0]):
         ordered = sorted(by_article.values(), key=lambda claim: claim.article.published_at)
         sets = [ordered[start : start + MOST] for start in range(0, len(ordered), MOST)]
         for part in sets:
             if len(part) >= LEAST:
                 name = part[0].entity if is_entity else part[0].topic
-                bridges.setdefault(frozenset(one.fact for one in part), Bridge(name, is_entity, tuple(part)))
+                bridges.setdefault(
+                    frozenset(claim_in_part.fact for claim_in_part in part), Bridge(name, is_entity, tuple(part))
+                )
     return list(bridges.values())
 
 
@@ -292,17 +294,17 @@ class MultihopQuery:
 
 def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[MultihopQuery], Counter[str]]:
     """Return the questions over bridges that pass the check, and counts of the failed ones by reason."""
-    wanted = [(bridge, kind) for bridge in bridges for kind in _kinds(bridge)]
-    written = asker.ask("questions", [_question(bridge, kind) for bridge, kind in wanted])
+    wanted = [(bridge, query_type) for bridge in bridges for query_type in _query_types(bridge)]
+    written = asker.ask("questions", [_question(bridge, query_type) for bridge, query_type in wanted])
     counts: Counter[str] = Counter()
     made: dict[str, MultihopQuery] = {}
-    for (bridge, kind), found in zip(wanted, written, strict=True):
-        if isinstance(found, UnusableReply):
-            counts[f"questions without a usable reply: {found.reason}"] += 1
-        elif found[0].casefold() in made:
+    for (bridge, query_type), reply in zip(wanted, written, strict=True):
+        if isinstance(reply, UnusableReply):
+            counts[f"questions without a usable reply: {reply.reason}"] += 1
+        elif reply[0].casefold() in made:
             counts["questions that come twice"] += 1
         else:
-            made[found[0].casefold()] = MultihopQuery(*found, kind, bridge.claims)
+            made[reply[0].casefold()] = MultihopQuery(*reply, query_type, bridge.claims)
     queries = list(made.values())
     checks = asker.ask("checks", [_check(query) for query in queries])
     passed = []
@@ -315,32 +317,32 @@ def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[Multiho
     return passed, counts
 
 
-def _kinds(bridge: Bridge) -> list[str]:
+def _query_types(bridge: Bridge) -> list[str]:
     """Return the question types of a bridge: temporal questions need several days, inference an entity."""
     n_days = len({claim.article.published_at[:10] for claim in bridge.claims})
     return [*([INFERENCE] if bridge.is_entity else []), COMPARISON, *([TEMPORAL] if n_days > 1 else [])]
 
 
-def _question(bridge: Bridge, kind: str) -> Inquiry[tuple[str, str]]:
+def _question(bridge: Bridge, query_type: str) -> Inquiry[tuple[str, str]]:
     claims = [
         {"source": claim.article.source, "date": claim.article.published_at[:10], "text": claim.text}
         for claim in bridge.claims
     ]
-    read = partial(_read, bridge, kind)
-    return question_of("multihop", read, {"claims": claims, "bridge": bridge.name}, query_type=kind)
+    read = partial(_read, bridge, query_type)
+    return question_of("multihop", read, {"claims": claims, "bridge": bridge.name}, query_type=query_type)
 
 
-def _read(bridge: Bridge, kind: str, reply: str) -> tuple[str, str]:
+def _read(bridge: Bridge, query_type: str, reply: str) -> tuple[str, str]:
     row = object_with(reply, "query")
     query, answer = text_of(row, "query"), text_of(row, "answer").strip(" .\"'")
-    if kind == INFERENCE:
+    if query_type == INFERENCE:
         if answer.casefold() != bridge.name.casefold():
             raise UnreadableReplyError("an answer that is not the entity")
         if bridge.name.casefold() in query.casefold():
             raise UnreadableReplyError("a question that names its answer")
         return query, bridge.name
-    if answer.casefold() not in _ANSWERS[kind]:
-        raise UnreadableReplyError(f"an answer that is none of {', '.join(_ANSWERS[kind])}")
+    if answer.casefold() not in _ANSWERS[query_type]:
+        raise UnreadableReplyError(f"an answer that is none of {', '.join(_ANSWERS[query_type])}")
     return query, answer.capitalize() if answer.casefold() in ("yes", "no") else answer.lower()
 
 
@@ -371,11 +373,11 @@ def write_null_queries(
     ]
     counts: Counter[str] = Counter()
     made: dict[str, MultihopQuery] = {}
-    for found in asker.ask("null queries", questions):
-        if isinstance(found, UnusableReply):
-            counts[f"null queries left out: {found.reason}"] += 1
+    for query in asker.ask("null queries", questions):
+        if isinstance(query, UnusableReply):
+            counts[f"null queries left out: {query.reason}"] += 1
         else:
-            made.setdefault(found.casefold(), MultihopQuery(found, INSUFFICIENT, NULL, ()))
+            made.setdefault(query.casefold(), MultihopQuery(query, INSUFFICIENT, NULL, ()))
     return list(made.values()), counts
 
 

@@ -75,9 +75,9 @@ class Settings:
             raise ConfigurationError(f"synthesis: unanswerable is a share from 0 to 1, found {self.unanswerable}")
 
 
-def _check_name(option: str, name: str, known: tuple[str, ...]) -> None:
-    if name not in known:
-        raise ConfigurationError(f"synthesis: {option} {name!r}: {close_matches(name, known)}")
+def _check_name(option: str, name: str, choices: tuple[str, ...]) -> None:
+    if name not in choices:
+        raise ConfigurationError(f"synthesis: {option} {name!r}: {close_matches(name, choices)}")
 
 
 _VERSION = 1
@@ -140,8 +140,8 @@ def _make(
     dialogues, pool, tried = make_unanswerable(written.dialogues, pool, settings.unanswerable, asker)
     if not dialogues:
         raise ConfigurationError(_nothing_to_ask(settings, [*left_out, *written.left_out], dropped))
-    counts["dialogues"], counts["turns"] = len(dialogues), sum(len(one.turns) for one in dialogues)
-    counts["pairs taken out"] = sum(len(one.removed) for one in dialogues)
+    counts["dialogues"], counts["turns"] = len(dialogues), sum(len(dialogue.turns) for dialogue in dialogues)
+    counts["pairs taken out"] = sum(len(dialogue.removed) for dialogue in dialogues)
     return Synthesis(dialogues, pool, units, [*left_out, *written.left_out], made_by, {**counts, **tried})
 
 
@@ -166,10 +166,10 @@ def _chosen(units: Sequence[Unit], settings: Settings) -> list[tuple[Unit, ...]]
     if settings.most_dialogues is None:
         return lists
     by_domain: dict[str, list[tuple[Unit, ...]]] = {}
-    for one in lists:
-        by_domain.setdefault(one[0].domain, []).append(one)
+    for units_listed in lists:
+        by_domain.setdefault(units_listed[0].domain, []).append(units_listed)
     in_turn = chain.from_iterable(zip_longest(*by_domain.values()))
-    return [one for one in in_turn if one is not None][: settings.most_dialogues]
+    return [units_listed for units_listed in in_turn if units_listed is not None][: settings.most_dialogues]
 
 
 def _pool(passages: Sequence[DocumentPassage], units: Sequence[Unit], settings: Settings) -> Pool:
@@ -177,18 +177,20 @@ def _pool(passages: Sequence[DocumentPassage], units: Sequence[Unit], settings: 
     domains = dict.fromkeys(unit.domain for unit in units)
     if settings.pool == "propositions":
         own = {
-            domain: tuple(Passage(one.unit_id, one.text) for one in units if one.domain == domain) for domain in domains
+            domain: tuple(Passage(own.unit_id, own.text) for own in units if own.domain == domain) for domain in domains
         }
         return Pool(own, {unit.unit_id: (unit.unit_id,) for unit in units})
-    by_domain = {domain: tuple(item.passage for item in passages if item.domain == domain) for domain in domains}
+    by_domain = {
+        domain: tuple(passage.passage for passage in passages if passage.domain == domain) for domain in domains
+    }
     return Pool(by_domain, {unit.unit_id: unit.passage_ids for unit in units})
 
 
 def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut], dropped: Counter[str]) -> str:
-    reasons = (Counter(item.reason for item in left_out) + dropped).most_common(3)
-    found = "; ".join(f"{count} times {reason}" for reason, count in reasons) or "nothing to ask about"
+    reasons = (Counter(omitted.reason for omitted in left_out) + dropped).most_common(3)
+    summary = "; ".join(f"{count} times {reason}" for reason, count in reasons) or "nothing to ask about"
     return (
-        f"no dialogue could be made from these {settings.unit}: {found}. Nothing was written. Next step: look at the "
+        f"no dialogue could be made from these {settings.unit}: {summary}. Nothing was written. Next step: look at the "
         "documents, or name a model that answers in the form asked for"
     )
 
@@ -196,10 +198,10 @@ def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut], dropped: Co
 def _report_lines(folder: Path, read: Documents, made: Synthesis) -> Iterator[str]:
     """Yield the final report."""
     yield from outcome_lines(folder, made.counts, made.left_out)
-    if read.others:
-        others = ", ".join(f"{count} {suffix}" for suffix, count in read.others.most_common(_MAX_LISTED))
-        yield f"files of other kinds, not read: {others}"
+    if read.other_formats:
+        formats = ", ".join(f"{count} {suffix}" for suffix, count in read.other_formats.most_common(_MAX_LISTED))
+        yield f"files of other kinds, not read: {formats}"
     for encoding, count in read.guessed.items():
         yield f"encoding guessed as {encoding} in {count} documents"
-    removed = Counter(one.reason for dialogue in made.dialogues for one in dialogue.removed)
+    removed = Counter(pair.reason for dialogue in made.dialogues for pair in dialogue.removed)
     yield from (f"pairs taken out: {count} ({reason})" for reason, count in removed.most_common())

@@ -47,44 +47,44 @@ class Extraction:
 
 def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> Extraction:
     """Return the propositions of passages; a proposition of several passages is listed once, with all of them."""
-    found = asker.ask(
+    replies = asker.ask(
         "propositions",
         [
-            question_of("propositions", _read, {"title": item.passage.title, "passage": item.passage.text})
-            for item in passages
+            question_of("propositions", _read, {"title": passage.passage.title, "passage": passage.passage.text})
+            for passage in passages
         ],
     )
     counts: Counter[str] = Counter()
     left_out: list[LeftOut] = []
     texts: dict[tuple[str, str], str] = {}
     origins: dict[tuple[str, str], list[DocumentPassage]] = {}
-    for place, (item, statements) in enumerate(zip(passages, found, strict=True)):
+    for index, (passage, statements) in enumerate(zip(passages, replies, strict=True)):
         if isinstance(statements, UnusableReply):
-            left_out.append(LeftOut(item.passage.passage_id, statements.reason))
+            left_out.append(LeftOut(passage.passage.passage_id, statements.reason))
             continue
         if not statements:
             counts["passages that hold nothing to ask about"] += 1
-        for text in _supported(statements, item, counts):
-            key = (item.domain, text.casefold())
+        for text in _supported(statements, passage, counts):
+            key = (passage.domain, text.casefold())
             texts.setdefault(key, text)
             sources = origins.setdefault(key, [])
-            sources += [one for one in _holders(text, place, passages) if one not in sources]
+            sources += [source for source in _holders(text, index, passages) if source not in sources]
     units = []
     for number, (key, text) in enumerate(texts.items(), start=1):
-        ids = tuple(item.passage.passage_id for item in origins[key])
+        ids = tuple(passage.passage.passage_id for passage in origins[key])
         units.append(Unit(f"p{number}", text, ids, origins[key][0].document_id, origins[key][0].domain))
     return Extraction(tuple(units), tuple(left_out), counts)
 
 
 def _read(reply: str) -> list[str]:
-    found = listed_texts(object_with(reply, "propositions")["propositions"], '"propositions"')
-    if len(found) > MOST_IN_A_PASSAGE:
-        raise UnreadableReplyError(f"{len(found):,} propositions of one passage, more than {MOST_IN_A_PASSAGE}")
-    return found
+    propositions = listed_texts(object_with(reply, "propositions")["propositions"], '"propositions"')
+    if len(propositions) > MOST_IN_A_PASSAGE:
+        raise UnreadableReplyError(f"{len(propositions):,} propositions of one passage, more than {MOST_IN_A_PASSAGE}")
+    return propositions
 
 
-def _supported(statements: Sequence[str], item: DocumentPassage, counts: Counter[str]) -> list[str]:
-    source = f"{item.passage.title}\n{item.passage.text}"
+def _supported(statements: Sequence[str], passage: DocumentPassage, counts: Counter[str]) -> list[str]:
+    source = f"{passage.passage.title}\n{passage.passage.text}"
     supported = [text for text in statements if covered_share(text, source) >= LEAST_SHARED]
     n_foreign = len(statements) - len(supported)
     if n_foreign:
@@ -92,12 +92,12 @@ def _supported(statements: Sequence[str], item: DocumentPassage, counts: Counter
     return supported
 
 
-def _holders(text: str, place: int, passages: Sequence[DocumentPassage]) -> list[DocumentPassage]:
+def _holders(text: str, index: int, passages: Sequence[DocumentPassage]) -> list[DocumentPassage]:
     """Return the source passage of a proposition, and adjacent passages that also contain its words by overlap."""
-    item = passages[place]
-    neighbours = [*passages[max(0, place - 1) : place], *passages[place + 1 : place + 2]]
-    near = [one for one in neighbours if one.document_id == item.document_id]
-    return [item, *(one for one in near if covered_share(text, one.passage.text) >= HELD)]
+    passage = passages[index]
+    neighbours = [*passages[max(0, index - 1) : index], *passages[index + 1 : index + 2]]
+    near = [neighbour for neighbour in neighbours if neighbour.document_id == passage.document_id]
+    return [passage, *(neighbour for neighbour in near if covered_share(text, neighbour.passage.text) >= HELD)]
 
 
 # Units of knowledge, and lists of units for dialogues.
@@ -140,7 +140,10 @@ def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPass
         by_document.setdefault(passage.document_id, []).append(passage)
     units: list[Unit] = []
     for document in documents:
-        held = [(*_span(item), item.passage.passage_id) for item in by_document.get(document.document_id, [])]
+        held = [
+            (*_span(passage_cut), passage_cut.passage.passage_id)
+            for passage_cut in by_document.get(document.document_id, [])
+        ]
         for start, end in sentence_spans(document.text):
             ids = tuple(name for first, last, name in held if first <= start and end <= last)
             if ids:
@@ -152,12 +155,18 @@ def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPass
 def whole_passages(passages: Sequence[DocumentPassage]) -> list[Unit]:
     """Return each passage as a unit, its text on one line; MTRAG-S's conversations were written from passages."""
     return [
-        Unit(f"u{number}", " ".join(one.passage.text.split()), (one.passage.passage_id,), one.document_id, one.domain)
-        for number, one in enumerate(passages, start=1)
+        Unit(
+            f"u{number}",
+            " ".join(passage.passage.text.split()),
+            (passage.passage.passage_id,),
+            passage.document_id,
+            passage.domain,
+        )
+        for number, passage in enumerate(passages, start=1)
     ]
 
 
-def _span(item: DocumentPassage) -> tuple[int, int]:
+def _span(passage: DocumentPassage) -> tuple[int, int]:
     """Return the offsets at the end of a passage's id."""
-    start, end = item.passage.passage_id.rsplit("-", 2)[-2:]
+    start, end = passage.passage.passage_id.rsplit("-", 2)[-2:]
     return int(start), int(end)

@@ -30,7 +30,7 @@ class _QreccTurn(Fields):
         """Return the question as a task; without a turn number its id has the row number."""
         is_numbered = self.number.isdecimal()
         roles = (Role.USER, Role.ASSISTANT)
-        history = [Message(roles[place % 2], text) for place, text in enumerate(self.context)]
+        history = [Message(roles[position % 2], text) for position, text in enumerate(self.context)]
         return Task(
             task_id=task_id(self.conversation, int(self.number)) if is_numbered else f"{self.conversation} row {row}",
             conversation_id=self.conversation,

@@ -78,19 +78,21 @@ class QRelScore:
             return_tensors="pt",
         )
         sides = encoding.sequence_ids(0)
-        asked, given = ([place for place, side in enumerate(sides) if side == number][:-1] for number in (0, 1))
-        if not asked or not given:
+        question_tokens, passage_tokens = (
+            [position for position, side in enumerate(sides) if side == number][:-1] for number in (0, 1)
+        )
+        if not question_tokens or not passage_tokens:
             return None
         with torch.no_grad():
-            found = self._encoder(
+            output = self._encoder(
                 **encoding.to(self._encoder.device), output_hidden_states=True, output_attentions=True
             )
         cosines = []
-        for hidden, attention in zip(found.hidden_states[1:], found.attentions, strict=True):
-            by_pair = attention[0].amax(dim=0)[asked][:, given]
+        for hidden, attention in zip(output.hidden_states[1:], output.attentions, strict=True):
+            by_pair = attention[0].amax(dim=0)[question_tokens][:, passage_tokens]
             vectors = torch.nn.functional.normalize(hidden[0], dim=-1)
-            attended = vectors[given][by_pair.argmax(dim=1)]
-            cosines.append((vectors[asked] * attended).sum(dim=1).mean())
+            attended = vectors[passage_tokens][by_pair.argmax(dim=1)]
+            cosines.append((vectors[question_tokens] * attended).sum(dim=1).mean())
         return float(torch.stack(cosines).mean())
 
     def _likelihood(self, text: str) -> float | None:
@@ -135,13 +137,13 @@ def relevance_table(benchmark: Benchmark, measure: QRelScore, progress: Progress
     rows = []
     n_done = 0
     for form, questions in forms.items():
-        found: list[Relevance | None] = []
+        relevances: list[Relevance | None] = []
         for task, question in zip(tasks, questions, strict=True):
-            found.append(measure(question, [item.text for item in task.references]))
+            relevances.append(measure(question, [passage.text for passage in task.references]))
             n_done += 1
             progress("QRelScore\tquestions", n_done, 2 * len(tasks))
-        scored = [one for one in found if one is not None]
-        means = [_mean([getattr(one, name) for one in scored]) for name in ("local", "gain", "score")]
+        scored = [relevance for relevance in relevances if relevance is not None]
+        means = [_mean([getattr(relevance, name) for relevance in scored]) for name in ("local", "gain", "score")]
         rows.append((form, f"{len(scored)} of {len(benchmark.tasks)}", *means, *_PUBLISHED_RELEVANCE[form]))
     columns = ("questions", "scored", "local", "global", "QRelScore", "paper, public", "paper, proprietary")
     encoder, language_model = measure.models

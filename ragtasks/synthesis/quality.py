@@ -29,7 +29,7 @@ from retrieval_cache import LLM_REWRITE, Rewriter, Workspace, fallbacks_of, need
 
 PAPER_FORMS = ("context", "contextualized", "decontextualized")
 """Query forms of Table 2: with the previous question and answer, conversational, stand-alone."""
-_ALIKE = 0.8  # Jaccard similarity of the words of two questions of a dialogue
+_MIN_REPEATED = 0.8  # Jaccard similarity of the words of two questions of a dialogue
 
 # MTRAG paper, Table 8 (questions and responses in words); OR-CONVQA paper, section 4.2 and Table 7, public documents.
 _PUBLISHED: Mapping[str, tuple[str, str, str]] = {
@@ -45,12 +45,12 @@ _LEGEND = (
     "unique passages, passages a turn: what answers rest on (for the OR-CONVQA paper: propositions)",
     "needs rewriting: questions whose standalone form is another one",
     "grounded: pairs that were accepted and rest on something",
-    f"alike: questions whose words repeat an earlier one's of the dialogue by {_ALIKE:.0%}",
+    f"alike: questions whose words repeat an earlier one's of the dialogue by {_MIN_REPEATED:.0%}",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _SynthesizedDialogue:
     tasks: Sequence[Task]
     n_removed: int
     """Number of removed pairs."""
@@ -60,8 +60,12 @@ class _Written:
         """Number of questions that repeat the words of an earlier question."""
         words = [terms(standalone(task)) for task in self.tasks]
         return sum(
-            any(len(own & other) >= _ALIKE * len(own | other) for other in words[:place] if own | other)
-            for place, own in enumerate(words)
+            any(
+                len(words_here & earlier) >= _MIN_REPEATED * len(words_here | earlier)
+                for earlier in words[:index]
+                if words_here | earlier
+            )
+            for index, words_here in enumerate(words)
         )
 
 
@@ -82,7 +86,7 @@ def quality_section(
     benchmark = open_benchmark("custom", folder)
     for task in benchmark.tasks:
         by_dialogue.setdefault(task.conversation_id, []).append(task)
-    dialogues = {name: _Written(tasks, removed[name]) for name, tasks in by_dialogue.items()}
+    dialogues = {name: _SynthesizedDialogue(tasks, removed[name]) for name, tasks in by_dialogue.items()}
     statistics = {"folder": str(folder), "dialogues": str(len(dialogues))}
     means = {name: fixed(mean(list(dialogues.values())), 2) for name, mean in _MEANS.items()}
     rows = tuple((name, mean, *_PUBLISHED.get(name, ("-", "-", "-"))) for name, mean in means.items())
@@ -91,11 +95,18 @@ def quality_section(
         tables.append(relevance_table(benchmark, relevance, progress))
     if retrievers:
         with TemporaryDirectory() as work:
-            place = Workspace("custom", str(folder), Path(work), store or Path(work), secrets)
+            workspace = Workspace("custom", str(folder), Path(work), store or Path(work), secrets)
             tables += retrieval_tables(
-                benchmark, retrievers, queries, place=place, rewriter=rewriter or Rewriter(None), progress=progress
+                benchmark,
+                retrievers,
+                queries,
+                workspace=workspace,
+                rewriter=rewriter or Rewriter(None),
+                progress=progress,
             )
-    each = table_of("Each dialogue", ["dialogue"], [([name], [one]) for name, one in dialogues.items()], _COLUMNS)
+    each = table_of(
+        "Each dialogue", ["dialogue"], [([name], [dialogue]) for name, dialogue in dialogues.items()], _COLUMNS
+    )
     return Section(f"synthetic: {folder.name}", statistics, (*tables, each))
 
 
@@ -115,26 +126,28 @@ def _removed(folder: Path) -> Counter[str]:
         ) from error
 
 
-def _a_turn(value: Callable[[Task], float]) -> Callable[[Sequence[_Written]], float]:
+def _a_turn(value: Callable[[Task], float]) -> Callable[[Sequence[_SynthesizedDialogue]], float]:
     """Return a function: dialogues -> mean of a task's value over all turns."""
-    return lambda dialogues: fmean(value(task) for one in dialogues for task in one.tasks)
+    return lambda dialogues: fmean(value(task) for dialogue in dialogues for task in dialogue.tasks)
 
 
-def _unique_passages(dialogues: Sequence[_Written]) -> float:
-    return fmean(len({item.passage_id for task in one.tasks for item in task.references}) for one in dialogues)
+def _unique_passages(dialogues: Sequence[_SynthesizedDialogue]) -> float:
+    return fmean(
+        len({passage.passage_id for task in dialogue.tasks for passage in task.references}) for dialogue in dialogues
+    )
 
 
-def _passages_a_turn(dialogues: Sequence[_Written]) -> float:
-    counts = [len(task.references) for one in dialogues for task in one.tasks if task.references]
+def _passages_a_turn(dialogues: Sequence[_SynthesizedDialogue]) -> float:
+    counts = [len(task.references) for dialogue in dialogues for task in dialogue.tasks if task.references]
     return fmean(counts) if counts else 0.0
 
 
-def _grounded(dialogues: Sequence[_Written]) -> float:
-    n_turns = sum(len(one.tasks) for one in dialogues)
-    return n_turns / (n_turns + sum(one.n_removed for one in dialogues))
+def _grounded(dialogues: Sequence[_SynthesizedDialogue]) -> float:
+    n_turns = sum(len(dialogue.tasks) for dialogue in dialogues)
+    return n_turns / (n_turns + sum(dialogue.n_removed for dialogue in dialogues))
 
 
-_MEANS: Mapping[str, Callable[[Sequence[_Written]], float]] = {
+_MEANS: Mapping[str, Callable[[Sequence[_SynthesizedDialogue]], float]] = {
     "turns": lambda dialogues: fmean(len(one.tasks) for one in dialogues),
     "unique passages": _unique_passages,
     "question words": _a_turn(lambda task: len(task.question.split())),
@@ -145,7 +158,7 @@ _MEANS: Mapping[str, Callable[[Sequence[_Written]], float]] = {
     "alike": lambda dialogues: sum(one.n_alike for one in dialogues) / sum(len(one.tasks) for one in dialogues),
     "unanswerable": _a_turn(lambda task: task.answerability is Answerability.UNANSWERABLE),
 }
-_COLUMNS: Mapping[str, Callable[[Sequence[_Written]], Cell]] = {
+_COLUMNS: Mapping[str, Callable[[Sequence[_SynthesizedDialogue]], Cell]] = {
     "turns": lambda dialogue: len(dialogue[0].tasks),
     "unique passages": lambda dialogue: round(_unique_passages(dialogue)),
     "question words": lambda dialogue: fixed(_MEANS["question words"](dialogue), 1),
@@ -185,7 +198,7 @@ def retrieval_tables(
     retrievers: Sequence[str],
     forms: Sequence[str],
     *,
-    place: Workspace,
+    workspace: Workspace,
     rewriter: Rewriter,
     progress: Progress,
 ) -> tuple[Table, ...]:
@@ -201,11 +214,11 @@ def retrieval_tables(
     for line, form in itertools.product(retrievers, forms):
         # A rewriter model that no form uses is an error.
         form_rewriter = rewriter if needs_model(form) else replace(rewriter, model=None)
-        made = retrieve(place, line, form, depth=_DEPTH, rewriter=form_rewriter, progress=progress)
+        made = retrieve(workspace, line, form, depth=_DEPTH, rewriter=form_rewriter, progress=progress)
         values[line, form] = score_run(read_run(made, domains), judged, metrics).values
-        fallbacks += [f"{form}: {found}" for found in [fallbacks_of(made.manifest)] if found]
+        fallbacks += [f"{form}: {fallback}" for fallback in [fallbacks_of(made.manifest)] if fallback]
     rows: list[tuple[Cell, ...]] = [
-        (line, form, len(found), *_means(list(found.values()))) for (line, form), found in values.items()
+        (line, form, len(by_task), *_means(list(by_task.values()))) for (line, form), by_task in values.items()
     ]
     labels = {"llm_rewrite (T5)" if form.startswith(LLM_REWRITE) else form for form in forms}
     for source, published in _PUBLISHED_RETRIEVAL.items():
@@ -214,16 +227,16 @@ def retrieval_tables(
     note = " ".join(
         [_SEARCH_NOTE, *([_SEEN] if is_trained else []), *(f"{text}." for text in dict.fromkeys(fallbacks))]
     )
-    whole = Table("Retrieval by query form", ("retriever", "query", "questions", *MEASURES), tuple(rows), note)
+    total = Table("Retrieval by query form", ("retriever", "query", "questions", *MEASURES), tuple(rows), note)
     names = list(dict.fromkeys(domains.values()))
-    return (whole, _by_domain(values, domains, names)) if len(names) > 1 else (whole,)
+    return (total, _by_domain(values, domains, names)) if len(names) > 1 else (total,)
 
 
 def _by_domain(values: _Values, domains: Mapping[str, str], names: Sequence[str]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name in names:
-        for (line, form), found in values.items():
-            of_domain = [row for task_id, row in found.items() if domains[task_id] == name]
+        for (line, form), by_task in values.items():
+            of_domain = [row for task_id, row in by_task.items() if domains[task_id] == name]
             rows.append((name, line, form, len(of_domain), *_means(of_domain)))
     return Table("Retrieval per domain", ("domain", "retriever", "query", "questions", *MEASURES), tuple(rows))
 

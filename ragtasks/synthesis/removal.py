@@ -36,7 +36,7 @@ _REPEATS = 0.9  # of a unit's words: a passage with this share repeats it
 _MOST_OF_A_DIALOGUE = 0.5
 _ANSWERS = ("yes", "partly", "no")
 
-_Place = tuple[int, int]
+_TurnKey = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Pool:
     def without(self, removed: frozenset[str]) -> Pool:
         """Return the pool without the removed entries."""
         left = {
-            domain: tuple(item for item in items if item.passage_id not in removed)
+            domain: tuple(passage for passage in items if passage.passage_id not in removed)
             for domain, items in self.passages.items()
         }
         held = {unit: tuple(name for name in names if name not in removed) for unit, names in self.of_unit.items()}
@@ -71,16 +71,16 @@ def make_unanswerable(
     if not wanted:
         return list(dialogues), pool, counts
     removal = _Removal(dialogues, pool)
-    tried: dict[str, frozenset[_Place]] = {}
+    tried: dict[str, frozenset[_TurnKey]] = {}
     for name in removal.candidates():
         if sum(map(len, tried.values())) < _SPARE * wanted:
-            tried[name] = removal.struck_by(frozenset([name]))
+            tried[name] = removal.questions_lost(frozenset([name]))
     refused = _refused(removal, tried, asker)
-    removed = removal.choose({name: places for name, places in tried.items() if name not in refused}, wanted)
-    struck = removal.struck_by(removed)
-    counts["unanswerable questions wanted"], counts["unanswerable questions made"] = wanted, len(struck)
+    removed = removal.choose({name: turns for name, turns in tried.items() if name not in refused}, wanted)
+    lost = removal.questions_lost(removed)
+    counts["unanswerable questions wanted"], counts["unanswerable questions made"] = wanted, len(lost)
     counts["passages removed"], counts["passages tried that others repeat or answer"] = len(removed), len(refused)
-    return _relabelled(dialogues, struck), pool.without(removed), counts
+    return _with_unanswerable(dialogues, lost), pool.without(removed), counts
 
 
 class _Removal:
@@ -89,80 +89,85 @@ class _Removal:
     def __init__(self, dialogues: Sequence[Dialogue], pool: Pool) -> None:
         self._dialogues, self._pool = dialogues, pool
         self._turns = {
-            (one, two): turn for one, dialogue in enumerate(dialogues) for two, turn in enumerate(dialogue.turns)
+            (dialogue_index, turn_index): turn
+            for dialogue_index, dialogue in enumerate(dialogues)
+            for turn_index, turn in enumerate(dialogue.turns)
         }
-        self._on: dict[str, set[_Place]] = {}
-        for place, turn in self._turns.items():
+        self._on: dict[str, set[_TurnKey]] = {}
+        for key, turn in self._turns.items():
             for name in pool.ids_of(turn):
-                self._on.setdefault(name, set()).add(place)
+                self._on.setdefault(name, set()).add(key)
 
     def candidates(self) -> list[str]:
         """Return the passages that can be removed individually, in an order independent of their positions."""
-        fitting = [name for name in self._on if self.fits(frozenset([name])) and self.struck_by(frozenset([name]))]
+        fitting = [name for name in self._on if self.fits(frozenset([name])) and self.questions_lost(frozenset([name]))]
         return sorted(fitting, key=canonical_hash)
 
-    def struck_by(self, removed: frozenset[str]) -> frozenset[_Place]:
+    def questions_lost(self, removed: frozenset[str]) -> frozenset[_TurnKey]:
         """Return the questions that lose a unit which no remaining passage contains."""
-        near = {place for name in removed for place in self._on[name]}
-        return frozenset(place for place in near if any(self._lost(place, removed)))
+        near = {key for name in removed for key in self._on[name]}
+        return frozenset(key for key in near if any(self._lost(key, removed)))
 
     def fits(self, removed: frozenset[str]) -> bool:
         """Return whether every affected question loses all units, and no dialogue loses too many questions."""
-        struck = self.struck_by(removed)
-        a_dialogue = Counter(one for one, _ in struck)
-        return all(all(self._lost(place, removed)) for place in struck) and all(
-            count <= _MOST_OF_A_DIALOGUE * len(self._dialogues[one].turns) for one, count in a_dialogue.items()
+        lost = self.questions_lost(removed)
+        a_dialogue = Counter(dialogue_index for dialogue_index, _ in lost)
+        return all(all(self._lost(key, removed)) for key in lost) and all(
+            count <= _MOST_OF_A_DIALOGUE * len(self._dialogues[dialogue_index].turns)
+            for dialogue_index, count in a_dialogue.items()
         )
 
-    def _lost(self, place: _Place, removed: frozenset[str]) -> list[bool]:
-        return [removed.issuperset(self._pool.of_unit[unit.unit_id]) for unit in self._turns[place].units]
+    def _lost(self, key: _TurnKey, removed: frozenset[str]) -> list[bool]:
+        return [removed.issuperset(self._pool.of_unit[unit.unit_id]) for unit in self._turns[key].units]
 
-    def choose(self, passed: Mapping[str, frozenset[_Place]], wanted: int) -> frozenset[str]:
+    def choose(self, passed: Mapping[str, frozenset[_TurnKey]], wanted: int) -> frozenset[str]:
         """Return passages that affect the same questions together as individually, and at most `wanted` questions."""
         chosen: frozenset[str] = frozenset()
-        struck: frozenset[_Place] = frozenset()
-        for name, places in passed.items():
-            both, together = struck | places, chosen | {name}
-            if len(both) <= wanted and self.struck_by(together) == both and self.fits(together):
-                chosen, struck = together, both
+        lost: frozenset[_TurnKey] = frozenset()
+        for name, keys in passed.items():
+            both, together = lost | keys, chosen | {name}
+            if len(both) <= wanted and self.questions_lost(together) == both and self.fits(together):
+                chosen, lost = together, both
         return chosen
 
-    def found_without(self, tried: Mapping[str, frozenset[_Place]]) -> list[tuple[str, _Place, list[Passage]]]:
+    def results_without(self, tried: Mapping[str, frozenset[_TurnKey]]) -> list[tuple[str, _TurnKey, list[Passage]]]:
         """Return each passage with each question that it supports, and the search results without the passage.
 
         One index per domain suffices: a single missing passage barely changes the weight of a term.
         """
-        asked: dict[str, dict[str, str]] = {}
-        for place in frozenset().union(*tried.values()):
-            asked.setdefault(self._dialogues[place[0]].domain, {})[str(place)] = self._turns[place].decontextualized
-        found: dict[str, list[Passage]] = {}
-        for domain, queries in asked.items():
-            passages = {item.passage_id: item for item in self._pool.passages[domain]}
+        queries_by_domain: dict[str, dict[str, str]] = {}
+        for key in frozenset().union(*tried.values()):
+            queries_by_domain.setdefault(self._dialogues[key[0]].domain, {})[str(key)] = self._turns[
+                key
+            ].decontextualized
+        results: dict[str, list[Passage]] = {}
+        for domain, queries in queries_by_domain.items():
+            passages = {passage.passage_id: passage for passage in self._pool.passages[domain]}
             for asked_at, ranked in bm25_rankings(queries, passages.values(), _SEARCHED + 1).items():
-                found[asked_at] = [passages[name] for name in ranked]
+                results[asked_at] = [passages[name] for name in ranked]
         return [
-            (name, place, [item for item in found[str(place)] if item.passage_id != name][:_SEARCHED])
-            for name, places in tried.items()
-            for place in sorted(places)
+            (name, key, [passage for passage in results[str(key)] if passage.passage_id != name][:_SEARCHED])
+            for name, keys in tried.items()
+            for key in sorted(keys)
         ]
 
-    def is_repeated(self, place: _Place, found: Sequence[Passage]) -> bool:
+    def is_repeated(self, key: _TurnKey, results: Sequence[Passage]) -> bool:
         """Return whether a search result repeats a unit of a question."""
-        units = self._turns[place].units
-        return any(covered_share(unit.text, item.text) >= _REPEATS for unit in units for item in found)
+        units = self._turns[key].units
+        return any(covered_share(unit.text, passage.text) >= _REPEATS for unit in units for passage in results)
 
-    def question(self, place: _Place, found: Sequence[Passage]) -> Inquiry[str]:
+    def question(self, key: _TurnKey, results: Sequence[Passage]) -> Inquiry[str]:
         """Return the prompt for a question and the remaining search results."""
-        fields = {"question": self._turns[place].decontextualized, "passages": [item.text for item in found]}
+        fields = {"question": self._turns[key].decontextualized, "passages": [passage.text for passage in results]}
         return question_of("answerable", _read, fields)
 
 
-def _refused(removal: _Removal, tried: Mapping[str, frozenset[_Place]], asker: Asker) -> set[str]:
+def _refused(removal: _Removal, tried: Mapping[str, frozenset[_TurnKey]], asker: Asker) -> set[str]:
     """Return the passages whose questions other passages answer or may answer."""
-    pairs = removal.found_without(tried)
-    repeated = {name for name, place, found in pairs if removal.is_repeated(place, found)}
-    open_pairs = [(name, place, found) for name, place, found in pairs if name not in repeated]
-    answers = asker.ask("answerability", [removal.question(place, found) for _, place, found in open_pairs])
+    pairs = removal.results_without(tried)
+    repeated = {name for name, key, results in pairs if removal.is_repeated(key, results)}
+    open_pairs = [(name, key, results) for name, key, results in pairs if name not in repeated]
+    answers = asker.ask("answerability", [removal.question(key, results) for _, key, results in open_pairs])
     return repeated | {name for (name, _, _), answer in zip(open_pairs, answers, strict=True) if answer != "no"}
 
 
@@ -173,20 +178,24 @@ def _read(reply: str) -> str:
     return answer
 
 
-def _relabelled(dialogues: Sequence[Dialogue], struck: frozenset[_Place]) -> list[Dialogue]:
+def _with_unanswerable(dialogues: Sequence[Dialogue], lost: frozenset[_TurnKey]) -> list[Dialogue]:
     """Return the dialogues with unanswerable turns; the turn after each uses its stand-alone form."""
     relabelled = []
-    for one, dialogue in enumerate(dialogues):
+    for dialogue_index, dialogue in enumerate(dialogues):
         turns = [
-            _relabel(turn, is_struck=(one, two) in struck, follows_struck=(one, two - 1) in struck)
-            for two, turn in enumerate(dialogue.turns)
+            _relabel(
+                turn,
+                is_lost=(dialogue_index, turn_index) in lost,
+                follows_lost=(dialogue_index, turn_index - 1) in lost,
+            )
+            for turn_index, turn in enumerate(dialogue.turns)
         ]
         relabelled.append(replace(dialogue, turns=tuple(turns)))
     return relabelled
 
 
-def _relabel(turn: Turn, *, is_struck: bool, follows_struck: bool) -> Turn:
-    text = turn.decontextualized if follows_struck else turn.contextualized
-    if not is_struck:
+def _relabel(turn: Turn, *, is_lost: bool, follows_lost: bool) -> Turn:
+    text = turn.decontextualized if follows_lost else turn.contextualized
+    if not is_lost:
         return replace(turn, contextualized=text)
     return replace(turn, contextualized=text, answer=NO_ANSWER, units=(), answerability=Answerability.UNANSWERABLE)

@@ -87,7 +87,7 @@ def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") ->
 def read_reviews(pairs: Sequence[Pair], rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Review], int]:
     """Return each reviewer's last decision on each pair, and the number of rows on other versions of the texts."""
     versions = {pair.pair_id: pair.version for pair in pairs}
-    found: dict[tuple[str, str], Review] = {}
+    latest: dict[tuple[str, str], Review] = {}
     n_others = 0
     for reviewer, pair_id, content, time in rows:
         try:
@@ -96,11 +96,11 @@ def read_reviews(pairs: Sequence[Pair], rows: Sequence[tuple[str, str, str, floa
             n_others += 1
             continue
         if versions.get(pair_id) == decision.version:
-            found[reviewer, pair_id] = Review(reviewer, pair_id, decision, time)
+            latest[reviewer, pair_id] = Review(reviewer, pair_id, decision, time)
         else:
             n_others += 1
-    place = {pair.pair_id: pair.number for pair in pairs}
-    return sorted(found.values(), key=lambda one: (place[one.pair_id], one.time)), n_others
+    number_of = {pair.pair_id: pair.number for pair in pairs}
+    return sorted(latest.values(), key=lambda review: (number_of[review.pair_id], review.time)), n_others
 
 
 def review_row(review: Review) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def review_row(review: Review) -> dict[str, Any]:
 
 def write_reviews(path: Path, reviews: Sequence[Review]) -> None:
     """Write decisions as JSON lines, atomically."""
-    write_atomically(path, b"".join(orjson.dumps(review_row(one)) + b"\n" for one in reviews))
+    write_atomically(path, b"".join(orjson.dumps(review_row(review)) + b"\n" for review in reviews))
 
 
 # Reviewed pairs: a question and its answer in their conversation, with the supporting passages.
@@ -186,15 +186,15 @@ def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]]) -> Table:
     kept: dict[str, dict[str, float]] = {}
     chosen: dict[str, dict[str, float]] = {}
     for reviewer, reviews in by_reviewer.items():
-        kept[reviewer] = {pair: float(one.keeps) for pair, one in reviews.items()}
-        chosen[reviewer] = {pair: float(CHOICES.index(one.decision.choice)) for pair, one in reviews.items()}
+        kept[reviewer] = {pair: float(review.keeps) for pair, review in reviews.items()}
+        chosen[reviewer] = {pair: float(CHOICES.index(review.decision.choice)) for pair, review in reviews.items()}
     rows: list[tuple[Cell, ...]] = []
     for by_kept, by_choice in zip(agreement_of_two(kept), agreement_of_two(chosen), strict=True):
         percent = "-" if by_kept.equal_share is None else f"{100 * by_kept.equal_share:.1f} %"
         kappas = (dashed(by_kept.score.value), dashed(by_choice.score.value))
         rows.append((by_kept.raters, "kappa", by_kept.n, percent, *kappas))
     if len(by_reviewer) > 1:
-        of_kept, of_chosen = (agreement_of_all(_EVERYBODY, one, Level.NOMINAL) for one in (kept, chosen))
+        of_kept, of_chosen = (agreement_of_all(_EVERYBODY, ratings, Level.NOMINAL) for ratings in (kept, chosen))
         rows.append((_EVERYBODY, "alpha", of_kept.n, "-", dashed(of_kept.score.value), dashed(of_chosen.score.value)))
     heads = ("reviewers", "measure", "pairs", "same", "kept or rejected", "accepted, edited or rejected")
     note = "Cohen's kappa of two reviewers, over the pairs that both decided on; Krippendorff's alpha of all."
@@ -216,14 +216,14 @@ class _AcceptedPair:
     pair: Pair
     texts: Mapping[str, str]
     """Texts of the latest edit, or the original texts."""
-    is_bare: bool
+    is_standalone: bool
     """Whether the pair before it was removed, so that the question must stand alone."""
     turn: int
     """Its turn among the kept pairs of the conversation."""
 
     @property
     def question(self) -> str:
-        return self.texts["standalone" if self.is_bare else "question"]
+        return self.texts["standalone" if self.is_standalone else "question"]
 
     @property
     def task_id(self) -> str:
@@ -234,8 +234,8 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
     """Write the reviewed benchmark in one step, and return the lines to print."""
     pairs = read_pairs(folder)
     decisions: dict[str, list[Review]] = {pair.pair_id: [] for pair in pairs}
-    for one in reviews:
-        decisions[one.pair_id].append(one)
+    for review in reviews:
+        decisions[review.pair_id].append(review)
     accepted = list(_accepted(pairs, decisions))
     if not accepted:
         raise ConfigurationError(
@@ -245,7 +245,7 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
     made_by = {
         "version": _VERSION,
         "reviewed": [pair.version for pair in pairs],
-        "reviews": [review_row(one) for one in reviews],
+        "reviews": [review_row(review) for review in reviews],
     }
     lines = (f"{out}: {_counts(pairs, accepted, decisions)}",)
     if not is_made(out, made_by):
@@ -257,7 +257,7 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
 
 def _counts(pairs: Sequence[Pair], accepted: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]) -> str:
     n_undecided = sum(not reviews for reviews in decisions.values())
-    n_edited = sum(one.texts != one.pair.texts for one in accepted)
+    n_edited = sum(kept.texts != kept.pair.texts for kept in accepted)
     n_rejected = len(pairs) - len(accepted) - n_undecided
     noun = "pair" if len(accepted) == 1 else "pairs"
     return (
@@ -267,17 +267,17 @@ def _counts(pairs: Sequence[Pair], accepted: Sequence[_AcceptedPair], decisions:
 
 def _accepted(pairs: Sequence[Pair], decisions: Mapping[str, Sequence[Review]]) -> Iterator[_AcceptedPair]:
     for _, conversation in groupby(pairs, lambda pair: pair.task.conversation_id):
-        is_bare, turn = False, 0
+        is_standalone, turn = False, 0
         for pair in conversation:
             reviews = decisions[pair.pair_id]
-            if not reviews or not all(one.keeps for one in reviews):
-                is_bare = True
+            if not reviews or not all(review.keeps for review in reviews):
+                is_standalone = True
                 continue
             turn += 1
-            edits = [one for one in reviews if one.decision.texts]
-            texts = max(edits, key=lambda one: one.time).decision.texts if edits else pair.texts
-            yield _AcceptedPair(pair, texts, is_bare, turn)
-            is_bare = False
+            edits = [review for review in reviews if review.decision.texts]
+            texts = max(edits, key=lambda review: review.time).decision.texts if edits else pair.texts
+            yield _AcceptedPair(pair, texts, is_standalone, turn)
+            is_standalone = False
 
 
 def _files(
@@ -299,28 +299,28 @@ def _files(
 
 
 def _conversations(accepted: Sequence[_AcceptedPair]) -> Iterator[dict[str, Any]]:
-    for name, group in groupby(accepted, lambda one: one.pair.task.conversation_id):
+    for name, group in groupby(accepted, lambda kept: kept.pair.task.conversation_id):
         turns = list(group)
         yield {"conversation_id": name, "domain": turns[0].pair.task.domain, "turns": list(map(_turn, turns))}
 
 
-def _turn(one: _AcceptedPair) -> dict[str, Any]:
-    task = one.pair.task
-    references = [item.passage_id for item in task.references]
+def _turn(kept: _AcceptedPair) -> dict[str, Any]:
+    task = kept.pair.task
+    references = [passage.passage_id for passage in task.references]
     return {
-        "question": one.question,
-        "answer": one.texts["answer"],
+        "question": kept.question,
+        "answer": kept.texts["answer"],
         "answerability": task.answerability.value,
         **({"references": references} if references else {}),
         **({"question_types": list(task.question_types)} if task.question_types else {}),
-        "multi_turn": _FIRST if one.turn == 1 else _LATER if task.multi_turn == _FIRST else task.multi_turn,
-        "rewrite": one.texts["standalone"],
+        "multi_turn": _FIRST if kept.turn == 1 else _LATER if task.multi_turn == _FIRST else task.multi_turn,
+        "rewrite": kept.texts["standalone"],
     }
 
 
 def _qrels(folder: Path, accepted: Sequence[_AcceptedPair]) -> Iterator[bytes]:
     """Yield the judgements of the kept pairs with their new turns."""
-    new = {one.pair.pair_id: one.task_id for one in accepted}
+    new = {kept.pair.pair_id: kept.task_id for kept in accepted}
     side, tasks = retrieval_side("custom"), open_benchmark("custom", folder).tasks
     for domain in side.domains_of(tasks):
         for qrel in side.load_qrels(folder, domain):
@@ -332,16 +332,16 @@ def _dialogues(
     folder: Path, accepted: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]
 ) -> Iterator[dict[str, Any]]:
     """Yield the synthesis details of each dialogue, with the pairs removed by the review."""
-    by_id = {one.pair.pair_id: one for one in accepted}
+    by_id = {kept.pair.pair_id: kept for kept in accepted}
     for line in (folder / DETAILS / DIALOGUES).read_bytes().splitlines():
         row = orjson.loads(line)
         turns, removed = [], list(row["removed"])
         for number, turn in enumerate(row["turns"], start=1):
             name = task_id(row["dialogue_id"], number)
-            one = by_id.get(name)
-            if one:
-                texts = {"contextualized": one.question, "decontextualized": one.texts["standalone"]}
-                turns.append({**turn, **texts, "answer": one.texts["answer"]})
+            kept = by_id.get(name)
+            if kept:
+                texts = {"contextualized": kept.question, "decontextualized": kept.texts["standalone"]}
+                turns.append({**turn, **texts, "answer": kept.texts["answer"]})
             elif decisions.get(name):
                 reason = "rejected in review"
                 removed.append({"question": turn["decontextualized"], "answer": turn["answer"], "reason": reason})

@@ -76,14 +76,14 @@ def review_results(  # noqa: PLR0917 (one parameter per option)
     names = sorted({review.reviewer for review in every})
     if reviewer is not None and reviewer not in names:
         raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
-    found = [review for review in every if reviewer in {None, review.reviewer}]
+    selected = [review for review in every if reviewer in {None, review.reviewer}]
     put(render([review_section(folder.resolve().name, pairs, every)], form))
     lines = []
     if output is not None:
-        write_reviews(output, found)
-        lines.append(f"wrote {output}: {len(found)} decisions")
+        write_reviews(output, selected)
+        lines.append(f"wrote {output}: {len(selected)} decisions")
     if accepted is not None:
-        lines += [*export_reviewed(folder, accepted, found), f"next: ragtasks check {accepted}"]
+        lines += [*export_reviewed(folder, accepted, selected), f"next: ragtasks check {accepted}"]
     for line in lines:
         typer.echo(line, err=True)  # standard output may be JSON or CSV
 

@@ -45,9 +45,9 @@ class ReviewDesk:
         """Read the decisions in the database."""
         self.store, self.pairs = store, tuple(pairs)
         self._lock = threading.Lock()
-        found, self.n_others = read_reviews(pairs, store.reviews())
+        stored, self.n_others = read_reviews(pairs, store.reviews())
         self._of: dict[str, dict[str, Review]] = {}
-        for review in found:
+        for review in stored:
             self._of.setdefault(review.reviewer, {})[review.pair_id] = review
 
     def pair(self, number: int) -> Pair | None:
@@ -132,7 +132,7 @@ def review_application(
 def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
-    def found(number: int) -> Pair:
+    def pair_or_404(number: int) -> Pair:
         pair = desk.pair(number)
         if pair is None:
             raise HTTPException(404, "There is no such pair.")
@@ -169,7 +169,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
     @site.in_turn
     def look(request: Request, number: int, edit: int = 0) -> HTMLResponse:
         site.session(request)
-        return pair_page(request, found(number), is_edited=bool(edit))
+        return pair_page(request, pair_or_404(number), is_edited=bool(edit))
 
     @router.post("/pairs/{number}")
     def decide(  # noqa: PLR0917 (one parameter per field)
@@ -183,7 +183,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         note: FormText = "",
         form_token: FormText = "",
     ) -> Response:
-        session, pair = site.session_of_form(request, form_token), found(number)
+        session, pair = site.session_of_form(request, form_token), pair_or_404(number)
         if version != pair.version:
             raise HTTPException(409, "This pair has changed since you opened it. Go back and load the page again.")
         texts = {"question": question, "standalone": standalone, "answer": answer}
@@ -191,8 +191,8 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
             desk.decide(session.rater, pair, choice, texts, note)
         except DecisionError as error:
             is_edited = choice == "edit"
-            given = {"texts": texts} if is_edited else {}
-            return pair_page(request, pair, 422, problem=str(error), note=note, is_edited=is_edited, **given)
+            edits = {"texts": texts} if is_edited else {}
+            return pair_page(request, pair, 422, problem=str(error), note=note, is_edited=is_edited, **edits)
         return RedirectResponse(f"/pairs?after={number}", 303)
 
     @router.get("/all")

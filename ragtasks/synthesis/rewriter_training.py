@@ -53,7 +53,7 @@ class RewriterScores:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainedOne:
+class TrainedQueryRewriter:
     """A trained rewriter."""
 
     folder: Path
@@ -71,7 +71,7 @@ def train_rewriter(
     *,
     is_conditional: bool = True,
     progress: Progress = no_progress,
-) -> TrainedOne:
+) -> TrainedQueryRewriter:
     """Train a rewriter on a benchmark's rewritten questions; a killed call resumes from its last checkpoint."""
     needs_new_folder(folder)
     own = rewrites_of(benchmark.tasks)
@@ -81,7 +81,7 @@ def train_rewriter(
     if not any(gold[task.task_id] != task.question for task in later_turns):
         raise ConfigurationError(f"{benchmark.label}: no question has a standalone form that differs from it")
     split = split_by_dialogue(later_turns, fitting.seed)
-    recipe = Recipe(_kind(base), is_conditional, MAX_SOURCE_TOKENS, MAX_NEW_TOKENS)
+    recipe = Recipe(_architecture(base), is_conditional, MAX_SOURCE_TOKENS, MAX_NEW_TOKENS)
     data = canonical_hash([[task.task_id, source_text(task), gold[task.task_id]] for task in later_turns])
     made_by = {"fitting": asdict(fitting), "recipe": asdict(recipe), "base": base, "data": data}
 
@@ -100,7 +100,7 @@ def train_rewriter(
 
     with without_progress_bars():
         scores = publish_model(folder, save, lambda part: score_rewriter(TrainedRewriter(part), split.test, gold))
-    return TrainedOne(folder, {**split.sizes, **happened}, scores)
+    return TrainedQueryRewriter(folder, {**split.sizes, **happened}, scores)
 
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:
@@ -121,7 +121,7 @@ def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) 
     )
 
 
-def _kind(base: str) -> Any:
+def _architecture(base: str) -> Any:
     with importing("transformers", "train", "training a rewriter"):
         from transformers import AutoConfig
     next_step = "check the name; without a network, name a folder"
@@ -177,5 +177,5 @@ def _example(task: Task, wanted: str, tokenizer: Any, recipe: Recipe) -> dict[st
     ids = [*ids, tokenizer.eos_token_id]
     if recipe.kind == "seq2seq":
         return {"input_ids": source, "attention_mask": [1] * len(source), "labels": ids}
-    whole = [*source, *ids]
-    return {"input_ids": whole, "attention_mask": [1] * len(whole), "labels": [_IGNORED] * len(source) + ids}
+    sequence = [*source, *ids]
+    return {"input_ids": sequence, "attention_mask": [1] * len(sequence), "labels": [_IGNORED] * len(source) + ids}

@@ -78,18 +78,18 @@ def fit(
     Checkpoints are stored next to `folder`. A killed call with the same `made_by` resumes from the last complete one.
     """
     work = _work_folder(folder)
-    _keep_only(work, canonical_hash(made_by))
+    _clear_other_training(work, canonical_hash(made_by))
     trainer = make_trainer(work)
-    _show_by(progress, trainer)
+    _report_epochs(progress, trainer)
     checkpoint = _last_checkpoint(work)
     if checkpoint:
-        _end_where_it_ended(trainer, checkpoint)
+        _keep_early_stop(trainer, checkpoint)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     state = trainer.state
     return trainer, {"epochs": round(float(state.epoch or 0), 2), "best_validation_loss": state.best_metric}
 
 
-def _end_where_it_ended(trainer: Any, checkpoint: Path) -> None:
+def _keep_early_stop(trainer: Any, checkpoint: Path) -> None:
     """Allow no further epoch if the checkpoint had stopped early; the trainer then only loads the best model."""
     state = json.loads((checkpoint / _STATE).read_bytes())
     stopping = state["stateful_callbacks"]["EarlyStoppingCallback"]
@@ -120,7 +120,7 @@ def publish_model(folder: Path, save: Callable[[Path], None], score: Callable[[P
     return scores
 
 
-def _keep_only(work: Path, key: str) -> None:
+def _clear_other_training(work: Path, key: str) -> None:
     """Empty a folder with checkpoints of another training."""
     try:
         is_ours = json.loads((work / _KEY).read_bytes())["key"] == key
@@ -134,8 +134,8 @@ def _keep_only(work: Path, key: str) -> None:
 
 def _last_checkpoint(work: Path) -> Path | None:
     """Return the last complete checkpoint, and delete incomplete ones."""
-    found = sorted(work.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
-    for path in found:
+    checkpoints = sorted(work.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    for path in checkpoints:
         try:
             json.loads((path / _STATE).read_bytes())
         except (OSError, ValueError):
@@ -145,7 +145,7 @@ def _last_checkpoint(work: Path) -> Path | None:
     return None
 
 
-def _show_by(progress: Progress, trainer: Any) -> None:
+def _report_epochs(progress: Progress, trainer: Any) -> None:
     """Report a trainer's epochs to our progress bar, instead of its own output."""
     from transformers import PrinterCallback, TrainerCallback
 
@@ -181,7 +181,7 @@ class TaskSplit:
     @property
     def sizes(self) -> dict[str, int]:
         """Set name -> number of its dialogues."""
-        return {item.name: len({task.conversation_id for task in getattr(self, item.name)}) for item in fields(self)}
+        return {split.name: len({task.conversation_id for task in getattr(self, split.name)}) for split in fields(self)}
 
 
 def split_by_dialogue(tasks: Sequence[Task], seed: int) -> TaskSplit:

@@ -89,7 +89,7 @@ def test_systems_that_the_margin_parts_are_called_equal_in_5_percent_of_races() 
 
 def test_a_large_difference_ends_the_race_early() -> None:
     race, asked = raced(noise(1, {"a": 0.0, "b": 0.3}), n=80)
-    assert (race.verdict, race.left, list(race.out)) == (RaceEnd.BETTER, ("b",), ["a"])
+    assert (race.verdict, race.remaining, list(race.eliminated)) == (RaceEnd.BETTER, ("b",), ["a"])
     assert race.n_items <= 30  # of 240
     assert len(asked) == 2 * race.n_items
     (look,) = race.looks
@@ -98,7 +98,7 @@ def test_a_large_difference_ends_the_race_early() -> None:
 
 def test_the_lower_score_wins_where_lower_is_better() -> None:
     race, _ = raced(noise(1, {"a": 0.0, "b": 0.3}), higher_is_better=False)
-    assert race.left == ("a",)
+    assert race.remaining == ("a",)
 
 
 def test_equal_systems_end_equal_and_their_interval_lies_within_the_margin() -> None:
@@ -147,7 +147,7 @@ def test_scores_that_tell_nothing_apart_decide_nothing_and_are_not_asked_to_the_
 def test_a_few_equal_scores_are_no_reason_to_stop() -> None:
     late = balanced({f"c{number:03} 0": f"c{number:03}" for number in range(60)}, 0)[20:]
     race, _ = raced(lambda name, c, _: 0.0 if name == "a" and f"c{c:03} 0" in late else 1.0, n=60, turns=1)
-    assert (race.verdict, race.left) == (RaceEnd.BETTER, ("b",))
+    assert (race.verdict, race.remaining) == (RaceEnd.BETTER, ("b",))
 
 
 def test_a_pair_without_shared_scores_ends_no_race_of_others() -> None:
@@ -159,7 +159,7 @@ def test_a_pair_without_shared_scores_ends_no_race_of_others() -> None:
         turns=1,
         systems=("a", "b", "c"),
     )
-    assert (race.verdict, race.left) == (RaceEnd.BETTER, ("c",))
+    assert (race.verdict, race.remaining) == (RaceEnd.BETTER, ("c",))
 
 
 @pytest.mark.parametrize("n", [0, 1, 9])
@@ -181,11 +181,11 @@ def test_systems_that_are_beaten_are_asked_no_more() -> None:
     shifts = {"a": 0.1, "b": -0.4, "c": 0.06, "d": -0.35}
     race, asked = raced(noise(2, shifts), systems=tuple(shifts), n=100, margin=0.02)
     n_of = {name: sum(one == name for one, _ in asked) for name in shifts}
-    assert {"b", "d"} <= set(race.out)
+    assert {"b", "d"} <= set(race.eliminated)
     assert n_of["b"] < n_of["a"]
     assert n_of["d"] < n_of["a"]
     assert race.verdict is not None
-    assert "a" in race.left
+    assert "a" in race.remaining
 
 
 def test_several_equal_systems_are_told_apart_no_more_often_than_two() -> None:
@@ -193,7 +193,7 @@ def test_several_equal_systems_are_told_apart_no_more_often_than_two() -> None:
     names = dict.fromkeys("abcd", 0.0)
     found = [raced(noise(seed, names), systems=tuple(names), turns=1, n=30, seed=seed)[0] for seed in range(60)]
     assert sum(race.verdict is RaceEnd.BETTER for race in found) <= 3
-    assert sum(len(race.out) for race in found) <= 6
+    assert sum(len(race.eliminated) for race in found) <= 6
 
 
 def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> None:
@@ -217,7 +217,7 @@ def test_a_circle_of_systems_that_beat_each_other_is_no_winner() -> None:
         return (None, 0.9, 0.1)[(c - "abc".index(name)) % 3]
 
     race, _ = raced(value, n=60, systems=("a", "b", "c"))
-    assert (race.verdict, race.left, set(race.out)) == (RaceEnd.UNDECIDED, ("a", "b", "c"), {"a", "b", "c"})
+    assert (race.verdict, race.remaining, set(race.eliminated)) == (RaceEnd.UNDECIDED, ("a", "b", "c"), {"a", "b", "c"})
     assert "which of a, b and c is better" in race.conclusion("rb_llm")
 
 
@@ -227,7 +227,7 @@ def test_rivals_of_which_each_equals_the_first_are_asked_on_until_they_equal_eac
         return {"a": 0.6, "b": 0.59 + swing, "c": 0.59 - swing}[name]
 
     race, _ = raced(value, n=60, systems=("a", "b", "c"), margin=0.07)
-    assert (race.verdict, race.left) == (RaceEnd.EQUAL, ("a", "b", "c"))
+    assert (race.verdict, race.remaining) == (RaceEnd.EQUAL, ("a", "b", "c"))
 
 
 @given(st.integers(0, 10_000), st.integers(0, 5))
@@ -243,7 +243,7 @@ def test_the_order_in_which_data_come_changes_nothing(seed: int, order: int) -> 
         while (wave := race.next_wave()) is not None:
             chosen = wave.items if systems[0] == "a" else tuple(reversed(wave.items))
             race.add({name: {i: value(name, int(i[1:4]), int(i[-1])) for i in chosen} for name in systems})
-        ends.append((race.verdict, race.reason, set(race.left), race.n_items))
+        ends.append((race.verdict, race.reason, set(race.remaining), race.n_items))
     assert ends[0] == ends[1]
 
 

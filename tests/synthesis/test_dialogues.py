@@ -317,7 +317,7 @@ def test_lists_become_dialogues_with_numbers_and_domains_of_their_own() -> None:
 
     found = write_dialogues(lists, Asker(ScriptedClient(says)), turns=2)
     assert [(one.dialogue_id, one.domain) for one in found.dialogues] == [("d2", "south")]
-    assert [(one.what, one.reason) for one in found.left_out] == [("d1", "no pair was accepted")]
+    assert [(one.name, one.reason) for one in found.left_out] == [("d1", "no pair was accepted")]
 
 
 def test_a_question_that_comes_twice_stands_once_and_types_are_those_offered() -> None:
@@ -404,4 +404,4 @@ def test_a_pair_that_rests_on_nothing_is_removed_with_the_reason(
 def test_a_reply_that_cannot_be_used_leaves_its_dialogue_out(given: dict[str, Any], reason: str) -> None:
     found = write(["mill", "port"], **{"turns": [about("mill"), about("port")], **given})
     assert found.dialogues == ()
-    assert [(one.what, one.reason) for one in found.left_out] == [("d1", reason)]
+    assert [(one.name, one.reason) for one in found.left_out] == [("d1", reason)]

@@ -58,8 +58,8 @@ def test_files_that_hold_nothing_are_named_and_the_rest_is_read(tmp_path: Path) 
         (tmp_path / name).write_bytes(one)
     found = read_documents(tmp_path, most_bytes=10_000)
     assert [one.document_id for one in found.documents] == ["a.txt"]
-    same_message("\n".join(f"{one.what}: {one.reason}" for one in found.left_out))
-    assert found.others == {".png": 1}
+    same_message("\n".join(f"{one.name}: {one.reason}" for one in found.left_out))
+    assert found.other_formats == {".png": 1}
 
 
 def test_links_out_of_the_folder_are_named_and_not_followed(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_links_out_of_the_folder_are_named_and_not_followed(tmp_path: Path) -> N
     (inside / "picture.png").symlink_to(outside / "secret.txt")
     found = read_documents(inside)
     assert [one.text for one in found.documents] == ["A text."]
-    same_message("\n".join(f"{one.what}: {one.reason}" for one in found.left_out))
+    same_message("\n".join(f"{one.name}: {one.reason}" for one in found.left_out))
     (tmp_path / "link").symlink_to(inside)
     assert len(read_documents(tmp_path / "link").documents) == 1
 
@@ -93,7 +93,7 @@ def test_a_file_that_takes_for_ever_is_named_and_the_rest_is_read(tmp_path: Path
     assert [one.document_id for one in found.documents] == ["a.html", "z.txt"]
     limit = "10,000,001 bytes, and .htm files of up to 10,000,000 are read: split it, or save its text as .txt"
     reason = "more than 4 seconds or 4,096 MiB of memory to read it: split it, or save its text as .txt"
-    assert {one.what: one.reason for one in found.left_out} == {"large.htm": limit, "slow.html": reason}
+    assert {one.name: one.reason for one in found.left_out} == {"large.htm": limit, "slow.html": reason}
     assert "read documents\tslow.html" in shown
 
 

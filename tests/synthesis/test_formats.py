@@ -13,7 +13,7 @@ import pytest
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.synthesis.cutting import Cut, DocumentPassage, cut_documents
 from ragtasks.synthesis.documents import Document, read_documents
-from ragtasks.synthesis.formats import READERS, Extracted, FileReader, UnreadableFileError, extract, worked
+from ragtasks.synthesis.formats import READERS, Extracted, FileReader, UnreadableFileError, extract, extract_file
 from tests._messages import raises
 from tests.synthesis._documents import pdf, town
 
@@ -112,7 +112,7 @@ def test_content_that_holds_no_text_says_why(tmp_path: Path, suffix: str, conten
         extract(content, suffix)
     assert str(caught.value) == reason
     (tmp_path / "file").write_bytes(content)
-    assert worked({"path": str(tmp_path / "file"), "suffix": suffix}) == {"unreadable": reason}
+    assert extract_file({"path": str(tmp_path / "file"), "suffix": suffix}) == {"unreadable": reason}
 
 
 def test_a_page_without_an_article_is_read_as_it_stands() -> None:
@@ -131,8 +131,8 @@ def test_comments_of_readers_are_no_text_of_the_page() -> None:
 def test_the_other_process_says_what_a_file_holds_or_why_it_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(a_pdf("Mill", "One."))
     asked = {"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"}
-    assert worked(asked) == {"text": "One.", "title": "Mill", "encoding": ""}
-    assert worked({**asked, "path": str(tmp_path / "none.pdf")}) == {"unreadable": "No such file or directory"}
+    assert extract_file(asked) == {"text": "One.", "title": "Mill", "encoding": ""}
+    assert extract_file({**asked, "path": str(tmp_path / "none.pdf")}) == {"unreadable": "No such file or directory"}
 
 
 @pytest.mark.parametrize(("suffix", "library"), [(".html", "trafilatura"), (".pdf", "pypdf")])
@@ -142,13 +142,13 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(
     (tmp_path / "file").write_bytes(b"content")
     monkeypatch.setitem(sys.modules, library, None)
     asked = {"path": str(tmp_path / "file"), "suffix": suffix}
-    assert worked(asked) == {"missing": library}
+    assert extract_file(asked) == {"missing": library}
     with pytest.raises(MissingExtraError) as here:
         extract(b"content", suffix)
 
     class InThisProcess:
         def ask(self, question: dict[str, str]) -> dict[str, Any]:
-            return worked(question)
+            return extract_file(question)
 
     reader = FileReader()
     monkeypatch.setattr(reader, "_process", InThisProcess())
@@ -175,7 +175,7 @@ def test_a_full_memory_is_a_reason_to_leave_a_file_out(tmp_path: Path, monkeypat
 
     monkeypatch.setitem(READERS, ".pdf", full)  # type: ignore[arg-type]
     (tmp_path / "a.pdf").touch()
-    found = worked({"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"})
+    found = extract_file({"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"})
     assert found == {"unreadable": "more than 4,096 MiB of memory to read it"}
 
 
@@ -205,11 +205,11 @@ def test_a_link_within_the_folder_is_followed_to_files_only(tmp_path: Path) -> N
     (tmp_path / "same.md").symlink_to("deep/a.txt")
     found = read_documents(tmp_path)
     assert [one.document_id for one in found.documents] == ["deep/a.txt"]
-    assert {one.what: one.reason for one in found.left_out} == {
+    assert {one.name: one.reason for one in found.left_out} == {
         "link": "a link to something else than a file, not followed",
         "same.md": "the same text as deep/a.txt",
     }
-    assert found.others == {}
+    assert found.other_formats == {}
 
 
 def test_what_is_hidden_is_not_looked_at_wherever_it_is(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_half_a_character_which_no_file_can_hold_is_replaced(tmp_path: Path, mon
 def test_files_that_are_no_documents_are_counted_by_ending(tmp_path: Path) -> None:
     for name in ("a.txt", "x.PNG", "y.png", "z.tar.gz", "Makefile"):
         (tmp_path / name).write_text(f"About {name}.", "utf-8")
-    assert read_documents(tmp_path).others == {".png": 2, ".gz": 1, "no ending": 1}
+    assert read_documents(tmp_path).other_formats == {".png": 2, ".gz": 1, "no ending": 1}
 
 
 def test_names_that_come_to_the_same_id_are_numbered(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_how_alike_near_duplicates_are_is_what_the_cut_says() -> None:
     assert (len(kept), repeated) == (2, [])
     kept, (left,) = cut_documents(documents, Cut(threshold=0.5))
     assert [one.document_id for one in kept] == ["a"]
-    assert (left.what, left.reason) == (
+    assert (left.name, left.reason) == (
         f"b-0-{len(documents[1].text)}",
         f"nearly the same text as a-0-{len(documents[0].text)}",
     )

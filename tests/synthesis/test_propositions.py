@@ -131,7 +131,7 @@ def test_a_reply_of_more_statements_than_a_passage_holds_is_left_out(n: int, is_
     text = " ".join(f"w{number}" for number in range(n))
     found = extracted([passage("one", text)], {text: [f"w{number}" for number in range(n)]})
     assert len(found.units) == (n if is_read else 0)
-    assert [one.what for one in found.left_out] == ([] if is_read else ["one"])
+    assert [one.name for one in found.left_out] == ([] if is_read else ["one"])
 
 
 def test_lists_are_of_neighbours_of_one_domain_and_hold_everything_once() -> None:

@@ -15,7 +15,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.metrics import token_f1
 from ragtasks.synthesis.encoder_training import train_retriever
 from ragtasks.synthesis.qrecc import read_qrecc
-from ragtasks.synthesis.rewriter_training import TrainedOne, train_rewriter
+from ragtasks.synthesis.rewriter_training import TrainedQueryRewriter, train_rewriter
 from ragtasks.synthesis.training import Hyperparameters, _keep_only, split_by_dialogue
 from retrieval_cache import (
     Recipe,
@@ -44,14 +44,14 @@ SHORT = Hyperparameters(epochs=2, learning_rate=5e-3)
 
 
 @pytest.fixture(scope="module")
-def trained(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> TrainedOne:
+def trained(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> TrainedQueryRewriter:
     folder = tmp_path_factory.mktemp("rewriter")
     base = write_t5(folder / "t5", words_of(benchmark.root))
     return train_rewriter(benchmark, str(base), folder / "made", SHORT)
 
 
 @pytest.fixture(scope="module")
-def rewriter(trained: TrainedOne) -> Path:
+def rewriter(trained: TrainedQueryRewriter) -> Path:
     return trained.folder
 
 
@@ -81,7 +81,7 @@ def test_a_rewriter_is_used_by_name(benchmark: Benchmark, rewriter: Path, tmp_pa
 
 
 def test_it_is_scored_on_the_later_turns_of_dialogues_that_it_has_not_seen(
-    benchmark: Benchmark, trained: TrainedOne
+    benchmark: Benchmark, trained: TrainedQueryRewriter
 ) -> None:
     test = [task for task in split_by_dialogue(benchmark.tasks, SHORT.seed).test if task.turn > 1]
     queries = TrainedRewriter(trained.folder).rewrite(test).texts
