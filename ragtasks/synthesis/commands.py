@@ -55,7 +55,7 @@ synthesize_command = typer.Typer(rich_help_panel="Your own data")
 )
 def synthesize(  # noqa: PLR0917 (one parameter per option)
     documents: Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")],
-    out: Annotated[Path, typer.Option("--output", help="Folder for the benchmark; not there, or empty.")],
+    out: Annotated[Path, typer.Option("--output", help="Folder for the benchmark; must be new or empty.")],
     model: Annotated[str, typer.Option(help="Model that writes: openai/NAME, or NAME,base_url=ADDRESS.")],
     kind: Annotated[
         Literal["dialogues", "multihop", "mtrag-s"],
@@ -66,9 +66,9 @@ def synthesize(  # noqa: PLR0917 (one parameter per option)
         int | None, typer.Option(help="Largest passage; default: 512 tokens, 10 sentences.", hidden=True)
     ] = None,
     overlap: Annotated[
-        int | None, typer.Option(help="Shared by neighbours; default: 100 tokens, 5 sentences.", hidden=True)
+        int | None, typer.Option(help="Overlap of adjacent passages; default: 100 tokens, 5 sentences.", hidden=True)
     ] = None,
-    dialogues: Annotated[int | None, typer.Option(min=1, help="Most dialogues, or sets of claims.")] = None,
+    dialogues: Annotated[int | None, typer.Option(min=1, help="Maximum number of dialogues, or of claim sets.")] = None,
     metadata: _METADATA = None,
 ) -> None:
     """Make conversations with reference answers out of documents.
@@ -135,7 +135,7 @@ def train(  # noqa: PLR0917 (one parameter per option)
             "form of QReCC."
         ),
     ],
-    out: Annotated[Path, typer.Option("--output", help="Folder for the model; not there, or empty.")],
+    out: Annotated[Path, typer.Option("--output", help="Folder for the model; must be new or empty.")],
     base: Annotated[
         str | None,
         typer.Option(
@@ -143,10 +143,12 @@ def train(  # noqa: PLR0917 (one parameter per option)
         ),
     ] = None,
     queries: Annotated[
-        str | None, typer.Option(help="Retriever: query form that questions are read in; default: context.")
+        str | None, typer.Option(help="Retriever: query form of the questions; default: context.")
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Rewriter that always rewrites.", hidden=True)] = False,
-    seeds: Annotated[str, typer.Option(help="One model for each; separated by commas.", hidden=True)] = "0",
+    seeds: Annotated[
+        str, typer.Option(help="Random seeds separated by commas; trains one model each.", hidden=True)
+    ] = "0",
     metadata: _METADATA = None,
 ) -> None:
     """Train an encoder, or a model that rewrites questions."""
@@ -155,9 +157,9 @@ def train(  # noqa: PLR0917 (one parameter per option)
 
     is_rewriter = what == "rewriter"
     if is_rewriter and (base is None or queries):
-        raise ConfigurationError("train rewriter: give --base, such as google-t5/t5-base, and leave --queries out")
+        raise ConfigurationError("train rewriter: give --base, such as google-t5/t5-base, and omit --queries")
     if plain and not is_rewriter:
-        raise ConfigurationError("train retriever: only rewriters have a first word. Next step: leave --plain out")
+        raise ConfigurationError("train retriever: --plain is for rewriters only. Next step: omit --plain")
     usual = asdict(Hyperparameters() if is_rewriter else RETRIEVER_FITTING)
     for seed, folder in _seed_folders(out, _numbers(seeds)):
         fitting = validated(Hyperparameters, usual | given_options(metadata) | {"seed": seed})
@@ -178,7 +180,7 @@ def _train_rewriter(data: Path, base: str, folder: Path, fitting: Hyperparameter
     echo(f"{folder}: {_course(made.statistics)}")
     echo(
         f"held out, {scores.n} questions: token F1 with the standalone question {scores.f1:.3f} "
-        f"(unchanged {scores.f1_unchanged:.3f}), rewritten or not as it should {scores.right_decision:.3f}, "
+        f"(unchanged {scores.f1_unchanged:.3f}), correctly rewritten or left unchanged {scores.right_decision:.3f}, "
         f"{scores.seconds_a_question:.3f} s a question"
     )
     benchmark_options = "mtrag" if data.is_file() else f"custom --data {data}"  # a file of questions has no passages
@@ -200,7 +202,7 @@ def _numbers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigurationError(f"--seeds: expected whole numbers with commas between, found {text!r}") from None
+        raise ConfigurationError(f"--seeds: expected integers separated by commas, found {text!r}") from None
 
 
 def _seed_folders(out: Path, seeds: list[int]) -> Iterator[tuple[int, Path]]:
@@ -211,7 +213,7 @@ def _seed_folders(out: Path, seeds: list[int]) -> Iterator[tuple[int, Path]]:
     for seed in seeds:
         folder = out / f"seed-{seed}"
         if folder.is_dir() and any(folder.iterdir()):
-            echo(f"{folder}: there already")
+            echo(f"{folder} already exists")
             continue
         out.mkdir(parents=True, exist_ok=True)
         yield seed, folder
@@ -221,6 +223,6 @@ def _course(statistics: dict[str, Any]) -> str:
     loss = statistics["best_validation_loss"]
     shown = f", best validation loss {loss:.4f}" if loss is not None and math.isfinite(loss) else ""
     return (
-        f"{statistics['train']} dialogues trained on, {statistics['validation']} stopped by, "
+        f"{statistics['train']} dialogues for training, {statistics['validation']} for early stopping, "
         f"{statistics['test']} held out, {statistics['epochs']:g} epochs{shown}"
     )

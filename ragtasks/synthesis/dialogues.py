@@ -190,10 +190,10 @@ def _objection(turn: Turn, judgement: _Judgement, units: Sequence[Unit]) -> str:
     if not judgement.is_accepted:
         return "not accepted"
     if not units:
-        return "accepted without a statement that it rests on"
+        return "accepted without a supporting statement"
     source = " ".join([turn.decontextualized, *(unit.text for unit in units)])
     if covered_share(turn.answer, source) < LEAST_SHARED:
-        return "the answer shares too few words with what it rests on (another language, or another subject)"
+        return "the answer shares too few words with its statements (another language or subject)"
     return ""
 
 

@@ -95,9 +95,9 @@ def _no_documents(root: Path, found: str) -> ConfigurationError:
     return ConfigurationError(
         "documents",
         where=str(root),
-        expected=f"a folder with files that end in {', '.join(READERS)} and hold text",
+        expected=f"a folder with files that end in {', '.join(READERS)} and contain text",
         found=found,
-        next_step="put documents there, or name another folder",
+        next_step="add documents, or use another folder",
     )
 
 
@@ -133,11 +133,13 @@ class _Reading:
         try:
             target = path.resolve(strict=True)
         except (OSError, RuntimeError):  # before Python 3.13, a circle of links is a RuntimeError
-            raise UnreadableFileError("a link that leads nowhere") from None
+            raise UnreadableFileError("a broken link") from None
         if not target.is_relative_to(self._inside):
-            raise UnreadableFileError("a link out of the folder, not followed: copy what it leads to into the folder")
+            raise UnreadableFileError(
+                "a link to a target outside the folder, not followed: copy the target into the folder"
+            )
         if not target.is_file():
-            raise UnreadableFileError("a link to something else than a file, not followed")
+            raise UnreadableFileError("a link whose target is not a file, not followed")
 
     def _check_size(self, path: Path, suffix: str) -> None:
         size = path.stat().st_size

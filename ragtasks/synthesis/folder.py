@@ -88,9 +88,9 @@ def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
         raise ConfigurationError(
             "synthesis",
             where=str(folder),
-            expected="no such folder, an empty one, or what these very documents, settings and model made",
-            found="something else",
-            next_step="name another folder with --output, or remove this one",
+            expected="a new or empty folder, or the result of the same documents, settings and model",
+            found="other contents",
+            next_step="use another folder with --output, or remove this one",
         )
     return True
 
@@ -103,7 +103,9 @@ def make_once(
 ) -> SynthesisReport:
     """Run a synthesis, unless the folder already contains the result of the same input, settings and model."""
     if is_made(folder, made_by):
-        return SynthesisReport((f"{folder} is there already: the same input, settings and model made it",), Usage())
+        return SynthesisReport(
+            (f"{folder} already contains the result of the same input, settings and model",), Usage()
+        )
     asking = asker()
     return SynthesisReport(tuple(make(asking)), asking.usage)
 

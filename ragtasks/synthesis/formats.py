@@ -159,7 +159,7 @@ def _decoded(content: bytes) -> tuple[str, str]:
         if content.startswith(mark):
             return content.decode(encoding, errors="replace"), ""
     if b"\x00" in content:
-        raise UnreadableFileError("bytes that are no text")
+        raise UnreadableFileError("binary content")
     try:
         return content.decode("utf-8"), ""
     except UnicodeDecodeError:

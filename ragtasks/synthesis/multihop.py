@@ -97,8 +97,8 @@ def synthesize_multihop(
 def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counter[str]) -> str:
     reasons = "; ".join(f"{reason}: {n}" for reason, n in dropped.most_common(3)) or "nothing shared"
     return (
-        f"no question over several articles could be made of {n_articles} articles, {n_claims} claims and "
-        f"{n_bridges} bridges ({reasons}). Nothing was written. Next step: more articles about the same things, "
+        f"no question over several articles could be made from {n_articles} articles, {n_claims} claims and "
+        f"{n_bridges} bridges ({reasons}). Nothing was written. Next step: use more articles on the same subjects, "
         "or another model"
     )
 
@@ -224,9 +224,9 @@ def _claims_read(article: Article, reply: str) -> _ClaimsAndCounts:
     for row in rows[:MOST_CLAIMS]:
         fact, text, entity, topic = (text_of(row, key) for key in ("fact", "claim", "entity", "topic"))
         if compact(fact) not in body:
-            dropped["facts that their article does not hold"] += 1
+            dropped["facts missing from their article"] += 1
         elif covered_share(text, f"{fact} {article.title} {article.body}") < _LEAST_SHARED:
-            dropped["claims in words that their article lacks"] += 1
+            dropped["claims with words missing from their article"] += 1
         elif entity.casefold() not in text.casefold():
             dropped["claims without their entity"] += 1
         else:
@@ -302,7 +302,7 @@ def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[Multiho
         if isinstance(reply, UnusableReply):
             counts[f"questions without a usable reply: {reply.reason}"] += 1
         elif reply[0].casefold() in made:
-            counts["questions that come twice"] += 1
+            counts["repeated questions"] += 1
         else:
             made[reply[0].casefold()] = MultihopQuery(*reply, query_type, bridge.claims)
     queries = list(made.values())

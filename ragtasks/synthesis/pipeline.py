@@ -190,8 +190,8 @@ def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut], dropped: Co
     reasons = (Counter(omitted.reason for omitted in left_out) + dropped).most_common(3)
     summary = "; ".join(f"{count} times {reason}" for reason, count in reasons) or "nothing to ask about"
     return (
-        f"no dialogue could be made from these {settings.unit}: {summary}. Nothing was written. Next step: look at the "
-        "documents, or name a model that answers in the form asked for"
+        f"no dialogue could be made from these {settings.unit}: {summary}. Nothing was written. Next step: check the "
+        "documents, or use a model that replies in the requested format"
     )
 
 
@@ -200,7 +200,7 @@ def _report_lines(folder: Path, read: Documents, made: Synthesis) -> Iterator[st
     yield from outcome_lines(folder, made.counts, made.left_out)
     if read.other_formats:
         formats = ", ".join(f"{count} {suffix}" for suffix, count in read.other_formats.most_common(_MAX_LISTED))
-        yield f"files of other kinds, not read: {formats}"
+        yield f"files of other formats, not read: {formats}"
     for encoding, count in read.guessed.items():
         yield f"encoding guessed as {encoding} in {count} documents"
     removed = Counter(pair.reason for dialogue in made.dialogues for pair in dialogue.removed)

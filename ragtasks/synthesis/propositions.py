@@ -63,7 +63,7 @@ def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> E
             left_out.append(LeftOut(passage.passage.passage_id, statements.reason))
             continue
         if not statements:
-            counts["passages that hold nothing to ask about"] += 1
+            counts["passages without propositions"] += 1
         for text in _supported(statements, passage, counts):
             key = (passage.domain, text.casefold())
             texts.setdefault(key, text)
@@ -88,7 +88,7 @@ def _supported(statements: Sequence[str], passage: DocumentPassage, counts: Coun
     supported = [text for text in statements if covered_share(text, source) >= LEAST_SHARED]
     n_foreign = len(statements) - len(supported)
     if n_foreign:
-        counts["propositions with words that their passage lacks (made up, or in another language)"] += n_foreign
+        counts["propositions with words missing from their passage (invented, or in another language)"] += n_foreign
     return supported
 
 

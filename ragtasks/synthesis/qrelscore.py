@@ -116,9 +116,9 @@ def _language_model(name: str) -> tuple[Any, Any]:
             _PURPOSE,
             name,
             expected="a name on the Hugging Face hub, or a folder with a causal language model",
-            next_step="check the name; without a network, download the model first and name its folder",
+            next_step="check the name; without a network, download the model first and give its folder",
         ),
-        require_all_weights(_PURPOSE, name, "take a causal language model, such as gpt2"),
+        require_all_weights(_PURPOSE, name, "use a causal language model, such as gpt2"),
     ):
         model = AutoModelForCausalLM.from_pretrained(name, **NO_CODE)
         return model.eval(), AutoTokenizer.from_pretrained(name, **NO_CODE)
@@ -151,8 +151,8 @@ def relevance_table(benchmark: Benchmark, measure: QRelScore, progress: Progress
         f"Encoder {encoder}, language model {language_model}; the paper's values have {' and '.join(PUBLISHED_MODELS)}."
     )
     if measure.models != PUBLISHED_MODELS:
-        note += " Values of other models do not compare with them, only with each other."
-    legend = ("not scored: questions whose answers rest on no passage, and texts of one token",)
+        note += " Values of other models are comparable only with each other."
+    legend = ("not scored: questions whose answers have no passages, and texts of one token",)
     return Table("QRelScore", columns, tuple(rows), note, legend)
 
 

@@ -40,12 +40,12 @@ _PUBLISHED: Mapping[str, tuple[str, str, str]] = {
     "passages a turn": ("2.8", "4.1", "1.99"),
     "needs rewriting": ("-", "-", "0.27"),
 }
-_NOTE = "Needs rewriting, alike and unanswerable are shares of all questions; grounded is one of the pairs written."
+_NOTE = "Needs rewriting, alike and unanswerable are shares of all questions, grounded is a share of all written pairs."
 _LEGEND = (
-    "unique passages, passages a turn: what answers rest on (for the OR-CONVQA paper: propositions)",
-    "needs rewriting: questions whose standalone form is another one",
-    "grounded: pairs that were accepted and rest on something",
-    f"alike: questions whose words repeat an earlier one's of the dialogue by {_MIN_REPEATED:.0%}",
+    "unique passages, passages a turn: passages that support answers (propositions in the OR-CONVQA paper)",
+    "needs rewriting: questions with a different standalone form",
+    "grounded: accepted pairs with supporting statements",
+    f"alike: questions that repeat the words of an earlier question of the dialogue by {_MIN_REPEATED:.0%}",
 )
 
 
@@ -122,7 +122,7 @@ def _removed(folder: Path) -> Counter[str]:
             where=str(path),
             expected="the dialogues that `ragtasks synthesize` writes",
             found=getattr(error, "strerror", None) or type(error).__name__,
-            next_step="name a folder that it made; `ragtasks data describe FOLDER` takes any other",
+            next_step="give a folder that it made; `ragtasks data describe FOLDER` takes any other",
         ) from error
 
 
@@ -188,8 +188,8 @@ _PUBLISHED_RETRIEVAL = {
         "llm_rewrite (T5)": ("0.52", "0.62", "0.69", "0.76"),
     },
 }
-_SEARCH_NOTE = "Over the questions that rest on a passage; the first 20 found count."
-_SEEN = "A rewriter that was trained on these dialogues has seen most of the answers."
+_SEARCH_NOTE = "Over questions with supporting passages, within the first 20 results."
+_SEEN = "A rewriter that was trained on these dialogues was trained on most of the answers."
 _Values = Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]
 
 

@@ -239,7 +239,7 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
     accepted = list(_accepted(pairs, decisions))
     if not accepted:
         raise ConfigurationError(
-            f"review of {folder}: no pair was accepted or edited, so nothing is left to write. Next step: review some "
+            f"review of {folder}: no pair was accepted or edited, so there is nothing to write. Next step: review some "
             f"with `ragtasks review serve {folder}`"
         )
     made_by = {

@@ -63,7 +63,7 @@ def review_results(  # noqa: PLR0917 (one parameter per option)
     accepted: Annotated[Path | None, typer.Option(help="Folder for the accepted pairs, as a benchmark.")] = None,
     output: Annotated[Path | None, typer.Option(help="File for the decisions, .jsonl.")] = None,
     database: _DATABASE = None,
-    reviewer: Annotated[str | None, typer.Option(help="Take one reviewer's decisions. Default: everybody's.")] = None,
+    reviewer: Annotated[str | None, typer.Option(help="Use one reviewer's decisions. Default: all reviewers'.")] = None,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
     """Print each reviewer's decisions and their agreement: kappa of two, alpha of all; write what was kept."""
@@ -72,7 +72,7 @@ def review_results(  # noqa: PLR0917 (one parameter per option)
     pairs = read_pairs(folder)
     every, n_others = read_reviews(pairs, open_votes(database or folder / _FILE).reviews())
     if n_others:
-        typer.echo(f"{n_others} decisions are on other texts than these", err=True)
+        typer.echo(f"{n_others} decisions are on other versions of these texts", err=True)
     names = sorted({review.reviewer for review in every})
     if reviewer is not None and reviewer not in names:
         raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
@@ -114,7 +114,7 @@ def quality(  # noqa: PLR0917 (one parameter per option)
     from retrieval_cache import LLM_REWRITE, Rewriter, needs_model
 
     if not retriever and (queries or rewriter):
-        raise ConfigurationError("--queries and --rewriter are for a search: add --retriever, such as bm25")
+        raise ConfigurationError("--queries and --rewriter require a search: add --retriever, such as bm25")
     forms = queries or PAPER_FORMS
     if rewriter and not any(map(needs_model, forms)):
         raise ConfigurationError(f"--rewriter is for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}")

@@ -91,8 +91,8 @@ class ReviewDesk:
 _WORDING = Wording(
     "Review",
     "Is this pair right?",
-    "You will see questions with their answers, one after the other in their conversations, and the passages that the "
-    "answers rest on. Accept a pair, edit it, or reject it; every decision is saved at once, and you can change it.",
+    "You will see questions with their answers, one after the other in their conversations, and the passages that "
+    "support the answers. Accept, edit or reject each pair; every decision is saved at once, and you can change it.",
     "reviewed",
 )
 _TABS = (("/pairs", "Review"), ("/all", "All pairs"), ("/agreement", "Agreement"))

@@ -124,7 +124,7 @@ def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) 
 def _architecture(base: str) -> Any:
     with importing("transformers", "train", "training a rewriter"):
         from transformers import AutoConfig
-    next_step = "check the name; without a network, name a folder"
+    next_step = "check the name; without a network, give a folder"
     with loading("--base", base, expected="a language model", next_step=next_step):
         config = AutoConfig.from_pretrained(base, **NO_CODE)
     return "seq2seq" if config.is_encoder_decoder else "causal"

@@ -67,7 +67,7 @@ def needs_new_folder(folder: Path) -> None:
     """Raise ConfigurationError if the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         shutil.rmtree(_work_folder(folder), ignore_errors=True)  # a kill may leave it after the last step
-        raise ConfigurationError(f"{folder} is there already: name another folder with --output, or remove it")
+        raise ConfigurationError(f"{folder} already exists: use another folder with --output, or remove it")
 
 
 def fit(

@@ -116,7 +116,7 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
     left_out = (here / "debian" / "synthesis" / "left_out.jsonl").read_text("utf-8")
     for reason in ("prose instead", "JSON that cannot be read", "JSON without the key", "no list of texts", "10,000"):
         assert reason in left_out
-    assert "nothing to ask about" in told
+    assert "passages without propositions" in told
     assert "in another language" in told
     assert printed("check", "debian")[0] == "debian: no error"
     done = subprocess.run(
@@ -139,7 +139,7 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
         (("synthesize", "docs", "--output", "x", "--model", "openai/m", "--metadata", "unit=words"), "unit 'words'"),
         (("synthesize", "docs", "--output", "x", "--model", "openai/m", "--metadata", "lst_size=5"), "'list_size'"),
         (("synthesize", "docs", "--output", "x", "--model", "openai/m", "--metadata", "turns=x"), "a whole number"),
-        (("train", "rewriter", "docs", "--output", "x", "--base", "t5", "--seeds", "a"), "whole numbers"),
+        (("train", "rewriter", "docs", "--output", "x", "--base", "t5", "--seeds", "a"), "expected integers"),
         (("train", "rewriter", "docs", "--output", "x", "--base", "t5"), "passages.jsonl"),
     ],
 )

@@ -207,7 +207,7 @@ def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> N
     (look,) = two.looks
     assert 0.05 / 3 < look.difference.p <= 0.05
     four, _ = raced(value, n=10, turns=1, systems=("a", "b", "c", "d"))
-    assert (four.verdict, four.out) == (RaceEnd.UNDECIDED, {})
+    assert (four.verdict, four.eliminated) == (RaceEnd.UNDECIDED, {})
 
 
 def test_a_circle_of_systems_that_beat_each_other_is_no_winner() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ragtasks.records import Answerability, Passage
 from ragtasks.synthesis.asking import Asker
-from ragtasks.synthesis.dialogues import Written, write_dialogues
+from ragtasks.synthesis.dialogues import WrittenDialogues, write_dialogues
 from ragtasks.synthesis.draft import Dialogue, Turn
 from ragtasks.synthesis.propositions import Unit
 from ragtasks.synthesis.removal import NO_ANSWER, Pool, make_unanswerable
@@ -246,7 +246,7 @@ def write(
     pairs: Any = None,
     n_turns: int = 8,
     asked: list[str] | None = None,
-) -> Written:
+) -> WrittenDialogues:
     """Return the dialogue over a list of units where a model replies as given.
 
     Args:
@@ -370,10 +370,10 @@ def test_a_pair_rests_on_the_units_that_are_meant(statements: Sequence[str], exp
 @pytest.mark.parametrize(
     ("change", "answer", "reason"),
     [
-        ({"statements": []}, TEXTS["mill"], "accepted without a statement that it rests on"),
-        ({"statements": ["zzz"]}, TEXTS["mill"], "accepted without a statement that it rests on"),
+        ({"statements": []}, TEXTS["mill"], "accepted without a supporting statement"),
+        ({"statements": ["zzz"]}, TEXTS["mill"], "accepted without a supporting statement"),
         ({}, "mill aa bb cc dd", None),  # one word of five
-        ({}, "mill aa bb cc dd ee", "the answer shares too few words with what it rests on"),
+        ({}, "mill aa bb cc dd ee", "the answer shares too few words with its statements"),
         ({}, "it aa bb cc dd", None),  # a word of its question
         ({"accepted": False, "statements": []}, TEXTS["mill"], "not accepted"),
     ],

@@ -24,7 +24,7 @@ from ragtasks.synthesis.qrecc import read_qrecc
 from ragtasks.synthesis.rewriter_training import _example, _trainer, train_rewriter
 from ragtasks.synthesis.training import (
     Hyperparameters,
-    _end_where_it_ended,
+    _keep_early_stop,
     _last_checkpoint,
     needs_new_folder,
     publish_model,
@@ -88,7 +88,7 @@ def test_a_folder_that_holds_something_is_refused_and_its_checkpoints_go(tmp_pat
     with raises(ConfigurationError):
         needs_new_folder(out)
     assert not work.exists()
-    with pytest.raises(ConfigurationError, match="is there already"):
+    with pytest.raises(ConfigurationError, match="already exists"):
         needs_new_folder(out / "a")
 
 
@@ -110,7 +110,7 @@ def test_a_training_that_had_stopped_early_runs_no_further_epoch(tmp_path: Path,
     state = {"epoch": 6.999, "stateful_callbacks": {"EarlyStoppingCallback": stopping}}
     (tmp_path / "trainer_state.json").write_text(json.dumps(state))
     trainer = SimpleNamespace(args=SimpleNamespace(num_train_epochs=100))
-    _end_where_it_ended(trainer, tmp_path)
+    _keep_early_stop(trainer, tmp_path)
     assert trainer.args.num_train_epochs == expected
 
 

@@ -93,13 +93,13 @@ def test_a_folder_of_somebody_elses_is_refused(tmp_path: Path, manifest: str | N
     (tmp_path / "synthesis").mkdir()
     if manifest is not None:
         (tmp_path / "synthesis" / "manifest.json").write_text(manifest)
-    with pytest.raises(ConfigurationError, match="found: something else"):
+    with pytest.raises(ConfigurationError, match="found: other contents"):
         is_made(tmp_path, MADE_BY)
 
 
 def test_a_file_of_that_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
-    with pytest.raises(ConfigurationError, match="found: something else"):
+    with pytest.raises(ConfigurationError, match="found: other contents"):
         is_made(tmp_path / "out", MADE_BY)
 
 
@@ -117,7 +117,7 @@ def test_what_is_there_already_is_said_and_nobody_is_asked(tmp_path: Path) -> No
     again = make_once(
         tmp_path / "out", MADE_BY, lambda: pytest.fail("nobody is asked"), lambda asker: pytest.fail("nothing is made")
     )
-    assert again.lines == (f"{tmp_path / 'out'} is there already: the same input, settings and model made it",)
+    assert again.lines == (f"{tmp_path / 'out'} already contains the result of the same input, settings and model",)
     assert again.usage == Usage()
 
 

@@ -103,7 +103,7 @@ def test_the_pages_of_a_pdf_are_paragraphs_under_its_title() -> None:
         (".txt", b" \x01\n", "no text in it"),
         (".html", b"<html><head><title>T</title></head><body></body></html>", "no text in it"),
         (".pdf", pdf(), "no text in it: scanned pages need OCR first"),
-        (".md", b"a\x00b", "bytes that are no text"),
+        (".md", b"a\x00b", "binary content"),
         (".pdf", b"", "broken PDF: EmptyFileError"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_link_within_the_folder_is_followed_to_files_only(tmp_path: Path) -> N
     found = read_documents(tmp_path)
     assert [one.document_id for one in found.documents] == ["deep/a.txt"]
     assert {one.name: one.reason for one in found.left_out} == {
-        "link": "a link to something else than a file, not followed",
+        "link": "a link whose target is not a file, not followed",
         "same.md": "the same text as deep/a.txt",
     }
     assert found.other_formats == {}

@@ -66,7 +66,7 @@ def test_articles_become_the_official_files(tmp_path: Path) -> None:
             piece["published_at"] for piece in row["evidence_list"]
         )
     assert {row["answer"] for row in rows} == {"Arden Company", "Belmor Company", "Yes", "Insufficient information."}
-    assert "3 facts that their article does not hold" in outcome.lines[0]
+    assert "3 facts missing from their article" in outcome.lines[0]
 
 
 @pytest.mark.parametrize(
@@ -235,11 +235,11 @@ def test_the_same_call_asks_nothing_and_what_another_made_is_not_replaced(tmp_pa
     made(tmp_path, rows, claims, null_share=0.0)
     with raises(ConfigurationError):
         made(tmp_path, rows, claims, null_share=0.5)
-    with pytest.raises(ConfigurationError, match="these very documents"):
+    with pytest.raises(ConfigurationError, match="the same documents"):
         made(tmp_path, [*rows, article(3, "Belmor slept.")], claims, null_share=0.0)
     assert made(tmp_path, rows, claims, null_share=0.0).asked == []
     silent = ScriptedClient(lambda *_: pytest.fail("asked"), "another model")
-    with pytest.raises(ConfigurationError, match="these very documents"):
+    with pytest.raises(ConfigurationError, match="the same documents"):
         synthesize_multihop(tmp_path / "corpus.json", tmp_path / "out", silent, MultihopSettings(null_share=0.0))
 
 
@@ -282,8 +282,8 @@ def made_again(folder: Path, *given: Any, **more: Any) -> Made:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (claim("Arden built 3 mills."), "facts that their article does not hold"),
-        (claim("Arden built 1 mills.", text="Arden aa bb cc"), "claims in words that their article lacks"),
+        (claim("Arden built 3 mills."), "facts missing from their article"),
+        (claim("Arden built 1 mills.", text="Arden aa bb cc"), "claims with words missing from their article"),
         (claim("Arden built 1 mills.", entity="Belmor", text="built mills News"), "claims without their entity"),
     ],
 )
@@ -345,7 +345,7 @@ def test_a_question_that_comes_twice_stands_once(tmp_path: Path) -> None:
 
     found = made(tmp_path, *one_claim_each(2), question=question, null_share=0.0)
     assert [row["query"] for row in found.questions] == ["Who?"]
-    assert "2 questions that come twice" in found.outcome.lines[0]
+    assert "2 repeated questions" in found.outcome.lines[0]
 
 
 @pytest.mark.parametrize(("share", "n_null"), [(0.0, 0), (0.12, 0), (0.25, 1), (0.4, 2), (0.9, 2)])

@@ -61,9 +61,9 @@ def test_the_first_lists_of_each_domain_in_turn_are_written_from(tmp_path: Path)
 def test_other_documents_are_another_synthesis(tmp_path: Path, change: Callable[[Path], Any]) -> None:
     write_towns(tmp_path / "docs", 2)
     made(tmp_path)
-    assert "is there already" in made(tmp_path).lines[0]
+    assert "already contains the result" in made(tmp_path).lines[0]
     change(tmp_path / "docs")
-    with pytest.raises(ConfigurationError, match="found: something else"):
+    with pytest.raises(ConfigurationError, match="found: other contents"):
         made(tmp_path)
 
 
@@ -95,7 +95,7 @@ def test_every_part_of_a_document_decides_the_result(part: str) -> None:
 def test_another_model_or_setting_is_another_synthesis(tmp_path: Path, change: dict[str, Any]) -> None:
     write_towns(tmp_path / "docs" / "north", 1)
     made(tmp_path)
-    with pytest.raises(ConfigurationError, match="found: something else"):
+    with pytest.raises(ConfigurationError, match="found: other contents"):
         made(tmp_path, **change)
 
 
@@ -129,7 +129,7 @@ def test_the_report_counts_what_was_made_and_names_what_was_not_read(tmp_path: P
         "left out, 1 in all (synthesis/left_out.jsonl):",
         "  South/arden.txt: the same text as North/arden.txt",
     ]
-    assert others[2] == "files of other kinds, not read: 2 .png, 1 no ending, 1 .doc"
+    assert others[2] == "files of other formats, not read: 2 .png, 1 no ending, 1 .doc"
     assert others[3].startswith("encoding guessed as ")
     assert others[3].endswith(" in 1 documents")
     assert others[4:] == ["pairs taken out: 2 (not accepted)"]
@@ -141,7 +141,7 @@ def test_of_the_kinds_of_files_that_are_not_read_the_ten_most_frequent_are_named
     for number in range(12):
         (tmp_path / "docs" / f"x.k{number}").touch()
     (tmp_path / "docs" / "y.k11").touch()
-    (line,) = [line for line in made(tmp_path).lines if line.startswith("files of other kinds")]
+    (line,) = [line for line in made(tmp_path).lines if line.startswith("files of other formats")]
     kinds = line.partition(": ")[2].split(", ")
     assert kinds[0] == "2 .k11"
     assert len(kinds) == 10

@@ -67,7 +67,7 @@ def passage(name: str, text: str, *, document: str = "a.txt", domain: str = "cus
     return DocumentPassage(Passage(name, text, "Arden"), document, domain)
 
 
-MADE_UP = "propositions with words that their passage lacks (made up, or in another language)"
+MADE_UP = "propositions with words missing from their passage (invented, or in another language)"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_statement_stands_once_a_domain_with_every_passage_that_gave_it() -> N
         ("p1", texts[0], ("one", "three"), "a.txt", "custom"),
         ("p2", texts[0], ("four",), "c.txt", "south"),
     ]
-    assert found.counts == {"passages that hold nothing to ask about": 1}
+    assert found.counts == {"passages without propositions": 1}
 
 
 @pytest.mark.parametrize(("n", "is_read"), [(200, True), (201, False)])

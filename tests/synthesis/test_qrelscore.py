@@ -104,7 +104,7 @@ def test_the_table_names_its_models_and_counts_what_is_not_scored(tmp_path: Path
     assert table.columns[4:] == ("QRelScore", "paper, public", "paper, proprietary")
     assert table.rows[0][4] == f"{sum(scores) / 6:.3f}"
     assert "Encoder minilm" in table.note
-    assert "do not compare" in table.note
+    assert "comparable only with each other" in table.note
 
 
 def test_a_language_model_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_what_is_left_stands_alone_where_the_pair_before_it_is_gone(tmp_path: Pa
     assert (tmp_path / "out" / "qrels.tsv").read_text() == "c0<::>1\t0\t0-cost\t2\nc0<::>2\t0\t0-age\t1\n"
     assert len(rows(tmp_path / "out" / "synthesis" / "reviews.jsonl")) == 7
     assert export_reviewed(folder, tmp_path / "out", reviews) == (line,)
-    with pytest.raises(ConfigurationError, match="something else"):
+    with pytest.raises(ConfigurationError, match="other contents"):
         export_reviewed(folder, tmp_path / "out", reviews[1:])
     with pytest.raises(ConfigurationError, match="no pair was accepted"):
         export_reviewed(folder, tmp_path / "none", reviews[:1])

@@ -75,8 +75,8 @@ def test_the_same_replies_give_the_same_bytes_and_nothing_is_asked_twice(server:
     assert (first.usage.n_asked, again.usage.n_asked, len(server.asked)) == (n_asked, 0, n_asked)
     assert content(tmp_path / "out") == content(tmp_path / "again")
     there = make(server.base_url, tmp_path, unanswerable=0.1)
-    assert "is there already" in there.lines[0]
-    with pytest.raises(ConfigurationError, match="found: something else"):
+    assert "already contains the result" in there.lines[0]
+    with pytest.raises(ConfigurationError, match="found: other contents"):
         make(server.base_url, tmp_path, unanswerable=0.2)
 
 
@@ -143,7 +143,7 @@ def test_every_fault_of_a_reply_costs_one_passage_and_is_named(server: ChatServe
     if word in expected:
         assert [row["reason"] for row in left_out] == [expected[word]] * len(left_out)
     if word == "empty":
-        assert "passages that hold nothing to ask about" in outcome.lines[0]
+        assert "passages without propositions" in outcome.lines[0]
     if word == "german":
         assert "in another language" in outcome.lines[0]
     # A list whose one statement names the fault is a dialogue that fails, where its passage did not.
@@ -187,14 +187,14 @@ def test_answers_in_another_language_are_taken_out(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 2, 3)
     with chat_server(answers_in_german) as server:
         outcome = make(server.base_url, tmp_path)
-    assert any("without a statement that it rests on" in line for line in outcome.lines)
+    assert any("without a supporting statement" in line for line in outcome.lines)
     assert "Mühle" not in (tmp_path / "out" / "conversations.jsonl").read_text("utf-8")
 
 
 _NOTHING = {
     "prose": "prose instead of JSON",
-    "empty": "nothing to ask about",
-    "german": "6 times propositions with words that their passage lacks",
+    "empty": "passages without propositions",
+    "german": "6 times propositions with words missing from their passage",
 }
 
 

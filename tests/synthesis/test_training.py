@@ -16,7 +16,7 @@ from ragtasks.metrics import token_f1
 from ragtasks.synthesis.encoder_training import train_retriever
 from ragtasks.synthesis.qrecc import read_qrecc
 from ragtasks.synthesis.rewriter_training import TrainedQueryRewriter, train_rewriter
-from ragtasks.synthesis.training import Hyperparameters, _keep_only, split_by_dialogue
+from ragtasks.synthesis.training import Hyperparameters, _clear_other_training, split_by_dialogue
 from retrieval_cache import (
     Recipe,
     Rewriter,
@@ -152,7 +152,7 @@ def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Pa
     assert 0 <= made.scores.f1 <= 1
     assert made.scores.f1_unchanged == pytest.approx(0.8, abs=0.1)
     assert made.statistics["epochs"] == 2
-    with pytest.raises(ConfigurationError, match="there already"):
+    with pytest.raises(ConfigurationError, match="already exists"):
         train_rewriter(benchmark, str(base), tmp_path / "made", SHORT)
 
 
@@ -271,9 +271,9 @@ def test_a_rewriter_is_trained_on_such_a_file(benchmark: Benchmark, tmp_path: Pa
 
 def test_checkpoints_are_gone_on_from_by_the_same_training_alone(tmp_path: Path) -> None:
     work, checkpoint = tmp_path / "work", tmp_path / "work" / "checkpoint-3"
-    _keep_only(work, "one")
+    _clear_other_training(work, "one")
     checkpoint.mkdir()
-    _keep_only(work, "one")
+    _clear_other_training(work, "one")
     assert checkpoint.is_dir()
-    _keep_only(work, "another")
+    _clear_other_training(work, "another")
     assert not checkpoint.exists()
