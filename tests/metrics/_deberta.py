@@ -1,7 +1,7 @@
-"""A DeBERTa of random weights, with every trait of the official encoder's configuration but its width and depth.
+"""A small DeBERTa of random weights, with the official encoder's configuration except for width and depth.
 
-Relative positions alone, both kinds of disentangled attention, 512 positions, a byte-level tokeniser that names no
-limit. What it says means nothing; how long a text it reads is what the official one does.
+Relative positions only, both kinds of disentangled attention, 512 positions, a byte-level tokenizer without a limit.
+Its scores are meaningless; the length of text that it reads is that of the official encoder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 
 
 def write_deberta(folder: Path, *, model_max_length: int | None = None) -> Path:
-    """Write model and tokeniser into `folder`; the tokeniser names a limit only where one is given."""
+    """Write model and tokenizer into `folder`; the tokenizer has a limit only if given."""
     import torch
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import DebertaConfig, DebertaModel
@@ -37,7 +37,7 @@ def write_deberta(folder: Path, *, model_max_length: int | None = None) -> Path:
         position_biased_input=False,
         pos_att_type=["c2p", "p2c"],
         type_vocab_size=0,
-        # Far more than a trained model begins with: the layers, and with them the positions, shall show.
+        # Much larger than in a trained model, so that layers, and with them positions, affect the result.
         initializer_range=0.2,
     )
     torch.manual_seed(0)

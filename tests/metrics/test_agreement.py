@@ -102,7 +102,7 @@ def test_a_rating_that_is_no_number_is_refused(bad: float) -> None:
 
 
 def oracle(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return scipy's rho, None where a column does not vary, of which scipy warns."""
+    """Return scipy's rho; None if a column does not vary, about which scipy warns."""
     if min(len(set(first)), len(set(second))) < 2:
         return None
     return float(spearmanr(first, second).statistic)
@@ -171,7 +171,7 @@ def test_pairs_of_raters_compare_what_both_rated() -> None:
     columns = {"a": (1, 2, 3, None), "b": (3, 2, 1, 9), "c": (None, 1, 2, 3)}
     found = pairwise_spearman(columns)
     assert list(found) == [("a", "b"), ("a", "c"), ("b", "c")]
-    # Of b and c, the last three items are common: 2 1 9 beside 1 2 3.
+    # Raters b and c have the last three items in common: 2 1 9 and 1 2 3.
     assert [score.value for score in found.values()] == pytest.approx([-1, 1, 0.5])
     assert pairwise_spearman({"a": (1, 2)}) == {}
     assert pairwise_spearman({"a": (1, None), "b": (None, 1)})["a", "b"].reason == TOO_FEW

@@ -1,4 +1,4 @@
-"""The one pass over all metrics: nothing missing, nothing more, nothing invented."""
+"""The single pass over all metrics: exactly the declared metrics, and no invented value."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_metric_is_returned_and_nothing_else(
     scores = score_one("90 metres", verdict, semantics, answerability)
     assert sorted(scores) == sorted(metric.name for metric in METRICS if not metric.needs_judges)
     for score in scores.values():
-        assert (score.value is None) == bool(score.reason)  # unscored always says why
+        assert (score.value is None) == bool(score.reason)  # an unscored metric always has a reason
         assert score.value is None or -1 <= score.value <= 1
 
 
@@ -145,7 +145,7 @@ def test_metrics_are_defined_once_and_described() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert all(metric.description for metric in METRICS)
     assert {metric.name for metric in METRICS if metric.higher_is_better is False} == {"empty"}
-    # To refuse is right where a question cannot be answered.
+    # A refusal is correct if the question cannot be answered.
     assert {metric.name for metric in METRICS if metric.higher_is_better is None} == {"idk_yes", "idk_partial"}
 
 
@@ -164,7 +164,7 @@ def test_scores_of_an_answer() -> None:
 def test_the_ibm_profile_sees_only_the_label_it_is_given() -> None:
     refusal: dict[str, Any] = {"verdict": IdkVerdict.YES, "answerability": Answerability.UNANSWERABLE}
     assert score_one("I do not know.", **refusal, seen=Answerability.UNANSWERABLE)["rb_alg_ibm"] == Score(1.0)
-    # MTRAG's own files hide the label from the official scripts: a right refusal counts nothing.
+    # MTRAG's files hide the label from the official scripts: a correct refusal scores 0.
     assert score_one("I do not know.", **refusal, seen=None)["rb_alg_ibm"] == Score(0.0)
 
 

@@ -1,4 +1,4 @@
-"""The citations that answers give, in the forms that systems write, and what the passages cited hold of them."""
+"""Citations in the forms that systems write, and the support of the cited passages."""
 
 from __future__ import annotations
 

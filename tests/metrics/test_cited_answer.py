@@ -79,7 +79,7 @@ def test_any_text_is_read_and_every_citation_is_in_range(text: str, n_references
 
 
 def test_words_are_counted_as_the_track_counts_them() -> None:
-    # A no-break space and a ligature: NFKC makes the one a blank and the other two letters.
+    # A no-break space and a ligature: NFKC turns them into a space and two letters.
     assert n_words([" one two\u00a0three ", "\ufb01ve, and-six;seven", ""]) == 5
 
 

@@ -22,7 +22,7 @@ RAW = "raw"
 
 VERDICTS = (YES, PARTIAL, NO, None)
 LABELS = Answerability
-# The score of each verdict, RAW where the raw one stands, or the reason why there is none.
+# The score for each verdict, RAW for the raw score, or the reason if it is unscored.
 PAPER: dict[Answerability, tuple[float | str, ...]] = {
     LABELS.ANSWERABLE: (0.0, RAW, RAW, NO_VERDICT),
     LABELS.PARTIAL: (0.0, RAW, RAW, NO_VERDICT),
@@ -111,7 +111,7 @@ def test_settled_is_what_no_raw_score_can_move(
         condition_paper(Score(raw), answerability, verdict, clarification=clarification) for raw in (0.0, 0.5, 1.0)
     }
     if verdict is None and answerability not in (Answerability.CONVERSATIONAL, Answerability.UNDERSPECIFIED):
-        assert not is_settled(answerability, verdict)  # nobody knows yet
+        assert not is_settled(answerability, verdict)  # not known yet
     else:
         assert is_settled(answerability, verdict) == (len(scores) == 1)
 

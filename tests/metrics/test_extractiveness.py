@@ -1,4 +1,4 @@
-"""Extractiveness by hand, and beside the official function on real answers."""
+"""Extractiveness by hand, and against the official function on real answers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FUNCTIONS = ("strip_newline_words", "extractiveness_rouge", "length")
 def official(checkout: Path, tmp_path: Path) -> dict[str, Callable[..., float]]:
     """Return the functions of the official script, run from the checkout.
 
-    Around them stand rouge-score, which the script calls through `evaluate`, and for HTML what a parser makes of a text
-    without any: the script strips it after all punctuation is gone.
+    Stubs replace rouge-score, which the script calls through `evaluate`, and the HTML parser: the script strips HTML
+    after all punctuation is removed, so no tags are left.
     """
     path = checkout / "scripts" / "evaluation" / "run_algorithmic.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))

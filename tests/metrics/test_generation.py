@@ -1,4 +1,4 @@
-"""BLEU, METEOR and token F1 against sacrebleu, nltk, and the scores that the official script records."""
+"""BLEU, METEOR and token F1 against sacrebleu, nltk, and the scores recorded by the official script."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SYNSETS = {
 
 
 def write_synsets(folder: Path, newline: str = "\n", word: str = "auto") -> None:
-    """Write a WordNet of one synset in the official file format, without the file that Debian leaves out."""
+    """Write a WordNet of one synset in the official file format, without the file that Debian omits."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind in ("noun", "verb", "adj", "adv"):
         for part in ("index", "data"):
@@ -65,7 +65,7 @@ def write_synsets(folder: Path, newline: str = "\n", word: str = "auto") -> None
 
 
 def synsets_of(folder: Path, kind: str) -> list[tuple[str, ...]]:
-    """Return the words of each synset with all entries that point to it, by offset; offsets themselves left out."""
+    """Return the words of each synset with all entries that point to it, without the offsets."""
     words = dict(re.findall(r"^(\d{8}) (\S+ \S+ \S+ .*?) \d{3} ", (folder / f"data.{kind}").read_text(), re.MULTILINE))
     entries: dict[str, list[str]] = {offset: [] for offset in words}
     for line in (folder / f"index.{kind}").read_text().splitlines():
@@ -77,7 +77,7 @@ def synsets_of(folder: Path, kind: str) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 def tiny_wordnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A WordNet of one synset where Debian has its own, and no other."""
+    """A WordNet of one synset in Debian's folder, and no other."""
     write_synsets(tmp_path)
     monkeypatch.setattr(nltk.data, "path", [])
     monkeypatch.setattr(module, "find_spec", lambda _: None)
@@ -140,13 +140,13 @@ def test_token_f1_is_symmetric_and_bounded(left: str, right: str) -> None:
 
 
 def test_the_official_script_s_scores_of_its_sample_files() -> None:
-    """`scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743 records them beside its code."""
+    """Recorded next to `scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743."""
     grounding, utterance = official("grounding"), official("utterance")
     assert 20 * sum(normalised_tokens(text) == normalised_tokens(target) for text, target in grounding) == 20.0
     assert 20 * sum(token_f1(*pair) for pair in grounding) == pytest.approx(28.047519076264688, abs=1e-9)
     assert 20 * sum(token_f1(*pair) for pair in utterance) == pytest.approx(13.25862068965517, abs=1e-9)
-    # Its SacreBLEU, 1.5941520509774114, is this one with a reference of 76 instead of 77 tokens in the brevity penalty;
-    # releases 1.4.14, 1.5.1 and 2.6.0 of the library all give 77 for these files.
+    # Its SacreBLEU, 1.5941520509774114, results from a reference of 76 instead of 77 tokens in the brevity penalty.
+    # Releases 1.4.14, 1.5.1 and 2.6.0 of the library all count 77 for these files.
     assert corpus_bleu([(text, (target,)) for text, target in utterance]) * math.exp(1 / 72) == pytest.approx(
         1.5941520509774114, abs=1e-9
     )
@@ -190,7 +190,7 @@ def test_the_python_package_has_the_synonyms_of_debians_wordnet() -> None:
 def test_meteor_by_hand_on_a_wordnet_of_one_synset() -> None:
     # Two matched words in one chunk: F 1, penalty .5 x (1/2)^3.
     assert meteor("old auto", "old car").value == pytest.approx(1 - 0.5 / 8)
-    # Without a common synset one of two words: P = R = F = 1/2, penalty .5.
+    # Without a common synset one of two words matches: P = R = F = 1/2, penalty .5.
     assert meteor("old bus", "old car").value == pytest.approx(0.25)
     assert meteor("", "old car").value == 0
 

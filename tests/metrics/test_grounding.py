@@ -1,4 +1,4 @@
-"""Which words of an answer rest on which passage: odd answers, places, sources, and what is a word."""
+"""Grounding: unusual answers, spans, sources, and tokenization."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_each_sentence_has_its_passage_and_place() -> None:
 
 
 def test_a_place_has_about_three_times_the_words_of_its_sentence_at_most() -> None:
-    """Else a passage that says the same words all over would be one place."""
+    """Otherwise a passage that repeats the same words throughout would be one span."""
     passage = "A book is on loan, " * 9
     (sentence,) = ground("Books on loan.", [passage]).sentences
     assert passage[sentence.best.span.start : sentence.best.span.end].split() == passage.split()[1:17]
@@ -316,7 +316,7 @@ def test_fifty_kilobytes_take_linear_time(piece: str) -> None:
         return time.process_time() - start
 
     small = max(0.1, seconds(12_500))
-    # 4 times if linear, 16 if quadratic; the best of three, as a busy machine makes any one slow.
+    # 4 times if linear, 16 if quadratic; the best of three, since a busy machine slows any single run.
     assert any(seconds(50_000) < 12 * small for _ in range(3))
 
 

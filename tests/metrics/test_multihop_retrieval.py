@@ -1,4 +1,4 @@
-"""The retrieval scores against oracles: the official loop, trec_eval, the paper's words, and cases done by hand."""
+"""The retrieval scores against the official loop, trec_eval, the paper's definition, and cases by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVIDENCE = st.lists(st.sampled_from(FACTS), min_size=1, max_size=4)
 
 
 def official(chunks: list[str], facts: list[str]) -> tuple[float, float, float, float]:
-    """Hits@4, Hits@10, MAP@10 and MRR@10 of one query, by going through the ranks as the official script does."""
+    """Hits@4, Hits@10, MAP@10 and MRR@10 of one query, by a loop over ranks as in the official script."""
     wanted = ["".join(fact.split(" ")) for fact in facts]
     seen: list[str] = []
     total, best, hit_4, hit_10 = 0.0, 0.0, False, False
@@ -54,7 +54,7 @@ def test_hits_are_the_share_of_the_evidence_in_the_first_chunks(chunks: list[str
 
 @given(st.lists(st.integers(min_value=-1, max_value=4), max_size=12), st.integers(min_value=1, max_value=5))
 def test_with_one_fact_a_chunk_map_and_mrr_are_those_of_trec_eval(held: list[int], n_facts: int) -> None:
-    """A fact may stand in several chunks only where it is not looked for, so that relevance is by chunk."""
+    """Only facts outside the ranking may be in several chunks, so that relevance is by chunk."""
     kept = [fact if fact not in held[:place] else -1 for place, fact in enumerate(held)]
     facts = FACTS[:n_facts]
     chunks = [FACTS[fact] if fact >= 0 else "nothing" for fact in kept]

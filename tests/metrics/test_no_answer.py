@@ -1,4 +1,4 @@
-"""A reply that is an error, a call or a program's output is no answer; an answer that explains one is."""
+"""A reply that is an error, a tool call or program output is no answer; an answer that explains one is."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_answer_in_a_printed_object_or_behind_a_prompt_is_wrapped(reply: str)
     "piece", ["Thought: a\n", "data: x\n", "\n", "<think>", "</think>\n", "<p>", "\\n.", "[", "error: "]
 )
 def test_a_long_reply_is_read_in_one_go(piece: str) -> None:
-    """Ten thousand signs; a pattern that tries every split of lines would take hours."""
+    """Ten thousand characters; a pattern that tries every split of lines would take hours."""
     reply = f"Thought: {piece * (10_000 // len(piece))}"
     assert isinstance(is_no_answer(scored(reply)) or is_wrapped(reply), bool)
 
@@ -83,7 +83,7 @@ WRITERS: dict[str, Callable[[dict[str, str]], str]] = {
     f"{json.dumps(given)}",
     "pythonic": lambda given: "[search(" + ", ".join(f"{name}={value!r}" for name, value in given.items()) + ")]",
 }  # fmt: skip
-"""Arguments -> a call of `search` as a model writes it."""
+"""Arguments -> a call of `search` in a model's format."""
 
 
 @pytest.mark.parametrize("form", WRITERS)

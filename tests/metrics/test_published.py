@@ -1,8 +1,8 @@
 """Our formulas on the 477 human evaluations that the authors published with every part of their scores.
 
-`reference_subset_with_human_evaluations.json` holds, for 159 tasks and three sets of answers (the reference, GPT-4o,
-Llama 3.1 405B), ROUGE-L, Bert-Recall and Bert-K-Precision, the conditioned RB_agg, and `conditional_idk`: 1 where the
-answer refuses exactly where it should. ROUGE-L itself is held to the file in `test_lexical.py`.
+`reference_subset_with_human_evaluations.json` contains, for 159 tasks and three sets of answers (the reference, GPT-4o,
+Llama 3.1 405B), ROUGE-L, Bert-Recall and Bert-K-Precision, the conditioned RB_agg, and `conditional_idk`: 1 if the
+answer refuses exactly when it should. `test_lexical.py` compares ROUGE-L itself with the file.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _published(evaluation: dict[str, Any], labels: dict[str, Answerability]) -> 
 
 
 def test_which_rows_show_the_raw_score(published: list[Published]) -> None:
-    """445 rows do: an answer was due and was tried. The other 32 are conditioned to 1 or 0."""
+    """445 rows do: the task has an answer, and the response attempts one. The other 32 are conditioned to 1 or 0."""
     rows = Counter((row.answerability.value, row.behaves) for row in published)
     assert rows == {
         ("ANSWERABLE", True): 402,

@@ -1,4 +1,4 @@
-"""RB_alg: golden values with their origin, range, and where the two profiles differ."""
+"""RB_alg: golden values with their origin, range, and differences between the two profiles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUICK = settings(derandomize=True, database=None, deadline=None)
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['metric']}: {case['origin'][:40]}")
 def test_golden_values(case: dict[str, Any]) -> None:
-    metric = getattr(rb_alg, str(case["metric"]))  # a metric that is gone fails
+    metric = getattr(rb_alg, str(case["metric"]))  # a removed metric fails
     assert metric(**case["input"]) == pytest.approx(case["expected"], abs=1e-6)
     assert case["origin"]
 

@@ -1,4 +1,4 @@
-"""The detector of refusals: what it must read, what it must not take for a refusal, and what its reasons say."""
+"""The refusal detector: replies that it must detect, replies that it must not detect, and its reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.conftest import REAL_DATA
 
 YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO
 
-# Written for this test; no weights learned from them. The last group looks like a refusal and is none.
+# Written for this test and not used for training. The last group resembles refusals but contains none.
 GOLDEN = [
     (IdkVerdict(label), text)
     for label, texts in json.loads((Path(__file__).parent / "golden_refusals.json").read_text(encoding="utf-8")).items()
@@ -50,9 +50,9 @@ def test_nine_in_ten_golden_replies_are_read() -> None:
     assert len(wrong) <= len(GOLDEN) // 10, wrong
 
 
-# Written after the model was made, in styles that nothing was learned from (`perf/refusals/blind.jsonl`): kappa of
-# `yes`, F1 of `partial`, and the shares of refusals and of plain answers that are read right, a little lower than
-# measured.
+# Written after training, in styles absent from the training data (`perf/refusals/blind.jsonl`): kappa of `yes`, F1 of
+# `partial`, and the shares of refusals and of plain answers that are classified correctly, slightly below the measured
+# values.
 @pytest.mark.parametrize(("short", "floors"), [(False, (0.84, 0.84, 0.92, 0.9)), (True, (0.82, 0.0, 0.95, 0.85))])
 def test_unfamiliar_wording_is_read(short: bool, floors: Sequence[float]) -> None:
     rows = [row for row in read_file(LABELLED / "blind.jsonl") if (row.group == "short") is short]
@@ -197,7 +197,7 @@ def test_the_weights_are_what_the_script_learns(mtrag_root: Path) -> None:
         assert np.corrcoef(again["weights"].ravel(), shipped["weights"].ravel())[0, 1] > 0.999
 
 
-# The encoder, as a second opinion.
+# The encoder as a second detector.
 def test_the_encoder_helps_with_unfamiliar_wording() -> None:
     rows = [row for row in read_file(LABELLED / "blind.jsonl") if row.group != "short"][::4]
     verdicts = _verdicts([row.text for row in rows], EncoderIdk())

@@ -33,7 +33,7 @@ TREC_NAMES = {
     "R@20": "recall_20",
 }
 PASSAGE_IDS = [*"abcdefgh", "B", "é", "\U0001f600", "a1", "10", "9"]
-# Few different scores, some of them equal only as 32-bit floats: ties everywhere.
+# Few distinct scores, some of them equal only as 32-bit floats, to produce many ties.
 SCORES = [0.0, -1.5, 1.0, 1.0 + 1e-9, 2.0, 16777216.0, 16777217.0]
 
 rankings = st.dictionaries(st.sampled_from(PASSAGE_IDS), st.sampled_from(SCORES)).map(
@@ -60,7 +60,7 @@ def single(score: float) -> float:
 
 
 def brute_force(ranking: tuple[Ranked, ...], grades: Mapping[str, int]) -> dict[str, float]:
-    """Every metric from its textbook formula, with no code of the library."""
+    """Every metric by its textbook formula, without the library."""
     order = sorted(ranking, key=lambda item: item.passage_id, reverse=True)
     order = sorted(order, key=lambda item: -single(item.score))
     gains = [grades.get(item.passage_id, 0) for item in order]
@@ -200,7 +200,7 @@ _TIED = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0.5, 1.0, 
 def test_reciprocal_rank_and_judged_share_at_a_cut_off_equal_trec_eval(
     grades: dict[str, int], scores: dict[str, float], k: int
 ) -> None:
-    """RR@k is trec_eval's RR, 0 behind the cut-off; Judged@k its P@k where every judged passage is relevant."""
+    """RR@k is trec_eval's RR, 0 beyond the cut-off; Judged@k is its P@k if every judged passage is relevant."""
     run, judged = {"q": {**scores}}, {"q": grades}
     metrics = [retrieval_metric(f"RR@{k}"), retrieval_metric(f"Judged@{k}")]
     (values,) = score_run(run_of(**run), qrels_of(judged), metrics).values.values()

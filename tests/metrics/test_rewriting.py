@@ -1,4 +1,4 @@
-"""Scores of rewritten questions, by a search that is written down here."""
+"""Scores of rewritten questions, with a scripted search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def task(task_id: str, domain: str = "govt") -> Task:
 
 
 class Library:
-    """A search that keeps what it was asked."""
+    """A search that records its queries."""
 
     def __init__(self, *closed: str) -> None:
         self.asked: list[tuple[str, list[str]]] = []

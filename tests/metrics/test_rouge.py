@@ -14,7 +14,7 @@ from ragtasks.metrics import rouge_l
 from ragtasks.metrics.lexical import rouge_l_batch, token_recall
 
 with warnings.catch_warnings():
-    # nltk, which the oracle imports, may warn; our own module imports neither.
+    # nltk, which the oracle imports, may warn; our module imports neither.
     warnings.simplefilter("ignore")
     from rouge_score.rouge_scorer import RougeScorer
 
@@ -32,7 +32,7 @@ def rouge_score(response: str, target: str) -> float:
 @given(TEXTS, TEXTS)
 @example("", "")
 @example("...", "word")
-@example("\u0130 \u212a \u017f", "i k s")  # capitals whose lower case is ASCII, and a letter that only looks it
+@example("\u0130 \u212a \u017f", "i k s")  # capitals whose lower case is ASCII, and a letter that only resembles ASCII
 def test_rouge_l_is_bit_equal_to_rouge_score(response: str, target: str) -> None:
     assert rouge_l(response, target) == rouge_score(response, target)
 

@@ -1,4 +1,4 @@
-"""What surrounds an answer never reaches a metric, and an answer that speaks of marks and tags is not changed."""
+"""Text around an answer never reaches a metric, and an answer about markers and tags is not changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END = "</think>"
         (" \n", " \n"),
         ("", ""),
         ("<think>a</think>b", "b"),
-        ("a</think>\n\nb ", "b"),  # the opening was part of the prompt
+        ("a</think>\n\nb ", "b"),  # the opening marker was part of the prompt
         ("<think>a</think>", ""),
         ("<think>cut off in the middle", ""),
         ("\n <think>cut off", ""),
@@ -37,7 +37,7 @@ def test_the_answer_begins_after_the_last_thought(text: str, answer: str) -> Non
 GOLDEN = json.loads((Path(__file__).parent / "golden_replies.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("form", GOLDEN["around an answer"])  # a THOUGHT and an ANSWER in their places
+@pytest.mark.parametrize("form", GOLDEN["around an answer"])  # THOUGHT and ANSWER are replaced by texts
 def test_thoughts_and_prompts_around_an_answer_are_left_out(form: str) -> None:
     answer = "The library opens at nine on weekdays."
     reply = form.replace("THOUGHT", "They ask about the library of the town.").replace("ANSWER", answer)

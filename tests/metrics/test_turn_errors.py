@@ -116,9 +116,9 @@ TOOLS = "adze bellows chisel drill easel file gimlet hammer iron jigsaw kiln lat
     [
         (18, 26, None),  # 68 % of a long answer's words must be in the passages
         (17, 26, KIND.INVENTED),
-        (5, 12, None),  # 40 % of a short one's
+        (5, 12, None),  # 40 % of a short answer's words
         (4, 12, KIND.INVENTED),
-        (0, 7, None),  # seven words are too few to tell
+        (0, 7, None),  # seven words are too few to decide
     ],
 )
 def test_an_answer_invents_if_too_few_of_its_words_stand_in_passages(
@@ -131,7 +131,7 @@ def test_an_answer_invents_if_too_few_of_its_words_stand_in_passages(
 
 
 def test_an_answer_that_has_half_of_the_reference_answer_invents_nothing() -> None:
-    """What it adds may stand in passages that were not shown, its numbers too."""
+    """Its further words and numbers may be in passages that were not shown."""
     added = f"Since 1995 they lend {TOOLS}."
     assert kind_of(added, shown=(HOURS,), task=replace(TASK, references=())) is KIND.INVENTED
     assert kind_of(f"{TARGET} {added}", shown=(HOURS,), task=replace(TASK, references=())) is None
@@ -194,7 +194,7 @@ YES, NO = IdkVerdict.YES, IdkVerdict.NO
 @pytest.mark.parametrize(
     ("text", "idk", "changed", "shown", "expected"),
     [
-        # A refusal: not of what a part can be answered of, and not where the answer is given too.
+        # A refusal counts neither if a part can be answered, nor if the answer is also given.
         ("I do not know the price.", YES, {"answerability": Answerability.PARTIAL}, (FEES,), None),
         ("I do not know, but a card costs 12 euros a year; children do not pay.", YES, {}, (FEES,), None),
         ("I cannot say; a lost card is replaced for 80 euros.", YES, {}, (FEES,), KIND.REFUSED_KNOWN),
@@ -204,17 +204,17 @@ YES, NO = IdkVerdict.YES, IdkVerdict.NO
         ("A lost card is replaced for 80 euros.", None, {}, (FEES,), None),
         ("It is 75 euros.", NO, {}, (FEES,), KIND.INVENTED),
         ("It is 75 euros.", NO, {"target": "Seventy-five, so 75 euros."}, (FEES,), None),
-        # What is made up: only of an answer that claims, and of more than a few words.
+        # Invention requires an answer that claims something in more than a few words.
         ("Unlimited streaming everywhere.", NO, {}, (FEES,), None),
         ("Members enjoy unlimited streaming, museum tickets and discounts downtown.", None, {}, (FEES,), None),
-        # A repeated answer is right where the reference answer repeats it too.
+        # A repeated answer is correct if the reference answer repeats it too.
         (FIRST_ANSWER, NO, {"target": FIRST_ANSWER}, (FEES, HOURS), None),
-        # A question that gives the answer is none.
+        # A question that contains the answer does not count.
         ("Does a card cost 12 euros a year, and do children not pay anything?", NO, {}, (FEES,), None),
-        # Nothing can have been missed of a task without reference passages.
+        # A task without reference passages has no missed passages.
         ("It is closed on Sundays and on public holidays.", NO, {}, (HOURS,), KIND.MISSED),
         ("It is closed on Sundays and on public holidays.", NO, {"references": ()}, (HOURS,), None),
-        # What nobody knows, and small talk.
+        # Unscored verdicts, and small talk.
         ("It is 12.", None, {"answerability": Answerability.UNANSWERABLE, "references": ()}, (FEES,), None),
         ("It is 12.", NO, {"answerability": Answerability.CONVERSATIONAL, "references": ()}, (FEES,), None),
     ],

@@ -1,4 +1,4 @@
-"""People's mean with a judge as proxy: what is saved, what is not claimed, and how often the interval covers."""
+"""Mean of human ratings with a judge as proxy: savings, fallbacks, and coverage of the interval."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def by_hand(people: list[float | None], judge: list[float], names: list[str]) ->
 
 @pytest.mark.parametrize("n_rated", [10, 12, 30])
 def test_the_interval_is_students_by_the_rated_conversations_less_two(n_rated: int) -> None:
-    """Two numbers are found from the rated conversations, the mean and the judge's weight; the others add none."""
+    """The rated conversations estimate two numbers, the mean and the judge's weight; the others add none."""
     people, judge, names = benchmark(0.9, 7, n_rated=n_rated)
     found = assisted_mean(people, judge, names)
     value, error = by_hand(people, judge, names)

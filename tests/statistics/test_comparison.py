@@ -1,4 +1,4 @@
-"""Columns compared in pairs: which pairs, on which items, corrected together."""
+"""Columns compared in pairs: pairs, common items, and the correction over all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ITEMS = {f"c{n:02}<::>{turn}": f"c{n:02}" for n in range(20) for turn in (1, 2, 
 
 def column(name: str, values: dict[str, float | None] | None = None, **changes: Any) -> Column:
     if values is None:
-        # Deterministic, and other for each name.
+        # Deterministic, with different values for each name.
         chance = np.random.default_rng([ord(letter) for letter in name])
         values = dict(zip(ITEMS, chance.random(len(ITEMS)).tolist(), strict=True))
     return Column(
@@ -54,7 +54,7 @@ def test_only_what_both_scored_is_compared_and_the_rest_is_counted() -> None:
     second = dict.fromkeys(keys[10:], 0.75) | {keys[12]: None, keys[13]: 0.25}
     second[keys[0]] = 0.75
     (pair,) = compare_columns([column("a", first), column("b", second)]).pairs
-    # Shared: 10 to 49 and 0. Of these 0 and 12 are unscored by one, which leaves 39.
+    # Shared: 10 to 49 and 0. Of these, 0 and 12 are unscored in one column, which leaves 39.
     assert (pair.difference.n_values, pair.difference.n_unscored, pair.n_unshared) == (39, 2, 19)
     assert pair.first_mean == 0.5
     assert pair.second_mean == pytest.approx((38 * 0.75 + 0.25) / 39)
@@ -97,7 +97,7 @@ def test_what_cannot_be_compared_has_a_reason_and_no_scores() -> None:
     assert (nothing.difference.reason, nothing.difference.n_unscored) == (NOTHING_SCORED, 60)
     assert found.means[1].estimate.reason == NOTHING_SCORED
     assert apart.n_unshared == 1
-    assert apart.p == apart.adjusted_p  # the only one that could be tested
+    assert apart.p == apart.adjusted_p  # the only testable comparison
 
 
 def test_equal_columns_have_no_difference_and_no_interval() -> None:

@@ -1,4 +1,4 @@
-"""Races hold their level however often they are looked at, end early where the data allow it, and say so where not."""
+"""Races keep their level under repeated looks, end early if the data allow it, and report if they do not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def raced(
     seed: int = 0,
     **options: object,
 ) -> tuple[Race, list[tuple[str, str]]]:
-    """Return a finished race, and every (system, item) that it asked for."""
+    """Return a finished race, and every (system, item) that it requested."""
     place = {f"c{number:03} {turn}": (number, turn) for number in range(n) for turn in range(turns)}
     conversation_of = {item: item.split()[0] for item in place}
     race = Race(systems, conversation_of, seed=seed, **{"bounds": (0.0, 1.0)} | options)  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def raced(
 
 
 def noise(seed: int, shifts: Mapping[str, float], spread: float = 0.15) -> Value:
-    """Return values about 0.5, with what conversations and turns add, and a shift a system."""
+    """Return values about 0.5, with effects of conversations and turns, and a shift per system."""
     chance = np.random.default_rng(seed)
     of_conversation = chance.normal(0, spread, (len(shifts), 200))
     of_turn = chance.normal(0, spread, (len(shifts), 200, 5))
@@ -189,7 +189,7 @@ def test_systems_that_are_beaten_are_asked_no_more() -> None:
 
 
 def test_several_equal_systems_are_told_apart_no_more_often_than_two() -> None:
-    """With four of them there are six pairs: without a share of the level for each, ten or more are thrown out."""
+    """Four systems have six pairs: without a share of the level for each, ten or more would be eliminated."""
     names = dict.fromkeys("abcd", 0.0)
     found = [raced(noise(seed, names), systems=tuple(names), turns=1, n=30, seed=seed)[0] for seed in range(60)]
     assert sum(race.verdict is RaceEnd.BETTER for race in found) <= 3
@@ -197,7 +197,7 @@ def test_several_equal_systems_are_told_apart_no_more_often_than_two() -> None:
 
 
 def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> None:
-    """A difference at p = 3 % parts two systems, and no two of four: each of three rivals has a third of 5 %."""
+    """A difference at p = 3 % decides between two systems, not among four: each of three rivals has a third of 5 %."""
 
     def value(name: str, c: int, _: int) -> float:
         return 0.5 + (0.1 + 0.0405 * (c % 2 * 2 - 1) * 3 if name == "b" else 0.0) + 0.0001 * c
@@ -211,7 +211,7 @@ def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> N
 
 
 def test_a_circle_of_systems_that_beat_each_other_is_no_winner() -> None:
-    """Each lacks the scores of a third of the conversations, so that a beats b, b beats c, and c beats a."""
+    """Each system has no scores for a third of the conversations, so that a beats b, b beats c, and c beats a."""
 
     def value(name: str, c: int, _: int) -> float | None:
         return (None, 0.9, 0.1)[(c - "abc".index(name)) % 3]
@@ -313,11 +313,11 @@ def test_a_metric_without_a_range_takes_any_margin_that_is_named() -> None:
     assert race.margin == 1.5
 
 
-# The same looks as a gate: the second system against the first, with a drop that is allowed.
+# The same looks as a gate: the second system against the first, with an allowed drop.
 
 
 def gated(lost: float, n: int = 160, **options: object) -> list[str]:
-    """Return how races end of a system that lost so much, where 0.1 is allowed."""
+    """Return the results of races of a system with this loss, if 0.1 is allowed."""
     given = {"turns": 2, "margin": 0.1, "is_gate": True, **options}
     races = [raced(noise(seed, {"a": 0.0, "b": -lost}), seed=seed, **given)[0] for seed in range(n)]  # type: ignore[arg-type]
     return [race.conclusion("rb_llm").partition(":")[0] for race in races]

@@ -35,7 +35,7 @@ def test_unknown_where_the_error_is(error: float | None, n_clusters: int) -> Non
 
 @pytest.mark.parametrize("n_clusters", [10, 18, 30, 110])
 def test_our_test_finds_it_four_times_out_of_five(n_clusters: int) -> None:
-    """Conversations of 2 to 13 tasks, differences with an ICC of 0.3, and a true one of the detectable size."""
+    """Conversations of 2 to 13 tasks, differences with an ICC of 0.3, and a true difference of the detectable size."""
     chance = np.random.default_rng(2)
 
     def draw(shift: float) -> Clustered:

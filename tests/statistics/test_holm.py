@@ -14,7 +14,7 @@ P_VALUES = st.lists(st.none() | st.floats(0, 1), max_size=12)
 
 
 def test_by_hand() -> None:
-    """Sorted .01 .02 .03 .04, times 4 3 2 1: .04 .06 .06 .04, and none below the one before."""
+    """Sorted .01 .02 .03 .04, times 4 3 2 1: .04 .06 .06 .04, then the running maximum."""
     assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert holm([0.5, 0.6]) == [1, 1]
     assert holm([0.02]) == [0.02]
@@ -27,7 +27,7 @@ def test_what_was_not_tested_does_not_count() -> None:
 
 @given(P_VALUES)
 def test_rejects_what_the_step_down_procedure_rejects(p_values: list[float | None]) -> None:
-    """Holm's own words: the smallest first, against 5 % over those left, and stop at the first that fails."""
+    """Holm's procedure: the smallest first, against 5 % divided by the number left, until the first that fails."""
     tested = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     rejected = set()
     for place, (p, index) in enumerate(tested):

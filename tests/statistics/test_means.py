@@ -1,4 +1,4 @@
-"""Means, intervals and p values: by hand, by properties, and by simulation of what they promise."""
+"""Means, intervals and p values: by hand, by properties, and by simulation of their error rates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def p_value(column: Clustered, tested: float = 0.0) -> float:
     return found
 
 
-# What is reported, by hand.
+# Reported values, by hand.
 
 
 def test_equal_clusters_have_scipys_standard_errors() -> None:
@@ -76,7 +76,7 @@ def test_the_standard_error_of_unequal_clusters_by_hand() -> None:
 
 
 def test_differences_without_skewness_are_a_t_test_with_two_degrees_less() -> None:
-    """Equal conversations: CR2 is the error of their means, with one degree less than conversations; two more go."""
+    """Equal conversations: CR2 is the error of their means, with n - 1 degrees of freedom; two more are subtracted."""
     values = [0.3 + side * step for step in (1, 2, 3, 4, 5, 6) for side in (-0.1, 0.1)]
     t = 0.3 / stats.sem(values)
     assert p_value(clustered([[value] for value in values])) == pytest.approx(2 * stats.t.sf(t, 9))
@@ -85,7 +85,7 @@ def test_differences_without_skewness_are_a_t_test_with_two_degrees_less() -> No
 
 
 def test_unequal_conversations_by_hand() -> None:
-    """Nine conversations of one task and one of nine: its values weigh half, and fit themselves by half."""
+    """Nine conversations of one task and one of nine: its values have half of the weight and fit themselves by half."""
     parts = [[0.25], [-0.25]] * 4 + [[0.5], [0.5] * 9]
     counts = np.array([1.0] * 9 + [9.0])
     sums = np.array([sum(part) for part in parts])
@@ -122,7 +122,7 @@ def test_one_conversation_of_eighteen_by_hand() -> None:
         return w + skewness * w**2 / 3 + skewness**2 * w**3 / 27 + skewness / 108
 
     def hall(mean: float) -> float:
-        """Straight on, with the slope it has there, from 5/4 of the skewness's inverse."""
+        """Linear beyond 5/4 of the inverse skewness, with the slope at that point."""
         w, bend = (share - mean) / error / math.sqrt(18), 1.25 / -skewness
         return math.sqrt(18) * (cubic(min(w, bend)) + max(0, w - bend) * (1 - 1.25 / 3) ** 2) - reach
 
@@ -216,7 +216,7 @@ def test_an_estimate_depends_on_no_other_column_and_no_call() -> None:
     assert estimate_means([]) == []
 
 
-# Where there is no interval.
+# Missing intervals.
 
 
 def test_nothing_is_invented_where_there_is_no_interval() -> None:
@@ -238,7 +238,7 @@ def test_an_interval_and_a_p_value_need_ten_conversations() -> None:
 
 
 def test_conversations_that_are_all_alike_are_tested_exactly() -> None:
-    """Equal means hide best in the share q of conversations at -1 with (1 - q) / 10 = q, or q = 1/11."""
+    """Equal means hide best a share q of conversations at -1 with (1 - q) / 10 = q, or q = 1/11."""
     tenth = clustered([[0.1]] * 30, DIFFERENCES)
     assert estimate(tenth).reason == NOTHING_VARIES
     assert p_value(tenth) == pytest.approx(2 * (10 / 11) ** 30)
@@ -246,7 +246,7 @@ def test_conversations_that_are_all_alike_are_tested_exactly() -> None:
     assert p_value(clustered([[1.0]] * 10, DIFFERENCES)) == pytest.approx(2 / 2**10)
     assert p_value(clustered([[0.1]] * 10, DIFFERENCES)) == pytest.approx(2 * (10 / 11) ** 10)
     assert p_value(clustered([[0.01]] * 10, DIFFERENCES)) == 1
-    # Half of the conversations have three tasks: a hidden one may, so q n = 3 q' with n of two on average.
+    # Half of the conversations have three tasks. A hidden one may too, so q n = 3 q' with n of two on average.
     assert p_value(clustered([[0.1], [0.1] * 3] * 15, DIFFERENCES)) == pytest.approx(2 * (3 / 3.2) ** 30)
     for bounds in (DIFFERENCES, UNBOUNDED):
         assert p_value(clustered([[0.25, -0.25]] * 10, bounds)) == 1
@@ -258,24 +258,24 @@ def test_a_level_that_is_none_is_refused(level: float) -> None:
         estimate_means([], level=level)
 
 
-# What it promises, by small simulations; perf/mean_tests.py and perf/interval_coverage.py have the large ones.
+# Error rates, by small simulations; perf/mean_tests.py and perf/interval_coverage.py run the large ones.
 
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
 
 def of_conversations(draw: Callable[[np.random.Generator, int], np.ndarray]) -> Draw:
-    """Return a maker of values that are alike in a conversation."""
+    """Return a generator of values that are equal within a conversation."""
     return lambda chance, cluster_of: draw(chance, int(cluster_of.max()) + 1)[cluster_of]
 
 
 def normal(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
-    """Return values of which a conversation shares 30 % of the variance; true mean 0."""
+    """Return values with 30 % of the variance between conversations; true mean 0."""
     shared = chance.standard_normal(cluster_of.max() + 1)[cluster_of]
     return math.sqrt(0.3) * shared + math.sqrt(0.7) * chance.standard_normal(len(cluster_of))
 
 
 def outcomes(share: float, icc: float = 0.3) -> Draw:
-    """Return a maker of 0/1 values with a correlation in a conversation."""
+    """Return a generator of 0/1 values that correlate within a conversation."""
 
     def draw(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
         own = chance.beta(share * (1 / icc - 1), (1 - share) * (1 / icc - 1), cluster_of.max() + 1)[cluster_of]
@@ -296,13 +296,13 @@ def benchmarks(draw: Draw, n_clusters: int, bounds: tuple[float, float], shift: 
 
 
 FAILING = of_conversations(lambda chance, n: np.where(chance.random(n) < 0.1, -0.9, 0.1))
-"""Constant 0.9 against 1, but for a tenth of the conversations, which fail as a whole."""
+"""Constant 0.9 against 1, except for a tenth of the conversations, which fail completely."""
 SKEWED = of_conversations(lambda chance, n: chance.beta(4.5, 0.5, n) - 0.9)
 """Constant 0.9 against conversations with a long tail to 0."""
 
 
 def alike(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
-    """Return differences of two sides that are right equally often."""
+    """Return differences of two sides with equal accuracy."""
     return outcomes(0.8)(chance, cluster_of) - outcomes(0.8)(chance, cluster_of)
 
 
@@ -328,7 +328,7 @@ def test_95_of_100_intervals_hold_the_true_mean_and_those_of_independent_tasks_d
 @pytest.mark.parametrize(("share", "icc"), [(0.5, 0.1), (0.9, 0.1), (0.97, 0.1), (0.05, 0.3)])
 @pytest.mark.parametrize("n_clusters", [10, 25, 50])
 def test_shares_near_the_bounds_are_covered_with_few_conversations(share: float, icc: float, n_clusters: int) -> None:
-    """Those benchmarks where all conversations are alike have no interval."""
+    """Benchmarks in which all conversations are equal have no interval."""
     found = [e for e in estimate_means(benchmarks(outcomes(share, icc), n_clusters, (0.0, 1.0))) if not e.reason]
     assert len(found) >= 0.75 * N_BENCHMARKS or n_clusters == 10
     assert np.mean([low <= share <= high for low, high in map(ends, found)]) >= 0.92
@@ -359,12 +359,12 @@ def test_the_error_of_a_map_is_a_jackknife_over_what_it_rests_on() -> None:
     assert shared_error([], 5) == shared_error(moves, 0) == 0
 
 
-# Quantiles: of n conversations with one value each, so that the exact binomial interval is the oracle.
+# Quantiles: n conversations with one value each, so that the exact binomial interval is the oracle.
 
 
 @pytest.mark.parametrize("share", [0.5, 0.75, 0.9, 0.95])
 def test_a_quantile_has_an_upper_end_only_if_enough_conversations_lie_below_it(share: float) -> None:
-    """Where all n lie below a point, the share below it is at least .025 ** (1 / n), the exact interval's lower end."""
+    """If all n are below a point, the share below it is at least .025 ** (1 / n), the exact interval's lower end."""
     for n in range(MIN_CLUSTERS, 90):
         found = estimate_quantile([float(place) for place in range(n)], [f"c{place}" for place in range(n)], share)
         lowest = stats.binomtest(n, n).proportion_ci(0.95, "exact").low
@@ -385,7 +385,7 @@ def test_a_quantile_covers_the_true_one_nineteen_times_in_twenty() -> None:
 
 
 def test_the_interval_of_equal_conversations_without_skew_is_students() -> None:
-    """CR2 has n - 1 degrees of freedom there; two are taken off for skewness and spread."""
+    """CR2 has n - 1 degrees of freedom in this case; two are subtracted for skewness and spread."""
     for n in (10, 16, 40):
         values = [float(place) for place in range(n)]
         found = estimate_mean(values, [f"c{place}" for place in range(n)])
@@ -397,7 +397,7 @@ def test_the_interval_of_equal_conversations_without_skew_is_students() -> None:
 
 
 def test_rare_failures_hide_a_drop_of_the_margin_in_at_most_one_of_forty_benchmarks() -> None:
-    """Scores are 0 or 1, two systems differ in 2 of 100 tasks, and 2 of 100 answers of the second one fail."""
+    """Scores are 0 or 1, two systems differ in 2 of 100 tasks, and 2 of 100 answers of the second system fail."""
     chance, names, margin, n = np.random.default_rng(1), [f"{number:03}" for number in range(400)], 0.02, 1200
     n_passed = 0
     for _ in range(n):

@@ -1,4 +1,4 @@
-"""How far a mean moves where its judge is asked again, from some answers that were judged several times."""
+"""Changes of a mean when its judge runs again, estimated from some answers that were judged several times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = Sequence[float | None]
 
 
 def of(*judgings: Floats, whole: Floats | None = None, names: Sequence[str] | None = None) -> Repeatability:
-    """Return the repeatability of judgings of answers that are a conversation each, unless named."""
+    """Return the repeatability of judging runs of answers, one conversation each unless given."""
     clusters = names or [f"c{place}" for place in range(len(judgings[0]))]
     everything = whole or judgings[0]
     ids = clusters if whole is None else [f"w{place}" for place in range(len(everything))]
@@ -35,7 +35,7 @@ def test_two_judgings_are_what_a_paired_standard_error_says() -> None:
     # The mean of a half-normal, from the standard error of the paired differences.
     assert found.mean_move[0] == pytest.approx(gaps.std(ddof=1) / math.sqrt(40) * math.sqrt(2 / math.pi))
     assert found.mean_move[1] < found.mean_move[0] < found.mean_move[2]
-    # One more judging differs from the first as the second does: a t interval of 40 paired differences.
+    # A further run differs from the first like the second: a t interval of 40 paired differences.
     reach = float(stdtrit(39, 0.975)) * gaps.std(ddof=1) / math.sqrt(40)
     assert found.again == pytest.approx((first.mean() - reach, first.mean() + reach))
     assert found.identical == 0

@@ -1,4 +1,4 @@
-"""Documents that tests write: each sentence says something that no other one says."""
+"""Documents for tests, in which no two sentences state the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ THINGS = ("mill", "library", "harbour", "bakery", "school", "theatre", "orchard"
 
 
 def town(place: str, n_sentences: int = 10, more: str = "") -> str:
-    """Return a text about a town, a sentence for each of its places."""
+    """Return a text about a town, with one sentence per sight."""
     rows = [
         f"The {thing} of {place} opened in {1700 + 13 * n + len(place)} and welcomes {40 + 7 * n} visitors a day."
         for n, thing in enumerate(THINGS[:n_sentences])
@@ -26,7 +26,7 @@ def write_towns(folder: Path, n: int = 3, n_sentences: int = 10) -> Path:
 
 
 def pdf(*lines: str) -> bytes:
-    """Return a PDF of one page with lines of text; without any it is a page as a scanner leaves it."""
+    """Return a PDF of one page with lines of text; without lines it resembles a scanned page."""
     shown = "".join(f"({line}) Tj T* " for line in lines)
     stream = f"BT /F1 12 Tf 14 TL 50 750 Td {shown}ET".encode() if lines else b""
     objects = [

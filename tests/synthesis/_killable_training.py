@@ -1,4 +1,4 @@
-"""A training that kills itself with the n-th file that it opens for writing, renames or removes."""
+"""A training that kills itself at the n-th file that it opens for writing, renames or removes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ragtasks.synthesis.training import Hyperparameters
 
 _CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree"}
 FITTINGS = {
-    "rewriter": Hyperparameters(epochs=8, learning_rate=0.3, patience=1),  # so fast that it gets worse and stops early
+    "rewriter": Hyperparameters(epochs=8, learning_rate=0.3, patience=1),  # so high that it stops early
     "retriever": Hyperparameters(epochs=3, batch_size=16, learning_rate=5e-3),
 }
 
 
 def train(kind: str, root: Path, base: Path, folder: Path) -> None:
-    """Train one model on a benchmark."""
+    """Train a model on a benchmark."""
     benchmark = open_benchmark("custom", root)
     (train_rewriter if kind == "rewriter" else train_retriever)(benchmark, str(base), folder, FITTINGS[kind])
 
@@ -47,7 +47,7 @@ def _child(kind: str, root: Path, base: Path, folder: Path, moment: int) -> None
 
 
 def train_and_kill(kind: str, root: Path, base: Path, folder: Path, moment: int = 0) -> int:
-    """Train in a process of its own, which dies at a change of files; 0 for never. Return how it ended."""
+    """Train in a separate process, which is killed at a file change; 0 for never. Return its exit status."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["torch", "sentence_transformers", "transformers", "ragtasks.synthesis.training"])
     process = context.Process(target=_child, args=(kind, root, base, folder, moment))

@@ -1,4 +1,4 @@
-"""A synthesis asked of a scripted model, as tests make it."""
+"""A synthesis with a scripted model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ENDPOINT: dict[str, Any] = {"attempts": 1, "backoff_seconds": 0.01, "slots": 2}
 
 
 def writer(base_url: str, cache: Path) -> CachedClient:
-    """Return the client of a model whose replies are kept in a file."""
+    """Return a client that caches replies in a file."""
     return CachedClient(OpenAIClient(endpoint_of({"model": "writer", "base_url": base_url, **ENDPOINT}), "key"), cache)
 
 
 def make(base_url: str, folder: Path, out: str = "out", **settings: Any) -> SynthesisReport:
-    """Return what a synthesis over `folder/docs` comes to, with replies kept in `folder/replies.sqlite`."""
+    """Return the result of a synthesis over `folder/docs`, with replies cached in `folder/replies.sqlite`."""
     client = writer(base_url, folder / "replies.sqlite")
     return synthesize(folder / "docs", folder / out, client, Settings(**{**SETTINGS, **settings}))
 

@@ -1,6 +1,6 @@
-"""A model that answers every question of a synthesis in the form asked for, or breaks it where the material says so.
+"""A model that replies to the prompts of a synthesis in the requested format, or with a fault named in the material.
 
-It reads the material between the code lines, as a careful model would. What it writes follows from the material alone.
+It reads the material between the code lines, and its replies depend on the material alone.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ FAULTS: dict[str, Callable[[str], Action]] = {
     "filtered": lambda good: completion(None, finish_reason="content_filter"),
     "refused": lambda good: refusal(400, "the prompt is too long"),
 }
-"""Word in the material -> the reply to every question about it."""
+"""Word in the material -> the reply to every prompt with it."""
 
 
 def sections(prompt: str) -> dict[str, list[str]]:
-    """Return the material of a prompt: name of a section -> its texts."""
+    """Return the material of a prompt: section name -> its texts."""
     found: dict[str, list[str]] = {}
     for match in _SECTION.finditer(prompt):
         found.setdefault(match["name"], []).append(match["text"])
@@ -47,7 +47,7 @@ def sections(prompt: str) -> dict[str, list[str]]:
 
 
 def script(prompt: str, n_before: int) -> Action:
-    """Answer one question; a material with `fault-WORD` gets that fault, with `once-WORD` at the first attempt only."""
+    """Reply to one prompt; `fault-WORD` in the material gives that fault, `once-WORD` at the first attempt only."""
     good = good_reply(prompt)
     material = "\n".join(text for texts in sections(prompt).values() for text in texts)
     for when, word in re.findall(r"\b(fault|once)-([a-z]+)", material):
@@ -57,13 +57,13 @@ def script(prompt: str, n_before: int) -> Action:
 
 
 def good_reply(prompt: str) -> str:
-    """Return what a good model replies."""
+    """Return the reply of a good model."""
     found = sections(prompt)
     form = prompt.partition("You were asked this before")[0].rstrip().rsplit("\n", 1)[-1]
     key = re.match(r'\{"(\w+)"', form)
     assert key, f"no form at the end of the prompt: {form}"
     reply = _REPLIES[key[1]](found)
-    if "The answer is Yes" in prompt:  # of a question about an order or a comparison
+    if "The answer is Yes" in prompt:  # for a question about an order or a comparison
         reply = {"query": f"Did that happen in this order? {'; '.join(found['claims'])[:200]}", "answer": "yes"}
         if "order in time" in prompt:
             reply["query"] += " In time?"
@@ -87,7 +87,7 @@ def _turns(found: dict[str, list[str]]) -> list[dict[str, str]]:
         }
         for text in _statements(found)
     ]
-    return [*rows, {**rows[0], "type": "Riddle"}]  # a question that comes twice, with a type that nobody offered
+    return [*rows, {**rows[0], "type": "Riddle"}]  # a repeated question with an unknown type
 
 
 def _subject(text: str) -> str:
@@ -102,7 +102,7 @@ def _questions(found: dict[str, list[str]]) -> dict[str, str]:
 
 
 def _pairs(found: dict[str, list[str]]) -> dict[str, object]:
-    """Accept all but every fifth pair; the statements are named in words that are not quite theirs."""
+    """Accept all but every fifth pair; statements are reworded."""
     return {
         number: {
             "statements": [f"{' '.join(answer.split()[:-1])} indeed"],
@@ -114,7 +114,7 @@ def _pairs(found: dict[str, list[str]]) -> dict[str, object]:
 
 
 def _claims(found: dict[str, list[str]]) -> list[dict[str, str]]:
-    """Take the sentences of the form `The NAME Company VERB ... THING.`; the last one is quoted wrongly."""
+    """Extract sentences of the form `The NAME Company VERB ... THING.`; the last one is quoted incorrectly."""
     rows = []
     for sentence in re.split(r"(?<=[.])\s+", found["piece"][0]):
         named = re.match(r"The (\w+ Company) \w+ (.*)\.", sentence)
@@ -125,7 +125,7 @@ def _claims(found: dict[str, list[str]]) -> list[dict[str, str]]:
 
 
 def _query(found: dict[str, list[str]]) -> dict[str, object]:
-    """Write a question over claims, or one that nothing answers."""
+    """Write a question over claims, or a null query."""
     if "known" in found:
         sources = ["Zubrin Gazette", "Quill Herald"]
         return {"query": f"What do {' and '.join(sources)} say of Vantor?", "entity": "Vantor", "sources": sources}

@@ -1,4 +1,4 @@
-"""Tiny language models with random weights, whose words are those of the dialogues that they are trained on."""
+"""Tiny language models with random weights, whose vocabulary is that of the training dialogues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragtasks.benchmarks import Benchmark, open_benchmark
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Threads wait for each other longer than so small a model computes."""
+    """For so small a model, threads wait for each other longer than they compute."""
     import torch
 
     before = torch.get_num_threads()
@@ -29,7 +29,7 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 
 
 def write_dialogues(folder: Path, n: int = 12) -> Path:
-    """Write a benchmark of dialogues about things in towns; half of the later questions lean on the one before."""
+    """Write a benchmark of dialogues about things in towns; half of the later questions depend on the one before."""
     folder.mkdir(parents=True)
     things, towns = ("mill", "school", "harbour"), ("arden", "belmor", "carrow", "dunwich", "elstow", "farrow")
     passages, conversations = [], []
@@ -59,13 +59,13 @@ def write_dialogues(folder: Path, n: int = 12) -> Path:
 
 
 def words_of(folder: Path) -> list[str]:
-    """Return every text of a benchmark, and how a rewriter's source is put together."""
+    """Return every text of a benchmark, and the fixed parts of a rewriter's source."""
     text = (folder / "conversations.jsonl").read_text("utf-8") + (folder / "passages.jsonl").read_text("utf-8")
     return [text, "question: user: system: query:"]
 
 
 def tokenizer_of(texts: Iterable[str], **special: str) -> Any:
-    """Return a tokeniser of whole words."""
+    """Return a tokenizer of complete words."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

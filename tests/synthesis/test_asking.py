@@ -1,4 +1,4 @@
-"""Questions are asked twice at most, their replies are read and never guessed, and what is lost is said."""
+"""Questions are sent twice at most, replies are parsed and never guessed, and losses are reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests._messages import raises
 
 
 class Scripted:
-    """A client that gives the replies of a list, attempt after attempt."""
+    """A client with a list of replies, one per attempt."""
 
     name = "m"
 

@@ -1,4 +1,4 @@
-"""Dialogues and their unanswerable questions, from the units and replies that a test writes."""
+"""Dialogues and their unanswerable questions, from scripted units and replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = {
     "fair": "autumn market sells honey cheese candles baskets leather boots cheaply",
     "bell": "cathedral tower holds seven bronze bells cast somewhere abroad long ago",
 }
-"""Ten words and more that no other one has."""
+"""At least ten words that no other text has."""
 
 
 def unit(name: str) -> Unit:
@@ -31,7 +31,7 @@ def unit(name: str) -> Unit:
 
 
 def dialogue(number: int, *turns: Sequence[str], domain: str = "north") -> Dialogue:
-    """Return a dialogue whose turns rest on the units that are named."""
+    """Return a dialogue whose turns are supported by the named units."""
     made = tuple(
         Turn(
             decontextualized=f"What about {' and '.join(TEXTS[name] for name in names)}?",
@@ -45,7 +45,7 @@ def dialogue(number: int, *turns: Sequence[str], domain: str = "north") -> Dialo
 
 
 def pool(held: Mapping[str, str], others: Sequence[Passage] = (), domain: str = "north") -> Pool:
-    """Return a pool of passages that hold units: id of a passage -> names of what it holds."""
+    """Return a pool: passage id -> names of the units that it contains."""
     passages = [
         Passage(passage_id, " ".join(TEXTS[name] for name in names.split())) for passage_id, names in held.items()
     ]
@@ -106,7 +106,7 @@ def test_a_question_behind_one_that_is_struck_stands_alone_and_may_be_struck_too
 
 def test_no_question_loses_a_part_of_its_answer() -> None:
     whole = dialogue(1, ["mill", "port"], ["fair"], ["fair"], ["fair"])
-    # A search for this finds nothing of the other part, which would keep the question as it is.
+    # A search for this text does not return the other part, which would keep the question answerable.
     first = replace(whole.turns[0], decontextualized=f"What about {TEXTS['mill']}?")
     parts = [replace(whole, turns=(first, *whole.turns[1:]))]
     made, left, counts = make_unanswerable(parts, pool({"a": "mill", "b": "port", "c": "fair"}), 0.25, asker())
@@ -247,15 +247,15 @@ def write(
     n_turns: int = 8,
     asked: list[str] | None = None,
 ) -> WrittenDialogues:
-    """Return the dialogue over a list of units where a model replies as given.
+    """Return the dialogue over a list of units for the given replies.
 
     Args:
         names: the units.
-        turns: what is written, (question, answer) or a whole reply.
-        questions: the same as asked in the dialogue; None: "And n?" for the turn with the number n.
-        pairs: number -> what changes of the check of a pair, None where it is missing; each rests on its own words.
-        n_turns: most turns.
-        asked: takes what was asked.
+        turns: the reply: (question, answer) pairs, or a complete reply.
+        questions: conversational forms; None: "And n?" for the turn with the number n.
+        pairs: number -> changes to the check of a pair, None if missing; each is supported by its own words.
+        n_turns: maximum number of turns.
+        asked: list that receives the prompts.
     """
     rows = [
         {"question": row[0], "answer": row[1], "type": "Factoid"} if isinstance(row, tuple) else row for row in turns
@@ -290,7 +290,7 @@ def test_a_dialogue_has_its_turns_in_both_forms_with_what_they_rest_on() -> None
     (made,) = write(["mill", "port"], [about("port"), about("mill")], asked=asked).dialogues
     assert (made.dialogue_id, made.domain, made.removed) == ("d1", "north", ())
     assert [(turn.decontextualized, turn.contextualized, turn.answer) for turn in made.turns] == [
-        ("What of the port?", "What of the port?", TEXTS["port"]),  # the first leans on nothing
+        ("What of the port?", "What of the port?", TEXTS["port"]),  # the first has no context
         ("What of the mill?", "And 2?", TEXTS["mill"]),
     ]
     assert [turn.units for turn in made.turns] == [(unit("port"),), (unit("mill"),)]
@@ -356,7 +356,7 @@ def test_where_a_pair_is_removed_the_next_question_stands_alone_and_the_one_behi
         ([TEXTS["port"]], ["port"]),
         ([TEXTS["port"].upper()], ["port"]),
         (["the harbour has boats"], ["port"]),  # the closest
-        (["corn in the harbour with wooden boats"], ["port"]),  # of two the closer one
+        (["corn in the harbour with wooden boats"], ["port"]),  # the closer of two
         ([TEXTS["fair"], "a mill for corn", TEXTS["fair"]], ["mill", "fair"]),  # in the order of the list, each once
         ([TEXTS["mill"], "nothing like it"], ["mill"]),
     ],

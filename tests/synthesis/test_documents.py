@@ -141,14 +141,14 @@ def test_passages_say_where_they_were_cut_and_lose_nothing(tmp_path: Path, cut: 
 
 
 def test_passages_can_be_cut_by_an_encoders_tokens(tmp_path: Path) -> None:
-    """Here by letters, so that a passage of 30 tokens is one of 30 letters."""
+    """Tokens are letters here, so that a passage of 30 tokens has 30 letters."""
     file = tmp_path / "tokenizer.json"
     letters = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     letters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
     letters.save(str(file))
     document = Document("a", "custom", "A", "The mill of Arden grinds rye and wheat on four days of the week. " * 3)
     passages, _ = cut_documents([document], Cut(size=30, stride=20, tokenizer=str(file)))
-    assert {len(one.passage.text) for one in passages[:-1]} <= {29, 30}  # without a blank at an end
+    assert {len(one.passage.text) for one in passages[:-1]} <= {29, 30}  # without whitespace at either end
     assert len(passages) > len(cut_documents([document], Cut(size=30, stride=20))[0])
 
 

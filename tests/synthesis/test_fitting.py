@@ -1,4 +1,4 @@
-"""How weights are fitted: what trainers are told and read, what a killed training goes on from, what is published."""
+"""Training: arguments and inputs of trainers, resumption after a kill, and the published folder."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_training_that_had_stopped_early_runs_no_further_epoch(tmp_path: Path,
 
 
 class Killed(BaseException):
-    """As a signal ends a process."""
+    """Raised in place of a signal that ends the process."""
 
 
 def test_a_killed_training_goes_on_from_its_last_epoch(benchmark: Benchmark, t5: str, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_model_has_its_name_only_once_it_is_scored(tmp_path: Path) -> None:
 
 
 def later(benchmark: Benchmark) -> Task:
-    """Return a question that leans on the one before it."""
+    """Return a question that depends on the one before it."""
     task = next(task for task in benchmark.tasks if task.turn == 2)
     assert task.question == "what does it cost"
     return task

@@ -1,4 +1,4 @@
-"""The folder that a synthesis leaves: whole or absent, never in the place of another, and with what it was made of."""
+"""The output folder of a synthesis: complete or absent, never replacing another, with its sources."""
 
 from __future__ import annotations
 

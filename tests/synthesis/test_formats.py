@@ -1,4 +1,4 @@
-"""Files of every format to text and title, and what of a folder's files is read, guessed, cut and named."""
+"""Extraction of title and text from every format, and the reading, guessing, cutting and reporting of a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A synthesis is killed at any moment and begun again: it ends with the same bytes and pays for nothing twice."""
+"""A synthesis killed at any moment and restarted ends with the same bytes and pays for no reply twice."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.synthesis._making import content, make
 from tests.synthesis._scripted import script
 
 SLOTS = 2
-"""Requests that are open at once: what a kill can lose."""
+"""Concurrent requests, the most that a kill can lose."""
 
 
 class Killer:
-    """Answers, and kills a process with the answer to the request that is named."""
+    """Server that kills a process with its reply to the n-th request."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -33,7 +33,7 @@ class Killer:
 
 
 def killed_and_begun_again(folder: Path, moments: list[int]) -> tuple[ChatServer, int]:
-    """Return the server that was asked, and how many processes it took."""
+    """Return the server, and the number of processes needed."""
     write_towns(folder / "docs", 4)
     killer, n_processes = Killer(), 0
     with chat_server(killer) as server:

@@ -1,4 +1,4 @@
-"""A training is killed at any change of its files and begun again: the same weights, and nothing half-done."""
+"""A training killed at any file change and restarted ends with the same weights and leaves nothing incomplete."""
 
 from __future__ import annotations
 

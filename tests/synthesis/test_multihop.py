@@ -150,7 +150,7 @@ def claim(fact: str, entity: str = "Arden", topic: str = "mill", text: str | Non
 
 @dataclass
 class Made:
-    """What came of a synthesis."""
+    """Result of a synthesis."""
 
     outcome: SynthesisReport
     questions: list[dict[str, Any]]
@@ -181,7 +181,7 @@ def made(
     },
     **settings: Any,
 ) -> Made:
-    """Return what is made of articles whose claims are given by title."""
+    """Return the result for articles whose claims are given by title."""
     asked: list[str] = []
 
     def says(prompt: str, n_before: int) -> str:
@@ -201,7 +201,7 @@ def made(
 
 
 def one_claim_each(n: int, **more: str) -> tuple[list[dict[str, str]], dict[str, list[dict[str, str]]]]:
-    """Return articles of one sentence, and the claim that each makes of it."""
+    """Return articles of one sentence each, with one claim each."""
     rows = [article(number, f"Arden built {number} mills.") for number in range(1, n + 1)]
     return rows, {row["title"]: [claim(row["body"], **more)] for row in rows}
 

@@ -1,4 +1,4 @@
-"""Documents to dialogues: what decides the result, what is chosen, counted, said and refused."""
+"""Documents to dialogues: the key of the result, selection, counts, reports and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.synthesis._scripted import good_reply
 
 
 def made(folder: Path, out: str = "out", *, model: str = "writer", **settings: Any) -> SynthesisReport:
-    """Return what comes of `folder/docs`, cut into sentences unless something else is said."""
+    """Return the result for `folder/docs`, cut into sentences unless set otherwise."""
     client = ScriptedClient(lambda prompt, n_before: good_reply(prompt), model)
     chosen = Settings(**{**SETTINGS, "unit": "sentences", **settings})
     return synthesize(folder / "docs", folder / out, client, chosen)
@@ -121,7 +121,8 @@ def test_the_report_counts_what_was_made_and_names_what_was_not_read(tmp_path: P
     (tmp_path / "docs" / "North" / "old.txt").write_bytes(german.encode("latin-1"))
     outcome = made(tmp_path)
     first, *others = outcome.lines
-    # Twice eight sentences are a dialogue of seven turns, as the fifth pair is not accepted; the last six are one of 3.
+    # Two lists of eight sentences give dialogues of seven turns, since the fifth pair is rejected; the last six give
+    # three turns.
     assert (
         first == f"{tmp_path / 'out'}: 3 documents, 8 passages, 22 sentences, 3 dialogues, 17 turns, 2 pairs taken out"
     )

@@ -1,4 +1,4 @@
-"""What dialogues are written from: whole sentences, and statements that their passages bear out."""
+"""Units of dialogues: complete sentences, and statements supported by their passages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_sentence_is_no_part_of_another_documents_passages() -> None:
 
 
 def extracted(passages: Sequence[DocumentPassage], statements: Mapping[str, Sequence[str]]) -> Extraction:
-    """Return what comes of a model that takes statements from passages, by their texts."""
+    """Return the extraction for a model that replies with the given statements by passage text."""
 
     def says(prompt: str, n_before: int) -> str:
         return json.dumps({"propositions": statements.get(sections(prompt)["passage"][0], [])})

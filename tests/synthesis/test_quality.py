@@ -24,7 +24,7 @@ def test_dialogues_are_counted_one_by_one_and_together(tmp_path: Path) -> None:
         make(server.base_url, tmp_path, turns=6)
     whole, each = quality_section(tmp_path / "out").tables
     rows = {str(row[0]): row[1] for row in whole.rows}
-    # Six are written in each full dialogue and the fifth is not accepted; the third and the sixth keep their form.
+    # Six pairs are written in each full dialogue and the fifth is rejected; the third and the sixth keep their form.
     assert each.rows[0][:2] == ("d1", 5)
     assert each.rows[0][5:] == ("0.40", "0.83", 3, 0)
     assert rows["turns"] == f"{sum(int(str(row[1])) for row in each.rows) / len(each.rows):.2f}"
@@ -46,7 +46,7 @@ def test_counts_are_those_of_the_words_beside_published_ones(tmp_path: Path) -> 
         *("dialogue", "turns", "unique passages", "question words", "answer words"),
         *("needs rewriting", "grounded", "alike", "unanswerable"),
     )
-    # Questions of 7, 4 and 7 words, answers of 9, 7 and 8; the second question has another standalone form.
+    # Questions of 7, 4 and 7 words, answers of 9, 7 and 8; the second question has a different standalone form.
     assert each.rows == (
         ("c0", 3, 3, "6.0", "8.0", "0.33", "1.00", 0, 0),
         ("c1", 3, 3, "6.0", "8.0", "0.33", "0.75", 0, 0),
@@ -100,7 +100,7 @@ def test_retrieval_by_query_form_in_all_and_per_domain(tmp_path: Path) -> None:
 
 
 def standalone(text: str, _: int) -> Action:
-    """Reply as a rewriter that knows these dialogues."""
+    """Reply like a rewriter trained on these dialogues."""
     name = re.findall(r"the \w+ of \w+", text)[-1]
     words = {"how old": "how old is", "does it cost": "what costs"}
     question = next((f"{begin} {name}" for asked, begin in words.items() if asked in text), f"when is {name} open")

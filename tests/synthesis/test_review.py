@@ -1,4 +1,4 @@
-"""Decisions, what they leave of a benchmark, and how far reviewers agree."""
+"""Decisions, the resulting benchmark, and agreement of reviewers."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_agreement_of_two_and_of_all(tmp_path: Path) -> None:
     ]
     decisions, agreement = review_section("b", pairs, reviews).tables
     assert decisions.rows == (("ann", 3, 1, 2, 0), ("bob", 2, 2, 1, 1))
-    # Kept or rejected: 4 of 5 the same; by chance (3 * 4 + 2 * 1) / 25: (0.8 - 0.56) / 0.44.
+    # Kept or rejected: 4 of 5 equal; by chance (3 * 4 + 2 * 1) / 25: (0.8 - 0.56) / 0.44.
     assert agreement.rows[0][:5] == ("ann and bob", "kappa", 5, "80.0 %", "0.545")
     assert agreement.rows[1][:3] == ("all reviewers", "alpha", 5)
     # By choice, kappa: (0.6 - 0.32) / 0.68; alpha: 1 - 0.2 / (42 / 90) and 1 - 0.4 / (66 / 90).

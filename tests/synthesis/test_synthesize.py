@@ -30,7 +30,7 @@ def server() -> Iterator[ChatServer]:
 def test_documents_become_a_folder_that_validates(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 4)
     (tmp_path / ".out.part").mkdir()
-    (tmp_path / ".out.part" / "left.jsonl").touch()  # by a call that was killed
+    (tmp_path / ".out.part" / "left.jsonl").touch()  # left by a killed call
     outcome = make(server.base_url, tmp_path)
     assert not (tmp_path / "out" / "left.jsonl").exists()
     tasks = open_benchmark("custom", tmp_path / "out").tasks
@@ -45,7 +45,7 @@ def test_documents_become_a_folder_that_validates(server: ChatServer, tmp_path: 
         assert len(dialogue["units"]) <= 8
         assert dialogue["turns"][0]["contextualized"] == dialogue["turns"][0]["decontextualized"]
         for turn in dialogue["turns"]:
-            # The model named it in words of its own: the closest real one is the one that the answer says.
+            # The model reworded the statement; the closest real one contains the words of the answer.
             assert turn["answer"] in {units[name]["text"] for name in turn["units"]}
             assert turn["question_types"] == ["Factoid"]
     used = [name for dialogue in details for name in dialogue["units"]]
@@ -61,7 +61,7 @@ def test_the_question_behind_a_removed_pair_stands_alone_again(server: ChatServe
     assert Counter(one["reason"] for one in removed) == {"not accepted": len(removed)}
     long = [dialogue for dialogue in details if len(dialogue["turns"]) > 5]
     assert long
-    for dialogue in long:  # the fifth pair was not accepted; what was the seventh question is in context
+    for dialogue in long:  # the fifth pair was rejected; the seventh question is in context
         sixth, seventh = dialogue["turns"][4], dialogue["turns"][5]
         assert sixth["contextualized"] == sixth["decontextualized"]
         assert seventh["contextualized"] == "And what about it?"
@@ -146,7 +146,7 @@ def test_every_fault_of_a_reply_costs_one_passage_and_is_named(server: ChatServe
         assert "passages without propositions" in outcome.lines[0]
     if word == "german":
         assert "in another language" in outcome.lines[0]
-    # A list whose one statement names the fault is a dialogue that fails, where its passage did not.
+    # A list whose only statement names the fault is a failed dialogue, although its passage did not fail.
     assert {row["what"].partition(".")[0] for row in left_out} <= {"odd", *(f"d{n}" for n in range(1, 20))}
     assert bool(left_out) == (word not in {"empty", "german", "fenced"})
 

@@ -70,7 +70,7 @@ def test_splits_share_no_dialogue_and_follow_the_seed(benchmark: Benchmark) -> N
 
 
 def test_a_rewriter_is_used_by_name(benchmark: Benchmark, rewriter: Path, tmp_path: Path) -> None:
-    """Two epochs teach it little: a run of last turns is refused, unless the user wants even that."""
+    """Two epochs teach it little: a run of last turns is an error, unless the user requests it."""
     lenient = Rewriter(None, min_rewritten=0.0)
     run = retrieve(place(benchmark, tmp_path), "bm25", f"llm_rewrite:{rewriter}", depth=5, rewriter=lenient)
     assert run.manifest.spec["queries"]["client"]["model"] == "made"
@@ -89,7 +89,8 @@ def test_it_is_scored_on_the_later_turns_of_dialogues_that_it_has_not_seen(
     f1 = {name: token_f1(text, wanted[name]) for name, text in queries.items()}
     unchanged = [(queries[task.task_id] == task.question) == (wanted[task.task_id] == task.question) for task in test]
     assert (trained.scores.n, len(test)) == (4, 4)
-    # Half of the questions stand alone; of "what does it cost" three of four words are in the other's five.
+    # Half of the questions stand alone; of "what does it cost" three of four words are in the standalone question's
+    # five.
     assert trained.scores.f1_unchanged == pytest.approx((1 + 2 * (3 / 4) * (3 / 6) / (3 / 4 + 3 / 6)) / 2)
     assert trained.scores.f1 == pytest.approx(sum(f1.values()) / 4)
     assert trained.scores.right_decision == sum(unchanged) / 4
@@ -191,7 +192,7 @@ def test_training_goes_on_from_its_last_whole_checkpoint(benchmark: Benchmark, t
     work = tmp_path / ".made.training"
     last = max(work.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
     later = shutil.copytree(last, last.with_name("checkpoint-9999"))
-    (later / "trainer_state.json").write_text("{", "utf-8")  # as a kill in the middle of writing leaves it
+    (later / "trainer_state.json").write_text("{", "utf-8")  # as a kill during writing leaves it
     seen: list[int] = []
     again = train_rewriter(
         benchmark, base, tmp_path / "made", fitting, progress=lambda what, done, total: seen.append(done)
@@ -216,7 +217,7 @@ def test_what_is_no_rewriter_is_one_clear_error(benchmark: Benchmark, tmp_path: 
 
 
 def qrecc_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
-    """Return the dialogues in the form of QReCC."""
+    """Return the dialogues in QReCC's format."""
     return [
         {
             "Conversation_no": int(task.conversation_id[1:]),

@@ -1,4 +1,4 @@
-"""Vectors that are kept change no score by a bit, are never believed when corrupt, and keep within their bound."""
+"""Cached vectors change no score by a bit, are never used if corrupt, and stay within their bound."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_what_was_used_longest_ago_goes_and_what_this_process_used_stays(tmp_pat
     with EmbeddingCache(file, 40) as earlier:
         earlier.put([(bytes([number]), bytes(10)) for number in range(4)], "a")
         earlier.put([(bytes([9]), bytes(10))], "a")
-        assert keys_in(earlier) == {bytes([number]) for number in range(4)}  # its own stay, the one too many goes
+        assert keys_in(earlier) == {bytes([number]) for number in range(4)}  # its own entries stay
     with EmbeddingCache(file, 40) as later:
         later.mark_used([bytes([0])])
         later.put([(bytes([5]), bytes(15))], "b")
@@ -191,14 +191,14 @@ def score_often(file: Path, start: int) -> None:
     scorer = BertScorer(resolve_encoder("minilm"), device="cpu")
     expected = scores(scorer, FIRST, None)
     for number in range(3):
-        # A bound that holds a part only: entries come and go while the other process reads.
+        # The bound fits only a part: entries are evicted while the other process reads.
         cache = EmbeddingCache(file, 300_000 if (start + number) % 2 else 10**9)
         assert scores(scorer, FIRST, cache) == expected
 
 
 @pytest.mark.engine
 def test_two_processes_share_a_file(tmp_path: Path) -> None:
-    # Both are forked from a process that has imported what takes longest.
+    # Both processes are forked after the slow imports.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__, "torch", "transformers.models.auto.modeling_auto"])
     workers = [context.Process(target=score_often, args=(tmp_path / "file", start)) for start in range(2)]

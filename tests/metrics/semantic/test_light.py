@@ -1,4 +1,4 @@
-"""The packaged encoder without torch: the same tokens, the same values, and an import of torch nowhere."""
+"""The packaged encoder without torch: equal tokens, equal values, and no import of torch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def by_torch() -> BertScorer:
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Targets and questions of the real benchmark where it is there, else of the sample, and odd ones."""
+    """Targets and questions of the real benchmark if available, else of the sample, and unusual texts."""
     data = None if (REAL_DATA / "mt-rag-benchmark").is_dir() else "sample"
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", data, REAL_DATA))
     tasks = benchmark.tasks[:: max(1, len(benchmark.tasks) // 15)]
@@ -143,7 +143,7 @@ def test_refusals_have_the_probabilities_of_torch() -> None:
 
 @pytest.fixture
 def absent(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Libraries that look as if they were not installed; a test adds names."""
+    """Libraries reported as not installed; a test adds names."""
     names: set[str] = set()
     for module in (_encoders, _light):
         found = module.find_spec

@@ -1,4 +1,4 @@
-"""A model is loaded whole or not at all, whoever loads it: no weight is ever made up."""
+"""A model is loaded completely or not at all: no weight is initialized randomly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZES: dict[str, Any] = {
 
 
 def saved(folder: Path, kind: str, lacking: str = "", **options: Any) -> Path:
-    """Save a tiny model of random weights, without those whose name has `lacking` in it."""
+    """Save a tiny model of random weights, without weights whose name contains `lacking`."""
     import transformers
     from safetensors.torch import load_file, save_file
 

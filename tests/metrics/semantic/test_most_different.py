@@ -1,4 +1,4 @@
-"""The sampler: the texts that differ most, by the packaged encoder."""
+"""Selection of the most different texts, by the packaged encoder."""
 
 from __future__ import annotations
 

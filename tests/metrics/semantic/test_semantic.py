@@ -33,7 +33,7 @@ TEXTS = [
     "Wholly different: volcanoes erupt when magma rises through the crust. " * 50,
 ]
 NO_TOKENS = "\u200b"
-"""bert-score 0.3.13 crashes on an empty text under transformers 5; this one has no token either."""
+"""bert-score 0.3.13 crashes on an empty text under transformers 5; this text has no token either."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def minilm() -> BertScorer:
 @pytest.fixture(scope="module")
 def make_oracle() -> Callable[..., Any]:
     with warnings.catch_warnings():
-        # bert-score imports matplotlib and pandas, whose own deprecations are not ours to fix.
+        # bert-score imports matplotlib and pandas; their deprecation warnings are not ours to fix.
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         from bert_score import BERTScorer  # type: ignore[import-untyped]
 
@@ -57,8 +57,8 @@ def make_oracle() -> Callable[..., Any]:
 
 
 def oracle_scores(oracle: Any, pairs: list[tuple[str, str]]) -> list[tuple[float, ...]]:
-    # One pair a batch, as the official script does: in larger ones bert-score lets the zero similarity of padding win
-    # where all real ones are negative.
+    # One pair per batch, as the official script does: in larger batches padding has similarity 0, which wins in
+    # bert-score if all real similarities are negative.
     columns = oracle.score(*map(list, zip(*pairs, strict=True)), batch_size=1)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 

@@ -1,4 +1,4 @@
-"""How much of a text BERTScore reads: all of it with the official encoder, as the official scripts do."""
+"""Length of the text that BERTScore reads: all of it with the official encoder, as the official scripts do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.metrics._deberta import write_deberta
 
 LAYER = 2
 UNCUT = 100_000
-"""A limit that no text here reaches: bert-score 0.3.13 fails under transformers 5 where the tokeniser names none."""
+"""A limit above every text here: bert-score 0.3.13 fails under transformers 5 on a tokenizer without a limit."""
 SHORT = "The ferry of Lindvik runs from April to October."
 LONG = "; ".join(f"in week {week} the ferry made {week * 7 % 23} trips" for week in range(1, 40))
 LONGER = LONG + " and then the season was over"
@@ -33,7 +33,7 @@ def ours(folder: Path) -> tuple[list[tuple[float, float, float]], int]:
 
 def bert_score(folder: Path) -> list[tuple[float, ...]]:
     with warnings.catch_warnings():
-        # bert-score imports matplotlib and pandas, whose own deprecations are not ours to fix.
+        # bert-score imports matplotlib and pandas; their deprecation warnings are not ours to fix.
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         from bert_score import BERTScorer  # type: ignore[import-untyped]
     scorer = BERTScorer(model_type=str(folder), num_layers=LAYER, device="cpu")
@@ -59,7 +59,7 @@ def test_a_text_over_512_tokens_is_read_whole_and_scores_as_in_bert_score(unlimi
 def test_a_limit_that_the_tokeniser_names_is_kept_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
     limited = write_deberta(tmp_path, model_max_length=512)
     found, n_truncated = ours(limited)
-    assert n_truncated == 3  # two long texts, and one of them reversed
+    assert n_truncated == 3  # two long texts, and the first reversed
     for own, theirs in zip(found, bert_score(limited), strict=True):
         assert own == pytest.approx(theirs, abs=1e-6)
     whole = ours(unlimited)[0]
