@@ -73,7 +73,7 @@ def test_alpha_of_the_published_example(level: Level, expected: float) -> None:
 
 
 @given(RATINGS, st.sampled_from(Level))
-def test_alpha_is_its_definition(ratings: list[list[int | None]], level: Level) -> None:
+def test_alpha_equals_its_definition(ratings: list[list[int | None]], level: Level) -> None:
     assert krippendorff_alpha(ratings, level).value == pytest.approx(brute_alpha(ratings, level), abs=1e-9)
 
 
@@ -86,13 +86,13 @@ def test_alpha_is_its_definition(ratings: list[list[int | None]], level: Level) 
         ([(4, 4), (4, 4, None)], NOTHING_VARIES),
     ],
 )
-def test_alpha_without_enough_to_go_on_is_unscored(ratings: list[Item], reason: str) -> None:
+def test_alpha_of_too_few_ratings_is_unscored(ratings: list[Item], reason: str) -> None:
     score = krippendorff_alpha(ratings, Level.ORDINAL)
     assert (score.value, score.reason) == (None, reason)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_rating_that_is_no_number_is_refused(bad: float) -> None:
+def test_a_rating_that_is_not_finite_is_an_error(bad: float) -> None:
     with pytest.raises(ValueError, match="write None"):
         krippendorff_alpha([(1, bad), (1, 2)], Level.INTERVAL)
     with pytest.raises(ValueError, match="NaN or infinite"):
@@ -109,7 +109,7 @@ def oracle(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 @given(PAIRS)
-def test_spearman_is_scipys(rows: list[tuple[int, int, int]]) -> None:
+def test_spearman_equals_scipy(rows: list[tuple[int, int, int]]) -> None:
     first, second, _ = zip(*rows, strict=True)
     assert spearman(first, second).value == pytest.approx(oracle(first, second), abs=1e-9)
     assert spearman(first, second, [2.5] * len(rows)).value == pytest.approx(oracle(first, second), abs=1e-9)
@@ -117,7 +117,7 @@ def test_spearman_is_scipys(rows: list[tuple[int, int, int]]) -> None:
 
 
 @given(PAIRS)
-def test_whole_weights_repeat_the_pairs(rows: list[tuple[int, int, int]]) -> None:
+def test_integer_weights_repeat_the_pairs(rows: list[tuple[int, int, int]]) -> None:
     first, second, weights = zip(*rows, strict=True)
     repeated = [(a, b) for a, b, n in rows for _ in range(n)]
     value = spearman_repeated(first, second, weights).value
@@ -127,7 +127,7 @@ def test_whole_weights_repeat_the_pairs(rows: list[tuple[int, int, int]]) -> Non
         assert value == pytest.approx(oracle([a for a, _ in repeated], [b for _, b in repeated]), abs=1e-9)
 
 
-def test_weights_weigh_the_correlation_of_plain_ranks() -> None:
+def test_weights_apply_to_the_correlation_of_unweighted_ranks() -> None:
     """Ranks 1 2 3 and 1 3 2, weights 1 1 2: means 9/4 and 2, co-moment 1, moments 11/4 and 2."""
     value = spearman([10, 20, 30], [1, 9, 5], [1, 1, 2]).value
     assert value == pytest.approx(1 / math.sqrt(2.75 * 2))
@@ -146,14 +146,14 @@ def test_weights_weigh_the_correlation_of_plain_ranks() -> None:
         ([1, 2, 3], [5, 5, 6], [0.1, 0.2, 0], NOTHING_VARIES),
     ],
 )
-def test_spearman_without_enough_to_go_on_is_unscored(
+def test_spearman_of_too_few_pairs_is_unscored(
     first: list[float], second: list[float], weights: list[float] | None, reason: str
 ) -> None:
     score = spearman(first, second, weights)
     assert (score.value, score.reason) == (None, reason)
 
 
-def test_columns_that_do_not_fit_are_refused() -> None:
+def test_invalid_columns_are_an_error() -> None:
     with raises(ValueError):
         spearman([1, 2], [1])
     with pytest.raises(ValueError, match="weights 3"):
@@ -162,12 +162,12 @@ def test_columns_that_do_not_fit_are_refused() -> None:
         spearman([1, 2], [1, 2], [1, -1])
 
 
-def test_inverse_frequency_gives_all_values_the_same_weight() -> None:
+def test_inverse_frequency_gives_every_value_the_same_total_weight() -> None:
     assert inverse_frequency([4, 4, 4, 4, 1, 1]) == [0.25] * 4 + [0.5] * 2
     assert inverse_frequency([]) == []
 
 
-def test_pairs_of_raters_compare_what_both_rated() -> None:
+def test_pairs_of_raters_are_compared_on_common_items() -> None:
     columns = {"a": (1, 2, 3, None), "b": (3, 2, 1, 9), "c": (None, 1, 2, 3)}
     found = pairwise_spearman(columns)
     assert list(found) == [("a", "b"), ("a", "c"), ("b", "c")]
@@ -179,21 +179,21 @@ def test_pairs_of_raters_compare_what_both_rated() -> None:
         pairwise_spearman({"a": (1, 2), "b": (1,)})
 
 
-def test_agreement_by_the_appendix_of_mtrag() -> None:
+def test_rater_agreement_as_in_the_mtrag_appendix() -> None:
     rows = [(4, 4, 4), (4, 3, 4), (4, 2, 4), (2, 3, 4), (3, 3), (3, 4), (1,)]
     found = rater_agreement(rows)
     assert (found.absolute, found.high, found.majority, found.n) == (2 / 6, 3 / 6, 4 / 6, 6)
     assert rater_agreement([(1,), ()]) is None
 
 
-def test_a_point_of_the_scale_may_be_more_than_one() -> None:
+def test_the_step_of_the_scale_can_be_set() -> None:
     rows = [(0, 50, 50), (0, 100, 100)]
     shares = [found.high for step in (1, 50, 100) if (found := rater_agreement(rows, step)) is not None]
     assert shares == [0, 0.5, 1]
 
 
 @given(st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=5), min_size=1, max_size=12), st.randoms())
-def test_agreement_is_nested_and_ignores_orders(rows: list[list[int]], order: random.Random) -> None:
+def test_rater_agreement_is_nested_and_independent_of_order(rows: list[list[int]], order: random.Random) -> None:
     found = rater_agreement(rows)
     assert 0 <= found.absolute <= found.high <= found.majority <= 1
     for row in rows:

@@ -63,7 +63,7 @@ def score_one(
 @pytest.mark.parametrize("semantics", [Semantics([SEMANTIC]), NO_ENCODER], ids=["encoder", "none"])
 @pytest.mark.parametrize("verdict", VERDICTS)
 @pytest.mark.parametrize("answerability", Answerability)
-def test_every_metric_is_returned_and_nothing_else(
+def test_exactly_the_declared_metrics_are_returned(
     semantics: Semantics, verdict: IdkVerdict | None, answerability: Answerability
 ) -> None:
     scores = score_one("90 metres", verdict, semantics, answerability)
@@ -113,7 +113,7 @@ def test_official_verdicts_condition_all_scores_of_the_ibm_profile(
         assert scores["rb_llm_ibm"] == scores["rl_f_ibm"] == scores["rb_alg_ibm"]
 
 
-def test_without_a_reply_of_the_official_judge_the_ibm_profile_is_unscored() -> None:
+def test_the_ibm_profile_is_unscored_without_the_official_judges_reply() -> None:
     ibm = IbmJudged(Score(0.3), Score(0.3), None, clarification=False, missing="a: no reply came")
     judged = Judged([Score(0.7)], [Score(0.7)], [None], [1.0], [ibm])
     (scores,) = score_responses(
@@ -127,7 +127,7 @@ def test_without_a_reply_of_the_official_judge_the_ibm_profile_is_unscored() -> 
     assert scores["rb_llm"] == Score(0.0)
 
 
-def test_question_back_decides_on_underspecified_tasks_only() -> None:
+def test_clarification_decides_on_underspecified_tasks_only() -> None:
     for answerability in Answerability:
         judged = Judged([Score(0.7)], [Score(0.7)], [True], [1.0])
         (scores,) = score_responses(
@@ -161,14 +161,14 @@ def test_scores_of_an_answer() -> None:
     assert (values["empty"], values["coverage"]) == (0, 1)
 
 
-def test_the_ibm_profile_sees_only_the_label_it_is_given() -> None:
+def test_the_ibm_profile_uses_only_the_visible_label() -> None:
     refusal: dict[str, Any] = {"verdict": IdkVerdict.YES, "answerability": Answerability.UNANSWERABLE}
     assert score_one("I do not know.", **refusal, seen=Answerability.UNANSWERABLE)["rb_alg_ibm"] == Score(1.0)
     # MTRAG's files hide the label from the official scripts: a correct refusal scores 0.
     assert score_one("I do not know.", **refusal, seen=None)["rb_alg_ibm"] == Score(0.0)
 
 
-def test_no_verdict_leaves_unscored_what_rests_on_it() -> None:
+def test_scores_that_depend_on_a_missing_verdict_are_unscored() -> None:
     scores = score_one("90 metres", None)
     unscored = {name for name, score in scores.items() if score.value is None}
     assert unscored == {"rb_alg", "ans_acc", "idk_yes", "idk_partial"}
@@ -178,7 +178,7 @@ def test_no_verdict_leaves_unscored_what_rests_on_it() -> None:
 
 @pytest.mark.parametrize("verdict", IdkVerdict)
 @pytest.mark.parametrize("answerability", [Answerability.ANSWERABLE, Answerability.UNANSWERABLE])
-def test_without_an_encoder_no_score_rests_on_refusals_alone(verdict: IdkVerdict, answerability: Answerability) -> None:
+def test_without_an_encoder_refusals_alone_give_no_score(verdict: IdkVerdict, answerability: Answerability) -> None:
     scores = score_one("90 metres", verdict, NO_ENCODER, answerability)
     assert {name for name, score in scores.items() if score.value is None} == NEEDS_ENCODER
     assert {scores[name].reason for name in NEEDS_ENCODER} == {"encoder: none"}
@@ -203,7 +203,7 @@ def test_no_responses_give_no_scores() -> None:
         assert score_responses([], [], semantics, ibm_answerability=[]) == []
 
 
-def test_lists_of_different_length_are_refused() -> None:
+def test_lists_of_different_length_are_an_error() -> None:
     response = Response(TASK, (), "x")
     with pytest.raises(ValueError, match="argument"):
         score_responses([response], [], NO_ENCODER, ibm_answerability=[None])
@@ -213,7 +213,7 @@ def test_lists_of_different_length_are_refused() -> None:
 
 @settings(derandomize=True, database=None, deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.text(max_size=20), st.sampled_from(VERDICTS), st.sampled_from(Answerability)), max_size=5))
-def test_a_response_scores_the_same_in_any_company(
+def test_the_score_of_a_response_is_independent_of_other_responses(
     cases: list[tuple[str, IdkVerdict | None, Answerability]],
 ) -> None:
     responses = [Response(replace(TASK, answerability=label), (), text) for text, _, label in cases]

@@ -35,7 +35,7 @@ PASSAGES = [
         ("[1] Books are lent.\n[2]\nFines are paid [99999999999999999999].", [(1, 2), (999999999,)]),
     ],
 )
-def test_citations_are_read_and_are_no_words(answer: str, cited: list[tuple[int, ...]]) -> None:
+def test_citations_are_parsed_and_do_not_count_as_words(answer: str, cited: list[tuple[int, ...]]) -> None:
     found = ground(answer, PASSAGES)
     assert [sentence.cited for sentence in found.sentences] == cited
     assert all(answer[item.span.start : item.span.end] == item.text for item in found.sentences)
@@ -99,7 +99,7 @@ NAMED = [
         ("(source: the press)", (0,)),
     ],
 )
-def test_a_citation_by_name_or_in_another_form_is_read_and_is_no_word(citation: str, cited: tuple[int, ...]) -> None:
+def test_citations_by_name_and_in_other_forms_are_parsed(citation: str, cited: tuple[int, ...]) -> None:
     answer = f"Loans last {citation}."
     (sentence,) = ground(answer, NAMED).sentences
     assert sentence.cited == cited
@@ -124,30 +124,30 @@ def test_a_citation_by_name_or_in_another_form_is_read_and_is_no_word(citation: 
         "[rules of the house]",
     ],
 )
-def test_brackets_around_anything_else_are_text(text: str) -> None:
+def test_other_brackets_are_text(text: str) -> None:
     assert [sentence.cited for sentence in ground(f"Loans last {text}.", NAMED).sentences] == [()]
 
 
 @pytest.mark.parametrize("text", ["Source: The Press Books are lent.", "Loans last.\nSee the desk, or fees of May."])
-def test_a_line_that_begins_like_a_source_and_names_no_passage_is_text(text: str) -> None:
+def test_a_source_line_without_a_passage_is_text(text: str) -> None:
     found = ground(text, NAMED)
     assert not any(sentence.cited for sentence in found.sentences)
     assert found.sentences[-1].text == text.splitlines()[-1]
 
 
-def test_a_file_that_several_passages_are_from_cites_the_one_with_the_sentence_s_words() -> None:
+def test_a_file_of_several_passages_cites_the_best_match() -> None:
     found = ground("A loan can be renewed twice [rules.pdf]. Books are lent for weeks [rules.pdf].", NAMED)
     assert [(item.cited, item.support) for item in found.sentences] == [((2,), Support.FULL), ((1,), Support.FULL)]
 
 
-def test_an_id_of_hexadecimal_digits_that_was_not_shown_is_an_unknown_source() -> None:
+def test_an_unknown_hexadecimal_id_is_an_unknown_source() -> None:
     shown = [Passage("3fa9c0-11de-4b02", "Loans last.")]
     (sentence,) = ground("Loans last [3fa9c0-11de-4b02][99be01-77af-0c1d].", shown).sentences
     assert (sentence.cited, sentence.not_found) == ((1, 0), ())
 
 
 @pytest.mark.parametrize(("answer", "cited"), [("Loans [42], [7].", (2, 1)), ("Loans [2], [7].", (2, 7))])
-def test_numbers_are_ids_only_where_they_can_be_no_places(answer: str, cited: tuple[int, ...]) -> None:
+def test_numbers_are_ids_only_if_they_exceed_the_passages(answer: str, cited: tuple[int, ...]) -> None:
     (sentence,) = ground(answer, [Passage("7", "Loans."), Passage("42", "Fees.")]).sentences
     assert sentence.cited == cited
 
@@ -159,12 +159,12 @@ def test_tags_around_a_span_cite_for_each_of_its_sentences() -> None:
     assert [sentence.cited for sentence in tagged.sentences] == [(3, 2), ()]
 
 
-def test_words_of_citations_are_not_copied_either() -> None:
+def test_words_of_citations_do_not_count_as_copied() -> None:
     text = "Books are lent for three weeks"
     assert copied(f"{text} [rules.pdf#page=1].", NAMED) == copied(f"{text}.", NAMED) == 1
 
 
-def test_support_is_that_of_what_a_sentence_cites() -> None:
+def test_support_is_computed_from_the_cited_passages() -> None:
     answer = (
         "Books are lent for three weeks [1]. A loan can be renewed twice [1]. Fines are one euro [3]. "
         "A loan can be renewed twice, by mail or online [2]. Books are lent. Fines are one euro [4]."
@@ -197,7 +197,7 @@ def test_every_citation_of_a_sentence_is_scored(
     assert (found.citation_precision, found.citation_recall) == (precision, recall)
 
 
-def test_citations_that_support_a_sentence_only_together_are_all_right() -> None:
+def test_citations_that_jointly_support_a_sentence_are_all_correct() -> None:
     answer = "Books are lent for three weeks, fines are one euro [1][3]."
     (sentence,) = ground(answer, PASSAGES).sentences
     assert sentence.supports == (Support.FULL, Support.FULL)
@@ -213,13 +213,13 @@ def test_a_link_to_the_address_of_a_passage_cites_it() -> None:
 @pytest.mark.parametrize(
     ("n_held", "support"), [(15, Support.FULL), (14, Support.PARTIAL), (12, Support.PARTIAL), (11, Support.NO)]
 )
-def test_three_quarters_of_the_words_support_in_full_and_three_fifths_in_part(n_held: int, support: Support) -> None:
+def test_three_quarters_of_the_words_are_full_and_three_fifths_partial_support(n_held: int, support: Support) -> None:
     words = [f"w{number}x" for number in range(20)]
     (sentence,) = ground(f"{' '.join(words)} [1].", [" ".join(words[:n_held])]).sentences
     assert sentence.support is support
 
 
-def test_an_answer_that_cites_nothing_has_no_precision() -> None:
+def test_an_answer_without_citations_has_no_precision() -> None:
     found = ground("Books are lent.", PASSAGES)
     assert (found.citation_precision, found.citation_recall) == (None, 0)
 
@@ -237,16 +237,16 @@ OPENAI = {"type": "url_citation", "url_citation": {"start_index": 16, "end_index
         {"start_index": 16, "end_index": 31, "index": 2},
     ],
 )
-def test_citations_that_an_interface_lists_beside_the_answer(citation: dict[str, Any]) -> None:
+def test_citations_listed_by_an_api(citation: dict[str, Any]) -> None:
     found = ground("Books are lent. Fines are paid.", PASSAGES, citations=[citation])
     assert [sentence.cited for sentence in found.sentences] == [(), (3,)]
 
 
-def test_a_listed_citation_of_no_passage_supports_nothing() -> None:
+def test_a_listed_citation_of_an_unknown_passage_is_unsupported() -> None:
     found = ground("Books are lent. Fines are paid.", PASSAGES, citations=[{"start": 0, "end": 15, "sources": ["x"]}])
     assert (found.sentences[0].cited, found.sentences[0].support) == ((0,), Support.NO)
 
 
-def test_a_listed_citation_without_a_place_is_one_error() -> None:
+def test_a_listed_citation_without_a_position_is_an_error() -> None:
     with raises(ConfigurationError):
         ground("Books are lent.", PASSAGES, citations=[OPENAI, {"url": "x"}])

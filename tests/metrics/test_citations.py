@@ -19,7 +19,7 @@ def test_the_worked_example_of_the_paper() -> None:
 
 
 @given(SENTENCES)
-def test_recall_is_precision_times_the_share_that_cites(levels: list[Support | None]) -> None:
+def test_recall_is_precision_times_the_cited_share(levels: list[Support | None]) -> None:
     cites = [level is not None for level in levels]
     precision, recall = support_precision(cites, levels), support_recall(cites, levels)
     assert recall.value == pytest.approx((precision.value or 0) * sum(cites) / len(cites))
@@ -28,7 +28,7 @@ def test_recall_is_precision_times_the_share_that_cites(levels: list[Support | N
 
 
 @given(SENTENCES, st.integers(0))
-def test_a_sentence_that_could_not_be_judged_is_left_out_of_both(levels: list[Support | None], place: int) -> None:
+def test_an_unjudged_sentence_is_left_out_of_both_scores(levels: list[Support | None], place: int) -> None:
     cites = [level is not None for level in levels]
     at = place % (len(levels) + 1)
     more_cites, more_levels = [*cites[:at], True, *cites[at:]], [*levels[:at], None, *levels[at:]]
@@ -36,7 +36,7 @@ def test_a_sentence_that_could_not_be_judged_is_left_out_of_both(levels: list[Su
     assert support_recall(more_cites, more_levels).value == support_recall(cites, levels).value
 
 
-def test_what_cannot_be_scored_says_why() -> None:
+def test_an_unscored_answer_has_a_reason() -> None:
     assert support_precision([False], [None]).reason == "no sentence cites"
     assert support_recall([False], [None]).value == 0
     assert support_precision([True], [None]).reason == "no sentence that cites was judged"
@@ -48,7 +48,7 @@ def test_weights_are_those_of_the_track() -> None:
     assert [SUPPORT_WEIGHTS[level] for level in (FULL, PARTIAL, NO)] == [1, 0.5, 0]
 
 
-def test_validity_and_share_are_counted_over_what_was_written() -> None:
+def test_validity_and_cited_share_count_the_written_citations() -> None:
     sentences = parse_cited("Rain fell [1][7]. Sun shone [2]. Then wind [0].", 5)
     assert citation_validity(sentences).value == 2 / 4
     assert cited_share(sentences).value == pytest.approx(2 / 3)

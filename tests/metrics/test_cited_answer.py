@@ -49,7 +49,7 @@ def read(text: str) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
         ("...", []),
     ],
 )
-def test_a_text_becomes_sentences_that_cite(text: str, expected: list[object]) -> None:
+def test_a_text_is_parsed_into_cited_sentences(text: str, expected: list[object]) -> None:
     assert read(text) == expected
 
 
@@ -58,7 +58,7 @@ NUMBERS = st.lists(st.integers(1, 20), max_size=4, unique=True)
 
 
 @given(st.lists(st.tuples(WORDS, NUMBERS, st.sampled_from(["{} {}.", "{}.{}", "{}. {}"]), st.booleans()), max_size=6))
-def test_what_was_written_with_citations_is_read_back(said: list[tuple[str, list[int], str, bool]]) -> None:
+def test_written_citations_are_read_back(said: list[tuple[str, list[int], str, bool]]) -> None:
     pieces = []
     for words, numbers, form, together in said:
         marks = f"[{', '.join(map(str, numbers))}]" if together and numbers else "".join(f"[{n}]" for n in numbers)
@@ -83,6 +83,6 @@ def test_words_are_counted_as_the_track_counts_them() -> None:
     assert n_words([" one two\u00a0three ", "\ufb01ve, and-six;seven", ""]) == 5
 
 
-def test_too_long_an_answer_loses_sentences_at_its_end() -> None:
+def test_a_long_answer_is_cut_to_complete_sentences() -> None:
     sentences = [CitedSentence("a b c"), CitedSentence("d e"), CitedSentence("f")]
     assert [len(cut_to_words(sentences, limit)) for limit in (6, 5, 4, 3, 2, 0)] == [3, 2, 1, 1, 0, 0]

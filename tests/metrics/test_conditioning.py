@@ -48,7 +48,7 @@ def _scored(raw: float | None) -> Score:
 
 @pytest.mark.parametrize("label", Answerability)
 @given(place=PLACES, raw=RAW_SCORES)
-def test_paper(label: Answerability, place: int, raw: float | None) -> None:
+def test_conditioning_of_the_paper(label: Answerability, place: int, raw: float | None) -> None:
     conditioned, expected = condition_paper(_scored(raw), label, VERDICTS[place]), PAPER[label][place]
     if expected == RAW:
         assert conditioned == _scored(raw)
@@ -60,14 +60,14 @@ def test_paper(label: Answerability, place: int, raw: float | None) -> None:
 
 @pytest.mark.parametrize("label", [*Answerability, None])
 @given(place=PLACES, raw=RAW_SCORES)
-def test_ibm(label: Answerability | None, place: int, raw: float | None) -> None:
+def test_conditioning_of_the_official_script(label: Answerability | None, place: int, raw: float | None) -> None:
     conditioned, expected = condition_ibm(raw, label, VERDICTS[place]), IBM[label][place]
     assert conditioned.value == (raw if expected == RAW else expected)
     assert bool(conditioned.reason) is (conditioned.value is None)
 
 
 @given(st.sampled_from([*IdkVerdict, None]), RAW_SCORES, st.booleans())
-def test_underspecified_follows_the_clarification_alone(
+def test_underspecified_tasks_depend_on_clarification_alone(
     verdict: IdkVerdict | None, raw: float | None, clarification: bool
 ) -> None:
     expected = Score(1.0 if clarification else 0.0)
@@ -82,7 +82,7 @@ def test_underspecified_follows_the_clarification_alone(
     RAW_SCORES,
     st.booleans(),
 )
-def test_clarification_counts_nowhere_else(
+def test_clarification_does_not_affect_other_tasks(
     label: Answerability, verdict: IdkVerdict | None, raw: float | None, clarification: bool
 ) -> None:
     with_it = condition_paper(_scored(raw), label, verdict, clarification=clarification)
@@ -90,7 +90,7 @@ def test_clarification_counts_nowhere_else(
     assert condition_ibm(raw, label, verdict, clarification=clarification) == condition_ibm(raw, label, verdict)
 
 
-def test_ibm_leaves_nan_without_a_value() -> None:
+def test_the_official_script_leaves_nan_unscored() -> None:
     assert condition_ibm(math.nan, Answerability.ANSWERABLE, NO).value is None
     assert condition_ibm(math.nan, Answerability.UNANSWERABLE, YES) == Score(1.0)
 
@@ -104,7 +104,7 @@ def test_the_script_sees_only_the_key_in_lower_case(label: Answerability) -> Non
 @pytest.mark.parametrize("clarification", [None, True, False])
 @pytest.mark.parametrize("verdict", VERDICTS)
 @pytest.mark.parametrize("answerability", Answerability)
-def test_settled_is_what_no_raw_score_can_move(
+def test_settled_tasks_do_not_depend_on_the_raw_score(
     answerability: Answerability, verdict: IdkVerdict | None, clarification: bool | None
 ) -> None:
     scores = {
@@ -118,7 +118,7 @@ def test_settled_is_what_no_raw_score_can_move(
 
 @pytest.mark.parametrize("label", Answerability)
 @pytest.mark.parametrize("verdict", VERDICTS)
-def test_accuracy_is_of_refusals_where_they_are_due_and_of_answers_elsewhere(
+def test_accuracy_requires_refusals_on_unanswerable_tasks_only(
     label: Answerability, verdict: IdkVerdict | None
 ) -> None:
     score = answerability_accuracy(label, verdict)

@@ -39,7 +39,9 @@ def official(checkout: Path, tmp_path: Path) -> dict[str, Callable[..., float]]:
     return scope
 
 
-def test_it_is_the_official_value_on_real_answers(mtrag_checkout: Path, mtrag_root: Path, tmp_path: Path) -> None:
+def test_extractiveness_equals_the_official_value_on_real_answers(
+    mtrag_checkout: Path, mtrag_root: Path, tmp_path: Path
+) -> None:
     functions = official(mtrag_checkout, tmp_path)
     path = mtrag_root / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -56,7 +58,7 @@ def test_it_is_the_official_value_on_real_answers(mtrag_checkout: Path, mtrag_ro
     assert n_compared == 450
 
 
-def test_a_passage_in_the_answer_is_1_and_a_sentence_of_a_passage_is_not() -> None:
+def test_a_passage_inside_the_answer_gives_1_but_a_sentence_of_a_passage_does_not() -> None:
     passage = "The ferry runs.\nIt is red, mostly."
     assert extractiveness(f'I read: "{passage.upper()}"', [passage]) == 1
     assert extractiveness("The ferry runs.", [passage]) == pytest.approx(2 * 3 / (3 + 7))
@@ -66,7 +68,7 @@ def test_a_passage_in_the_answer_is_1_and_a_sentence_of_a_passage_is_not() -> No
 
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), min_size=1, max_size=4))
-def test_it_is_a_share_and_the_order_of_passages_does_not_count(answer: str, passages: list[str]) -> None:
+def test_extractiveness_is_a_share_independent_of_passage_order(answer: str, passages: list[str]) -> None:
     found = extractiveness(answer, passages)
     assert 0 <= found <= 1
     assert extractiveness(answer, passages[::-1]) == found

@@ -91,7 +91,7 @@ def official(field: str) -> list[tuple[str, str]]:
     return paired(references, read_shared_task(SAMPLES / f"sample_task_{field}_predictions.json", field))
 
 
-def test_corpus_bleu_is_sacrebleu() -> None:
+def test_corpus_bleu_equals_sacrebleu() -> None:
     hypotheses, references = [text for text, _ in PAIRS], [text for _, text in PAIRS]
     assert corpus_bleu([(text, (target,)) for text, target in PAIRS]) == pytest.approx(
         sacrebleu.corpus_bleu(hypotheses, [references]).score, abs=1e-9
@@ -100,7 +100,7 @@ def test_corpus_bleu_is_sacrebleu() -> None:
     assert corpus_bleu([(text, (text,)) for _, text in PAIRS]) == pytest.approx(100)
 
 
-def test_corpus_bleu_takes_more_references_where_there_are_some() -> None:
+def test_corpus_bleu_accepts_several_references() -> None:
     pairs = [("the old mill by the river", ("a mill", "the old mill by the river bank")), ("it rained", ("it rained",))]
     streams = [["a mill", "it rained"], ["the old mill by the river bank", "it rained"]]
     expected = sacrebleu.corpus_bleu([text for text, _ in pairs], streams).score
@@ -109,11 +109,11 @@ def test_corpus_bleu_takes_more_references_where_there_are_some() -> None:
 
 
 @given(TEXT, TEXT)
-def test_sentence_bleu_is_sacrebleus(response: str, target: str) -> None:
+def test_sentence_bleu_equals_sacrebleu(response: str, target: str) -> None:
     assert sentence_bleu(response, target) == pytest.approx(sacrebleu.sentence_bleu(response, [target]).score)
 
 
-def test_a_short_right_answer_has_full_sentence_bleu() -> None:
+def test_a_short_correct_answer_has_full_sentence_bleu() -> None:
     assert sentence_bleu("No.", "No.") == pytest.approx(100)
     assert sentence_bleu("", "No.") == 0
 
@@ -159,13 +159,13 @@ def test_the_official_script_s_meteor_of_its_sample_file() -> None:
 
 
 @pytest.mark.parametrize(("response", "target"), PAIRS)
-def test_meteor_is_nltks(response: str, target: str, wordnet: Any) -> None:
+def test_meteor_equals_nltk(response: str, target: str, wordnet: Any) -> None:
     tokens = meteor_tokens(response), meteor_tokens(target)
     assert meteor(response, target).value == pytest.approx(meteor_score([tokens[1]], tokens[0], wordnet=wordnet))
 
 
 @pytest.mark.usefixtures("wordnet")
-def test_meteor_knows_synonyms_whose_stem_is_a_word() -> None:
+def test_meteor_matches_synonyms_whose_stem_is_a_word() -> None:
     # Five matched tokens in one chunk.
     assert meteor("The auto was cheap.", "The car was cheap.").value == pytest.approx(1 - 0.5 / 125)
     # nltk looks up the stem `automobil`: three matched tokens in three chunks.
@@ -195,7 +195,7 @@ def test_meteor_by_hand_on_a_wordnet_of_one_synset() -> None:
     assert meteor("", "old car").value == 0
 
 
-def test_without_a_wordnet_meteor_has_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_meteor_is_unscored_without_wordnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     monkeypatch.setattr(module, "DEBIAN_FOLDER", tmp_path)

@@ -82,7 +82,7 @@ def test_odd_answers(answer: str, passage: str, expected: float | None) -> None:
     assert found == (expected if expected is None else pytest.approx(expected))
 
 
-def test_abbreviations_end_no_sentence_and_are_words_of_the_passage() -> None:
+def test_abbreviations_do_not_end_sentences_and_match_the_passage() -> None:
     answer = "See Art. 6, No. 5 and Fig. 2. Dr. Xavier of the U.S. comes at 5 p.m., i.e. late."
     found = ground(answer, [answer.lower().replace(".", "")])
     assert [(one.text.split()[0], one.not_found, one.numbers_not_found) for one in found.sentences] == [
@@ -92,13 +92,13 @@ def test_abbreviations_end_no_sentence_and_are_words_of_the_passage() -> None:
 
 
 @pytest.mark.parametrize(("answer", "content"), GOLDEN["content of other languages"])
-def test_function_words_of_other_languages_are_no_content(answer: str, content: str) -> None:
+def test_function_words_of_other_languages_are_not_content_words(answer: str, content: str) -> None:
     (sentence,) = ground(answer, ["zzz"]).sentences
     assert " ".join(answer[span.start : span.end] for span in sentence.not_found) == content
 
 
 @pytest.mark.parametrize("text", [row[1] for row in GOLDEN["pdf text"]], ids=[row[0] for row in GOLDEN["pdf text"]])
-def test_the_text_of_a_pdf_file_has_the_words_that_it_shows(text: str) -> None:
+def test_text_extracted_from_pdf_has_the_visible_words(text: str) -> None:
     plain = "The office offers flexible workflows to affiliated staff here."
     plain = plain.replace("here", "h\u00e9re") if "\u0301" in text else plain
     for answer, passage in ((plain, text), (text, plain), (text, text)):
@@ -116,22 +116,22 @@ def test_the_text_of_a_pdf_file_has_the_words_that_it_shows(text: str) -> None:
         ("information on loans", "infor- mation on loans"),
     ],
 )
-def test_a_hyphen_of_a_passage_may_part_a_word_or_not(answer: str, passage: str) -> None:
+def test_a_hyphen_at_a_line_end_may_be_part_of_the_word(answer: str, passage: str) -> None:
     assert share(answer, passage) == 1.0
 
 
-def test_two_words_with_a_dash_between_lines_stay_two() -> None:
+def test_two_words_joined_by_a_dash_stay_separate() -> None:
     assert share("books loans", "books -\nloans") == 1.0
     assert share("booksloans", "books\nloans") == 0.0
 
 
 @pytest.mark.parametrize(("answer", "passage"), GOLDEN["same numbers"])
-def test_a_number_is_found_however_the_passage_writes_it(answer: str, passage: str) -> None:
+def test_a_number_matches_in_any_notation(answer: str, passage: str) -> None:
     assert [sentence.numbers_not_found for sentence in ground(answer, [passage]).sentences] == [()]
 
 
 @pytest.mark.parametrize("hour", ["8 pm", "8 p.m.", "8pm"])
-def test_the_half_of_a_day_is_found_in_an_hour_of_24(hour: str) -> None:
+def test_hours_match_between_12_and_24_hour_clocks(hour: str) -> None:
     (sentence,) = ground(f"It opens at {hour}", ["It opens at 20:00."]).sentences
     assert sentence.not_found == ()
     (other,) = ground(f"It opens at {hour}", ["It opens at 8:00."]).sentences
@@ -139,11 +139,11 @@ def test_the_half_of_a_day_is_found_in_an_hour_of_24(hour: str) -> None:
 
 
 @pytest.mark.parametrize(("answer", "passage", "wrong"), GOLDEN["other numbers"])
-def test_another_number_is_not_found_in_what_looks_like_it(answer: str, passage: str, wrong: str) -> None:
+def test_a_similar_number_does_not_match(answer: str, passage: str, wrong: str) -> None:
     assert [sentence.numbers_not_found for sentence in ground(answer, [passage]).sentences] == [(wrong,)]
 
 
-def test_a_diagnosis_ranks_no_system() -> None:
+def test_the_metrics_have_no_direction() -> None:
     assert (GROUNDED.higher_is_better, GROUNDED.in_groups) == (None, False)
 
 
@@ -162,24 +162,24 @@ def test_a_diagnosis_ranks_no_system() -> None:
         ("There are 7) or 8. No more.", ["7", "8"]),
     ],
 )
-def test_numbers_of_a_list_are_no_numbers_of_the_answer(answer: str, numbers: list[str]) -> None:
+def test_list_numbers_do_not_count_as_numbers(answer: str, numbers: list[str]) -> None:
     found = ground(answer, [LOAN])
     assert [number for sentence in found.sentences for number in sentence.numbers_not_found] == numbers
     assert all(answer[item.span.start : item.span.end] == item.text for item in found.sentences)
 
 
-def test_a_number_that_no_passage_has_is_named() -> None:
+def test_a_number_missing_from_all_passages_is_listed() -> None:
     found = ground("A loan can be renewed 5 times. It takes 1,000 days.", [LOAN], ["In 1000 days?"])
     assert [sentence.numbers_not_found for sentence in found.sentences] == [("5",), ()]
 
 
 @pytest.mark.parametrize(("answer", "passage", "flipped"), GOLDEN["negations"])
-def test_a_negation_that_flips_a_sentence_is_named(answer: str, passage: str, flipped: str | None) -> None:
+def test_a_flipped_negation_is_reported(answer: str, passage: str, flipped: str | None) -> None:
     places = [sentence.flipped for sentence in ground(answer, [passage]).sentences if sentence.flipped]
     assert [answer[place.start : place.end] for place in places] == ([flipped] if flipped else [])
 
 
-def test_each_sentence_has_its_passage_and_place() -> None:
+def test_each_sentence_has_its_passage_and_span() -> None:
     passages = ["Magazines are lent for a week.", f"Opening hours are nine to five. {LOAN} Fines are low."]
     answer = "Opening hours: nine to five.\n\nRenew a loan twice at the desk [2]! Whatever."
     found = ground(answer, passages)
@@ -199,14 +199,14 @@ def test_each_sentence_has_its_passage_and_place() -> None:
     assert [answer[span.start : span.end] for span in found.sentences[2].not_found] == ["Whatever"]
 
 
-def test_a_place_has_about_three_times_the_words_of_its_sentence_at_most() -> None:
+def test_a_span_has_at_most_three_times_the_words_of_its_sentence() -> None:
     """Otherwise a passage that repeats the same words throughout would be one span."""
     passage = "A book is on loan, " * 9
     (sentence,) = ground("Books on loan.", [passage]).sentences
     assert passage[sentence.best.span.start : sentence.best.span.end].split() == passage.split()[1:17]
 
 
-def test_a_place_leaves_out_sentences_that_say_nothing_more_of_it() -> None:
+def test_a_span_omits_sentences_without_new_words() -> None:
     passage = "Hand tools are lent for 21 days. Power tools are lent for 5 days. Tools are lent for days."
     (sentence,) = ground("Power tools are lent for 5 days.", [passage]).sentences
     assert passage[sentence.best.span.start : sentence.best.span.end] == "Power tools are lent for 5 days"
@@ -215,18 +215,18 @@ def test_a_place_leaves_out_sentences_that_say_nothing_more_of_it() -> None:
 @pytest.mark.parametrize(
     ("passage", "place"), [("A book shop loan.", "book shop loan"), ("A book shop street loan.", "book")]
 )
-def test_a_place_goes_on_over_one_other_word_and_no_two(passage: str, place: str) -> None:
+def test_a_span_skips_one_other_word_but_not_two(passage: str, place: str) -> None:
     (sentence,) = ground("Book loan.", [passage]).sentences
     assert passage[sentence.best.span.start : sentence.best.span.end] == place
 
 
-def test_names_that_no_text_has_are_not_held() -> None:
+def test_names_missing_from_all_texts_are_not_supported() -> None:
     passages = ["We met at the desk.", "Anna Berg is at the desk."]
     assert GroundedAnswer("We met Anna Berg at the desk.", passages).is_supported(0.7)
     assert not GroundedAnswer("We met Anna Berg at the desk.", passages[:1]).is_supported(0.7)
 
 
-def test_what_an_earlier_turn_says_is_from_the_conversation() -> None:
+def test_words_of_an_earlier_turn_are_from_the_conversation() -> None:
     history = ["Can I borrow films?", "Films cannot be borrowed here.", "How long may I keep a book?"]
     found = ground("Films cannot be borrowed here. A book may be kept three weeks.", [LOAN], history)
     assert [sentence.source for sentence in found.sentences] == [Source.CONVERSATION, Source.PASSAGES]
@@ -252,7 +252,7 @@ def test_a_function_word_counts_half() -> None:
     assert share("of it", LOAN) is None
 
 
-def test_a_title_holds_words_and_has_no_place() -> None:
+def test_a_title_supports_words_but_has_no_span() -> None:
     passage = Passage("1", "Open at nine.", title="Library of Riverton")
     found = ground("Riverton library", [passage])
     assert found.share == 1
@@ -274,7 +274,7 @@ def test_without_passages_there_is_no_share() -> None:
     assert grounded("Books are lent.", []) is None
 
 
-def test_it_prints_what_each_sentence_rests_on() -> None:
+def test_the_repr_lists_the_source_of_each_sentence() -> None:
     answer = "Books are lent for three weeks. Renewed 9 times."
     assert repr(ground(answer, [LOAN])).splitlines() == [
         "<Grounding: 75% grounded, 67% copied, 2 sentences>",
@@ -286,7 +286,7 @@ def test_it_prints_what_each_sentence_rests_on() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"body": "text"}, 3, {"text": None}])
-def test_a_passage_without_a_text_is_one_error(bad: object) -> None:
+def test_a_passage_without_text_is_an_error(bad: object) -> None:
     with raises(ConfigurationError):
         ground("Books", [LOAN, bad])  # type: ignore[list-item]
 
@@ -338,7 +338,7 @@ TEXTS = st.text(alphabet="ab 1.,!?\n[]不'A%-", max_size=60) | st.lists(
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
-def test_whatever_the_texts_are(answer: str, passages: list[str], history: list[str]) -> None:
+def test_shares_and_spans_are_valid_for_any_texts(answer: str, passages: list[str], history: list[str]) -> None:
     found: Grounding = ground(answer, passages, history)
     for sentence in found.sentences:
         assert answer[sentence.span.start : sentence.span.end] == sentence.text
@@ -350,7 +350,7 @@ def test_whatever_the_texts_are(answer: str, passages: list[str], history: list[
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3), st.sampled_from([0.0, 0.4, 1.0]))
-def test_what_is_held_enough_has_that_share_and_every_number(
+def test_a_supported_answer_has_the_required_share_and_every_number(
     answer: str, passages: list[str], history: list[str], least: float
 ) -> None:
     found = ground(answer, ["", *passages], history)
@@ -360,9 +360,7 @@ def test_what_is_held_enough_has_that_share_and_every_number(
 
 
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), st.lists(TEXTS, max_size=3))
-def test_parts_of_what_an_answer_rests_on_are_those_of_the_whole(
-    answer: str, passages: list[str], history: list[str]
-) -> None:
+def test_results_of_a_grounded_answer_equal_ground(answer: str, passages: list[str], history: list[str]) -> None:
     whole, resting = ground(answer, passages, history), GroundedAnswer(answer, passages, history)
     sentences = whole.sentences
     nowhere = [one for item in sentences for one in item.not_found if one not in item.from_conversation]
@@ -376,11 +374,11 @@ def test_parts_of_what_an_answer_rests_on_are_those_of_the_whole(
 @example("5 million \u2013 6 Million, O\u2019Brien, 1,000.5 and 10\u2013200 or 3\u00a0000")
 @example("$5k, 2M and \u20ac5m \u2013 3 Billion, 4bn")
 @example("\u201c2 million\u201d \u2013 3 billion\u2014")
-def test_a_text_of_plain_letters_has_the_words_that_it_has_beside_a_foreign_one(text: str) -> None:
+def test_ascii_text_has_the_same_words_next_to_other_scripts(text: str) -> None:
     of_both = [ground(f"{text}\n{last}", [text]).sentences for last in ("\u00c9", "E")]
     assert of_both[0][:-1] == of_both[1][:-1]
 
 
 @given(st.text(alphabet="ab 1.,!?\n不'A%-", max_size=60))
-def test_what_is_copied_whole_is_held_whole(text: str) -> None:
+def test_a_complete_copy_is_fully_grounded(text: str) -> None:
     assert share(text, text) in (None, 1.0)

@@ -40,7 +40,7 @@ def official(chunks: list[str], facts: list[str]) -> tuple[float, float, float, 
 
 
 @given(CHUNKS, EVIDENCE)
-def test_the_official_scores_are_those_of_the_official_loop(chunks: list[str], facts: list[str]) -> None:
+def test_the_official_scores_equal_the_official_loop(chunks: list[str], facts: list[str]) -> None:
     found = evidence_scores(chunks, facts)
     names = ("hits_official_4", "hits_official_10", "map_official_10", "mrr_official_10")
     assert [found[name] for name in names] == pytest.approx(official(chunks, facts), abs=1e-12)
@@ -53,7 +53,7 @@ def test_hits_are_the_share_of_the_evidence_in_the_first_chunks(chunks: list[str
 
 
 @given(st.lists(st.integers(min_value=-1, max_value=4), max_size=12), st.integers(min_value=1, max_value=5))
-def test_with_one_fact_a_chunk_map_and_mrr_are_those_of_trec_eval(held: list[int], n_facts: int) -> None:
+def test_with_one_fact_per_chunk_map_and_mrr_equal_trec_eval(held: list[int], n_facts: int) -> None:
     """Only facts outside the ranking may be in several chunks, so that relevance is by chunk."""
     kept = [fact if fact not in held[:place] else -1 for place, fact in enumerate(held)]
     facts = FACTS[:n_facts]
@@ -104,6 +104,6 @@ def test_a_query_without_evidence_has_no_scores_and_is_left_out_of_means() -> No
     assert mean_evidence_scores({}, {"null": []})["hits_4"] == Score(None, "no query with evidence")
 
 
-def test_a_query_that_the_rankings_leave_out_counts_zero() -> None:
+def test_a_query_missing_from_the_rankings_counts_zero() -> None:
     means = mean_evidence_scores({"a": ["alpha one"]}, {"a": ["alpha one"], "b": ["beta two"]})
     assert {score.value for score in means.values()} == {0.5}

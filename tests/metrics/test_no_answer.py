@@ -18,7 +18,7 @@ def scored(reply: str) -> str:
 
 
 @pytest.mark.parametrize("reply", GOLDEN["answers"])
-def test_an_answer_that_speaks_of_a_form_stays_an_answer(reply: str) -> None:
+def test_an_answer_about_such_a_form_is_an_answer(reply: str) -> None:
     assert scored(reply) == reply
     assert not is_no_answer(reply)
     assert not is_wrapped(reply)
@@ -30,31 +30,31 @@ def test_json_with_data_is_an_answer(reply: str) -> None:
 
 
 @pytest.mark.parametrize("reply", GOLDEN["errors"])
-def test_what_clients_and_gateways_write_is_an_error(reply: str) -> None:
+def test_messages_of_clients_and_gateways_are_errors(reply: str) -> None:
     assert is_no_answer(scored(reply))
     assert is_error_text(scored(reply)) or is_wrapped(scored(reply))
 
 
 @pytest.mark.parametrize("reply", GOLDEN["calls"])
-def test_a_call_of_a_tool_is_no_answer(reply: str) -> None:
+def test_a_tool_call_is_no_answer(reply: str) -> None:
     assert is_tool_call(scored(reply))
 
 
 @pytest.mark.parametrize("reply", GOLDEN["output"])
-def test_the_output_of_a_program_is_no_answer(reply: str) -> None:
+def test_program_output_is_no_answer(reply: str) -> None:
     assert is_no_answer(scored(reply))
     assert is_wrapped(scored(reply))
 
 
 @pytest.mark.parametrize("reply", GOLDEN["wrapped answers"])
-def test_an_answer_in_a_printed_object_or_behind_a_prompt_is_wrapped(reply: str) -> None:
+def test_an_answer_in_a_printed_object_or_after_a_prompt_is_wrapped(reply: str) -> None:
     assert is_wrapped(scored(reply))
 
 
 @pytest.mark.parametrize(
     "piece", ["Thought: a\n", "data: x\n", "\n", "<think>", "</think>\n", "<p>", "\\n.", "[", "error: "]
 )
-def test_a_long_reply_is_read_in_one_go(piece: str) -> None:
+def test_a_long_reply_is_read_quickly(piece: str) -> None:
     """Ten thousand characters; a pattern that tries every split of lines would take hours."""
     reply = f"Thought: {piece * (10_000 // len(piece))}"
     assert isinstance(is_no_answer(scored(reply)) or is_wrapped(reply), bool)
@@ -87,11 +87,11 @@ WRITERS: dict[str, Callable[[dict[str, str]], str]] = {
 
 
 @pytest.mark.parametrize("form", WRITERS)
-def test_each_form_of_a_call_is_no_answer(form: str) -> None:
+def test_each_form_of_a_tool_call_is_no_answer(form: str) -> None:
     assert is_tool_call(WRITERS[form]({"query": "permit cost"}))
 
 
 @pytest.mark.parametrize("form", [name for name in WRITERS if name != "pythonic"])
-def test_a_call_that_is_cut_off_is_no_answer(form: str) -> None:
+def test_a_truncated_tool_call_is_no_answer(form: str) -> None:
     written = f"I look.\n{WRITERS[form]({'query': 'permit cost'})}"
     assert is_tool_call(written[: written.index("cost")])

@@ -25,7 +25,7 @@ def values(importance: list[Importance], grades: list[Grade | None]) -> dict[str
 
 
 @given(ITEMS)
-def test_the_scores_agree_with_counting(items: list[tuple[Importance, Grade]]) -> None:
+def test_the_scores_equal_a_count(items: list[tuple[Importance, Grade]]) -> None:
     """An independent count with exact fractions, after the published definitions."""
     importance, grades = [item for item, _ in items], [grade for _, grade in items]
     counts = {(i, g): sum(item == (i, g) for item in items) for i in Importance for g in Grade}
@@ -47,13 +47,13 @@ def test_the_scores_agree_with_counting(items: list[tuple[Importance, Grade]]) -
         assert found[name] == (None if value is None else pytest.approx(float(value)))
 
 
-def test_a_nugget_without_a_grade_leaves_no_score_and_says_so() -> None:
+def test_a_nugget_without_a_grade_leaves_all_scores_unscored() -> None:
     scores = nugget_scores([V, K, V], [S, None, N])
     assert {score.value for score in scores.values()} == {None}
     assert {score.reason for score in scores.values()} == {"1 of 3 nuggets have no grade"}
 
 
-def test_the_official_convention_counts_it_as_nothing() -> None:
+def test_the_official_convention_counts_a_missing_grade_as_zero() -> None:
     assert nugget_scores_official([V, K, V], [S, None, N]) == {
         "strict_vital_score": 0.5,
         "strict_all_score": pytest.approx(1 / 3),
@@ -64,14 +64,14 @@ def test_the_official_convention_counts_it_as_nothing() -> None:
     assert set(nugget_scores_official([], []).values()) == {0}
 
 
-def test_no_vital_nugget_leaves_no_vital_score() -> None:
+def test_without_vital_nuggets_the_vital_scores_are_unscored() -> None:
     scores = nugget_scores([K, K], [S, N])
     assert (scores["vital_score"].value, scores["vital_score"].reason) == (None, "the topic has no such nuggets")
     assert scores["all_score"].value == 0.5
     assert {score.value for score in nugget_scores([], []).values()} == {None}
 
 
-def test_every_part_of_a_narrative_counts_the_same() -> None:
+def test_every_part_of_a_narrative_has_the_same_weight() -> None:
     parts = ["cost", "cost", "cost", "use", "", "noise"]
     nuggets = [Nugget(str(n), V if n % 2 else K, part) for n, part in enumerate(parts)]
     grades = [S, P, N, N, S, S]
@@ -85,7 +85,7 @@ def test_every_part_of_a_narrative_counts_the_same() -> None:
     assert found == {"sub_narrative_score": 0.5, "sub_narratives_answered": pytest.approx(2 / 3)}
 
 
-def test_without_parts_or_with_a_missing_grade_there_is_no_score_over_parts() -> None:
+def test_scores_over_parts_require_parts_and_all_grades() -> None:
     bare = sub_narrative_scores([Nugget("a", V)], [S])["sub_narrative_score"]
     assert (bare.value, bare.reason) == (None, "no nugget names a sub-narrative")
     failed = sub_narrative_scores([Nugget("a", V, "x"), Nugget("b", V, "y")], [S, None])["sub_narratives_answered"]

@@ -62,7 +62,7 @@ def _published(evaluation: dict[str, Any], labels: dict[str, Answerability]) -> 
     )
 
 
-def test_which_rows_show_the_raw_score(published: list[Published]) -> None:
+def test_rows_that_show_the_raw_score(published: list[Published]) -> None:
     """445 rows do: the task has an answer, and the response attempts one. The other 32 are conditioned to 1 or 0."""
     rows = Counter((row.answerability.value, row.behaves) for row in published)
     assert rows == {
@@ -81,12 +81,12 @@ def test_which_rows_show_the_raw_score(published: list[Published]) -> None:
     assert {row.rb_agg for row in published if row not in shown} == {0, 1}
 
 
-def test_conditioned_as_the_official_script_all_rows_have_the_published_score(published: list[Published]) -> None:
+def test_conditioning_of_the_official_script_gives_every_published_score(published: list[Published]) -> None:
     scores = [condition_ibm(rb_agg_ibm(*row.parts), row.answerability, row.verdict) for row in published]
     assert [score.value for score in scores] == pytest.approx([row.rb_agg for row in published], abs=1e-6)
 
 
-def test_conditioned_as_the_paper_only_conversational_rows_differ(published: list[Published]) -> None:
+def test_conditioning_of_the_paper_differs_on_conversational_rows_only(published: list[Published]) -> None:
     scores = [condition_paper(Score(rb_alg_raw(*row.parts)), row.answerability, row.verdict) for row in published]
     left_out = [row.answerability for row, score in zip(published, scores, strict=True) if score.value is None]
     assert left_out == [Answerability.CONVERSATIONAL] * 6
@@ -94,7 +94,7 @@ def test_conditioned_as_the_paper_only_conversational_rows_differ(published: lis
     assert [ours for ours, _ in pairs] == pytest.approx([theirs for _, theirs in pairs], abs=1e-6)
 
 
-def test_answerability_accuracy_is_the_published_conditional_idk(published: list[Published]) -> None:
+def test_answerability_accuracy_equals_the_published_conditional_idk(published: list[Published]) -> None:
     rows = [row for row in published if row.answerability is not Answerability.CONVERSATIONAL]
     assert [answerability_accuracy(row.answerability, row.verdict).value for row in rows] == [
         float(row.behaves) for row in rows
@@ -109,7 +109,7 @@ def test_answerability_accuracy_is_the_published_conditional_idk(published: list
         ("llama-3.1-405b-instruct", 0.78, 0.78, 0.49),
     ],
 )
-def test_means_over_the_answerable_tasks_are_those_of_the_papers_table_6(
+def test_means_over_answerable_tasks_equal_table_6_of_the_paper(
     published: list[Published], *, model: str, rl_f: float, rb_llm: float, rb_alg: float
 ) -> None:
     rows = [row for row in published if row.model == model and row.answerability is Answerability.ANSWERABLE]

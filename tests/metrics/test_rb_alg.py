@@ -32,7 +32,7 @@ def test_golden_values_cover_every_metric() -> None:
 
 @QUICK
 @given(BERT, SHARE, st.none() | BERT)
-def test_the_score_is_in_range_and_no_larger_than_its_largest_factor(
+def test_the_score_is_in_range_and_at_most_its_largest_factor(
     recall: float, rouge: float, precision: float | None
 ) -> None:
     value = rb_alg_raw(recall, rouge, precision)
@@ -52,5 +52,5 @@ def test_the_score_grows_with_each_factor(recall: float, rouge: float, precision
 
 @QUICK
 @given(st.floats(-1, 1), SHARE, st.none() | st.floats(-1, 1))
-def test_the_profiles_agree_where_no_factor_is_negative(recall: float, rouge: float, precision: float | None) -> None:
+def test_the_profiles_agree_without_negative_factors(recall: float, rouge: float, precision: float | None) -> None:
     assert rb_alg_raw(recall, rouge, precision) == rb_agg_ibm(recall, rouge, precision)

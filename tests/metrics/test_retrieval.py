@@ -113,7 +113,7 @@ def test_equals_pytrec_eval_and_the_formulas_with_many_ties(
 
 
 @given(runs)
-def test_the_file_order_of_runs_is_the_order_that_is_evaluated(run: dict[str, tuple[Ranked, ...]]) -> None:
+def test_runs_are_evaluated_in_file_order(run: dict[str, tuple[Ranked, ...]]) -> None:
     for query_id, ranking in run.items():
         first = in_rank_order(ranking)[:1]
         for item in ranking:
@@ -129,12 +129,12 @@ def test_the_file_order_of_runs_is_the_order_that_is_evaluated(run: dict[str, tu
         ((Ranked("b", float("inf")),), "'b' with score inf"),
     ],
 )
-def test_a_ranking_that_is_none_is_refused(ranking: tuple[Ranked, ...], found: str) -> None:
+def test_an_invalid_ranking_is_an_error(ranking: tuple[Ranked, ...], found: str) -> None:
     with pytest.raises(CacheError, match=f"query q(.|\n)*found: {re.escape(found)}\n"):
         score_run({"q": ranking}, [Qrel("q", "a", 1)])
 
 
-def test_a_pair_that_is_judged_twice_is_refused() -> None:
+def test_a_pair_judged_twice_is_an_error() -> None:
     with pytest.raises(BenchmarkFileError, match=r"query q(.|\n)*'a' twice"):
         score_run({}, [Qrel("q", "a", 1), Qrel("q", "a", 0)])
 
@@ -181,7 +181,7 @@ def judged_of(qrels: tuple[Qrel, ...] | list[Qrel]) -> dict[str, dict[str, int]]
 
 
 @pytest.mark.parametrize("name", ["nDCG@20", "nDCG@100", "R@100", "P(rel=2)@5", "AP", "RR", "Bpref", "NumRet"])
-def test_a_measure_by_its_name_is_that_of_ir_measures(name: str) -> None:
+def test_a_named_measure_equals_ir_measures(name: str) -> None:
     judged = {"q": {"a": 2, "b": 1, "z": 0}, "r": {"a": 1}}
     run = run_of(q={"b": 3.0, "z": 2.0, "a": 1.0})
     measure = ir_measures.parse_measure(name)
@@ -197,7 +197,7 @@ _TIED = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0.5, 1.0, 
 
 
 @given(_GRADES, _TIED, st.integers(1, 9))
-def test_reciprocal_rank_and_judged_share_at_a_cut_off_equal_trec_eval(
+def test_reciprocal_rank_and_judged_share_with_a_cut_off_equal_trec_eval(
     grades: dict[str, int], scores: dict[str, float], k: int
 ) -> None:
     """RR@k is trec_eval's RR, 0 beyond the cut-off; Judged@k is its P@k if every judged passage is relevant."""
@@ -236,6 +236,6 @@ def test_a_measure_in_two_spellings_is_one_measure() -> None:
 
 
 @pytest.mark.parametrize("name", ["bogus@3", "nDCG@", "nDCG@0", "RR@0", "ERR@10", "R@5,R@10", "", "__import__('os')"])
-def test_what_is_no_measure_of_trec_eval_is_refused(name: str) -> None:
+def test_an_unknown_measure_is_an_error(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^measure: (.|\n)*nDCG@20"):
         retrieval_metric(name)

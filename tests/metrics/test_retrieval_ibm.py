@@ -34,7 +34,7 @@ def test_ibm_drops_a_passage_with_the_id_of_the_query() -> None:
     assert score_run(run, qrels).values["q"]["R@1"] == 0.0
 
 
-def test_ibm_leaves_judged_queries_without_a_prediction_out() -> None:
+def test_ibm_omits_judged_queries_without_a_prediction() -> None:
     assert ibm_predicted_only({"q": {"a": 1}, "hard": {"b": 1}}, {"q"}) == {"q": {"a": 1}}
     qrels = [Qrel("q", "a", 1), Qrel("hard", "b", 1)]
     run, collections = run_of(q={"a": 1.0}), {"q": "one", "hard": "one"}
@@ -42,13 +42,13 @@ def test_ibm_leaves_judged_queries_without_a_prediction_out() -> None:
     assert score_run(run, qrels).values["hard"]["R@5"] == 0.0
 
 
-def test_ibm_counts_a_prediction_with_no_contexts_as_zero() -> None:
+def test_ibm_counts_a_prediction_without_contexts_as_zero() -> None:
     qrels = [Qrel("q", "a", 1), Qrel("hard", "b", 1)]
     run, collections = run_of(q={"a": 1.0}, hard={}), {"q": "one", "hard": "one"}
     assert score_run_ibm(run, qrels, collections)["R@5"].value == 0.5
 
 
-def test_ibm_weighs_collections_by_predictions_judged_or_not() -> None:
+def test_ibm_weights_collections_by_all_predictions() -> None:
     run = run_of(q1={"a": 1.0}, q2={}, unjudged1={}, unjudged2={}, foreign={})
     collections = {"q1": "one", "q2": "two", "unjudged1": "one", "unjudged2": "one"}
     assert ibm_weights(run, collections) == {"one": 3, "two": 1}
@@ -64,7 +64,7 @@ def test_ibm_rounds_a_collection_before_collections_are_combined() -> None:
     assert score_run_ibm(run, qrels, dict.fromkeys(run, "one"))["R@1"].value == 0.33333
 
 
-def test_ibm_ties_and_recall_are_trec_evals_too() -> None:
+def test_ibm_ties_and_recall_equal_trec_eval() -> None:
     scores = score_run_ibm(run_of(q={"a": 1.0 + 1e-9, "b": 1.0}), [Qrel("q", "b", 1), Qrel("q", "z", 1)], {"q": "one"})
     assert (scores["nDCG@1"].value, scores["R@1"].value) == (1.0, 0.5)
 
@@ -72,13 +72,13 @@ def test_ibm_ties_and_recall_are_trec_evals_too() -> None:
 @pytest.mark.parametrize(
     ("run", "reason"), [({}, "no predictions"), (run_of(q={"a": 1.0}, other={}), "no judged prediction in two")]
 )
-def test_ibm_invents_no_score(run: Run, reason: str) -> None:
+def test_ibm_leaves_missing_scores_unscored(run: Run, reason: str) -> None:
     scores = score_run_ibm(run, [Qrel("q", "a", 1)], {"q": "one", "other": "two"})
     assert {(score.value, score.reason) for score in scores.values()} == {(None, reason)}
 
 
 @given(runs, judgements)
-def test_ibm_equals_the_paper_profile_where_every_quirk_is_idle(
+def test_ibm_equals_the_paper_profile_without_quirks(
     run: dict[str, tuple[Ranked, ...]], judged: dict[str, dict[str, int]]
 ) -> None:
     full = {query: run.get(query, ()) for query in judged}
@@ -92,7 +92,7 @@ def test_ibm_equals_the_paper_profile_where_every_quirk_is_idle(
             assert scores[metric.name].value is None
 
 
-def test_ibm_on_the_real_files_weighs_842_predictions(mtrag_root: Path) -> None:
+def test_ibm_weights_842_predictions_on_the_real_files(mtrag_root: Path) -> None:
     tasks = open_benchmark("mtrag", mtrag_root).tasks
     qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
     perfect: dict[str, tuple[Ranked, ...]] = {task.task_id: () for task in tasks}

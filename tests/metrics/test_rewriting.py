@@ -40,7 +40,7 @@ class Library:
         return SearchResult({text: FOUND[text] for text in texts})
 
 
-def test_scores_are_those_of_the_hand() -> None:
+def test_scores_computed_by_hand() -> None:
     both, one, none = query_scores([task("a<::>2")] * 3, ["both", "one", "none"], QRELS, Library())
     ideal = 1 + 1 / math.log2(3)
     assert both["ndcg_5"].value == pytest.approx((1 + 1 / math.log2(4)) / ideal)
@@ -49,7 +49,7 @@ def test_scores_are_those_of_the_hand() -> None:
     assert [none[name].value for name in QUERY_METRICS] == [0, 0]
 
 
-def test_a_text_is_searched_for_once_a_corpus() -> None:
+def test_a_text_is_searched_once_per_corpus() -> None:
     library = Library()
     tasks = [task("a<::>2"), task("a<::>2", "fiqa"), task("b<::>1"), task("a<::>2")]
     scores = query_scores(tasks, ["both", "both", "both", "both"], QRELS, library)
@@ -58,7 +58,7 @@ def test_a_text_is_searched_for_once_a_corpus() -> None:
     assert scores[2]["recall_5"].value == 0
 
 
-def test_what_cannot_be_searched_is_unscored_and_the_rest_is_not() -> None:
+def test_only_queries_of_an_unsearchable_corpus_are_unscored() -> None:
     tasks = [task("a<::>2"), task("a<::>2", "fiqa"), task("c<::>1")]
     there, closed, unjudged = query_scores(tasks, ["one", "one", "one"], QRELS, Library("fiqa"))
     assert there["recall_5"].value == 0.5
@@ -66,7 +66,7 @@ def test_what_cannot_be_searched_is_unscored_and_the_rest_is_not() -> None:
     assert {(score.value, score.reason) for score in unjudged.values()} == {(None, "no relevance judgement")}
 
 
-def test_nothing_gives_nothing() -> None:
+def test_no_tasks_give_no_scores() -> None:
     assert query_scores([], [], QRELS, Library()) == []
 
 
@@ -80,11 +80,11 @@ def test_nothing_gives_nothing() -> None:
         ("", True),
     ],
 )
-def test_a_rewrite_is_changed_where_words_are(rewrite: str, changed: bool) -> None:
+def test_a_rewrite_is_changed_if_its_words_differ(rewrite: str, changed: bool) -> None:
     assert is_changed(rewrite, "What about winter?") is changed
 
 
-def test_length_is_counted_iword_count() -> None:
+def test_length_is_counted_in_words() -> None:
     assert word_count(" one  two\nthree ") == 3
     assert word_count("") == 0
     assert length_ratio("one two three", "one two") == 1.5
@@ -92,5 +92,5 @@ def test_length_is_counted_iword_count() -> None:
 
 
 @given(st.text())
-def test_a_text_is_no_change_of_itself(text: str) -> None:
+def test_a_text_is_not_changed_from_itself(text: str) -> None:
     assert not is_changed(text, f" {text} ")

@@ -51,12 +51,12 @@ def test_rouge_l_gives_the_published_values(mtrag_root: Path) -> None:
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), max_size=6))
-def test_a_batch_gives_what_single_calls_give(pairs: list[tuple[str, str]]) -> None:
+def test_a_batch_equals_single_calls(pairs: list[tuple[str, str]]) -> None:
     batch = rouge_l_batch([response for response, _ in pairs], [target for _, target in pairs])
     assert batch == [rouge_l(response, target) for response, target in pairs]
 
 
-def test_a_batch_refuses_lists_of_different_length() -> None:
+def test_a_batch_requires_lists_of_equal_length() -> None:
     with pytest.raises(ValueError, match="shorter"):
         rouge_l_batch(["one", "two"], ["one"])
 
@@ -83,7 +83,7 @@ def test_a_perfect_answer_has_the_maximum(text: str) -> None:
         ("", "word", 0.0),
     ],
 )
-def test_token_recall_counts_normalised_tokens(response: str, target: str, expected: float) -> None:
+def test_token_recall_counts_normalized_tokens(response: str, target: str, expected: float) -> None:
     assert token_recall(response, target) == expected
 
 
@@ -101,6 +101,6 @@ def test_token_recall_ignores_word_order(words: tuple[list[str], list[str]]) -> 
     assert token_recall(shuffled, "cat dog bird") == token_recall(ordered, "cat dog bird")
 
 
-def test_importing_the_module_leaves_the_slow_packages_out() -> None:
+def test_importing_the_module_does_not_import_slow_packages() -> None:
     code = "import sys, ragtasks.metrics.lexical as m; sys.exit(any(n in sys.modules for n in ('nltk', 'torch')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

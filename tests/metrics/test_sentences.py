@@ -39,12 +39,12 @@ def parts(line: str) -> list[str]:
         ["no end at all"],
     ],
 )
-def test_sentences_end_where_a_reader_ends_them(sentences: list[str]) -> None:
+def test_sentence_ends_of_examples(sentences: list[str]) -> None:
     assert parts(" ".join(sentences)) == sentences
 
 
 @given(st.text(alphabet=st.sampled_from("ab AB.!?\"' 1()[]\u2026"), max_size=60))
-def test_nothing_is_lost_and_places_go_up(line: str) -> None:
+def test_ends_increase_and_no_text_is_lost(line: str) -> None:
     places = list(sentence_ends(line))
     assert places == sorted(set(places))
     assert all(0 < place < len(line) and line[place].isspace() for place in places)
@@ -52,5 +52,5 @@ def test_nothing_is_lost_and_places_go_up(line: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["Rain fell.", "It was 3.5 degrees!", "Who came?", "Dr. Maron came."]), min_size=1))
-def test_joined_sentences_come_apart_again(sentences: list[str]) -> None:
+def test_joined_sentences_are_split_again(sentences: list[str]) -> None:
     assert parts(" ".join(sentences)) == sentences

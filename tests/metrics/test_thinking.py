@@ -38,23 +38,23 @@ GOLDEN = json.loads((Path(__file__).parent / "golden_replies.json").read_text(en
 
 
 @pytest.mark.parametrize("form", GOLDEN["around an answer"])  # THOUGHT and ANSWER are replaced by texts
-def test_thoughts_and_prompts_around_an_answer_are_left_out(form: str) -> None:
+def test_thoughts_and_prompts_are_removed(form: str) -> None:
     answer = "The library opens at nine on weekdays."
     reply = form.replace("THOUGHT", "They ask about the library of the town.").replace("ANSWER", answer)
     assert answer_text(reply, END) == answer
 
 
 @pytest.mark.parametrize(("reply", "answer"), GOLDEN["html and escapes"])
-def test_html_and_escapes_around_an_answer_are_left_out(reply: str, answer: str) -> None:
+def test_html_and_escapes_are_removed(reply: str, answer: str) -> None:
     assert answer_text(reply, END) == answer
 
 
 @pytest.mark.parametrize("reply", GOLDEN["about marks, tags and escapes"])
-def test_an_answer_about_marks_tags_or_escapes_stays_byte_for_byte(reply: str) -> None:
+def test_an_answer_about_markers_tags_or_escapes_is_unchanged(reply: str) -> None:
     assert answer_text(reply, END) == reply
 
 
-def test_another_marker_can_be_named() -> None:
+def test_another_marker_can_be_set() -> None:
     assert answer_text("thought<|answer|> yes </think>", "<|answer|>") == "yes </think>"
 
 

@@ -38,7 +38,7 @@ def kind_of(
     return error.kind if error else None
 
 
-def test_each_text_is_cut_into_words_once_whatever_is_computed_of_it() -> None:
+def test_each_text_is_tokenized_once_for_all_measures() -> None:
     answer = "A lost card is replaced for 80 euros."
     words_of_text.cache_clear()
     for shown in ((FEES, HOURS), (HOURS, FEES), (FEES,)):
@@ -68,11 +68,11 @@ def labelled(answerability: Answerability) -> Task:
         ("...", KIND.BROKEN),
     ],
 )
-def test_an_answer_has_the_kind_that_it_shows(text: str, expected: TurnErrorKind | None) -> None:
+def test_turn_errors_of_example_answers(text: str, expected: TurnErrorKind | None) -> None:
     assert kind_of(text) is expected
 
 
-def test_what_several_earlier_answers_said_is_repeated_unless_the_reference_answer_says_it_too() -> None:
+def test_words_of_earlier_answers_are_repeated_unless_in_the_reference_answer() -> None:
     rules = (
         Message(Role.USER, "Who may borrow?"),
         Message(Role.ASSISTANT, "Everybody with a valid passport may borrow books."),
@@ -83,7 +83,7 @@ def test_what_several_earlier_answers_said_is_repeated_unless_the_reference_answ
     assert kind_of(text, replace(task, target=text)) is None
 
 
-def test_an_answer_of_much_of_the_reference_answer_is_repeated_only_word_for_word() -> None:
+def test_an_answer_close_to_the_reference_is_repeated_only_if_verbatim() -> None:
     task = replace(
         TASK,
         target="The library opens at nine o'clock: a bell rings, doors unlock, staff greet early visitors outside.",
@@ -98,7 +98,7 @@ def test_a_question_to_the_user_may_be_followed_by_an_offer() -> None:
     assert kind_of(f"{TARGET} It is also {TARGET} Could you tell me your age?") is None
 
 
-def test_a_short_answer_in_its_own_words_is_not_called_invented() -> None:
+def test_a_short_paraphrase_is_not_invented() -> None:
     short = "The children can borrow for free, and all grown visitors hand over 12 euros."
     assert kind_of(short) is None
     long = (
@@ -121,7 +121,7 @@ TOOLS = "adze bellows chisel drill easel file gimlet hammer iron jigsaw kiln lat
         (0, 7, None),  # seven words are too few to decide
     ],
 )
-def test_an_answer_invents_if_too_few_of_its_words_stand_in_passages(
+def test_an_answer_with_too_few_words_from_passages_is_invented(
     n_held: int, n_words: int, expected: TurnErrorKind | None
 ) -> None:
     text = " ".join([*TREES.split()[:n_held], *TOOLS.split()[: n_words - n_held]]) + "."
@@ -130,21 +130,21 @@ def test_an_answer_invents_if_too_few_of_its_words_stand_in_passages(
     assert kind_of(text, task, (Passage("trees", f"They plant {TREES} there."),)) is expected
 
 
-def test_an_answer_that_has_half_of_the_reference_answer_invents_nothing() -> None:
+def test_an_answer_with_half_of_the_reference_answer_is_not_invented() -> None:
     """Its further words and numbers may be in passages that were not shown."""
     added = f"Since 1995 they lend {TOOLS}."
     assert kind_of(added, shown=(HOURS,), task=replace(TASK, references=())) is KIND.INVENTED
     assert kind_of(f"{TARGET} {added}", shown=(HOURS,), task=replace(TASK, references=())) is None
 
 
-def test_a_refusal_is_judged_by_what_was_shown() -> None:
+def test_a_refusal_depends_on_the_passages_shown() -> None:
     text = "I do not know the price."
     assert kind_of(text, idk=IdkVerdict.YES) is KIND.REFUSED_KNOWN
     assert kind_of(text, shown=(HOURS,), idk=IdkVerdict.YES) is KIND.MISSED
     assert kind_of(text, labelled(Answerability.UNANSWERABLE), idk=IdkVerdict.YES) is None
 
 
-def test_what_retrieval_missed_counts_only_where_the_answer_lacks_it() -> None:
+def test_missed_passages_count_only_if_the_answer_lacks_their_content() -> None:
     assert kind_of("Cards are sold at the desk near the entrance.", shown=(HOURS,)) is KIND.MISSED
     assert kind_of(TARGET, shown=(HOURS,)) is None
 
@@ -164,24 +164,24 @@ def test_an_unanswerable_question_may_be_refused_or_asked_back() -> None:
         ("cut_off", KIND.CUT_OFF),
     ],
 )
-def test_what_can_be_no_answer_has_its_kind(check: str, expected: TurnErrorKind) -> None:
+def test_replies_without_an_answer_have_their_own_error(check: str, expected: TurnErrorKind) -> None:
     assert kind_of(TARGET, implausible={check: "what it shows"}) is expected
     assert kind_of(TARGET, implausible={check: "what it shows", "echo": "the question"}) is KIND.BROKEN, (
         "the first kind"
     )
 
 
-def test_a_request_that_failed_has_none() -> None:
+def test_a_failed_request_has_no_turn_error() -> None:
     assert turn_error(Response(TASK, (FEES,), "", "the server refused"), None) is None
 
 
 @given(st.text(max_size=300), st.sampled_from([*IdkVerdict, None]), st.sampled_from(list(Answerability)))
-def test_any_text_is_looked_at(text: str, idk: IdkVerdict | None, answerability: Answerability) -> None:
+def test_any_text_is_accepted(text: str, idk: IdkVerdict | None, answerability: Answerability) -> None:
     kind_of(text, replace(TASK, answerability=answerability), idk=idk)
 
 
 @pytest.mark.parametrize("name", ["mtrag", "mtrag_un"])
-def test_the_reference_answers_of_the_sample_show_nothing(name: str) -> None:
+def test_reference_answers_of_the_sample_have_no_errors(name: str) -> None:
     benchmark = open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve())
     answerable = [task for task in benchmark.tasks if task.answerability is Answerability.ANSWERABLE]
     found = {task.task_id: kind_of(task.target, task, task.references) for task in answerable}
@@ -219,7 +219,7 @@ YES, NO = IdkVerdict.YES, IdkVerdict.NO
         ("It is 12.", NO, {"answerability": Answerability.CONVERSATIONAL, "references": ()}, (FEES,), None),
     ],
 )
-def test_a_kind_ends_where_the_answer_may_be_right(
+def test_errors_exclude_answers_that_may_be_right(
     text: str,
     idk: IdkVerdict | None,
     changed: dict[str, Any],
@@ -237,6 +237,6 @@ def test_a_kind_ends_where_the_answer_may_be_right(
         ("I cannot say.", YES, "1 of 1 reference passages were shown"),
     ],
 )
-def test_the_reason_names_what_to_look_at(text: str, idk: IdkVerdict, reason: str) -> None:
+def test_the_reason_names_the_evidence(text: str, idk: IdkVerdict, reason: str) -> None:
     error = turn_error(Response(TASK, (FEES, HOURS), text), idk)
     assert error.reason == reason

@@ -28,7 +28,7 @@ def width(found: AssistedMean) -> float:
     return found.high - found.low
 
 
-def test_a_judge_that_follows_people_narrows_the_interval_whatever_its_scale() -> None:
+def test_a_judge_that_agrees_with_people_narrows_the_interval_on_any_scale() -> None:
     people, judge, names = benchmark(0.9, 1)
     found = assisted_mean(people, judge, names)
     assert found.reason == ""
@@ -43,7 +43,7 @@ def test_a_judge_that_follows_people_narrows_the_interval_whatever_its_scale() -
 
 
 @pytest.mark.parametrize("judge", ["noise", "against", "constant"])
-def test_a_judge_that_says_nothing_of_people_is_left_out(judge: str) -> None:
+def test_an_unrelated_judge_is_not_used(judge: str) -> None:
     people, scores, names = benchmark(0.0 if judge == "noise" else 0.9, 2)
     scores = {"noise": scores, "against": [-score for score in scores], "constant": [1.0] * len(scores)}[judge]
     found = assisted_mean(people, scores, names)
@@ -51,7 +51,7 @@ def test_a_judge_that_says_nothing_of_people_is_left_out(judge: str) -> None:
     assert (found.value, found.low, found.high) == (found.alone.value, found.alone.low, found.alone.high)
 
 
-def test_few_conversations_have_a_mean_and_no_interval() -> None:
+def test_few_conversations_have_a_mean_without_interval() -> None:
     people, judge, names = benchmark(0.9, 3, n_rated=MIN_CLUSTERS - 1)
     found = assisted_mean(people, judge, names)
     assert found.value == found.alone.value
@@ -71,7 +71,7 @@ def test_the_interval_stays_on_the_scale() -> None:
     assert found.high <= 4
 
 
-def test_intervals_cover_the_mean_nineteen_times_in_twenty() -> None:
+def test_intervals_cover_the_mean_in_95_percent_of_cases() -> None:
     for follows in (0.0, 0.3, 0.6, 0.9):
         found = [assisted_mean(*benchmark(follows, seed)) for seed in range(200)]
         covered = sum((item.low or 9) <= TRUTH <= (item.high or 0) for item in found)
@@ -104,7 +104,7 @@ def by_hand(people: list[float | None], judge: list[float], names: list[str]) ->
 
 
 @pytest.mark.parametrize("n_rated", [10, 12, 30])
-def test_the_interval_is_students_by_the_rated_conversations_less_two(n_rated: int) -> None:
+def test_the_interval_has_two_degrees_of_freedom_fewer_than_rated_conversations(n_rated: int) -> None:
     """The rated conversations estimate two numbers, the mean and the judge's weight; the others add none."""
     people, judge, names = benchmark(0.9, 7, n_rated=n_rated)
     found = assisted_mean(people, judge, names)

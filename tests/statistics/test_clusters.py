@@ -16,7 +16,7 @@ from tests._messages import raises
 ITEMS = st.lists(st.tuples(st.none() | st.integers(-8, 8).map(lambda n: n / 8), st.sampled_from("abcd")), max_size=30)
 
 
-def test_sums_counts_and_what_is_left_out() -> None:
+def test_sums_counts_and_unscored_values() -> None:
     found = cluster([1.0, None, 0.5, 0.25, None], ["b", "b", "a", "b", "c"])
     assert found.ids == ("a", "b")
     assert found.sums.tolist() == [0.5, 1.25]
@@ -26,7 +26,7 @@ def test_sums_counts_and_what_is_left_out() -> None:
 
 
 @given(ITEMS)
-def test_mean_and_spread_are_those_of_the_scored_values(items: list[tuple[float | None, str]]) -> None:
+def test_mean_and_spread_are_over_scored_values(items: list[tuple[float | None, str]]) -> None:
     found = cluster([value for value, _ in items], [name for _, name in items])
     scored = [value for value, _ in items if value is not None]
     assert found.n_values == len(scored) == found.counts.sum()
@@ -39,7 +39,7 @@ def test_mean_and_spread_are_those_of_the_scored_values(items: list[tuple[float 
 
 
 @given(ITEMS, st.randoms(use_true_random=False))
-def test_the_order_of_items_changes_nothing(items: list[tuple[float | None, str]], chance: random.Random) -> None:
+def test_the_order_of_items_does_not_matter(items: list[tuple[float | None, str]], chance: random.Random) -> None:
     shuffled = list(items)
     chance.shuffle(shuffled)
     one, other = (cluster([value for value, _ in found], [name for _, name in found]) for found in (items, shuffled))
@@ -49,11 +49,11 @@ def test_the_order_of_items_changes_nothing(items: list[tuple[float | None, str]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_value_that_is_no_number_is_refused(bad: float) -> None:
+def test_a_value_that_is_not_finite_is_an_error(bad: float) -> None:
     with pytest.raises(ValueError, match="write None"):
         cluster([0.5, bad], ["a", "b"])
 
 
-def test_columns_that_do_not_fit_are_refused() -> None:
+def test_columns_of_different_length_are_an_error() -> None:
     with raises(ValueError):
         cluster([0.5, 0.5], ["a"])

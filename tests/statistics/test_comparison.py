@@ -34,21 +34,21 @@ def names(columns: list[Column], baseline: str | None = None) -> list[tuple[str,
     return [(pair.first.name, pair.second.name) for pair in compare_columns(columns, baseline).pairs]
 
 
-def test_every_pair_or_those_with_the_baseline() -> None:
+def test_pairs_are_all_or_those_with_the_baseline() -> None:
     columns = [column("a"), column("b"), column("c")]
     assert names(columns) == [("a", "b"), ("a", "c"), ("b", "c")]
     assert names(columns, "b") == [("b", "a"), ("b", "c")]
 
 
 @pytest.mark.parametrize("changed", ["context", "group", "metric"])
-def test_columns_that_share_too_little_never_meet(changed: str) -> None:
+def test_columns_of_different_context_or_metric_are_not_compared(changed: str) -> None:
     columns = [column("a"), column("b"), column("a", **{changed: "other"}), column("c", **{changed: "other"})]
     assert names(columns) == [("a", "b"), ("a", "c")]
     with raises(ConfigurationError):
         compare_columns([columns[0], columns[3]])
 
 
-def test_only_what_both_scored_is_compared_and_the_rest_is_counted() -> None:
+def test_only_items_scored_by_both_are_compared() -> None:
     keys = list(ITEMS)
     first = dict.fromkeys(keys[:50], 0.5) | {keys[0]: None, keys[1]: None}
     second = dict.fromkeys(keys[10:], 0.75) | {keys[12]: None, keys[13]: 0.25}
@@ -73,14 +73,14 @@ def test_a_pair_is_nearly_a_paired_t_test_of_conversations() -> None:
     assert (pair.difference.low, pair.difference.high) == pytest.approx((low, high), abs=0.15 * (high - low))
 
 
-def test_turned_around_the_same_with_the_other_sign() -> None:
+def test_swapping_the_columns_reverses_the_sign() -> None:
     (one,) = compare_columns([column("a"), column("b")]).pairs
     (other,) = compare_columns([column("b"), column("a")]).pairs
     assert one.difference.low == pytest.approx(-(other.difference.high or 0))
     assert (one.p, one.detectable) == pytest.approx((other.p, other.detectable))
 
 
-def test_the_correction_is_over_all_that_was_compared() -> None:
+def test_the_correction_covers_all_comparisons() -> None:
     columns = [column(name, metric=metric) for metric in ("x", "y") for name in ("a", "b", "cc")]
     found = compare_columns(columns)
     assert [mean.column for mean in found.means] == columns
@@ -89,7 +89,7 @@ def test_the_correction_is_over_all_that_was_compared() -> None:
     assert [pair.adjusted_p for pair in pairs] == holm([pair.p for pair in pairs])
 
 
-def test_what_cannot_be_compared_has_a_reason_and_no_scores() -> None:
+def test_a_comparison_without_common_scores_has_a_reason() -> None:
     unscored = column("b", dict.fromkeys(ITEMS))
     found = compare_columns([column("a"), unscored, column("c", {"only here": 1.0} | dict.fromkeys(ITEMS, 0.5))])
     nothing, apart = found.pairs[0], found.pairs[1]
@@ -106,7 +106,7 @@ def test_equal_columns_have_no_difference_and_no_interval() -> None:
     assert (pair.difference.low, pair.difference.reason) == (None, NOTHING_VARIES)
 
 
-def test_problems_are_answered() -> None:
+def test_errors_name_the_problem() -> None:
     columns = [column("model-a"), column("model-b")]
     with raises(ConfigurationError):
         compare_columns(columns, "model_a")

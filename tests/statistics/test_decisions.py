@@ -59,7 +59,7 @@ def noise(seed: int, shifts: Mapping[str, float], spread: float = 0.15) -> Value
     )
 
 
-def test_levels_are_those_of_the_literature() -> None:
+def test_levels_equal_published_values() -> None:
     # Pocock's two looks at 2.94 % each make 5 % together; O'Brien and Fleming's are 0.52 % and 4.80 %.
     assert spent_levels((0.5, 1.0), (0.02939, 0.05)) == pytest.approx((0.02939, 0.0294), abs=1e-4)
     assert spent_levels((0.5, 1.0), (0.00517, 0.05)) == pytest.approx((0.00517, 0.0480), abs=1e-4)
@@ -82,7 +82,7 @@ def test_equal_systems_are_called_different_in_5_percent_of_races(spread: float)
     assert wrong <= 0.08  # 5 % and two standard errors; the same test at 5 % a look gives 11 %
 
 
-def test_systems_that_the_margin_parts_are_called_equal_in_5_percent_of_races() -> None:
+def test_systems_that_differ_by_the_margin_are_called_equal_in_5_percent_of_races() -> None:
     found = [raced(noise(seed, {"a": 0.0, "b": 0.1}), seed=seed, turns=2, margin=0.1)[0] for seed in range(160)]
     assert sum(race.verdict is RaceEnd.EQUAL for race in found) / len(found) <= 0.08
 
@@ -96,7 +96,7 @@ def test_a_large_difference_ends_the_race_early() -> None:
     assert look.difference.low > 0
 
 
-def test_the_lower_score_wins_where_lower_is_better() -> None:
+def test_the_lower_score_wins_if_lower_is_better() -> None:
     race, _ = raced(noise(1, {"a": 0.0, "b": 0.3}), higher_is_better=False)
     assert race.remaining == ("a",)
 
@@ -109,7 +109,7 @@ def test_equal_systems_end_equal_and_their_interval_lies_within_the_margin() -> 
     assert -0.05 < look.difference.low < look.difference.high < 0.05
 
 
-def test_a_long_tail_ends_equal_only_where_its_far_end_lies_within_the_margin_too() -> None:
+def test_a_long_tail_ends_equal_only_if_its_far_end_is_within_the_margin() -> None:
     def tailed(seed: int) -> Value:
         chance = np.random.default_rng(seed).random((60, 3))
         return lambda name, c, t: 0.5 if name == "a" else 0.48 if chance[c, t] > 0.03 else 0.9
@@ -120,14 +120,14 @@ def test_a_long_tail_ends_equal_only_where_its_far_end_lies_within_the_margin_to
     assert all(one.low is not None and one.high is not None and one.low > -0.05 and one.high < 0.05 for one in found)
 
 
-def test_a_race_that_the_rest_will_hardly_decide_is_given_up() -> None:
+def test_a_race_that_the_remaining_items_will_hardly_decide_ends() -> None:
     race, _ = raced(noise(3, {"a": 0.0, "b": 0.0}, 0.5), n=60, margin=0.01)
     assert (race.verdict, race.reason) == (RaceEnd.UNDECIDED, HOPELESS)
     assert race.n_items < 3 * 60
     assert max(look.chance for look in race.looks) < 0.15
 
 
-def test_a_race_to_the_end_says_that_all_was_asked() -> None:
+def test_a_complete_race_reports_that_all_answers_are_scored() -> None:
     reasons = {raced(noise(seed, {"a": 0.0, "b": 0.25}, 0.25), n=12)[0].reason for seed in range(12)}
     assert ALL_SCORED in reasons
 
@@ -136,21 +136,19 @@ def test_a_race_to_the_end_says_that_all_was_asked() -> None:
     ("value", "reason", "n_asked"),
     [(lambda *_: 0.7, ONE_VALUE, 57), (lambda *_: 0.0, ONE_VALUE, 57), (lambda *_: None, NO_SCORES, 19)],
 )
-def test_scores_that_tell_nothing_apart_decide_nothing_and_are_not_asked_to_the_end(
-    value: Value, reason: str, n_asked: int
-) -> None:
+def test_equal_scores_end_the_race_early_without_a_decision(value: Value, reason: str, n_asked: int) -> None:
     race, _ = raced(value, n=100)
     assert (race.verdict, race.reason, race.n_items) == (RaceEnd.UNDECIDED, reason, n_asked)
     assert {look.n_items for look in race.looks} <= {n_asked}
 
 
-def test_a_few_equal_scores_are_no_reason_to_stop() -> None:
+def test_a_few_equal_scores_do_not_end_the_race() -> None:
     late = balanced({f"c{number:03} 0": f"c{number:03}" for number in range(60)}, 0)[20:]
     race, _ = raced(lambda name, c, _: 0.0 if name == "a" and f"c{c:03} 0" in late else 1.0, n=60, turns=1)
     assert (race.verdict, race.remaining) == (RaceEnd.BETTER, ("b",))
 
 
-def test_a_pair_without_shared_scores_ends_no_race_of_others() -> None:
+def test_a_pair_without_shared_scores_does_not_end_the_race() -> None:
     early = balanced({f"c{number:03} 0": f"c{number:03}" for number in range(60)}, 0)[:15]
     value = noise(1, {"a": 0.0, "b": 0.0, "c": 0.4})
     race, _ = raced(
@@ -163,7 +161,7 @@ def test_a_pair_without_shared_scores_ends_no_race_of_others() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 9])
-def test_few_conversations_are_not_asked_at_all(n: int) -> None:
+def test_a_race_with_few_conversations_scores_no_items(n: int) -> None:
     race, asked = raced(noise(1, {"a": 0.0, "b": 0.4}), n=n)
     assert (race.verdict, race.reason, asked) == (RaceEnd.UNDECIDED, NOT_ENOUGH, [])
 
@@ -177,7 +175,7 @@ def test_missing_scores_are_left_out_of_both_sides() -> None:
     assert 0.25 < found.n_unscored / race.n_items < 0.45
 
 
-def test_systems_that_are_beaten_are_asked_no_more() -> None:
+def test_beaten_systems_are_not_scored_further() -> None:
     shifts = {"a": 0.1, "b": -0.4, "c": 0.06, "d": -0.35}
     race, asked = raced(noise(2, shifts), systems=tuple(shifts), n=100, margin=0.02)
     n_of = {name: sum(one == name for one, _ in asked) for name in shifts}
@@ -188,7 +186,7 @@ def test_systems_that_are_beaten_are_asked_no_more() -> None:
     assert "a" in race.remaining
 
 
-def test_several_equal_systems_are_told_apart_no_more_often_than_two() -> None:
+def test_several_equal_systems_have_the_error_rate_of_two() -> None:
     """Four systems have six pairs: without a share of the level for each, ten or more would be eliminated."""
     names = dict.fromkeys("abcd", 0.0)
     found = [raced(noise(seed, names), systems=tuple(names), turns=1, n=30, seed=seed)[0] for seed in range(60)]
@@ -196,7 +194,7 @@ def test_several_equal_systems_are_told_apart_no_more_often_than_two() -> None:
     assert sum(len(race.eliminated) for race in found) <= 6
 
 
-def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> None:
+def test_several_systems_need_more_evidence_than_two() -> None:
     """A difference at p = 3 % decides between two systems, not among four: each of three rivals has a third of 5 %."""
 
     def value(name: str, c: int, _: int) -> float:
@@ -210,7 +208,7 @@ def test_each_of_several_systems_needs_more_for_its_place_than_one_of_two() -> N
     assert (four.verdict, four.eliminated) == (RaceEnd.UNDECIDED, {})
 
 
-def test_a_circle_of_systems_that_beat_each_other_is_no_winner() -> None:
+def test_a_cycle_of_systems_has_no_winner() -> None:
     """Each system has no scores for a third of the conversations, so that a beats b, b beats c, and c beats a."""
 
     def value(name: str, c: int, _: int) -> float | None:
@@ -221,7 +219,7 @@ def test_a_circle_of_systems_that_beat_each_other_is_no_winner() -> None:
     assert "which of a, b and c is better" in race.conclusion("rb_llm")
 
 
-def test_rivals_of_which_each_equals_the_first_are_asked_on_until_they_equal_each_other() -> None:
+def test_rivals_are_scored_until_all_pairs_are_equal() -> None:
     def value(name: str, c: int, t: int) -> float:
         swing = 0.12 if (c + t) % 2 else -0.12
         return {"a": 0.6, "b": 0.59 + swing, "c": 0.59 - swing}[name]
@@ -232,7 +230,7 @@ def test_rivals_of_which_each_equals_the_first_are_asked_on_until_they_equal_eac
 
 @given(st.integers(0, 10_000), st.integers(0, 5))
 @settings(max_examples=15, deadline=None)
-def test_the_order_in_which_data_come_changes_nothing(seed: int, order: int) -> None:
+def test_the_order_of_the_data_does_not_matter(seed: int, order: int) -> None:
     value = noise(seed, {"a": 0.0, "b": 0.08})
     items = {f"c{number:03} {turn}": f"c{number:03}" for number in range(24) for turn in range(2)}
     mixed = list(items.items())
@@ -247,7 +245,7 @@ def test_the_order_in_which_data_come_changes_nothing(seed: int, order: int) -> 
     assert ends[0] == ends[1]
 
 
-def test_any_beginning_holds_about_the_same_share_of_each_conversation() -> None:
+def test_every_prefix_has_about_the_same_share_of_each_conversation() -> None:
     of = {f"c{number} {turn}": f"c{number}" for number in range(30) for turn in range(1 + number % 9)}
     order = balanced(of, 1)
     assert sorted(order) == sorted(of)
@@ -257,7 +255,7 @@ def test_any_beginning_holds_about_the_same_share_of_each_conversation() -> None
             assert abs(sum(of[item] == name for item in order[:n]) - n_of * n / len(of)) <= 1.5
 
 
-def test_another_seed_is_another_order_and_other_turns_come_first() -> None:
+def test_another_seed_gives_another_order() -> None:
     of = {f"c{number} {turn}": f"c{number}" for number in range(30) for turn in range(4)}
     first, second = balanced(of, 1), balanced(of, 2)
     assert first != second
@@ -269,7 +267,7 @@ def test_another_seed_is_another_order_and_other_turns_come_first() -> None:
     ("n", "first"),
     [(10, [10]), (12, [10, 11, 12]), (20, [10, 12, 13, 14]), (160, [10, 20, 30]), (1000, [63, 125, 188])],
 )
-def test_looks_are_even_from_the_fewest_that_a_test_may_have(n: int, first: list[int]) -> None:
+def test_looks_are_evenly_spaced_from_the_minimum(n: int, first: list[int]) -> None:
     sizes = look_sizes([str(number) for number in range(n)])
     assert list(sizes[: len(first)]) == first
     gaps = {after - before for before, after in itertools.pairwise(sizes[1:])}
@@ -277,7 +275,7 @@ def test_looks_are_even_from_the_fewest_that_a_test_may_have(n: int, first: list
 
 
 @pytest.mark.parametrize(("n", "turns"), [(10, 1), (11, 1), (20, 8), (89, 3), (110, 7), (1000, 1)])
-def test_looks_begin_where_a_test_may_and_end_with_everything(n: int, turns: int) -> None:
+def test_looks_begin_at_the_minimum_and_end_with_all_items(n: int, turns: int) -> None:
     of = {f"c{number} {turn}": f"c{number}" for number in range(n) for turn in range(turns)}
     conversations = [of[item] for item in balanced(of, 0)]
     sizes = look_sizes(conversations)
@@ -302,12 +300,12 @@ def test_looks_begin_where_a_test_may_and_end_with_everything(n: int, turns: int
         ({"systems": ("a", "b", "c"), "is_gate": True}, "against one baseline"),
     ],
 )
-def test_a_race_that_means_nothing_is_refused(options: dict[str, object], text: str) -> None:
+def test_invalid_settings_of_a_race_are_an_error(options: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         raced(noise(1, {"a": 0.0, "b": 0.0}), **options)  # type: ignore[arg-type]
 
 
-def test_a_metric_without_a_range_takes_any_margin_that_is_named() -> None:
+def test_a_metric_without_a_range_accepts_any_margin() -> None:
     race, _ = raced(noise(1, {"a": 0.0, "b": -0.4}), bounds=(float("-inf"), float("inf")), margin=1.5)
     assert race.verdict is RaceEnd.EQUAL
     assert race.margin == 1.5
@@ -329,12 +327,12 @@ def test_a_drop_of_the_margin_passes_in_half_of_5_percent_and_fails_in_the_other
     assert ends.count("worse") / len(ends) <= 0.05
 
 
-def test_an_unchanged_system_passes_and_one_that_lost_much_does_not() -> None:
+def test_an_unchanged_system_passes_and_a_much_worse_one_fails() -> None:
     assert gated(0.0, 20, margin=0.2).count("not worse") >= 18
     assert gated(0.3, 20).count("worse") >= 18
     assert "worse" not in gated(0.0, 60)
 
 
-def test_a_gate_counts_downwards_where_lower_is_better() -> None:
+def test_a_gate_reverses_the_direction_if_lower_is_better() -> None:
     assert gated(-0.3, 5, higher_is_better=False) == ["worse"] * 5
     assert gated(0.3, 5, higher_is_better=False) == ["not worse"] * 5

@@ -16,7 +16,7 @@ def estimate(error: float | None, n_clusters: int) -> Estimate:
 
 
 @pytest.mark.parametrize("n_clusters", [25, 110, 1000])
-def test_it_is_a_little_more_than_a_t_test_needs(n_clusters: int) -> None:
+def test_the_value_is_slightly_above_that_of_a_t_test(n_clusters: int) -> None:
     found = detectable_difference(estimate(0.25, n_clusters))
     freedom = n_clusters - 1
     power = stats.nct.sf(stats.t.ppf(0.975, freedom), freedom, found / 0.25 / (1 + 45 / n_clusters**2))
@@ -29,12 +29,12 @@ def test_many_conversations_need_the_normal_quantiles() -> None:
 
 
 @pytest.mark.parametrize(("error", "n_clusters"), [(None, 1), (0.0, 50), (0.1, 9)])
-def test_unknown_where_the_error_is(error: float | None, n_clusters: int) -> None:
+def test_the_value_is_unknown_without_a_standard_error(error: float | None, n_clusters: int) -> None:
     assert detectable_difference(estimate(error, n_clusters)) is None
 
 
 @pytest.mark.parametrize("n_clusters", [10, 18, 30, 110])
-def test_our_test_finds_it_four_times_out_of_five(n_clusters: int) -> None:
+def test_the_test_detects_the_difference_in_80_percent_of_cases(n_clusters: int) -> None:
     """Conversations of 2 to 13 tasks, differences with an ICC of 0.3, and a true difference of the detectable size."""
     chance = np.random.default_rng(2)
 

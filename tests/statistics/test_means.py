@@ -57,7 +57,7 @@ def p_value(column: Clustered, tested: float = 0.0) -> float:
 # Reported values, by hand.
 
 
-def test_equal_clusters_have_scipys_standard_errors() -> None:
+def test_standard_errors_of_equal_clusters_equal_scipy() -> None:
     chance = np.random.default_rng(0)
     means = chance.exponential(size=30)
     values = means[:, None] + chance.normal(size=(30, 1)) * np.array([-1, 0, 1])
@@ -136,7 +136,7 @@ def test_one_conversation_of_eighteen_by_hand() -> None:
 
 @given(VALUES, BOUNDS, st.sampled_from([0.5, 0.8, 0.95, 0.99]), st.integers(-7, 7).map(lambda n: n / 8 + 0.01))
 @settings(max_examples=150)
-def test_p_is_small_where_the_interval_leaves_the_mean_out_and_nowhere_else(
+def test_p_is_small_exactly_if_the_interval_excludes_the_mean(
     parts: list[list[float]], bounds: tuple[float, float], level: float, tested: float
 ) -> None:
     found = estimate(clustered(parts, bounds), level, tested)
@@ -148,7 +148,7 @@ def test_p_is_small_where_the_interval_leaves_the_mean_out_and_nowhere_else(
 
 @given(VALUES, BOUNDS)
 @settings(max_examples=60)
-def test_the_ends_are_the_means_that_are_just_not_rejected(
+def test_the_ends_are_the_extreme_means_that_are_not_rejected(
     parts: list[list[float]], bounds: tuple[float, float]
 ) -> None:
     column = clustered(parts, bounds)
@@ -192,7 +192,7 @@ def test_order_side_and_unit_do_not_matter(
 
 @given(VALUES, st.floats(-1, 1))
 @settings(max_examples=40)
-def test_an_interval_ends_at_a_single_bound_and_is_else_the_same(parts: list[list[float]], lowest: float) -> None:
+def test_a_single_bound_only_limits_the_interval(parts: list[list[float]], lowest: float) -> None:
     free, bound = estimate(clustered(parts)), estimate(clustered(parts, (lowest, math.inf)))
     assert (bound.value, bound.standard_error, bound.reason) == (free.value, free.standard_error, free.reason)
     if not free.reason:
@@ -201,14 +201,14 @@ def test_an_interval_ends_at_a_single_bound_and_is_else_the_same(parts: list[lis
         assert ends(bound) == (min(bound.value, max(low, lowest)), max(bound.value, high))
 
 
-def test_a_mean_beyond_its_bounds_stays_within_its_interval() -> None:
+def test_the_interval_contains_a_mean_outside_its_bounds() -> None:
     found = estimate(clustered([[1.5]] * 8 + [[1.25]] * 8, (0.0, 1.0)), tested=0.5)
     assert found.high == found.value == 1.375
     assert found.low > 1.25
     assert found.p < 0.001
 
 
-def test_an_estimate_depends_on_no_other_column_and_no_call() -> None:
+def test_an_estimate_is_independent_of_other_columns_and_calls() -> None:
     chance = np.random.default_rng(1)
     columns = [clustered(chance.random((n, 1)).tolist()) for n in (12, 40, 12, 9, 15, 40)]
     assert estimate_means(columns, tested=0.5) == [estimate(column, tested=0.5) for column in columns]
@@ -219,7 +219,7 @@ def test_an_estimate_depends_on_no_other_column_and_no_call() -> None:
 # Missing intervals.
 
 
-def test_nothing_is_invented_where_there_is_no_interval() -> None:
+def test_missing_intervals_have_a_reason() -> None:
     nothing = estimate(cluster([None, None], ["a", "b"]))
     assert (nothing.value, nothing.low, nothing.standard_error, nothing.p) == (None, None, None, None)
     assert (nothing.reason, nothing.n_unscored) == (NOTHING_SCORED, 2)
@@ -237,7 +237,7 @@ def test_an_interval_and_a_p_value_need_ten_conversations() -> None:
     assert estimate(clustered([[0.0]] * 9, DIFFERENCES)).p is None
 
 
-def test_conversations_that_are_all_alike_are_tested_exactly() -> None:
+def test_equal_conversations_are_tested_exactly() -> None:
     """Equal means hide best a share q of conversations at -1 with (1 - q) / 10 = q, or q = 1/11."""
     tenth = clustered([[0.1]] * 30, DIFFERENCES)
     assert estimate(tenth).reason == NOTHING_VARIES
@@ -253,7 +253,7 @@ def test_conversations_that_are_all_alike_are_tested_exactly() -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_a_level_that_is_none_is_refused(level: float) -> None:
+def test_an_invalid_level_is_an_error(level: float) -> None:
     with pytest.raises(ValueError, match="a level between 0 and 1"):
         estimate_means([], level=level)
 
@@ -315,7 +315,7 @@ def test_equal_means_are_called_different_in_5_of_100_benchmarks_and_hardly_more
 
 @pytest.mark.parametrize(("draw", "bounds", "truth"), [(normal, UNBOUNDED, 0.0), (outcomes(0.8), (0.0, 1.0), 0.8)])
 @pytest.mark.parametrize("n_clusters", [25, 110])
-def test_95_of_100_intervals_hold_the_true_mean_and_those_of_independent_tasks_do_not(
+def test_intervals_cover_the_true_mean_in_95_percent_of_cases(
     draw: Draw, bounds: tuple[float, float], truth: float, n_clusters: int
 ) -> None:
     found = estimate_means(benchmarks(draw, n_clusters, bounds))
@@ -336,7 +336,7 @@ def test_shares_near_the_bounds_are_covered_with_few_conversations(share: float,
     assert np.mean(widths) < {10: 0.5, 25: 0.24, 50: 0.15}[n_clusters]
 
 
-def test_an_error_from_elsewhere_widens_the_interval_and_raises_p() -> None:
+def test_an_extra_error_widens_the_interval_and_increases_p() -> None:
     values, names = [0.1 * (place % 10) for place in range(40)], [f"c{place // 2}" for place in range(40)]
     plain = estimate_mean(values, names)
     error = plain.standard_error
@@ -352,7 +352,7 @@ def test_an_error_from_elsewhere_widens_the_interval_and_raises_p() -> None:
     assert estimate_mean(values, names, (0.0, 1.0), extra_error=10.0).low == 0
 
 
-def test_the_error_of_a_map_is_a_jackknife_over_what_it_rests_on() -> None:
+def test_the_error_of_a_map_is_a_jackknife_over_its_data() -> None:
     moves = [(0.1, -0.1, 0.0, 0.0)] * 5
     assert shared_error(moves, 5) == pytest.approx(math.sqrt(3 / 4 * 0.02))
     assert shared_error(moves, 10) == pytest.approx(shared_error(moves, 5) / 2), "half of the values are mapped"
@@ -363,7 +363,7 @@ def test_the_error_of_a_map_is_a_jackknife_over_what_it_rests_on() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.75, 0.9, 0.95])
-def test_a_quantile_has_an_upper_end_only_if_enough_conversations_lie_below_it(share: float) -> None:
+def test_a_quantile_needs_enough_conversations_below_for_an_upper_end(share: float) -> None:
     """If all n are below a point, the share below it is at least .025 ** (1 / n), the exact interval's lower end."""
     for n in range(MIN_CLUSTERS, 90):
         found = estimate_quantile([float(place) for place in range(n)], [f"c{place}" for place in range(n)], share)
@@ -375,7 +375,7 @@ def test_a_quantile_has_an_upper_end_only_if_enough_conversations_lie_below_it(s
             assert found.low <= found.value <= found.high <= n - 1
 
 
-def test_a_quantile_covers_the_true_one_nineteen_times_in_twenty() -> None:
+def test_quantile_intervals_cover_the_true_value_in_95_percent_of_cases() -> None:
     chance, n_covered = np.random.default_rng(3), 0
     for _ in range(N_BENCHMARKS):
         values = chance.exponential(size=60)
@@ -384,7 +384,7 @@ def test_a_quantile_covers_the_true_one_nineteen_times_in_twenty() -> None:
     assert 0.93 <= n_covered / N_BENCHMARKS <= 0.995
 
 
-def test_the_interval_of_equal_conversations_without_skew_is_students() -> None:
+def test_the_interval_of_equal_sized_conversations_without_skew_is_students() -> None:
     """CR2 has n - 1 degrees of freedom in this case; two are subtracted for skewness and spread."""
     for n in (10, 16, 40):
         values = [float(place) for place in range(n)]
@@ -410,7 +410,7 @@ def test_rare_failures_hide_a_drop_of_the_margin_in_at_most_one_of_forty_benchma
     assert n_passed / n <= 0.025
 
 
-def test_the_correction_for_a_grid_is_half_a_step_and_none_for_scores_on_no_grid() -> None:
+def test_the_grid_correction_is_half_a_step_and_zero_without_a_grid() -> None:
     names = [f"{number:03}" for number in range(60)]
     for values, step in (
         ([(number % 3 - 1.0) for number in range(60)], 1.0),

@@ -24,7 +24,7 @@ def of(*judgings: Floats, whole: Floats | None = None, names: Sequence[str] | No
     return repeatability(judgings, clusters, estimate_mean(everything, ids, (0.0, 1.0)), (0.0, 1.0))
 
 
-def test_two_judgings_are_what_a_paired_standard_error_says() -> None:
+def test_two_runs_equal_a_paired_standard_error() -> None:
     rng = np.random.default_rng(1)
     first = rng.uniform(0.2, 0.8, 40)
     second = first + rng.normal(0, 0.1, 40)
@@ -41,7 +41,7 @@ def test_two_judgings_are_what_a_paired_standard_error_says() -> None:
     assert found.identical == 0
 
 
-def test_more_answers_than_were_judged_again_make_the_mean_steadier() -> None:
+def test_answers_judged_once_also_reduce_the_error_of_the_mean() -> None:
     rng = np.random.default_rng(2)
     whole = list(rng.uniform(0.2, 0.8, 160))
     second = [value + rng.normal(0, 0.1) for value in whole[:40]]
@@ -49,7 +49,7 @@ def test_more_answers_than_were_judged_again_make_the_mean_steadier() -> None:
     assert everything.mean_move[0] == pytest.approx(some.mean_move[0] / 2)
 
 
-def test_noise_that_a_conversation_shares_counts_as_shared() -> None:
+def test_noise_shared_by_a_conversation_counts_as_shared() -> None:
     rng = np.random.default_rng(3)
     names = [f"c{place // 4}" for place in range(80)]
     first = np.full(80, 0.5)
@@ -59,7 +59,7 @@ def test_noise_that_a_conversation_shares_counts_as_shared() -> None:
     assert 1.4 < wide.mean_move[0] / narrow.mean_move[0] < 2.9  # twice, by four answers each
 
 
-def test_a_shift_of_whole_judgings_is_found_and_widens_the_interval() -> None:
+def test_a_shift_between_runs_is_detected_and_widens_the_interval() -> None:
     rng = np.random.default_rng(4)
     first = rng.uniform(0.2, 0.7, 60)
     names = [f"c{place}" for place in range(60)]
@@ -81,7 +81,7 @@ def test_a_shift_of_whole_judgings_is_found_and_widens_the_interval() -> None:
     assert cell.value == whole.value
 
 
-def test_no_number_where_there_is_nothing_to_say() -> None:
+def test_missing_estimates_have_a_reason() -> None:
     values = [0.1 * place for place in range(12)]
     assert of(values, values).reason == EXACT
     assert of(values, values).identical == 1
@@ -92,14 +92,14 @@ def test_no_number_where_there_is_nothing_to_say() -> None:
     assert (nothing.reason, nothing.identical, nothing.n_lost) == (NO_SHARED, None, 12)
 
 
-def test_answers_that_a_judging_did_not_score_are_left_out_and_counted() -> None:
+def test_answers_unscored_in_a_run_are_left_out_and_counted() -> None:
     values: list[float | None] = [0.1 * place for place in range(12)]
     found = of(values, [None, *values[1:]])
     assert (found.n_answers, found.n_lost, found.identical) == (11, 1, 1.0)
 
 
 @pytest.mark.slow
-def test_one_more_judging_lies_where_it_is_said_to_lie() -> None:
+def test_one_more_run_lies_within_its_prediction_interval() -> None:
     rng = np.random.default_rng(5)
     n_inside = n_shifts = 0
     for _ in range(300):

@@ -64,7 +64,7 @@ def without(outcome: Outcome) -> Reply:
     return Reply(outcome, reason=f"because {outcome.value}")
 
 
-def test_what_cannot_be_read_is_asked_once_more_with_what_was_wrong() -> None:
+def test_an_unparsable_reply_is_requested_again_with_the_problem() -> None:
     client = Scripted([said("yes 0"), said("no"), said("no")], [said("yes 1"), said("never")])
     asker = Asker(client, (1.0, 10.0))
     assert asker.ask("stage", questions(3)) == ["YES 0", "YES 1", UnusableReply("prose instead of JSON")]
@@ -82,21 +82,21 @@ def test_what_cannot_be_read_is_asked_once_more_with_what_was_wrong() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TRUNCATED, Outcome.EMPTY])
-def test_a_reply_that_is_cut_off_or_empty_is_asked_once_more(outcome: Outcome) -> None:
+def test_a_truncated_or_empty_reply_is_requested_again(outcome: Outcome) -> None:
     client = Scripted([without(outcome)] * 2, [said("yes"), without(outcome)])
     assert Asker(client).ask("stage", questions(2)) == ["YES", UnusableReply(f"because {outcome.value}")]
     assert [len(prompts) for prompts in client.asked] == [2, 2]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.FILTERED])
-def test_what_a_model_will_not_say_is_not_asked_again(outcome: Outcome) -> None:
+def test_a_refused_reply_is_not_requested_again(outcome: Outcome) -> None:
     client = Scripted([without(outcome), said("yes")])
     assert Asker(client).ask("stage", questions(2)) == [UnusableReply(f"because {outcome.value}"), "YES"]
     assert len(client.asked) == 1
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.MALFORMED])
-def test_questions_without_any_reply_end_the_synthesis(outcome: Outcome) -> None:
+def test_failed_requests_end_the_synthesis(outcome: Outcome) -> None:
     client = Scripted([without(outcome), said("yes"), without(outcome)])
     with raises(JudgeError):
         Asker(client).ask("stage", questions(3))
@@ -108,7 +108,7 @@ def test_a_reply_without_a_reason_is_named_by_its_outcome() -> None:
     assert Asker(client).ask("stage", questions(1)) == [UnusableReply("refused")]
 
 
-def test_nothing_to_ask_asks_nobody_and_usage_adds_up_over_stages() -> None:
+def test_no_questions_send_no_request_and_usage_adds_up() -> None:
     shown: list[tuple[str, int, int | None]] = []
     client = Scripted([said("yes")], [said("yes"), said("yes")])
     asker = Asker(client, progress=lambda *call: shown.append(call))
@@ -120,7 +120,7 @@ def test_nothing_to_ask_asks_nobody_and_usage_adds_up_over_stages() -> None:
     assert shown == [("one: m", 1, 1), ("two: m", 2, 2)]
 
 
-def test_a_question_holds_its_texts_between_lines_with_a_code_of_its_own() -> None:
+def test_a_prompt_encloses_its_texts_in_lines_with_a_code() -> None:
     def asked(answer: str) -> Inquiry[str]:
         return question_of("contextualize", read, {"turns": [{"question": "What?", "answer": answer}]})
 
@@ -155,13 +155,13 @@ def test_the_last_object_with_the_key_counts(reply: str, found: dict[str, Any]) 
         ("", "prose instead of JSON"),
     ],
 )
-def test_a_reply_without_it_says_what_it_is(reply: str, reason: str) -> None:
+def test_a_reply_without_the_key_reports_its_format(reply: str, reason: str) -> None:
     with pytest.raises(UnreadableReplyError) as caught:
         object_with(reply, "a")
     assert str(caught.value) == reason
 
 
-def test_texts_are_on_one_line_and_blank_ones_are_none() -> None:
+def test_texts_are_on_one_line_and_blank_texts_are_dropped() -> None:
     assert listed_texts([" a\n b ", "", "  ", "c\ud800"], "things") == ["a b", "c?"]
     assert listed_texts([], "things") == []
     for wrong in ("a", None, ["a", 1], {"a": "b"}):
@@ -173,7 +173,7 @@ def test_texts_are_on_one_line_and_blank_ones_are_none() -> None:
             text_of(row, "a")
 
 
-def test_the_share_of_words_that_another_text_holds() -> None:
+def test_the_share_of_words_in_another_text() -> None:
     assert terms("The mill, the MILL!") == {"the", "mill"}
     assert covered_share("The mill the mill turns", "A mill: the oldest.") == pytest.approx(2 / 3)
     assert covered_share("mill", "The MILL") == 1.0

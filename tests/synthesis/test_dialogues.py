@@ -71,7 +71,7 @@ EACH_ALONE = {name: name for name in TEXTS}
 TWO = (dialogue(1, ["mill"], ["port"]), dialogue(2, ["fair"], ["bell"]))
 
 
-def test_a_passage_goes_and_with_it_the_answers_that_only_it_holds() -> None:
+def test_a_passage_is_removed_with_the_answers_that_only_it_supports() -> None:
     made, left, counts = make_unanswerable(
         [dialogue(1, ["mill"], ["port"])], pool({"a": "mill"} | EACH_ALONE), 0.5, asker()
     )
@@ -87,7 +87,7 @@ def test_a_passage_goes_and_with_it_the_answers_that_only_it_holds() -> None:
     }
 
 
-def test_the_turn_is_answered_as_by_a_system_that_has_nothing_and_the_next_one_stands_alone() -> None:
+def test_an_unanswerable_turn_gets_a_refusal_and_the_next_stands_alone() -> None:
     before = dialogue(1, ["mill"], ["port"], ["fair", "bell"], ["mill"])
     (made,), _, _ = make_unanswerable([before], pool({"one": "mill fair bell", "two": "port"}), 0.25, asker())
     assert struck([made]) == [("d1", 2)]
@@ -96,7 +96,7 @@ def test_the_turn_is_answered_as_by_a_system_that_has_nothing_and_the_next_one_s
     assert made.turns[3] == before.turns[3]
 
 
-def test_a_question_behind_one_that_is_struck_stands_alone_and_may_be_struck_too() -> None:
+def test_the_question_after_an_unanswerable_one_stands_alone() -> None:
     before = dialogue(1, ["port"], ["mill"], ["fair"], ["fair"], ["fair"])
     held = pool({"a": "port", "b": "mill", "c": "fair", "d": "fair"})
     (made,), _, _ = make_unanswerable([before], held, 0.4, asker())
@@ -117,7 +117,7 @@ def test_no_question_loses_a_part_of_its_answer() -> None:
     assert struck(made) == [("d1", 1)], "its whole answer may go"
 
 
-def test_what_two_passages_hold_together_does_not_go_with_both() -> None:
+def test_two_passages_with_shared_content_are_not_both_removed() -> None:
     turns = (["mill"], ["port"], ["bell"], ["fair"], ["fair"], ["fair"])
     held = pool({"a": "mill port", "b": "mill bell", "c": "fair", "d": "fair"})
     made, left, _ = make_unanswerable([dialogue(1, *turns)], held, 0.5, asker())
@@ -136,7 +136,7 @@ def test_what_two_passages_hold_together_does_not_go_with_both() -> None:
         ((["mill"], ["mill"], ["port"], ["port"]), EACH_ALONE, 2),
     ],
 )
-def test_at_most_half_of_a_dialogue_s_questions_are_struck(
+def test_at_most_half_of_a_dialogues_questions_become_unanswerable(
     turns: Sequence[Sequence[str]], held: Mapping[str, str], n_struck: int
 ) -> None:
     made, _, counts = make_unanswerable([dialogue(1, *turns)], pool(held), 1.0, asker())
@@ -145,7 +145,7 @@ def test_at_most_half_of_a_dialogue_s_questions_are_struck(
 
 
 @pytest.mark.parametrize(("n_words", "is_repeated"), [(10, True), (9, True), (8, False)])
-def test_what_is_found_and_says_it_once_more_keeps_a_question_answerable(n_words: int, is_repeated: bool) -> None:
+def test_a_result_that_repeats_a_unit_keeps_its_question_answerable(n_words: int, is_repeated: bool) -> None:
     words = TEXTS["mill"].split()
     assert len(words) == 10
     again = Passage("again", f"{' '.join(reversed(words[:n_words]))} says a visitor")
@@ -158,7 +158,7 @@ def test_what_is_found_and_says_it_once_more_keeps_a_question_answerable(n_words
     assert len(left.passages["north"]) == (3 if is_repeated else 2)
 
 
-def test_only_what_a_search_in_the_domain_finds_counts() -> None:
+def test_only_results_from_the_domain_count() -> None:
     better = [Passage(f"more{n}", f"{TEXTS['mill'].rsplit(' ', 2)[0]} " * 2) for n in range(5)]
     far = Passage("far", f"{TEXTS['mill']} {'and so on without an end ' * 400}")
     elsewhere = Pool({"south": (Passage("s", TEXTS["mill"]),)}, {})
@@ -172,20 +172,20 @@ def test_only_what_a_search_in_the_domain_finds_counts() -> None:
 @pytest.mark.parametrize(
     ("answer", "n_struck"), [("no", 1), ("No", 1), ("partly", 0), ("yes", 0), ("perhaps", 0), ("", 0)]
 )
-def test_a_question_is_struck_only_where_a_model_says_that_nothing_found_answers_it(answer: str, n_struck: int) -> None:
+def test_a_question_becomes_unanswerable_only_if_a_model_confirms_it(answer: str, n_struck: int) -> None:
     made, left, counts = make_unanswerable(TWO, pool(EACH_ALONE), 0.25, asker(answer))
     assert len(struck(made)) == n_struck
     assert len(left.passages["north"]) == 4 - n_struck
     assert (counts["passages tried that others repeat or answer"] == 0) == bool(n_struck)
 
 
-def test_a_reply_that_cannot_be_read_is_asked_for_again_with_the_answers_that_there_are() -> None:
+def test_an_unparsable_reply_is_requested_again() -> None:
     client = ScriptedClient(lambda prompt, n_before: '{"answerable": "perhaps"}')
     make_unanswerable(TWO, pool(EACH_ALONE), 0.25, Asker(client))
     assert '"answerable" is none of yes, partly, no. Reply again' in client.asked[-1].messages[-1].content
 
 
-def test_the_steps_have_names_for_who_waits() -> None:
+def test_the_steps_have_names_in_the_progress_bar() -> None:
     steps: list[str] = []
 
     def says(prompt: str, n_before: int) -> str:
@@ -204,7 +204,7 @@ def test_the_steps_have_names_for_who_waits() -> None:
     ]
 
 
-def test_the_model_sees_the_question_and_what_is_still_found() -> None:
+def test_the_prompt_contains_the_question_and_the_remaining_results() -> None:
     client = ScriptedClient(lambda prompt, n_before: '{"answerable": "no"}')
     near = Passage("near", "harbour boats rest")
     make_unanswerable(
@@ -221,7 +221,7 @@ def test_the_model_sees_the_question_and_what_is_still_found() -> None:
 
 
 @pytest.mark.parametrize(("share", "n_wanted"), [(0.0, 0), (0.1, 0), (0.25, 1), (0.5, 2), (1.0, 4)])
-def test_no_more_questions_are_struck_or_asked_about_than_wanted(share: float, n_wanted: int) -> None:
+def test_no_more_questions_are_removed_or_checked_than_wanted(share: float, n_wanted: int) -> None:
     asked = asker()
     made, _, counts = make_unanswerable(TWO, pool(EACH_ALONE), share, asked)
     assert len(struck(made)) == min(n_wanted, 2)
@@ -229,7 +229,7 @@ def test_no_more_questions_are_struck_or_asked_about_than_wanted(share: float, n
     assert asked.usage.n_asked == {0: 0, 1: 3}.get(n_wanted, 4), "three times as many as wanted are tried"
 
 
-def test_a_choice_does_not_hang_on_where_a_dialogue_stands() -> None:
+def test_the_choice_is_independent_of_the_order_of_dialogues() -> None:
     gone = [
         {item.passage_id for item in make_unanswerable(dialogues, pool(EACH_ALONE), 0.25, asker())[1].passages["north"]}
         for dialogues in (TWO, TWO[::-1])
@@ -285,7 +285,7 @@ def about(name: str) -> tuple[str, str]:
     return f"What of the {name}?", TEXTS[name]
 
 
-def test_a_dialogue_has_its_turns_in_both_forms_with_what_they_rest_on() -> None:
+def test_a_dialogue_has_turns_in_both_forms_with_their_units() -> None:
     asked: list[str] = []
     (made,) = write(["mill", "port"], [about("port"), about("mill")], asked=asked).dialogues
     assert (made.dialogue_id, made.domain, made.removed) == ("d1", "north", ())
@@ -302,7 +302,7 @@ def test_a_dialogue_has_its_turns_in_both_forms_with_what_they_rest_on() -> None
     assert "What of the mill?" in asked[2]
 
 
-def test_lists_become_dialogues_with_numbers_and_domains_of_their_own() -> None:
+def test_each_list_becomes_a_dialogue_with_its_number_and_domain() -> None:
     lists = [(unit("mill"),), (replace(unit("port"), domain="south"),)]
 
     def says(prompt: str, n_before: int) -> str:
@@ -320,7 +320,7 @@ def test_lists_become_dialogues_with_numbers_and_domains_of_their_own() -> None:
     assert [(one.name, one.reason) for one in found.left_out] == [("d1", "no pair was accepted")]
 
 
-def test_a_question_that_comes_twice_stands_once_and_types_are_those_offered() -> None:
+def test_repeated_questions_and_unknown_types_are_dropped() -> None:
     question, answer = about("mill")
     rows: list[Any] = [
         {"question": question, "answer": answer, "type": "how-to"},
@@ -339,7 +339,7 @@ def test_a_question_that_comes_twice_stands_once_and_types_are_those_offered() -
     assert made.removed == (), "what is written beyond the most turns is cut before it is checked"
 
 
-def test_where_a_pair_is_removed_the_next_question_stands_alone_and_the_one_behind_it_leans_again() -> None:
+def test_only_the_question_after_a_removed_pair_stands_alone() -> None:
     rows = [about("mill"), about("port"), about("fair"), about("bell")]
     (made,) = write(list(TEXTS), rows, pairs={2: {"accepted": False}}).dialogues
     assert [turn.contextualized for turn in made.turns] == ["What of the mill?", "What of the fair?", "And 4?"]
@@ -361,7 +361,7 @@ def test_where_a_pair_is_removed_the_next_question_stands_alone_and_the_one_behi
         ([TEXTS["mill"], "nothing like it"], ["mill"]),
     ],
 )
-def test_a_pair_rests_on_the_units_that_are_meant(statements: Sequence[str], expected: Sequence[str]) -> None:
+def test_a_pair_has_the_units_of_its_claims(statements: Sequence[str], expected: Sequence[str]) -> None:
     row = ("What of it?", " ".join(TEXTS[name] for name in expected))
     (made,) = write(list(TEXTS), [row], pairs={1: {"statements": statements}}).dialogues
     assert [one.unit_id for one in made.turns[0].units] == expected
@@ -378,7 +378,7 @@ def test_a_pair_rests_on_the_units_that_are_meant(statements: Sequence[str], exp
         ({"accepted": False, "statements": []}, TEXTS["mill"], "not accepted"),
     ],
 )
-def test_a_pair_that_rests_on_nothing_is_removed_with_the_reason(
+def test_an_unsupported_pair_is_removed_with_the_reason(
     change: dict[str, Any], answer: str, reason: str | None
 ) -> None:
     checks = {1: {"statements": [TEXTS["mill"]], **change}}
@@ -401,7 +401,7 @@ def test_a_pair_that_rests_on_nothing_is_removed_with_the_reason(
         ({"pairs": {2: {"statements": "all"}}}, 'grounding: "statements": no list of texts'),
     ],
 )
-def test_a_reply_that_cannot_be_used_leaves_its_dialogue_out(given: dict[str, Any], reason: str) -> None:
+def test_an_unusable_reply_omits_its_dialogue(given: dict[str, Any], reason: str) -> None:
     found = write(["mill", "port"], **{"turns": [about("mill"), about("port")], **given})
     assert found.dialogues == ()
     assert [(one.name, one.reason) for one in found.left_out] == [("d1", reason)]

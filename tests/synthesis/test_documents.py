@@ -39,7 +39,7 @@ def test_every_format_gives_its_text_and_title(tmp_path: Path) -> None:
     assert "Home | About" not in found["page.html"].text
 
 
-def test_files_that_hold_nothing_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     content = {
         "a.txt": town("Arden").encode(),
         "again.txt": town("Arden").replace(" ", "\n").encode(),
@@ -62,7 +62,7 @@ def test_files_that_hold_nothing_are_named_and_the_rest_is_read(tmp_path: Path) 
     assert found.other_formats == {".png": 1}
 
 
-def test_links_out_of_the_folder_are_named_and_not_followed(tmp_path: Path) -> None:
+def test_links_to_outside_targets_are_named_and_not_followed(tmp_path: Path) -> None:
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     for folder in (outside, inside / "deep"):
         folder.mkdir(parents=True)
@@ -83,7 +83,7 @@ def test_links_out_of_the_folder_are_named_and_not_followed(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_file_that_takes_for_ever_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_a_file_that_exceeds_the_time_limit_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(PAGE, "utf-8")
     (tmp_path / "slow.html").write_text(f"<html><body>{'<p>A <b>row</b> of words.</p>' * 300_000}", "utf-8")
     (tmp_path / "z.txt").write_text("Still read.", "utf-8")
@@ -109,7 +109,7 @@ def _encrypted() -> bytes:
     return target.getvalue()
 
 
-def test_near_duplicates_leave_one_passage_a_domain(tmp_path: Path) -> None:
+def test_near_duplicates_leave_one_passage_per_domain(tmp_path: Path) -> None:
     for name, text in {"a": town("Arden"), "b": town("Arden") + " And so on.", "c": town("Belmor")}.items():
         (tmp_path / f"{name}.txt").write_text(text, "utf-8")
     passages, repeated = cut_documents(read_documents(tmp_path).documents, Cut())
@@ -117,7 +117,7 @@ def test_near_duplicates_leave_one_passage_a_domain(tmp_path: Path) -> None:
     assert [one.reason for one in repeated] == [f"nearly the same text as a.txt-0-{len(town('Arden'))}"]
 
 
-def test_nearly_the_same_text_in_two_domains_stays_in_both(tmp_path: Path) -> None:
+def test_near_duplicates_in_two_domains_are_kept(tmp_path: Path) -> None:
     for domain, more in (("north", ""), ("south", " And so on.")):
         (tmp_path / domain).mkdir()
         (tmp_path / domain / "a.txt").write_text(town("Arden") + more, "utf-8")
@@ -127,7 +127,7 @@ def test_nearly_the_same_text_in_two_domains_stays_in_both(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("cut", [Cut(size=30, stride=20), Cut("sentences", 4, 2)])
-def test_passages_say_where_they_were_cut_and_lose_nothing(tmp_path: Path, cut: Cut) -> None:
+def test_passage_ids_contain_offsets_and_no_text_is_lost(tmp_path: Path, cut: Cut) -> None:
     documents = read_documents(write_towns(tmp_path, 2)).documents
     passages, _ = cut_documents(documents, cut)
     by_id = {one.document_id: one.text for one in documents}
@@ -153,7 +153,7 @@ def test_passages_can_be_cut_by_an_encoders_tokens(tmp_path: Path) -> None:
 
 
 @given(st.text(alphabet="aB. !?\n", max_size=60))
-def test_sentences_stand_in_order_and_hold_every_word(text: str) -> None:
+def test_sentences_are_in_order_with_every_word(text: str) -> None:
     spans = list(sentence_spans(text))
     assert all(left[1] <= right[0] for left, right in pairwise(spans))
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())

@@ -57,12 +57,12 @@ def encoder(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> s
     return str(write_encoder(tmp_path_factory.mktemp("encoder") / "base", words_of(benchmark.root)))
 
 
-def test_without_settings_it_is_fitted_as_in_the_paper() -> None:
+def test_default_settings_are_those_of_the_paper() -> None:
     assert Hyperparameters() == Hyperparameters(epochs=100, batch_size=8, learning_rate=1e-4, patience=15, seed=0)
     assert Hyperparameters(batch_size=16, learning_rate=1e-5) == RETRIEVER_FITTING
 
 
-def test_trainers_are_told_to_keep_the_best_epoch_and_to_report_to_nobody() -> None:
+def test_trainers_keep_the_best_epoch_and_send_no_reports() -> None:
     told = Hyperparameters(3, 4, 0.5, 6, 7).arguments(Path("work"))
     assert (told["output_dir"], told["num_train_epochs"], told["learning_rate"]) == ("work", 3, 0.5)
     assert told["per_device_train_batch_size"] == told["per_device_eval_batch_size"] == 4
@@ -77,7 +77,7 @@ def test_trainers_are_told_to_keep_the_best_epoch_and_to_report_to_nobody() -> N
     assert told["report_to"] == []
 
 
-def test_a_folder_that_holds_something_is_refused_and_its_checkpoints_go(tmp_path: Path) -> None:
+def test_a_folder_with_contents_is_an_error_and_its_checkpoints_are_removed(tmp_path: Path) -> None:
     out, work = tmp_path / "out", tmp_path / ".out.training"
     work.mkdir()
     needs_new_folder(out)
@@ -92,7 +92,7 @@ def test_a_folder_that_holds_something_is_refused_and_its_checkpoints_go(tmp_pat
         needs_new_folder(out / "a")
 
 
-def test_the_last_whole_checkpoint_is_the_one_of_the_highest_number(tmp_path: Path) -> None:
+def test_the_last_complete_checkpoint_has_the_highest_number(tmp_path: Path) -> None:
     assert _last_checkpoint(tmp_path) is None
     for number, state in {2: "{}", 9: "{}", 10: "{}", 11: "{", 12: None}.items():
         (tmp_path / f"checkpoint-{number}").mkdir()
@@ -103,7 +103,7 @@ def test_the_last_whole_checkpoint_is_the_one_of_the_highest_number(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("looks", "expected"), [(1, 100), (2, 7), (3, 7)])
-def test_a_training_that_had_stopped_early_runs_no_further_epoch(tmp_path: Path, looks: int, expected: int) -> None:
+def test_a_training_that_stopped_early_runs_no_further_epoch(tmp_path: Path, looks: int, expected: int) -> None:
     from types import SimpleNamespace
 
     stopping = {"args": {"early_stopping_patience": 2}, "attributes": {"early_stopping_patience_counter": looks}}
@@ -118,7 +118,7 @@ class Killed(BaseException):
     """Raised in place of a signal that ends the process."""
 
 
-def test_a_killed_training_goes_on_from_its_last_epoch(benchmark: Benchmark, t5: str, tmp_path: Path) -> None:
+def test_a_killed_training_resumes_from_its_last_epoch(benchmark: Benchmark, t5: str, tmp_path: Path) -> None:
     def kill(what: str, done: int, total: int | None) -> None:
         if done == 2:
             raise Killed
@@ -134,7 +134,7 @@ def test_a_killed_training_goes_on_from_its_last_epoch(benchmark: Benchmark, t5:
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
 
 
-def test_one_killed_after_it_had_ended_is_only_scored(benchmark: Benchmark, encoder: str, tmp_path: Path) -> None:
+def test_a_training_killed_after_its_end_is_only_scored(benchmark: Benchmark, encoder: str, tmp_path: Path) -> None:
     fitting = Hyperparameters(epochs=6, learning_rate=0.0, patience=1)
     epochs: list[int] = []
 
@@ -157,7 +157,7 @@ def test_one_killed_after_it_had_ended_is_only_scored(benchmark: Benchmark, enco
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
 
 
-def test_a_model_has_its_name_only_once_it_is_scored(tmp_path: Path) -> None:
+def test_a_model_is_renamed_only_after_scoring(tmp_path: Path) -> None:
     out = tmp_path / "made"
     (tmp_path / ".made.training").mkdir()
     out.mkdir()
@@ -190,9 +190,7 @@ def later(benchmark: Benchmark) -> Task:
 
 
 @pytest.mark.parametrize("is_conditional", [True, False])
-def test_an_example_of_a_model_of_two_halves_is_a_source_and_what_is_to_be_written(
-    benchmark: Benchmark, is_conditional: bool
-) -> None:
+def test_an_encoder_decoder_example_has_a_source_and_labels(benchmark: Benchmark, is_conditional: bool) -> None:
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
     tokenizer.add_tokens([NO_REWRITE, REWRITE])
     recipe = Recipe("seq2seq", is_conditional, 64, 16)
@@ -205,7 +203,7 @@ def test_an_example_of_a_model_of_two_halves_is_a_source_and_what_is_to_be_writt
     assert tokenizer.convert_ids_to_tokens(found["labels"]) == wanted
 
 
-def test_what_stands_alone_is_to_be_left_as_it_is(benchmark: Benchmark) -> None:
+def test_a_standalone_question_is_to_be_left_unchanged(benchmark: Benchmark) -> None:
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
     tokenizer.add_tokens([NO_REWRITE, REWRITE])
     found = _example(task, task.question, tokenizer, Recipe("seq2seq", True, 64, 16))
@@ -214,7 +212,7 @@ def test_what_stands_alone_is_to_be_left_as_it_is(benchmark: Benchmark) -> None:
     assert tokenizer.convert_ids_to_tokens(plain["labels"]) == ["what", "does", "it", "cost", "</s>"]
 
 
-def test_a_model_of_one_half_learns_what_follows_its_source_and_not_the_source(benchmark: Benchmark) -> None:
+def test_a_causal_model_learns_the_continuation_but_not_the_source(benchmark: Benchmark) -> None:
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
     recipe = Recipe("causal", False, 64, 16)
     found = _example(task, "when is it open", tokenizer, recipe)
@@ -228,7 +226,7 @@ def test_a_model_of_one_half_learns_what_follows_its_source_and_not_the_source(b
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "causal"])
-def test_what_is_to_be_written_is_cut_to_what_may_be_written_and_still_ends(benchmark: Benchmark, kind: Any) -> None:
+def test_labels_are_truncated_and_keep_the_end_token(benchmark: Benchmark, kind: Any) -> None:
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
     found = _example(task, "when is the mill of arden open", tokenizer, Recipe(kind, False, 64, 4))
     labels = [label for label in found["labels"] if label != -100]
@@ -236,7 +234,7 @@ def test_what_is_to_be_written_is_cut_to_what_may_be_written_and_still_ends(benc
 
 
 @pytest.mark.parametrize(("is_conditional", "n_added"), [(True, 2), (False, 0)])
-def test_only_the_conditional_contract_has_words_of_its_own(
+def test_only_the_conditional_contract_adds_tokens(
     benchmark: Benchmark, t5: str, tmp_path: Path, is_conditional: bool, n_added: int
 ) -> None:
     recipe = Recipe("seq2seq", is_conditional, 512, 64)
@@ -251,7 +249,7 @@ def test_only_the_conditional_contract_has_words_of_its_own(
     assert trainer.args.output_dir == str(tmp_path)
 
 
-def test_a_model_without_a_token_for_padding_pads_with_its_last_one(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_a_model_without_a_padding_token_pads_with_its_end_token(benchmark: Benchmark, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     base = write_gpt2(tmp_path / "gpt2", words_of(benchmark.root))
@@ -263,7 +261,7 @@ def test_a_model_without_a_token_for_padding_pads_with_its_last_one(benchmark: B
     assert trainer.processing_class.pad_token == "</s>"
 
 
-def test_a_rewriter_learns_the_published_rewrites_where_a_benchmark_brings_none_of_its_own(tmp_path: Path) -> None:
+def test_a_rewriter_learns_published_rewrites_if_the_benchmark_has_none(tmp_path: Path) -> None:
     whole = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     published = build_queries(whole, "rewrite").texts
     with pytest.raises(ConfigurationError, match=r"--base: model .*none"):
@@ -273,15 +271,13 @@ def test_a_rewriter_learns_the_published_rewrites_where_a_benchmark_brings_none_
         train_rewriter(same, str(tmp_path / "none"), tmp_path / "made", SHORT)
 
 
-def test_a_first_question_counts_for_nothing_even_where_it_is_rewritten(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_first_questions_are_ignored_even_if_rewritten(benchmark: Benchmark, tmp_path: Path) -> None:
     tasks = [replace(task, extra={"rewrite": "another question"} if task.turn == 1 else {}) for task in benchmark.tasks]
     with raises(ConfigurationError):
         train_rewriter(replace(benchmark, tasks=tuple(tasks)), str(tmp_path), tmp_path / "made", SHORT)
 
 
-def test_a_retriever_trains_on_the_pairs_of_the_training_dialogues_and_stops_by_the_others(
-    encoder: str, tmp_path: Path
-) -> None:
+def test_a_retriever_trains_on_training_pairs_and_stops_by_validation_pairs(encoder: str, tmp_path: Path) -> None:
     pairs = [[{"anchor": "a", "positive": "b"}, {"anchor": "c", "positive": "d"}], [{"anchor": "e", "positive": "f"}]]
     trainer = _retriever_trainer(encoder, Hyperparameters(batch_size=2, patience=4), tmp_path, pairs)
     assert list(trainer.train_dataset) == pairs[0]
@@ -298,7 +294,7 @@ def test_a_retriever_needs_judged_questions_in_both_sets(tmp_path: Path, pairs: 
         _retriever_trainer("minilm", SHORT, tmp_path, pairs)
 
 
-def test_what_is_relevant_is_judged_above_zero(tmp_path: Path) -> None:
+def test_relevant_passages_are_judged_above_zero(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 1)
     (folder / "qrels.tsv").write_text("c0<::>1\t0\t0-open\t1\nc0<::>1\t0\t0-cost\t0\nc0<::>1\t0\t0-age\t2\n")
     assert relevant(open_benchmark("custom", folder)) == {"c0<::>1": ["0-open", "0-age"]}
@@ -326,7 +322,7 @@ def test_a_retriever_is_scored_in_the_corpus_of_each_questions_domain(encoder: s
 @pytest.mark.parametrize(
     ("n", "sizes"), [(5, (3, 1, 1)), (6, (4, 1, 1)), (10, (6, 2, 2)), (13, (8, 2, 3)), (20, (12, 4, 4))]
 )
-def test_a_fifth_of_the_dialogues_is_for_the_test_and_a_quarter_of_the_others_for_validation(
+def test_splits_have_a_fifth_for_test_and_a_quarter_of_the_rest_for_validation(
     tmp_path: Path, n: int, sizes: tuple[int, int, int]
 ) -> None:
     tasks = open_benchmark("custom", write_dialogues(tmp_path / "b", n)).tasks
@@ -336,7 +332,7 @@ def test_a_fifth_of_the_dialogues_is_for_the_test_and_a_quarter_of_the_others_fo
     assert [len(part) for part in (split.train, split.validation, split.test)] == [3 * size for size in sizes]
 
 
-def test_a_split_hangs_on_the_names_and_the_seed_and_not_on_the_order(benchmark: Benchmark) -> None:
+def test_a_split_depends_on_names_and_seed_only(benchmark: Benchmark) -> None:
     one, other = (
         {task.task_id for task in split_by_dialogue(tasks, 0).test}
         for tasks in (benchmark.tasks, benchmark.tasks[::-1])
@@ -371,7 +367,7 @@ def test_a_row_of_qrecc_is_a_question_in_its_conversation(tmp_path: Path) -> Non
     assert task.extra == {"rewrite": "When did Ann?"}
 
 
-def test_a_row_without_history_or_answer_or_number_is_one_too(tmp_path: Path) -> None:
+def test_a_row_may_lack_history_answer_and_number(tmp_path: Path) -> None:
     bare = {**ROW, "Turn_no": "x", "Context": [], "Answer": None}
     (task,) = of_rows(tmp_path, bare)
     assert (task.task_id, task.turn, task.multi_turn, task.target) == ("7 row 1", 1, "N/A", "")
@@ -393,7 +389,7 @@ def test_a_row_without_history_or_answer_or_number_is_one_too(tmp_path: Path) ->
         ({**ROW, "Rewrite": " "}, "`Rewrite`"),
     ],
 )
-def test_a_row_that_is_none_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+def test_an_invalid_row_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     with pytest.raises(BenchmarkFileError) as caught:
         of_rows(tmp_path, row)
     first, second, *_ = str(caught.value).splitlines()
@@ -402,6 +398,6 @@ def test_a_row_that_is_none_is_named(tmp_path: Path, row: dict[str, Any], messag
     assert message in second
 
 
-def test_a_turn_that_comes_twice_is_named(tmp_path: Path) -> None:
+def test_a_repeated_turn_is_named(tmp_path: Path) -> None:
     with raises(BenchmarkFileError):
         of_rows(tmp_path, ROW, ROW)

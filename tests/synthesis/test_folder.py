@@ -35,7 +35,7 @@ from tests.synthesis._making import content, rows
 MADE_BY = {"model": "writer", "n": 3}
 
 
-def test_a_published_folder_holds_its_files_and_a_manifest_and_no_more(tmp_path: Path) -> None:
+def test_a_published_folder_contains_its_files_and_a_manifest_only(tmp_path: Path) -> None:
     publish_folder(tmp_path / "out", {"a.jsonl": lines_of([{"n": 1}, {"n": 2}]), "deep/er/b": [b"x", b"y"]}, MADE_BY)
     found = content(tmp_path / "out")
     manifest = found.pop("synthesis/manifest.json")
@@ -45,7 +45,7 @@ def test_a_published_folder_holds_its_files_and_a_manifest_and_no_more(tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_losses_and_counts_are_written_where_there_are_any_to_speak_of(tmp_path: Path) -> None:
+def test_losses_and_counts_are_written_if_given(tmp_path: Path) -> None:
     publish_folder(tmp_path / "none", {}, MADE_BY, [], {})
     publish_folder(tmp_path / "one", {}, MADE_BY, [LeftOut("a.txt", "no text in it")], {"turns": 2})
     assert rows(tmp_path / "none" / "synthesis" / "left_out.jsonl") == []
@@ -56,7 +56,7 @@ def test_losses_and_counts_are_written_where_there_are_any_to_speak_of(tmp_path:
     assert counts == [{}, {"turns": 2}]
 
 
-def test_a_folder_may_be_there_already_where_it_is_empty_and_nowhere_else(tmp_path: Path) -> None:
+def test_an_existing_folder_must_be_empty(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     publish_folder(tmp_path / "out", {"a": [b"new"]}, MADE_BY)
     assert (tmp_path / "out" / "a").read_bytes() == b"new"
@@ -67,18 +67,18 @@ def test_a_folder_may_be_there_already_where_it_is_empty_and_nowhere_else(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "nothing half-written stays"
 
 
-def test_where_it_cannot_be_written_there_is_one_clear_error(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with raises(CacheError):
         publish_folder(tmp_path / "file" / "out", {"a": [b""]}, MADE_BY)
 
 
-def test_folders_that_are_not_there_yet_are_made_above_it(tmp_path: Path) -> None:
+def test_parent_folders_are_created(tmp_path: Path) -> None:
     publish_folder(tmp_path / "not" / "yet" / "out", {"a": [b"x"]}, MADE_BY)
     assert (tmp_path / "not" / "yet" / "out" / "a").read_bytes() == b"x"
 
 
-def test_a_folder_is_made_where_the_same_made_it(tmp_path: Path) -> None:
+def test_a_folder_of_the_same_inputs_is_complete(tmp_path: Path) -> None:
     assert not is_made(tmp_path / "out", MADE_BY), "nothing is there"
     (tmp_path / "out").mkdir()
     assert not is_made(tmp_path / "out", MADE_BY), "nothing is in it"
@@ -89,7 +89,7 @@ def test_a_folder_is_made_where_the_same_made_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", [None, "", "{", "{}", "[]", "3", '{"key": null}'])
-def test_a_folder_of_somebody_elses_is_refused(tmp_path: Path, manifest: str | None) -> None:
+def test_a_folder_with_other_contents_is_an_error(tmp_path: Path, manifest: str | None) -> None:
     (tmp_path / "synthesis").mkdir()
     if manifest is not None:
         (tmp_path / "synthesis" / "manifest.json").write_text(manifest)
@@ -97,13 +97,13 @@ def test_a_folder_of_somebody_elses_is_refused(tmp_path: Path, manifest: str | N
         is_made(tmp_path, MADE_BY)
 
 
-def test_a_file_of_that_name_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_the_folders_name_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     with pytest.raises(ConfigurationError, match="found: other contents"):
         is_made(tmp_path / "out", MADE_BY)
 
 
-def test_what_is_there_already_is_said_and_nobody_is_asked(tmp_path: Path) -> None:
+def test_a_complete_folder_is_reported_without_requests(tmp_path: Path) -> None:
     client = ScriptedClient(lambda prompt, n_before: "yes")
 
     def make(asker: Asker) -> Sequence[str]:
@@ -152,7 +152,7 @@ def written(folder: Path) -> Mapping[str, Any]:
     return content(folder / "out")
 
 
-def test_a_synthesis_is_a_benchmark_of_ones_own(tmp_path: Path) -> None:
+def test_a_synthesis_is_a_custom_benchmark(tmp_path: Path) -> None:
     found = written(tmp_path)
     assert sorted(found) == [
         *("conversations.jsonl", "passages.jsonl", "qrels.tsv", "synthesis/dialogues.jsonl"),
@@ -167,7 +167,7 @@ def test_a_synthesis_is_a_benchmark_of_ones_own(tmp_path: Path) -> None:
     ]
 
 
-def test_every_passage_that_holds_what_an_answer_rests_on_is_judged_relevant(tmp_path: Path) -> None:
+def test_every_passage_with_a_supporting_unit_is_relevant(tmp_path: Path) -> None:
     assert written(tmp_path)["qrels.tsv"].decode().splitlines() == [
         "d1<::>1\t0\ta-0\t1",
         "d1<::>1\t0\ta-1\t1",
@@ -175,7 +175,7 @@ def test_every_passage_that_holds_what_an_answer_rests_on_is_judged_relevant(tmp
     ]
 
 
-def test_beside_it_stands_what_it_was_made_of(tmp_path: Path) -> None:
+def test_the_details_list_the_sources(tmp_path: Path) -> None:
     found = written(tmp_path)
     for name in ("units.jsonl", "dialogues.jsonl"):
         same_message(found[f"synthesis/{name}"].decode())

@@ -40,7 +40,7 @@ def test_the_first_heading_of_markdown_is_its_title(heading: str, title: str) ->
         assert extract(f"{heading}\nText.".encode(), suffix).title == title
 
 
-def test_a_plain_text_has_no_title_and_every_kind_of_text_says_what_was_guessed() -> None:
+def test_plain_text_has_no_title_and_guessed_encodings_are_reported() -> None:
     content = f"# Mill\n{GERMAN}".encode("latin-1")
     plain, marked = extract(content, ".txt"), extract(content, ".md")
     assert (plain.title, marked.title) == ("", "Mill")
@@ -61,7 +61,7 @@ def test_a_plain_text_has_no_title_and_every_kind_of_text_says_what_was_guessed(
         assert extract(content, ".txt") == Extracted("Mill")
 
 
-def test_what_a_mark_promises_and_does_not_hold_is_replaced() -> None:
+def test_bytes_that_contradict_the_byte_order_mark_are_replaced() -> None:
     assert extract(b"\xef\xbb\xbfMi\xffll", ".txt").text == "Mi\ufffdll"
 
 
@@ -75,7 +75,7 @@ def test_what_a_mark_promises_and_does_not_hold_is_replaced() -> None:
         ("a\tb\x0bc\x0cd", "a\tb\x0bc\x0cd"),
     ],
 )
-def test_a_text_has_lines_of_one_kind_and_no_control_characters(content: str, text: str) -> None:
+def test_a_text_has_one_kind_of_line_end_and_no_control_characters(content: str, text: str) -> None:
     assert extract(content.encode(), ".txt").text == text
 
 
@@ -107,7 +107,7 @@ def test_the_pages_of_a_pdf_are_paragraphs_under_its_title() -> None:
         (".pdf", b"", "broken PDF: EmptyFileError"),
     ],
 )
-def test_content_that_holds_no_text_says_why(tmp_path: Path, suffix: str, content: bytes, reason: str) -> None:
+def test_content_without_text_has_a_reason(tmp_path: Path, suffix: str, content: bytes, reason: str) -> None:
     with pytest.raises(UnreadableFileError) as caught:
         extract(content, suffix)
     assert str(caught.value) == reason
@@ -115,11 +115,11 @@ def test_content_that_holds_no_text_says_why(tmp_path: Path, suffix: str, conten
     assert extract_file({"path": str(tmp_path / "file"), "suffix": suffix}) == {"unreadable": reason}
 
 
-def test_a_page_without_an_article_is_read_as_it_stands() -> None:
+def test_a_page_without_an_article_is_read_completely() -> None:
     assert extract(b"<html><body><span>Open daily.</span></body></html>", ".htm").text == "Open daily."
 
 
-def test_comments_of_readers_are_no_text_of_the_page() -> None:
+def test_reader_comments_are_left_out() -> None:
     article = "".join(f"<p>{sentence}.</p>" for sentence in town("Arden").split(". "))
     comments = '<div id="comments" class="comments"><p>I was there too, and it rained the whole day long.</p></div>'
     page = f"<html><head><title>Arden</title></head><body><article>{article}</article>{comments}</body></html>"
@@ -128,7 +128,7 @@ def test_comments_of_readers_are_no_text_of_the_page() -> None:
     assert "it rained" not in found
 
 
-def test_the_other_process_says_what_a_file_holds_or_why_it_holds_nothing(tmp_path: Path) -> None:
+def test_the_worker_returns_the_text_or_the_reason(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(a_pdf("Mill", "One."))
     asked = {"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"}
     assert extract_file(asked) == {"text": "One.", "title": "Mill", "encoding": ""}
@@ -136,7 +136,7 @@ def test_the_other_process_says_what_a_file_holds_or_why_it_holds_nothing(tmp_pa
 
 
 @pytest.mark.parametrize(("suffix", "library"), [(".html", "trafilatura"), (".pdf", "pypdf")])
-def test_a_library_that_is_not_installed_is_named_with_its_extra(
+def test_a_missing_library_is_named_with_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, library: str
 ) -> None:
     (tmp_path / "file").write_bytes(b"content")
@@ -160,7 +160,7 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(
     assert (str(here.value), str(there.value)) == (expected, expected)
 
 
-def test_without_the_library_that_guesses_only_files_that_need_it_are_refused(
+def test_without_the_detection_library_only_files_that_need_it_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "charset_normalizer", None)
@@ -169,7 +169,7 @@ def test_without_the_library_that_guesses_only_files_that_need_it_are_refused(
         extract(GERMAN.encode("latin-1"), ".txt")
 
 
-def test_a_full_memory_is_a_reason_to_leave_a_file_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_exceeds_the_memory_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(content: bytes) -> Extracted:
         raise MemoryError
 
@@ -180,7 +180,7 @@ def test_a_full_memory_is_a_reason_to_leave_a_file_out(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(("suffix", "logger"), [(".pdf", "pypdf"), (".html", "trafilatura")])
-def test_a_library_says_nothing_of_its_own_and_may_speak_again_later(suffix: str, logger: str) -> None:
+def test_the_logger_of_a_library_is_silenced_temporarily(suffix: str, logger: str) -> None:
     for disabled in (False, True):
         logging.getLogger(logger).disabled = disabled
         with pytest.raises(UnreadableFileError):
@@ -198,7 +198,7 @@ def test_a_size_up_to_the_limit_is_read(tmp_path: Path) -> None:
     assert left.reason == "11 bytes, and .txt files of up to 10 are read: split it, or raise the limit"
 
 
-def test_a_link_within_the_folder_is_followed_to_files_only(tmp_path: Path) -> None:
+def test_links_within_the_folder_are_followed_to_files_only(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.txt").write_text("A text.", "utf-8")
     (tmp_path / "link").symlink_to("deep")
@@ -212,7 +212,7 @@ def test_a_link_within_the_folder_is_followed_to_files_only(tmp_path: Path) -> N
     assert found.other_formats == {}
 
 
-def test_what_is_hidden_is_not_looked_at_wherever_it_is(tmp_path: Path) -> None:
+def test_hidden_files_and_folders_are_ignored(tmp_path: Path) -> None:
     for name in ("a.txt", ".b.txt", ".git/c.txt", "deep/.d/e.txt", "deep/f.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"About {name}.", "utf-8")
@@ -231,7 +231,7 @@ def test_progress_names_each_file_and_then_all(tmp_path: Path) -> None:
     assert steps == [("read documents\ta.txt", 0, 2), ("read documents\tb.txt", 1, 2), ("read documents", 2, 2)]
 
 
-def test_encodings_that_were_guessed_are_counted_for_every_kind_of_text(tmp_path: Path) -> None:
+def test_guessed_encodings_are_counted_for_every_format(tmp_path: Path) -> None:
     for number, suffix in enumerate(("txt", "md", "markdown")):
         (tmp_path / f"a.{suffix}").write_bytes(f"{GERMAN}{number}".encode("latin-1"))
     (tmp_path / "b.txt").write_text(GERMAN, "utf-8")
@@ -240,7 +240,7 @@ def test_encodings_that_were_guessed_are_counted_for_every_kind_of_text(tmp_path
     assert len(found.documents) == 4
 
 
-def test_half_a_character_which_no_file_can_hold_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lone_surrogate_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(READERS, ".txt", lambda content: Extracted("half \ud800", "\ud800 title"))  # type: ignore[arg-type]
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_bytes(b"x")
@@ -250,13 +250,13 @@ def test_half_a_character_which_no_file_can_hold_is_replaced(tmp_path: Path, mon
     assert [one.reason for one in found.left_out] == ["the same text as a.txt"]
 
 
-def test_files_that_are_no_documents_are_counted_by_ending(tmp_path: Path) -> None:
+def test_files_of_other_formats_are_counted_by_extension(tmp_path: Path) -> None:
     for name in ("a.txt", "x.PNG", "y.png", "z.tar.gz", "Makefile"):
         (tmp_path / name).write_text(f"About {name}.", "utf-8")
     assert read_documents(tmp_path).other_formats == {".png": 2, ".gz": 1, "no ending": 1}
 
 
-def test_names_that_come_to_the_same_id_are_numbered(tmp_path: Path) -> None:
+def test_names_with_the_same_id_are_numbered(tmp_path: Path) -> None:
     for number, name in enumerate(("a b.txt", "a  b.txt", "a_b.txt")):
         (tmp_path / name).write_text(f"Text {number}.", "utf-8")
     found = read_documents(tmp_path, folders_are_domains=True).documents
@@ -275,7 +275,7 @@ def test_names_that_come_to_the_same_id_are_numbered(tmp_path: Path) -> None:
         ("---", "custom"),
     ],
 )
-def test_the_first_folder_is_the_domain_where_folders_are(tmp_path: Path, folder: str, domain: str) -> None:
+def test_the_first_folder_is_the_domain_if_folders_are_domains(tmp_path: Path, folder: str, domain: str) -> None:
     (tmp_path / folder / "deep").mkdir(parents=True)
     (tmp_path / folder / "deep" / "a.txt").write_text("A text.", "utf-8")
     for are_domains, expected in ((True, domain), (False, "custom")):
@@ -283,7 +283,7 @@ def test_the_first_folder_is_the_domain_where_folders_are(tmp_path: Path, folder
         assert found.domain == expected
 
 
-def test_a_folder_without_text_says_what_is_in_it(tmp_path: Path) -> None:
+def test_a_folder_without_text_lists_its_contents(tmp_path: Path) -> None:
     with raises(ConfigurationError):
         read_documents(tmp_path)
     for name in ("a.txt", "b.txt", "c.txt", "d.txt", "x.png", "y.png", "z.gif", "w.doc", "v.tex"):
@@ -298,7 +298,7 @@ def passages_of(text: str, cut: Cut) -> list[DocumentPassage]:
     return cut_documents([Document("a.txt", "north", "Arden", text)], cut)[0]
 
 
-def test_passages_by_tokens_share_what_the_stride_leaves(tmp_path: Path) -> None:
+def test_passages_by_tokens_overlap_by_size_minus_stride(tmp_path: Path) -> None:
     text = " ".join(f"w{number}" for number in range(10))
     found = passages_of(text, Cut(size=4, stride=3))
     assert [one.passage.text for one in found] == ["w0 w1 w2 w3", "w3 w4 w5 w6", "w6 w7 w8 w9"]
@@ -310,7 +310,7 @@ def test_passages_by_tokens_share_what_the_stride_leaves(tmp_path: Path) -> None
     ]
 
 
-def test_passages_by_sentences_have_so_many_of_them() -> None:
+def test_passages_by_sentences_have_the_given_size() -> None:
     text = "One here. Two here. Three here. Four here. Five here."
     found = passages_of(text, Cut("sentences", 3, 2))
     assert [one.passage.text for one in found] == [
@@ -321,7 +321,7 @@ def test_passages_by_sentences_have_so_many_of_them() -> None:
     assert {(one.document_id, one.domain, one.passage.title) for one in found} == {("a.txt", "north", "Arden")}
 
 
-def test_how_alike_near_duplicates_are_is_what_the_cut_says() -> None:
+def test_the_similarity_of_near_duplicates_can_be_set() -> None:
     words = [f"w{number}" for number in range(200)]
     documents = [
         Document(name, "north", name, " ".join(text))
@@ -338,7 +338,7 @@ def test_how_alike_near_duplicates_are_is_what_the_cut_says() -> None:
 
 
 @pytest.mark.parametrize(("size", "stride", "is_one"), [(1, 1, True), (5, 5, True), (5, 6, False), (5, 0, False)])
-def test_a_stride_is_one_at_least_and_no_more_than_a_passage(size: int, stride: int, is_one: bool) -> None:
+def test_a_stride_must_be_between_one_and_the_size(size: int, stride: int, is_one: bool) -> None:
     if is_one:
         assert Cut(size=size, stride=stride).stride == stride
         return
@@ -346,6 +346,6 @@ def test_a_stride_is_one_at_least_and_no_more_than_a_passage(size: int, stride: 
         Cut(size=size, stride=stride)
 
 
-def test_passages_are_cut_by_something_that_is_known() -> None:
+def test_an_unknown_unit_of_passages_is_an_error() -> None:
     with raises(ConfigurationError):
         Cut("words")

@@ -63,7 +63,7 @@ def check(folder: Path, moments: list[int]) -> None:
 
 
 @pytest.mark.engine
-def test_a_killed_synthesis_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_synthesis_resumes(tmp_path: Path) -> None:
     check(tmp_path, [14])
 
 

@@ -78,7 +78,7 @@ def test_articles_become_the_official_files(tmp_path: Path) -> None:
         ({"query": "Is it the Arden Company or the Belmor Company?"}, "names its answer"),
     ],
 )
-def test_questions_that_do_not_hold_are_dropped(tmp_path: Path, change: dict[str, object], reason: str) -> None:
+def test_questions_that_fail_the_check_are_dropped(tmp_path: Path, change: dict[str, object], reason: str) -> None:
     def spoils(prompt: str, n_before: int) -> Action:
         reply = json.loads(good_reply(prompt))
         return completion(json.dumps({**reply, **{key: change[key] for key in change.keys() & reply.keys()}}))
@@ -93,7 +93,7 @@ def test_questions_that_do_not_hold_are_dropped(tmp_path: Path, change: dict[str
     assert not (tmp_path / "out").exists()
 
 
-def test_articles_without_anything_in_common_are_one_clear_error(tmp_path: Path) -> None:
+def test_articles_without_common_subjects_are_one_clear_error(tmp_path: Path) -> None:
     with chat_server(script) as server, pytest.raises(ConfigurationError, match="0 bridges"):
         make(server.base_url, tmp_path, articles(tmp_path / "corpus.json", 1))
 
@@ -102,7 +102,7 @@ def types_made(folder: Path) -> Counter[str]:
     return Counter(kind for task in open_benchmark("multihop_rag", folder).tasks for kind in task.question_types)
 
 
-def test_a_temporal_question_rests_on_more_than_one_date(tmp_path: Path) -> None:
+def test_a_temporal_question_needs_several_dates(tmp_path: Path) -> None:
     rows = json.loads(articles(tmp_path / "corpus.json").read_bytes())
     for hour, row in enumerate(rows):
         row["published_at"] = f"2024-01-01T0{hour}:00:00+00:00"
@@ -230,7 +230,7 @@ def test_a_question_has_the_layout_of_the_official_file(tmp_path: Path) -> None:
     assert "1. Daily 1, 2024-01-01: Arden: Arden built 1 mills." in wanted
 
 
-def test_the_same_call_asks_nothing_and_what_another_made_is_not_replaced(tmp_path: Path) -> None:
+def test_a_repeated_call_sends_no_request_and_other_results_are_kept(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
     made(tmp_path, rows, claims, null_share=0.0)
     with raises(ConfigurationError):
@@ -249,7 +249,7 @@ def test_a_question_is_over_two_to_four_articles(tmp_path: Path, n: int, sizes: 
     assert [len(found) for found in facts(found.of_kind("comparison"))] == sizes
 
 
-def test_of_an_article_that_says_much_about_the_same_the_first_claim_counts(tmp_path: Path) -> None:
+def test_the_first_claim_of_an_article_on_a_subject_counts(tmp_path: Path) -> None:
     rows = [article(1, "Arden sold. Arden bought."), article(2, "ARDEN slept.")]
     claims = {
         "News 1": [claim("Arden sold."), claim("Arden bought.")],
@@ -259,7 +259,7 @@ def test_of_an_article_that_says_much_about_the_same_the_first_claim_counts(tmp_
     assert facts(found.of_kind("comparison")) == [["Arden sold.", "ARDEN slept."]], "whatever the case of its name"
 
 
-def test_what_articles_share_is_an_entity_or_a_topic_and_only_an_entity_is_inferred(tmp_path: Path) -> None:
+def test_bridges_are_entities_or_topics_and_only_entities_are_inferred(tmp_path: Path) -> None:
     rows = [article(1, "Arden sold."), article(2, "Belmor sold."), article(3, "Belmor slept.")]
     claims = {
         "News 1": [claim("Arden sold.", "Arden", "sale")],
@@ -287,9 +287,7 @@ def made_again(folder: Path, *given: Any, **more: Any) -> Made:
         (claim("Arden built 1 mills.", entity="Belmor", text="built mills News"), "claims without their entity"),
     ],
 )
-def test_a_claim_that_its_article_does_not_bear_out_is_dropped(
-    tmp_path: Path, bad: dict[str, str], reason: str
-) -> None:
+def test_a_claim_unsupported_by_its_article_is_dropped(tmp_path: Path, bad: dict[str, str], reason: str) -> None:
     rows, claims = one_claim_each(2)
     found = made(tmp_path, rows, {**claims, "News 1": [bad, *claims["News 1"], bad]}, null_share=0.0)
     assert (
@@ -298,13 +296,13 @@ def test_a_claim_that_its_article_does_not_bear_out_is_dropped(
     )
 
 
-def test_a_claim_may_use_other_words_for_three_fifths_of_it(tmp_path: Path) -> None:
+def test_a_claim_may_have_three_fifths_of_other_words(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
     found = made(tmp_path, rows, {**claims, "News 1": [claim(rows[0]["body"], text="Arden built aa bb cc")]})
     assert "2 claims" in found.outcome.lines[0]
 
 
-def test_five_claims_of_a_piece_are_read(tmp_path: Path) -> None:
+def test_five_claims_per_part_are_read(tmp_path: Path) -> None:
     text = " ".join(f"Arden{n} sold." for n in range(7))
     claims = [claim(f"Arden{n} sold.", f"Arden{n}", f"t{n}") for n in range(7)]
     rows = [article(1, text), article(2, text)]
@@ -326,7 +324,7 @@ def test_five_claims_of_a_piece_are_read(tmp_path: Path) -> None:
         ("temporal", "later", None),
     ],
 )
-def test_answers_have_the_form_of_their_kind(tmp_path: Path, kind: str, answer: str, expected: str | None) -> None:
+def test_answers_have_the_format_of_their_type(tmp_path: Path, kind: str, answer: str, expected: str | None) -> None:
     words = {"inference": "without its name", "comparison": "claims agree", "temporal": "order in time"}
 
     def question(prompt: str, n_before: int) -> dict[str, Any]:
@@ -339,7 +337,7 @@ def test_answers_have_the_form_of_their_kind(tmp_path: Path, kind: str, answer: 
         assert "1 questions without a usable reply: an answer that is none of yes, no" in lines
 
 
-def test_a_question_that_comes_twice_stands_once(tmp_path: Path) -> None:
+def test_repeated_questions_are_kept_once(tmp_path: Path) -> None:
     def question(prompt: str, n_before: int) -> dict[str, Any]:
         return {**a_question(prompt, n_before), "query": "Who?" if "its name" in prompt else "WHO?"}
 
@@ -349,7 +347,7 @@ def test_a_question_that_comes_twice_stands_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("share", "n_null"), [(0.0, 0), (0.12, 0), (0.25, 1), (0.4, 2), (0.9, 2)])
-def test_null_queries_are_a_share_of_all_as_far_as_there_are_topics(tmp_path: Path, share: float, n_null: int) -> None:
+def test_null_queries_are_a_share_limited_by_topics(tmp_path: Path, share: float, n_null: int) -> None:
     rows, claims = one_claim_each(2)
     claims["News 1"].append(claim("Arden built 1 mills.", topic="grain"))
     found = made(tmp_path, rows, claims, null_share=share)
@@ -362,7 +360,7 @@ def test_null_queries_are_a_share_of_all_as_far_as_there_are_topics(tmp_path: Pa
 
 
 @pytest.mark.parametrize("missing", ["vantor", "quill", "zubrin"])
-def test_a_null_query_names_what_was_made_up_for_it(tmp_path: Path, missing: str) -> None:
+def test_a_null_query_contains_its_invented_names(tmp_path: Path, missing: str) -> None:
     def null(prompt: str, n_before: int) -> dict[str, Any]:
         query = "Has vantor told quill and zubrin so?".replace(missing, "it")
         return {"query": query, "entity": "Vantor", "sources": ["Quill", "Zubrin"]}
@@ -373,7 +371,7 @@ def test_a_null_query_names_what_was_made_up_for_it(tmp_path: Path, missing: str
     assert reason in found.outcome.lines[0]
 
 
-def test_a_null_query_that_comes_twice_stands_once(tmp_path: Path) -> None:
+def test_repeated_null_queries_are_kept_once(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
     claims["News 1"].append(claim("Arden built 1 mills.", topic="grain"))
 
@@ -385,7 +383,7 @@ def test_a_null_query_that_comes_twice_stands_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, 1.5])
-def test_a_share_of_null_queries_leaves_room_for_others(share: float) -> None:
+def test_the_share_of_null_queries_must_be_below_one(share: float) -> None:
     with pytest.raises(ConfigurationError, match="from 0 to below 1"):
         MultihopSettings(null_share=share)
 
@@ -399,13 +397,13 @@ def test_an_article_without_a_usable_reply_is_left_out_by_name(tmp_path: Path) -
     assert row == {"what": "u1", "reason": 'no text under "claim"'}
 
 
-def test_claims_that_are_no_list_leave_their_article_out(tmp_path: Path) -> None:
+def test_claims_that_are_not_a_list_omit_their_article(tmp_path: Path) -> None:
     rows, claims = one_claim_each(3)
     found = made(tmp_path, rows, {**claims, "News 3": 7}, null_share=0.0)  # type: ignore[dict-item]
     assert found.outcome.lines[2:] == ('  u3: "claims": no list',)
 
 
-def test_a_long_article_is_asked_about_in_pieces_that_share_nothing(tmp_path: Path) -> None:
+def test_a_long_article_is_split_into_parts_without_overlap(tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(1500))
     rows, claims = one_claim_each(2)
     found = made(tmp_path, [*rows, article(3, long)], claims, null_share=0.0)
@@ -414,7 +412,7 @@ def test_a_long_article_is_asked_about_in_pieces_that_share_nothing(tmp_path: Pa
     assert " ".join(pieces) == long
 
 
-def test_the_steps_have_names_for_who_waits(tmp_path: Path) -> None:
+def test_the_steps_have_names_in_the_progress_bar(tmp_path: Path) -> None:
     steps: list[str] = []
     client = ScriptedClient(lambda prompt, n_before: good_reply(prompt), "writer")
     synthesize_multihop(
@@ -428,7 +426,7 @@ def test_the_steps_have_names_for_who_waits(tmp_path: Path) -> None:
     assert list(dict.fromkeys(steps)) == names
 
 
-def test_a_document_has_its_folder_for_a_source_and_the_time_of_its_file(tmp_path: Path) -> None:
+def test_a_document_has_its_folder_as_source_and_its_file_time(tmp_path: Path) -> None:
     for place, time in (("north", 86400.5), ("south", 3 * 86400)):
         path = tmp_path / "docs" / place / "a.txt"
         path.parent.mkdir(parents=True)
@@ -445,7 +443,7 @@ def test_a_document_has_its_folder_for_a_source_and_the_time_of_its_file(tmp_pat
     assert outcome.lines[2].startswith("  empty.txt: ")
 
 
-def test_articles_without_a_url_are_numbered_and_a_corpus_of_none_is_one_clear_error(tmp_path: Path) -> None:
+def test_articles_without_a_url_are_numbered_and_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
     del rows[0]["url"]
     rows[1]["author"] = "Somebody"
@@ -457,7 +455,7 @@ def test_articles_without_a_url_are_numbered_and_a_corpus_of_none_is_one_clear_e
         made(tmp_path / "none", [], {})
 
 
-def test_the_errors_of_a_corpus_say_which_article_and_what_is_expected(tmp_path: Path) -> None:
+def test_errors_of_a_corpus_name_the_article_and_the_expected_value(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
     with raises(BenchmarkFileError):
         made(tmp_path, [*rows, article(3, ""), article(4, "Text.", published_at="yesterday"), rows[0], "text"], claims)  # type: ignore[list-item]

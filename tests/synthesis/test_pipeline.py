@@ -35,7 +35,7 @@ def dialogues(folder: Path, out: str = "out") -> list[dict[str, Any]]:
     return rows(folder / out / "synthesis" / "dialogues.jsonl")
 
 
-def test_the_first_lists_of_each_domain_in_turn_are_written_from(tmp_path: Path) -> None:
+def test_dialogues_use_the_first_lists_of_each_domain_in_turn(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs" / "north", 2)  # twenty sentences: lists of 8, 8 and 4
     (tmp_path / "docs" / "south").mkdir()
     (tmp_path / "docs" / "south" / "a.txt").write_text(town("Gosfield"), "utf-8")  # lists of 8 and 2
@@ -58,7 +58,7 @@ def test_the_first_lists_of_each_domain_in_turn_are_written_from(tmp_path: Path)
         lambda docs: (docs / "belmor.txt").unlink(),
     ],
 )
-def test_other_documents_are_another_synthesis(tmp_path: Path, change: Callable[[Path], Any]) -> None:
+def test_changed_documents_are_another_synthesis(tmp_path: Path, change: Callable[[Path], Any]) -> None:
     write_towns(tmp_path / "docs", 2)
     made(tmp_path)
     assert "already contains the result" in made(tmp_path).lines[0]
@@ -68,7 +68,7 @@ def test_other_documents_are_another_synthesis(tmp_path: Path, change: Callable[
 
 
 @pytest.mark.parametrize("part", ["document_id", "domain", "title", "text"])
-def test_every_part_of_a_document_decides_the_result(part: str) -> None:
+def test_every_part_of_a_document_changes_the_key(part: str) -> None:
     documents = [Document("a.txt", "north", "Arden", "It rains."), Document("b.txt", "north", "Belmor", "It snows.")]
     client = ScriptedClient(lambda prompt, n_before: pytest.fail("asked"))
 
@@ -99,7 +99,7 @@ def test_another_model_or_setting_is_another_synthesis(tmp_path: Path, change: d
         made(tmp_path, **change)
 
 
-def test_the_manifest_says_what_the_dialogues_were_made_of(tmp_path: Path) -> None:
+def test_the_manifest_lists_the_inputs(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 1)
     made(tmp_path)
     manifest = json.loads((tmp_path / "out" / "synthesis" / "manifest.json").read_bytes())
@@ -112,7 +112,7 @@ def test_the_manifest_says_what_the_dialogues_were_made_of(tmp_path: Path) -> No
     assert manifest["counts"]["dialogues"] == 2
 
 
-def test_the_report_counts_what_was_made_and_names_what_was_not_read(tmp_path: Path) -> None:
+def test_the_report_counts_results_and_names_unread_files(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs" / "North", 2)
     write_towns(tmp_path / "docs" / "South", 1)
     for name in ("x.png", "y.png", "z.doc", "Makefile"):
@@ -137,7 +137,7 @@ def test_the_report_counts_what_was_made_and_names_what_was_not_read(tmp_path: P
     assert outcome.usage.n_asked == 9
 
 
-def test_of_the_kinds_of_files_that_are_not_read_the_ten_most_frequent_are_named(tmp_path: Path) -> None:
+def test_the_ten_most_frequent_unread_formats_are_named(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 1)
     for number in range(12):
         (tmp_path / "docs" / f"x.k{number}").touch()
@@ -148,7 +148,7 @@ def test_of_the_kinds_of_files_that_are_not_read_the_ten_most_frequent_are_named
     assert len(kinds) == 10
 
 
-def test_what_is_asked_is_paid_for_and_told_step_by_step(tmp_path: Path) -> None:
+def test_usage_and_progress_are_reported_step_by_step(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 1)
     steps: list[tuple[str, int, int | None]] = []
     outcome = synthesize(
@@ -164,7 +164,7 @@ def test_what_is_asked_is_paid_for_and_told_step_by_step(tmp_path: Path) -> None
     assert ("grounding: writer", 2, 2) in steps
 
 
-def test_the_units_are_counted_under_their_name(tmp_path: Path) -> None:
+def test_units_are_counted_under_their_name(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 2)
     found = {unit: made(tmp_path, unit, unit=unit, cut=Cut()).lines[0] for unit in UNITS}
     assert ", 20 propositions, " in found["propositions"]
@@ -189,7 +189,7 @@ def test_passages_of_every_domain_with_units_are_searched(tmp_path: Path) -> Non
         assert task.target in {item.text for item in task.references}
 
 
-def test_where_no_dialogue_comes_of_it_the_three_most_frequent_reasons_are_named(tmp_path: Path) -> None:
+def test_without_dialogues_the_three_most_frequent_reasons_are_named(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 3)
     (tmp_path / "docs" / "again.txt").write_text(town("Arden"), "utf-8")
     (tmp_path / "docs" / "blank.txt").write_text(" ", "utf-8")
@@ -199,7 +199,7 @@ def test_where_no_dialogue_comes_of_it_the_three_most_frequent_reasons_are_named
     assert not (tmp_path / "out").exists()
 
 
-def test_a_row_of_mtrag_s_holds_the_conversation_so_far_and_what_its_answer_rests_on(tmp_path: Path) -> None:
+def test_a_row_of_mtrag_s_contains_the_conversation_and_supporting_passages(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 1, 3)
     made(tmp_path, mtrag_s="fiqa", unit="passages", cut=Cut(size=30, stride=30))
     found = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
@@ -208,7 +208,7 @@ def test_a_row_of_mtrag_s_holds_the_conversation_so_far_and_what_its_answer_rest
     same_message(json.dumps(found[:2], indent=1))
 
 
-def test_the_numbers_beside_the_rows_of_mtrag_s_are_theirs(tmp_path: Path) -> None:
+def test_the_statistics_of_mtrag_s_match_its_rows(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 4)
     made(tmp_path, mtrag_s="govt", unit="passages", list_size=4, unanswerable=0.3)
     found = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
@@ -226,14 +226,14 @@ def test_the_numbers_beside_the_rows_of_mtrag_s_are_theirs(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["list_size", "turns", "most_bytes"])
-def test_numbers_are_one_at_least(name: str) -> None:
+def test_numbers_must_be_at_least_one(name: str) -> None:
     assert getattr(Settings(**{name: 1}), name) == 1  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=f"^synthesis: {name} must be at least 1, found 0$"):
         Settings(**{name: 0})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("share", "is_one"), [(-0.01, False), (0.0, True), (1.0, True), (1.01, False)])
-def test_what_becomes_unanswerable_is_a_share(share: float, is_one: bool) -> None:
+def test_unanswerable_must_be_a_share(share: float, is_one: bool) -> None:
     if is_one:
         assert Settings(unanswerable=share).unanswerable == share
         return
@@ -249,13 +249,13 @@ def test_what_becomes_unanswerable_is_a_share(share: float, is_one: bool) -> Non
         ({"mtrag_s": "clapnk"}, "synthesis: corpus of MTRAG-S 'clapnk': did you mean 'clapnq'"),
     ],
 )
-def test_a_name_that_is_not_known_is_refused_with_the_closest_one(option: dict[str, str], message: str) -> None:
+def test_an_unknown_name_lists_the_closest_match(option: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Settings(**option)  # type: ignore[arg-type]
     assert message in str(caught.value)
 
 
-def test_without_settings_it_is_as_the_papers_have_it() -> None:
+def test_default_settings_are_those_of_the_papers() -> None:
     settings = Settings()
     assert (settings.unit, settings.pool, settings.mtrag_s) == ("propositions", "passages", "")
     assert (settings.list_size, settings.turns, settings.unanswerable, settings.most_dialogues) == (30, 8, 0.0, None)

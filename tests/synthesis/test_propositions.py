@@ -38,7 +38,7 @@ def cut(start: int, end: int, document: Document = DOCUMENT) -> DocumentPassage:
         ([], {}),
     ],
 )
-def test_a_sentence_is_held_by_the_passages_that_have_all_of_it(
+def test_a_sentence_belongs_to_passages_that_contain_it_completely(
     passages: Sequence[DocumentPassage], held: Mapping[str, Sequence[str]]
 ) -> None:
     units = cut_sentences([DOCUMENT], passages)
@@ -48,7 +48,7 @@ def test_a_sentence_is_held_by_the_passages_that_have_all_of_it(
     assert [unit.unit_id for unit in units] == [f"s{number}" for number in range(1, len(units) + 1)]
 
 
-def test_a_sentence_is_no_part_of_another_documents_passages() -> None:
+def test_a_sentence_never_belongs_to_another_documents_passages() -> None:
     other = Document("b.txt", "south", "Other places", TEXT)
     units = cut_sentences([DOCUMENT, other], [cut(0, 16, other)])
     assert [(unit.text, unit.document_id, unit.domain) for unit in units] == [("The mill grinds.", "b.txt", "south")]
@@ -79,7 +79,7 @@ MADE_UP = "propositions with words missing from their passage (invented, or in a
         ("aa bb cc", False),
     ],
 )
-def test_a_statement_shares_two_fifths_of_its_words_with_its_passage(statement: str, stays: bool) -> None:
+def test_a_statement_must_share_two_fifths_of_its_words_with_its_passage(statement: str, stays: bool) -> None:
     text = "The mill grinds corn."
     found = extracted([passage("one", text)], {text: [statement, "The mill grinds"]})
     assert [unit.text for unit in found.units] == ([statement] if stays else []) + ["The mill grinds"]
@@ -87,7 +87,7 @@ def test_a_statement_shares_two_fifths_of_its_words_with_its_passage(statement: 
 
 
 @pytest.mark.parametrize(("n_words", "is_held"), [(10, True), (9, True), (8, False)])
-def test_an_overlapping_neighbour_with_nine_tenths_of_the_words_holds_a_statement_too(
+def test_an_adjacent_passage_with_nine_tenths_of_the_words_also_supports_a_statement(
     n_words: int, is_held: bool
 ) -> None:
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -103,13 +103,13 @@ def test_an_overlapping_neighbour_with_nine_tenths_of_the_words_holds_a_statemen
     assert unit.passage_ids == (("its", "before", "after") if is_held else ("its",))
 
 
-def test_a_neighbour_of_another_document_holds_nothing_of_this_one() -> None:
+def test_an_adjacent_passage_of_another_document_never_supports_a_statement() -> None:
     first, other = "The mill of Arden grinds corn.", "The mill of Arden grinds corn. It does."
     found = extracted([passage("one", first), passage("two", other, document="b.txt")], {first: [first]})
     assert [unit.passage_ids for unit in found.units] == [("one",)]
 
 
-def test_a_statement_stands_once_a_domain_with_every_passage_that_gave_it() -> None:
+def test_a_statement_is_listed_once_per_domain_with_all_its_passages() -> None:
     texts = ["The mill grinds corn.", "A port sleeps.", "THE MILL grinds corn.", "The mill grinds corn. So."]
     passages = [
         passage("one", texts[0]),
@@ -127,14 +127,14 @@ def test_a_statement_stands_once_a_domain_with_every_passage_that_gave_it() -> N
 
 
 @pytest.mark.parametrize(("n", "is_read"), [(200, True), (201, False)])
-def test_a_reply_of_more_statements_than_a_passage_holds_is_left_out(n: int, is_read: bool) -> None:
+def test_a_reply_with_too_many_statements_is_left_out(n: int, is_read: bool) -> None:
     text = " ".join(f"w{number}" for number in range(n))
     found = extracted([passage("one", text)], {text: [f"w{number}" for number in range(n)]})
     assert len(found.units) == (n if is_read else 0)
     assert [one.name for one in found.left_out] == ([] if is_read else ["one"])
 
 
-def test_lists_are_of_neighbours_of_one_domain_and_hold_everything_once() -> None:
+def test_lists_partition_the_adjacent_units_of_a_domain() -> None:
     texts = [f"word{n} stays here" for n in range(5)]
     passages = [passage(f"n{n}", text, domain="north" if n != 1 else "south") for n, text in enumerate(texts)]
     units = extracted(passages, {text: [text] for text in texts}).units

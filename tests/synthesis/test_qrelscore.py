@@ -67,7 +67,7 @@ def likelihood_by_token(folder: Path, text: str) -> float:
     return sum(found) / len(found)
 
 
-def test_both_terms_are_those_computed_token_by_token(measure: QRelScore, language_model: Path) -> None:
+def test_both_terms_equal_a_computation_token_by_token(measure: QRelScore, language_model: Path) -> None:
     for question, context in ((QUESTION, CONTEXT), (CONTEXT, QUESTION)):
         found = measure(question, context.split("  "))
         assert found.local == pytest.approx(local_by_token(question, context), abs=1e-5)
@@ -76,7 +76,7 @@ def test_both_terms_are_those_computed_token_by_token(measure: QRelScore, langua
         assert found.gain == pytest.approx(max(0.0, (after - before) / before), abs=1e-5)
 
 
-def test_the_score_is_the_harmonic_mean_where_both_are_positive() -> None:
+def test_the_score_is_the_harmonic_mean_of_positive_terms() -> None:
     assert Relevance(0.5, 0.25).score == pytest.approx(1 / 3)
     assert Relevance(0.5, 0.0).score == Relevance(-0.5, 1.0).score == 0.0
 
@@ -89,7 +89,7 @@ def test_a_question_about_the_passage_is_closer_to_it_and_a_single_word_is_unsco
     assert measure(QUESTION, [CONTEXT] * 100) is not None, "passages longer than the models read are cut"
 
 
-def test_the_table_names_its_models_and_counts_what_is_not_scored(tmp_path: Path, measure: QRelScore) -> None:
+def test_the_table_names_its_models_and_counts_unscored_questions(tmp_path: Path, measure: QRelScore) -> None:
     folder = write_dialogues(tmp_path / "b", 2)
     (folder / "synthesis").mkdir()
     (folder / "synthesis" / "dialogues.jsonl").write_text(
@@ -107,6 +107,6 @@ def test_the_table_names_its_models_and_counts_what_is_not_scored(tmp_path: Path
     assert "comparable only with each other" in table.note
 
 
-def test_a_language_model_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_missing_language_model_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"QRelScore: model .*none"):
         QRelScore("minilm", str(tmp_path / "none"))

@@ -18,7 +18,7 @@ from tests.synthesis._scripted import script
 from tests.synthesis._tiny import words_of, write_dialogues, write_encoder
 
 
-def test_dialogues_are_counted_one_by_one_and_together(tmp_path: Path) -> None:
+def test_dialogues_are_counted_separately_and_in_total(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 2, 8)
     with chat_server(script) as server:
         make(server.base_url, tmp_path, turns=6)
@@ -33,7 +33,7 @@ def test_dialogues_are_counted_one_by_one_and_together(tmp_path: Path) -> None:
     assert next(row for row in whole.rows if row[0] == "turns")[2:4] == ("7.7", "5.9")
 
 
-def test_counts_are_those_of_the_words_beside_published_ones(tmp_path: Path) -> None:
+def test_word_counts_are_listed_next_to_published_counts(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 2)
     (folder / "synthesis").mkdir()
     removed: dict[str, list[int]] = {"c0": [], "c1": [1]}
@@ -121,7 +121,7 @@ def printed(*arguments: object) -> str:
 
 
 @pytest.mark.slow
-def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
+def test_retrieval_by_fused_retrievers_and_forms_with_a_rewriter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
@@ -164,7 +164,7 @@ def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
         (("--retriever", "hybrid(bm25s)"), "two or more"),
     ],
 )
-def test_a_search_that_cannot_be_is_one_clear_error(
+def test_an_impossible_search_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], expected: str
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
@@ -173,6 +173,6 @@ def test_a_search_that_cannot_be_is_one_clear_error(
     assert expected in str(done.exception)
 
 
-def test_a_folder_that_nobody_synthesized_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_folder_without_a_synthesis_is_one_clear_error(tmp_path: Path) -> None:
     with raises(ConfigurationError):
         quality_section(write_dialogues(tmp_path / "b"))

@@ -36,7 +36,7 @@ def review(pair: Pair, choice: str, reviewer: str = "ann", time: float = 1.0, **
     return Review(reviewer, pair.pair_id, decide(pair, choice, {**pair.texts, **texts}), time)
 
 
-def test_an_edit_needs_its_texts_and_one_that_changes_nothing_accepts(tmp_path: Path) -> None:
+def test_an_edit_requires_texts_and_without_changes_accepts(tmp_path: Path) -> None:
     pair = read_pairs(write_dialogues(tmp_path / "b", 1))[1]
     assert decide(pair, "edit", pair.texts).choice == "accept"
     edited = decide(pair, "edit", {**pair.texts, "answer": " Two\r\nlines. "}, " why ")
@@ -50,7 +50,7 @@ def test_an_edit_needs_its_texts_and_one_that_changes_nothing_accepts(tmp_path: 
             decide(pair, choice, {**pair.texts, **texts})
 
 
-def test_the_last_decision_of_each_counts_and_only_on_these_very_texts(tmp_path: Path) -> None:
+def test_the_last_decision_on_the_current_texts_counts(tmp_path: Path) -> None:
     pairs = read_pairs(write_dialogues(tmp_path / "b", 1))
     accepted, rejected = (decide(pairs[0], choice, {}).model_dump_json() for choice in ("accept", "reject"))
     other = decide(pairs[1], "accept", {}).model_copy(update={"version": "another"}).model_dump_json()
@@ -69,7 +69,7 @@ def test_the_last_decision_of_each_counts_and_only_on_these_very_texts(tmp_path:
     assert n_others == 2
 
 
-def test_what_is_left_stands_alone_where_the_pair_before_it_is_gone(tmp_path: Path) -> None:
+def test_a_kept_question_stands_alone_after_a_removed_pair(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 3)
     (folder / "qrels.tsv").write_text("c0<::>1\t0\t0-open\t1\nc0<::>2\t0\t0-cost\t2\nc0<::>3\t0\t0-age\t1\n")
     pairs = read_pairs(folder)
@@ -125,7 +125,7 @@ def test_agreement_of_two_and_of_all(tmp_path: Path) -> None:
     assert json.dumps(review_section("b", pairs, reviews[:1]).tables[1].rows) == "[]"
 
 
-def test_a_text_may_be_as_long_as_it_says_and_a_note_is_cut(tmp_path: Path) -> None:
+def test_texts_have_a_maximum_length_and_notes_are_truncated(tmp_path: Path) -> None:
     pair = read_pairs(write_dialogues(tmp_path / "b", 1))[1]
     longest = decide(pair, "edit", {**pair.texts, "answer": "x" * 20_000}, "n" * 3_000)
     assert (len(longest.texts["answer"]), len(longest.note)) == (20_000, 2_000)
@@ -135,14 +135,14 @@ def test_a_text_may_be_as_long_as_it_says_and_a_note_is_cut(tmp_path: Path) -> N
         assert decide(pair, choice, {"question": ""}).texts == {}, "only an edit looks at the texts"
 
 
-def test_a_decision_is_exported_with_what_it_says_and_no_more(tmp_path: Path) -> None:
+def test_a_decision_is_exported_without_default_values(tmp_path: Path) -> None:
     pair = read_pairs(write_dialogues(tmp_path / "b", 1))[1]
     plain, edited = review(pair, "accept"), review(pair, "edit", "bob", 2.0, answer="other")
     write_reviews(tmp_path / "reviews.jsonl", [plain, edited])
     same_message((tmp_path / "reviews.jsonl").read_text("utf-8"))
 
 
-def test_a_pair_has_another_version_where_anything_that_is_shown_differs(tmp_path: Path) -> None:
+def test_the_version_of_a_pair_covers_everything_displayed(tmp_path: Path) -> None:
     pair = read_pairs(write_dialogues(tmp_path / "b", 1))[1]
     task = pair.task
     assert task.references
@@ -195,7 +195,7 @@ def test_three_reviewers_agree_two_by_two_and_all_together(tmp_path: Path) -> No
     assert agreement.rows[0][4:] == ("0.000", "0.000"), "the edit is kept as the other is, and is another choice"
 
 
-def test_the_manifest_of_a_review_says_what_it_was_made_of(tmp_path: Path) -> None:
+def test_the_manifest_of_a_review_lists_its_inputs(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 1)
     pairs = read_pairs(folder)
     export_reviewed(folder, tmp_path / "out", [review(pairs[0], "accept")])
@@ -214,7 +214,7 @@ def test_the_manifest_of_a_review_says_what_it_was_made_of(tmp_path: Path) -> No
     assert (tmp_path / "out" / "passages.jsonl").read_bytes() == (folder / "passages.jsonl").read_bytes()
 
 
-def test_of_several_edits_the_last_one_stands_whoever_came_later_with_none(tmp_path: Path) -> None:
+def test_the_last_edit_counts_despite_later_decisions_without_edits(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 1)
     pairs = read_pairs(folder)
     reviews = [
@@ -227,7 +227,7 @@ def test_of_several_edits_the_last_one_stands_whoever_came_later_with_none(tmp_p
     same_message((tmp_path / "out" / "conversations.jsonl").read_text("utf-8"))
 
 
-def test_labels_of_a_turn_stay_with_it(tmp_path: Path) -> None:
+def test_labels_of_a_turn_are_kept(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 1)
     (row,) = rows(folder / "conversations.jsonl")
     row["turns"][1] |= {"multi_turn": "Clarification", "question_types": ["Opinion"], "answerability": "PARTIAL"}
@@ -248,7 +248,7 @@ def test_labels_of_a_turn_stay_with_it(tmp_path: Path) -> None:
     assert [turn["multi_turn"] for turn in kept["turns"]] == ["N/A", "Follow-up"], "what is first now leans on nothing"
 
 
-def test_a_synthesis_says_of_each_pair_what_the_review_made_of_it(tmp_path: Path) -> None:
+def test_the_synthesis_details_include_the_review(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 1, 8)
     with chat_server(script) as server:
         make(server.base_url, tmp_path, turns=4, cut=Cut())
@@ -277,7 +277,7 @@ def test_a_synthesis_says_of_each_pair_what_the_review_made_of_it(tmp_path: Path
     assert rows(tmp_path / "kept too" / "synthesis" / "dialogues.jsonl")[0]["removed"] == before["removed"]
 
 
-def test_a_dialogue_of_which_nothing_is_left_goes_from_the_details(tmp_path: Path) -> None:
+def test_a_dialogue_without_kept_pairs_is_removed_from_the_details(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 2, 8)
     with chat_server(script) as server:
         make(server.base_url, tmp_path, turns=2)
@@ -288,7 +288,7 @@ def test_a_dialogue_of_which_nothing_is_left_goes_from_the_details(tmp_path: Pat
     assert [row["dialogue_id"] for row in kept] == [last.task.conversation_id]
 
 
-def test_decisions_are_read_in_the_order_of_the_pairs_and_their_time(tmp_path: Path) -> None:
+def test_decisions_are_sorted_by_pair_and_time(tmp_path: Path) -> None:
     pairs = read_pairs(write_dialogues(tmp_path / "b", 1))
     kept = [
         (name, pairs[place].pair_id, decide(pairs[place], "accept", {}).model_dump_json(), time)

@@ -27,7 +27,7 @@ def server() -> Iterator[ChatServer]:
         yield running
 
 
-def test_documents_become_a_folder_that_validates(server: ChatServer, tmp_path: Path) -> None:
+def test_documents_become_a_valid_folder(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 4)
     (tmp_path / ".out.part").mkdir()
     (tmp_path / ".out.part" / "left.jsonl").touch()  # left by a killed call
@@ -53,7 +53,7 @@ def test_documents_become_a_folder_that_validates(server: ChatServer, tmp_path: 
     assert len(used) == len(set(used)), "a list is used once"
 
 
-def test_the_question_behind_a_removed_pair_stands_alone_again(server: ChatServer, tmp_path: Path) -> None:
+def test_the_question_after_a_removed_pair_stands_alone(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 4)
     make(server.base_url, tmp_path)
     details = rows(tmp_path / "out" / "synthesis" / "dialogues.jsonl")
@@ -67,7 +67,7 @@ def test_the_question_behind_a_removed_pair_stands_alone_again(server: ChatServe
         assert seventh["contextualized"] == "And what about it?"
 
 
-def test_the_same_replies_give_the_same_bytes_and_nothing_is_asked_twice(server: ChatServer, tmp_path: Path) -> None:
+def test_the_same_replies_give_the_same_bytes_without_repeated_requests(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 4)
     first = make(server.base_url, tmp_path, unanswerable=0.1)
     n_asked = len(server.asked)
@@ -105,7 +105,7 @@ def test_dialogues_over_passages_in_the_format_of_mtrag_s(server: ChatServer, tm
 
 
 @pytest.mark.slow
-def test_unanswerable_questions_lose_their_passages_and_no_other_does(server: ChatServer, tmp_path: Path) -> None:
+def test_only_unanswerable_questions_lose_their_passages(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 8)
     make(server.base_url, tmp_path, unanswerable=0.2, pool="propositions")
     benchmark = open_benchmark("custom", tmp_path / "out")
@@ -122,7 +122,7 @@ def test_unanswerable_questions_lose_their_passages_and_no_other_does(server: Ch
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", sorted(FAULTS))
-def test_every_fault_of_a_reply_costs_one_passage_and_is_named(server: ChatServer, tmp_path: Path, word: str) -> None:
+def test_every_invalid_reply_omits_one_passage_with_its_reason(server: ChatServer, tmp_path: Path, word: str) -> None:
     write_towns(tmp_path / "docs", 3)
     (tmp_path / "docs" / "odd.txt").write_text(town("Harlow", more=f"A sign says fault-{word} here."), "utf-8")
     if word == "refused":
@@ -152,9 +152,7 @@ def test_every_fault_of_a_reply_costs_one_passage_and_is_named(server: ChatServe
 
 
 @pytest.mark.parametrize("word", ["prose", "broken", "missing", "silent", "cut"])
-def test_a_fault_at_the_first_attempt_only_costs_nothing_but_the_question(
-    server: ChatServer, tmp_path: Path, word: str
-) -> None:
+def test_an_invalid_first_reply_costs_only_a_second_request(server: ChatServer, tmp_path: Path, word: str) -> None:
     write_towns(tmp_path / "docs", 2)
     (tmp_path / "docs" / "odd.txt").write_text(town("Harlow", more=f"A sign says once-{word} here."), "utf-8")
     make(server.base_url, tmp_path)
@@ -177,7 +175,7 @@ def test_a_dialogue_that_fails_is_left_out_with_its_reason(tmp_path: Path) -> No
     assert check_folder(tmp_path / "out").passes
 
 
-def test_answers_in_another_language_are_taken_out(tmp_path: Path) -> None:
+def test_answers_in_another_language_are_removed(tmp_path: Path) -> None:
     def answers_in_german(prompt: str, n_before: int) -> Action:
         reply = json.loads(good_reply(prompt))
         if "turns" in reply:
@@ -198,7 +196,7 @@ _NOTHING = {
 }
 
 
-def test_where_nothing_comes_of_it_there_is_one_error_and_no_folder(tmp_path: Path) -> None:
+def test_a_synthesis_without_result_is_one_error_and_no_folder(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 2)
     for word, reason in _NOTHING.items():
         expected = pytest.raises(ConfigurationError, match=f"no dialogue could be made .*{reason}")
@@ -207,7 +205,7 @@ def test_where_nothing_comes_of_it_there_is_one_error_and_no_folder(tmp_path: Pa
         assert not (tmp_path / "out").exists()
 
 
-def test_a_server_that_fails_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+def test_a_failing_server_loses_no_reply(tmp_path: Path) -> None:
     def fails_late(prompt: str, n_before: int) -> Action:
         return refusal(500) if "careful annotator" in prompt and not fails_late.is_up else script(prompt, n_before)  # type: ignore[attr-defined]
 

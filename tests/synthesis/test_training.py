@@ -80,7 +80,7 @@ def test_a_rewriter_is_used_by_name(benchmark: Benchmark, rewriter: Path, tmp_pa
         retrieve(place(benchmark, tmp_path), "bm25", f"llm_rewrite:{rewriter}", depth=5, rewriter=Rewriter("openai/x"))
 
 
-def test_it_is_scored_on_the_later_turns_of_dialogues_that_it_has_not_seen(
+def test_a_rewriter_is_scored_on_later_turns_of_unseen_dialogues(
     benchmark: Benchmark, trained: TrainedQueryRewriter
 ) -> None:
     test = [task for task in split_by_dialogue(benchmark.tasks, SHORT.seed).test if task.turn > 1]
@@ -101,7 +101,7 @@ def test_it_is_scored_on_the_later_turns_of_dialogues_that_it_has_not_seen(
     }
 
 
-def test_its_folder_holds_all_that_decides_it(benchmark: Benchmark, rewriter: Path, tmp_path: Path) -> None:
+def test_the_folder_is_complete_and_can_be_moved(benchmark: Benchmark, rewriter: Path, tmp_path: Path) -> None:
     names = {path.name for path in rewriter.iterdir()}
     assert "ragtasks_rewriter.json" in names
     assert not any(name.endswith((".bin", ".pt", ".pth")) for name in names)
@@ -125,7 +125,7 @@ def test_the_word_no_rewrite_ends_a_reply(benchmark: Benchmark, rewriter: Path) 
 
 
 @pytest.mark.parametrize(("write", "kind"), [(write_t5, "seq2seq"), (write_gpt2, "causal")])
-def test_a_query_is_what_the_model_writes_behind_its_source(
+def test_a_query_is_the_models_continuation_of_its_source(
     benchmark: Benchmark, tmp_path: Path, write: Any, kind: Any
 ) -> None:
     folder = write(tmp_path / "model", words_of(benchmark.root))
@@ -168,14 +168,14 @@ def test_a_retriever_is_trained_and_used_by_name(benchmark: Benchmark, tmp_path:
     assert evaluate_runs(place(benchmark, tmp_path), [run.folder.name]).tables
 
 
-def test_training_ends_when_it_gets_no_better(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_training_ends_without_improvement(benchmark: Benchmark, tmp_path: Path) -> None:
     base = write_encoder(tmp_path / "base", words_of(benchmark.root))
     patient = Hyperparameters(epochs=6, learning_rate=0.0, patience=1)
     assert train_retriever(benchmark, str(base), tmp_path / "made", patient).statistics["epochs"] == 2
 
 
 @pytest.mark.engine
-def test_training_goes_on_from_its_last_whole_checkpoint(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_training_resumes_from_its_last_complete_checkpoint(benchmark: Benchmark, tmp_path: Path) -> None:
     base = str(write_t5(tmp_path / "t5", words_of(benchmark.root)))
 
     class Killed(BaseException):
@@ -202,7 +202,7 @@ def test_training_goes_on_from_its_last_whole_checkpoint(benchmark: Benchmark, t
     assert (again.folder / "model.safetensors").read_bytes() == (whole.folder / "model.safetensors").read_bytes()
 
 
-def test_what_is_no_rewriter_is_one_clear_error(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_an_invalid_rewriter_is_one_clear_error(benchmark: Benchmark, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=rf"rewriter: {tmp_path}\n(?s:.*)trained rewriter"):
         TrainedRewriter(tmp_path)
     write_recipe(tmp_path, Recipe("seq2seq", True, 64, 16))
@@ -231,7 +231,7 @@ def qrecc_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
     ]
 
 
-def test_questions_in_the_form_of_qrecc_are_those_of_the_dialogues(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_questions_in_qrecc_format_equal_those_of_the_dialogues(benchmark: Benchmark, tmp_path: Path) -> None:
     file = tmp_path / "qrecc_train.json"
     file.write_text(json.dumps(qrecc_rows(benchmark)))
     read = read_qrecc(file)
@@ -241,7 +241,7 @@ def test_questions_in_the_form_of_qrecc_are_those_of_the_dialogues(benchmark: Be
     assert len(split_by_dialogue(read.tasks, 0).train) == len(split_by_dialogue(benchmark.tasks, 0).train)
 
 
-def test_every_error_of_such_a_file_is_named_by_row(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_every_error_of_a_qrecc_file_names_its_row(benchmark: Benchmark, tmp_path: Path) -> None:
     good = qrecc_rows(benchmark)[0]
     rows = [good, good, {**good, "Turn_no": 2, "Rewrite": " "}, "text", {"Question": "Who?"}]
     file = tmp_path / "rows.json"
@@ -259,7 +259,7 @@ def test_every_error_of_such_a_file_is_named_by_row(benchmark: Benchmark, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_rewriter_is_trained_on_such_a_file(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_a_rewriter_is_trained_on_a_qrecc_file(benchmark: Benchmark, tmp_path: Path) -> None:
     file = tmp_path / "qrecc_train.json"
     file.write_text(json.dumps(qrecc_rows(benchmark)))
     base = write_t5(tmp_path / "t5", words_of(benchmark.root))
@@ -270,7 +270,7 @@ def test_a_rewriter_is_trained_on_such_a_file(benchmark: Benchmark, tmp_path: Pa
     assert (tmp_path / "made" / "ragtasks_rewriter.json").is_file()
 
 
-def test_checkpoints_are_gone_on_from_by_the_same_training_alone(tmp_path: Path) -> None:
+def test_checkpoints_are_used_by_the_same_training_only(tmp_path: Path) -> None:
     work, checkpoint = tmp_path / "work", tmp_path / "work" / "checkpoint-3"
     _clear_other_training(work, "one")
     checkpoint.mkdir()

@@ -56,7 +56,7 @@ def test_a_second_model_encodes_its_own_answers_only(minilm: BertScorer, cache: 
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=6), st.data())
-def test_no_score_moves_by_a_bit(
+def test_the_cache_changes_no_score(
     minilm: BertScorer, tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], data: st.DataObject
 ) -> None:
     cache = EmbeddingCache(
@@ -87,7 +87,7 @@ def test_budgets_change_a_vector_by_less_than_1e_6(
 
 
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 600), min_size=1), st.integers(1, 5000), st.integers(1, 99))
-def test_the_shape_of_a_batch_follows_from_the_text_alone(lengths: dict[str, int], tokens: int, step: int) -> None:
+def test_the_shape_of_a_batch_depends_on_the_text_alone(lengths: dict[str, int], tokens: int, step: int) -> None:
     batching = Batching(tokens, step)
     found = list(batches({text: [7] * length for text, length in lengths.items()}, batching, 512 + 88))
     assert sorted(text for batch in found for text in batch.texts) == sorted(lengths)
@@ -100,7 +100,7 @@ def test_the_shape_of_a_batch_follows_from_the_text_alone(lengths: dict[str, int
 
 
 @pytest.mark.slow
-def test_another_encoder_or_layer_or_batch_finds_nothing(minilm: BertScorer, cache: EmbeddingCache) -> None:
+def test_another_encoder_layer_or_batch_has_other_keys(minilm: BertScorer, cache: EmbeddingCache) -> None:
     scores(minilm, FIRST, cache)
     other = BertScorer(minilm.spec.__class__("minilm", 4, None), device="cpu")
     scores(other, FIRST, cache)
@@ -136,7 +136,7 @@ def test_a_corrupt_entry_is_encoded_again_and_replaced(
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 500, None])
-def test_a_file_that_cannot_be_used_costs_no_score(
+def test_an_unusable_file_costs_no_score(
     minilm: BertScorer, cache: EmbeddingCache, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     if content is None:
@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_used_costs_no_score(
         describe_embeddings(cache.path, 1)
 
 
-def test_pages_that_are_corrupt_cost_no_score(minilm: BertScorer, cache: EmbeddingCache) -> None:
+def test_corrupt_pages_cost_no_score(minilm: BertScorer, cache: EmbeddingCache) -> None:
     expected = scores(minilm, FIRST, cache)
     content = bytearray(cache.path.read_bytes())
     for start in range(4096, len(content), 4096):
@@ -166,7 +166,7 @@ def keys_in(cache: EmbeddingCache) -> set[bytes]:
     return {bytes([number]) for number in range(20) if cache.get(bytes([number])) is not None}
 
 
-def test_what_was_used_longest_ago_goes_and_what_this_process_used_stays(tmp_path: Path) -> None:
+def test_the_oldest_entries_are_evicted_except_those_of_this_process(tmp_path: Path) -> None:
     file = tmp_path / "embeddings.sqlite"
     with EmbeddingCache(file, 40) as earlier:
         earlier.put([(bytes([number]), bytes(10)) for number in range(4)], "a")

@@ -59,7 +59,7 @@ def texts() -> list[str]:
 
 
 @pytest.mark.slow
-def test_tokens_and_scores_are_those_of_torch(light: BertScorer, by_torch: BertScorer, texts: list[str]) -> None:
+def test_tokens_and_scores_equal_torch(light: BertScorer, by_torch: BertScorer, texts: list[str]) -> None:
     assert light.loaded().token_ids(texts) == by_torch.loaded().token_ids(texts)
     pairs = [(text, other) for text, other in zip(texts, [*texts[1:], texts[0]], strict=True)]
     for found, expected in zip(light.score(pairs), by_torch.score(pairs), strict=True):
@@ -68,7 +68,7 @@ def test_tokens_and_scores_are_those_of_torch(light: BertScorer, by_torch: BertS
 
 
 @pytest.mark.parametrize("layer", [1, 4])
-def test_every_layer_is_torch_s(layer: int) -> None:
+def test_every_layer_equals_torch(layer: int) -> None:
     pairs = [("Mars has two moons.", "The red planet has moons, Phobos and Deimos.")]
     scorer = BertScorer(EncoderSpec("minilm", layer, None))
     scorer._encoder = LightEncoder(Path(packaged_minilm("a test")), layer)
@@ -78,7 +78,7 @@ def test_every_layer_is_torch_s(layer: int) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.text(max_size=60), min_size=2, max_size=5))
-def test_a_text_has_the_same_bits_in_any_company(light: BertScorer, texts: list[str]) -> None:
+def test_the_vectors_of_a_text_are_independent_of_other_texts(light: BertScorer, texts: list[str]) -> None:
     pairs = [(text, texts[0]) for text in texts]
     together = light.score(pairs)
     assert together == [light.score([pair])[0] for pair in pairs]
@@ -93,7 +93,7 @@ def test_cached_vectors_change_no_bit(light: BertScorer, tmp_path: Path) -> None
     assert light.n_from_cache == 3
 
 
-def test_vectors_of_torch_are_never_taken_for_these(light: BertScorer, by_torch: BertScorer) -> None:
+def test_vectors_of_torch_are_never_reused(light: BertScorer, by_torch: BertScorer) -> None:
     other_layer = LightEncoder(Path(packaged_minilm("a test")), 5)
     assert len({light.loaded().identity, by_torch.loaded().identity, other_layer.identity}) == 3
     assert light.engine.startswith("onnxruntime ")
@@ -125,7 +125,7 @@ print(round(read(["Sorry, the passages do not say."])[0][0]))
 
 
 @pytest.mark.slow
-def test_it_runs_where_torch_is_absent(by_torch: BertScorer) -> None:
+def test_the_light_encoder_runs_without_torch(by_torch: BertScorer) -> None:
     done = subprocess.run([sys.executable, "-c", _WITHOUT_TORCH], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (expected,) = by_torch.score([("Mars has two moons.", "It has two.")])
@@ -135,7 +135,7 @@ def test_it_runs_where_torch_is_absent(by_torch: BertScorer) -> None:
 
 
 @pytest.mark.slow
-def test_refusals_have_the_probabilities_of_torch() -> None:
+def test_refusal_probabilities_equal_torch() -> None:
     responses = [*(row.text for row in read_file(LABELLED / "short.jsonl")[:40]), *ODD]
     found, expected = load_light_reader()(responses), load_reader("cpu")(responses)
     assert np.allclose(found, expected, atol=TOLERANCE)
@@ -151,7 +151,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def test_what_is_missing_is_named_with_the_lines_that_install_it(absent: set[str]) -> None:
+def test_a_missing_library_is_named_with_its_install_command(absent: set[str]) -> None:
     absent |= {"torch", "transformers", "onnxruntime"}
     with pytest.raises(MissingExtraError) as caught:
         check_encoder(resolve_encoder("minilm"))
@@ -164,7 +164,7 @@ def test_what_is_missing_is_named_with_the_lines_that_install_it(absent: set[str
             check_encoder(resolve_encoder(name), device)
 
 
-def test_torch_is_taken_where_it_alone_is_there_or_a_device_is_named(absent: set[str]) -> None:
+def test_torch_runs_if_it_alone_is_installed_or_a_device_is_given(absent: set[str]) -> None:
     minilm = resolve_encoder("minilm")
     assert not _encoders.is_light(minilm, "cpu")
     assert not _encoders.is_light(EncoderSpec("microsoft/deberta-xlarge-mnli", 40, None))

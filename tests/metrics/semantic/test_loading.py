@@ -59,7 +59,7 @@ LOADS: dict[str, tuple[str, dict[str, Any], Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("loaded_by", LOADS)
-def test_a_weight_that_is_missing_is_named_and_nothing_is_loaded(tmp_path: Path, loaded_by: str) -> None:
+def test_a_missing_weight_is_named_and_nothing_is_loaded(tmp_path: Path, loaded_by: str) -> None:
     kind, options, load = LOADS[loaded_by]
     load(saved(tmp_path / "whole", kind, **options))
     with raises(ConfigurationError):
@@ -67,17 +67,17 @@ def test_a_weight_that_is_missing_is_named_and_nothing_is_loaded(tmp_path: Path,
 
 
 @pytest.mark.parametrize("line", ["rerank(bm25,cross-encoder:minilm)", "sparse:minilm"])
-def test_an_embedding_model_is_refused_where_it_would_get_an_untrained_layer(line: str) -> None:
+def test_an_embedding_model_that_needs_an_untrained_layer_is_an_error(line: str) -> None:
     with raises(ConfigurationError):
         parse(line).describe()
 
 
-def test_an_embedding_model_named_as_a_reranker_leads_to_a_retriever() -> None:
+def test_an_embedding_model_used_as_a_reranker_suggests_a_retriever() -> None:
     with raises(RagtasksError):
         parse("rerank(bm25,minilm)")
 
 
-def test_a_sparse_layer_that_was_trained_is_loaded(tmp_path: Path) -> None:
+def test_a_trained_sparse_layer_is_loaded(tmp_path: Path) -> None:
     from sentence_transformers import SparseEncoder
 
     SparseEncoder(str(saved(tmp_path / "base", "BertModel")), device="cpu").save(str(tmp_path / "trained"))
@@ -86,13 +86,13 @@ def test_a_sparse_layer_that_was_trained_is_loaded(tmp_path: Path) -> None:
     assert all((weight == other.state_dict()[name]).all() for name, weight in one.state_dict().items())
 
 
-def test_a_pooler_that_nobody_reads_may_be_missing_and_moves_no_hash(tmp_path: Path) -> None:
+def test_an_unused_pooler_may_be_missing_and_changes_no_hash(tmp_path: Path) -> None:
     folder = str(saved(tmp_path / "model", "BertModel", "pooler"))
     one, other = (DenseRetriever(folder).describe() for _ in range(2))
     assert one == other
 
 
-def test_the_library_is_left_as_it_was(tmp_path: Path) -> None:
+def test_the_library_is_restored(tmp_path: Path) -> None:
     from transformers import AutoModel, PreTrainedModel
 
     before = PreTrainedModel.__dict__["from_pretrained"]

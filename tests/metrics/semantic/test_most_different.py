@@ -18,17 +18,17 @@ TEXTS = [
 ]
 
 
-def test_one_text_of_each_subject_is_chosen_before_a_second_of_any() -> None:
+def test_one_text_per_subject_is_chosen_before_a_second() -> None:
     ferry, bread, election = most_different(TEXTS, 3)
     assert (ferry in {0, 1, 2}, bread in {3, 4}, election) == (True, True, 5)
 
 
 @pytest.mark.slow
-def test_more_are_those_of_fewer_and_others() -> None:
+def test_a_larger_choice_contains_the_smaller() -> None:
     chosen = [set(most_different(TEXTS, n)) for n in range(1, 6)]
     assert all(few < more for few, more in itertools.pairwise(chosen))
 
 
 @pytest.mark.parametrize("n", [6, 7])
-def test_all_are_chosen_where_there_are_no_more(n: int) -> None:
+def test_all_texts_are_chosen_if_there_are_no_more(n: int) -> None:
     assert most_different(TEXTS, n) == [0, 1, 2, 3, 4, 5]

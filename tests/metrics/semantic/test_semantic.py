@@ -77,14 +77,16 @@ def all_pairs() -> list[tuple[str, str]]:
     return [(candidate, reference) for i, candidate in enumerate(TEXTS) for reference in TEXTS[i % 3 :: 3]]
 
 
-def test_equals_bert_score_also_on_long_texts(minilm: BertScorer, make_oracle: Callable[..., Any]) -> None:
+def test_scores_equal_bert_score_also_on_long_texts(minilm: BertScorer, make_oracle: Callable[..., Any]) -> None:
     pairs = all_pairs()
     assert_close(as_tuples(minilm.score(pairs)), oracle_scores(make_oracle(), pairs))
     assert (minilm.n_texts, minilm.n_truncated) == (len({text.strip() for text in TEXTS}), 2)
 
 
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")  # how it reads its baseline
-def test_equals_bert_score_with_a_baseline_and_fewer_layers(make_oracle: Callable[..., Any], tmp_path: Path) -> None:
+def test_scores_equal_bert_score_with_a_baseline_and_fewer_layers(
+    make_oracle: Callable[..., Any], tmp_path: Path
+) -> None:
     rows = ["LAYER,P,R,F", *(",".join(map(str, (layer, *BASELINE))) for layer in range(7))]
     (tmp_path / "baseline.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     oracle = make_oracle(4, lang="en", rescale_with_baseline=True, baseline_path=str(tmp_path / "baseline.tsv"))
@@ -93,7 +95,7 @@ def test_equals_bert_score_with_a_baseline_and_fewer_layers(make_oracle: Callabl
     assert_close(as_tuples(scorer.score(pairs)), oracle_scores(oracle, pairs))
 
 
-def test_empty_texts_score_as_texts_without_tokens_do_in_bert_score(
+def test_empty_texts_score_like_texts_without_tokens_in_bert_score(
     minilm: BertScorer, make_oracle: Callable[..., Any]
 ) -> None:
     stand_ins = [(NO_TOKENS, "word"), ("word", NO_TOKENS), (NO_TOKENS, NO_TOKENS)]
@@ -104,7 +106,7 @@ def test_empty_texts_score_as_texts_without_tokens_do_in_bert_score(
     assert as_tuples(minilm.score([("[SEP]", "word")])) == [(0.0, 0.0, 0.0)]
 
 
-def test_nothing_in_gives_nothing_out_and_loads_nothing() -> None:
+def test_no_pairs_load_no_encoder() -> None:
     scorer = BertScorer(resolve_encoder("./no/such/folder"))
     assert scorer.score([]) == []
     assert semantic_scores([], [], [], scorer) == []
@@ -123,13 +125,13 @@ def test_groups_do_not_change_a_score(minilm: BertScorer, monkeypatch: pytest.Mo
     assert len(seen) == small.n_texts
 
 
-def test_the_order_of_pairs_does_not_count(minilm: BertScorer) -> None:
+def test_the_order_of_pairs_does_not_matter(minilm: BertScorer) -> None:
     pairs = all_pairs()
     assert_close(as_tuples(minilm.score(pairs[::-1]))[::-1], as_tuples(minilm.score(pairs)))
 
 
 @given(st.lists(st.sampled_from(TEXTS[:7]), min_size=2, max_size=2))
-def test_scores_are_in_range_and_swap_with_their_texts(minilm: BertScorer, texts: list[str]) -> None:
+def test_scores_are_in_range_and_precision_swaps_with_recall(minilm: BertScorer, texts: list[str]) -> None:
     forward, backward = minilm.score([(texts[0], texts[1]), (texts[1], texts[0])])
     assert all(-1 <= one_score <= 1 + TOLERANCE for one_score in (forward.precision, forward.recall, forward.f1))
     assert (forward.precision, forward.recall) == pytest.approx((backward.recall, backward.precision), abs=TOLERANCE)
@@ -141,7 +143,7 @@ def test_a_perfect_answer_has_the_maximum(baseline: tuple[float, float, float] |
     assert_close(as_tuples(scorer.score([(text, text) for text in TEXTS])), [(1.0, 1.0, 1.0)] * len(TEXTS))
 
 
-def test_semantic_scores_agree_with_pairwise_ones(minilm: BertScorer) -> None:
+def test_semantic_scores_equal_pairwise_scores(minilm: BertScorer) -> None:
     responses, targets = [TEXTS[0], TEXTS[1], ""], [TEXTS[3], TEXTS[1], TEXTS[0]]
     passages = [[TEXTS[8], TEXTS[5]], [], [TEXTS[8]]]
     scores = semantic_scores(responses, targets, passages, minilm)
@@ -153,12 +155,12 @@ def test_semantic_scores_agree_with_pairwise_ones(minilm: BertScorer) -> None:
         assert score.bert_k_precision == (pytest.approx(max(against), abs=TOLERANCE) if against else None)
 
 
-def test_semantic_scores_refuse_lists_of_different_length(minilm: BertScorer) -> None:
+def test_semantic_scores_require_lists_of_equal_length(minilm: BertScorer) -> None:
     with pytest.raises(ValueError, match=r"zip\(\) argument"):
         semantic_scores(["a", "b"], ["a"], [[]], minilm)
 
 
-def test_the_table_is_that_of_bert_score() -> None:
+def test_the_table_of_encoders_equals_bert_score() -> None:
     package = find_spec("bert_score")
     assert package.origin is not None
     folder = Path(package.origin).parent
@@ -189,23 +191,23 @@ def test_known_names_resolve_with_layer_and_baseline() -> None:
         ("", "minilm"),
     ],
 )
-def test_a_near_miss_names_what_was_meant(name: str, meant: str) -> None:
+def test_a_misspelled_name_lists_close_matches(name: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(meant)):
         resolve_encoder(name)
 
 
-def test_a_folder_that_holds_no_encoder_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_folder_without_an_encoder_is_one_clear_error(tmp_path: Path) -> None:
     scorer = BertScorer(resolve_encoder(str(tmp_path)))
     with pytest.raises(ConfigurationError, match="next step: download it"):
         scorer.score([("a", "b")])
 
 
-def test_a_folder_scores_as_its_last_layer(minilm: BertScorer) -> None:
+def test_a_folder_uses_the_last_layer(minilm: BertScorer) -> None:
     from_folder = BertScorer(resolve_encoder(_encoders.packaged_minilm("a test")), device="cpu")
     pairs = [(TEXTS[0], TEXTS[1])]
     assert as_tuples(from_folder.score(pairs)) == as_tuples(minilm.score(pairs))
 
 
-def test_too_high_a_layer_is_refused() -> None:
+def test_a_layer_above_the_last_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="at least 7 layers"):
         BertScorer(EncoderSpec("minilm", 7, None), device="cpu").loaded()

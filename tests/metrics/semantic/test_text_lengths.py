@@ -42,7 +42,7 @@ def bert_score(folder: Path) -> list[tuple[float, ...]]:
 
 
 @pytest.mark.slow
-def test_a_text_over_512_tokens_is_read_whole_and_scores_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
+def test_a_text_over_512_tokens_is_read_completely_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
     tokeniser = _encoders.Encoder(EncoderSpec(str(unlimited), LAYER, None), "cpu")
     lengths = [len(ids) for ids in tokeniser.token_ids([SHORT, LONG, LONGER])[0]]
     assert lengths[0] < 512 < lengths[1] < lengths[2]
@@ -56,7 +56,7 @@ def test_a_text_over_512_tokens_is_read_whole_and_scores_as_in_bert_score(unlimi
 
 
 @pytest.mark.slow
-def test_a_limit_that_the_tokeniser_names_is_kept_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
+def test_the_limit_of_the_tokenizer_is_applied_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
     limited = write_deberta(tmp_path, model_max_length=512)
     found, n_truncated = ours(limited)
     assert n_truncated == 3  # two long texts, and the first reversed
@@ -68,14 +68,14 @@ def test_a_limit_that_the_tokeniser_names_is_kept_as_in_bert_score(unlimited: Pa
 
 
 @pytest.mark.parametrize(("named", "limit"), [(int(1e30), None), (512, 512), (8192, 8192)])
-def test_ibm_limit_is_the_tokenisers_own(named: int, limit: int | None) -> None:
+def test_the_ibm_limit_is_the_tokenizers_own(named: int, limit: int | None) -> None:
     class Tokeniser:
         model_max_length = named
 
     assert _encoders.ibm_max_tokens(Tokeniser()) == limit
 
 
-def test_a_tokeniser_without_a_limit_is_held_to_positions_that_are_numbered() -> None:
+def test_a_tokenizer_without_a_limit_is_limited_to_absolute_positions() -> None:
     from transformers import AutoTokenizer, BertConfig, DebertaConfig, RobertaConfig
 
     tokeniser = AutoTokenizer.from_pretrained(_encoders.packaged_minilm("a test"), model_max_length=int(1e30))
