@@ -26,9 +26,9 @@ from ragtasks.clients import (
     Reply,
     Secrets,
     Spending,
-    added_up,
     endpoint_requirements,
     spent_on,
+    summed_calls,
 )
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError, RagtasksError
 from ragtasks.files import Ranked, Run, atomic_file, in_rank_order
@@ -366,7 +366,7 @@ class ListwiseReranker:
             current = [(number, *plan[step]) for number, plan in enumerate(plans) if step < len(plan)]
             prompts = [self._prompt(lists[number][0], orders[number][start:end]) for number, start, end in current]
             replies = self._client.answer(prompts, show)
-            self._spent = added_up([*self._spent, *spent_on(replies, self._endpoint.price)])
+            self._spent = summed_calls([*self._spent, *spent_on(replies, self._endpoint.price)])
             for (number, start, end), reply in zip(current, replies, strict=True):
                 orders[number][start:end] = self._ordered(orders[number][start:end], reply)
                 n_unanswered += reply.text is None

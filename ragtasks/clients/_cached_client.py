@@ -30,7 +30,7 @@ from ragtasks.files import canonical_hash
 from ragtasks.progress import Progress, no_progress
 
 _LOGGER = logging.getLogger(__name__)
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _NEIGHBOURS = 16
 
 
@@ -82,8 +82,8 @@ class CachedClient:
             entries.setdefault(entry.key, entry).indexes.append(index)
         call = _Call(self, cache, journal, entry_of)
         missing = [entry for entry in entries.values() if not call.find(entry)]
-        if n_known := len(entries) - len(missing):
-            progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
+        if n_cached := len(entries) - len(missing):
+            progress(f"{self.name}\t{n_cached:,} cached", n_cached, len(entries))
         if missing:
             # Processes that start together use different orders, so that few prompts are sent twice. Neighboring
             # prompts stay together: they may share a prefix, which a server with a prefix cache reads once.
@@ -142,7 +142,7 @@ class _Call:
     ) -> None:
         self._client, self._cache, self._journal, self._entry_of = client, cache, journal, entry_of
         self._chain: Chain | None = journal if isinstance(journal, Chain) else None
-        self._asked: set[str] = set()
+        self._claimed_keys: set[str] = set()
         self._sending: set[tuple[Path, str]] = set()
         self._entries: list[_Entry] = []
         """Entries sent to the wrapped client, in its order."""
@@ -164,7 +164,7 @@ class _Call:
         if reply.from_cache and entry.key in self._client.delivered:
             reply = as_cached(reply)
         self._client.delivered.add(entry.key)
-        self._end({self._path_and_key(entry.key)})
+        self._end({self._request_id(entry.key)})
         self._n_kept += len(entry.indexes) * entry.is_final(reply)
         for index in entry.indexes:
             self.replies[index] = reply
@@ -175,15 +175,15 @@ class _Call:
     def ask(self, client: Client, missing: Sequence[_Entry], progress: Progress, total: int) -> None:
         """Send the prompts that no other call is sending, wait for the others, and send those still missing."""
         while missing:
-            n_known = total - len(missing)
-            ours: list[_Entry] = []
-            others: list[_Entry] = []
+            n_cached = total - len(missing)
+            claimed: list[_Entry] = []
+            elsewhere: list[_Entry] = []
             for entry in missing:
-                (ours if self._begin(entry.key) else others).append(entry)
-            self._entries, self._earlier = list(ours), {}
+                (claimed if self._begin(entry.key) else elsewhere).append(entry)
+            self._entries, self._earlier = list(claimed), {}
             try:
-                if ours:
-                    client.answer([entry.prompt for entry in ours], _counted(progress, n_known, total), self)
+                if claimed:
+                    client.answer([entry.prompt for entry in claimed], _counted(progress, n_cached, total), self)
             except RagtasksError as error:
                 # Requests may be in flight after an interruption, and they are paid for. A file that cannot be written
                 # is already reported by its own error.
@@ -195,9 +195,9 @@ class _Call:
                 raise
             finally:
                 self._end(self._sending)
-            self._wait_for(others)
-            missing = [entry for entry in others if not self.find(entry)]
-            if others:
+            self._wait_for(elsewhere)
+            missing = [entry for entry in elsewhere if not self.find(entry)]
+            if elsewhere:
                 progress(self._client.name, total - len(missing), total)
 
     def following(self, index: int) -> Prompt | None:
@@ -207,27 +207,27 @@ class _Call:
         """
         if self._chain is None:
             return None
-        found: dict[str, _Entry] = {}
-        for place in self._entries[index].indexes:
-            prompt = self._chain.following(place)
+        entries: dict[str, _Entry] = {}
+        for prompt_index in self._entries[index].indexes:
+            prompt = self._chain.following(prompt_index)
             if prompt is not None:
-                new = self._entry_of(prompt)
-                found.setdefault(new.key, new).indexes.append(place)
-        for key, new in found.items():
-            if key not in self._asked and self._begin(key):
-                self._entries[index] = new
-                return new.prompt
+                entry = self._entry_of(prompt)
+                entries.setdefault(entry.key, entry).indexes.append(prompt_index)
+        for key, entry in entries.items():
+            if key not in self._claimed_keys and self._begin(key):
+                self._entries[index] = entry
+                return entry.prompt
         return None
 
     def recall(self, index: int) -> Reply | None:
         """Return the reply that another process has stored since, or None."""
         entry = self._entries[index]
-        found = self._cache.begin(entry.key, entry.is_usable)
-        if not isinstance(found, CachedReply):
-            self._earlier[entry.key] = found
+        cached = self._cache.begin(entry.key, entry.is_usable)
+        if not isinstance(cached, CachedReply):
+            self._earlier[entry.key] = cached
             return None
-        self.deliver(entry, found.reply)
-        return found.reply
+        self.deliver(entry, cached.reply)
+        return cached.reply
 
     def record(self, index: int, reply: Reply) -> None:
         """Store and deliver a reply as soon as it arrives."""
@@ -244,26 +244,26 @@ class _Call:
 
     def _begin(self, key: str) -> bool:
         """Claim a prompt for this call, and return False if another call of this process is sending it."""
-        item = self._path_and_key(key)
-        if not _SENDING.begin(item):
+        request_id = self._request_id(key)
+        if not _SENDING.begin(request_id):
             return False
-        self._asked.add(key)
-        self._sending.add(item)
+        self._claimed_keys.add(key)
+        self._sending.add(request_id)
         return True
 
-    def _end(self, items: set[tuple[Path, str]]) -> None:
-        ended = self._sending & items
+    def _end(self, request_ids: set[tuple[Path, str]]) -> None:
+        ended = self._sending & request_ids
         self._sending -= ended
         _SENDING.end(ended)
 
     def _wait_for(self, entries: Sequence[_Entry]) -> None:
         """Wait until no call of this process sends the prompts; a waiting call sends none, so calls cannot deadlock."""
         for entry in entries:
-            while not _SENDING.has_ended(self._path_and_key(entry.key)):
+            while not _SENDING.has_ended(self._request_id(entry.key)):
                 if self._journal is not None:
                     self._journal.recall(entry.indexes[0])  # raises if the caller is cancelled
 
-    def _path_and_key(self, key: str) -> tuple[Path, str]:
+    def _request_id(self, key: str) -> tuple[Path, str]:
         return self._cache.path, key
 
 
@@ -271,31 +271,31 @@ class _Sending:
     """Prompts being sent by the calls of this process, as cache path and key."""
 
     def __init__(self) -> None:
-        self._items: set[tuple[Path, str]] = set()
+        self._request_ids: set[tuple[Path, str]] = set()
         self._changed = threading.Condition()
 
-    def begin(self, item: tuple[Path, str]) -> bool:
+    def begin(self, request_id: tuple[Path, str]) -> bool:
         with self._changed:
-            is_new = item not in self._items
-            self._items.add(item)
+            is_new = request_id not in self._request_ids
+            self._request_ids.add(request_id)
             return is_new
 
-    def end(self, items: set[tuple[Path, str]]) -> None:
+    def end(self, request_ids: set[tuple[Path, str]]) -> None:
         with self._changed:
-            self._items -= items
+            self._request_ids -= request_ids
             self._changed.notify_all()
 
-    def has_ended(self, item: tuple[Path, str]) -> bool:
+    def has_ended(self, request_id: tuple[Path, str]) -> bool:
         """Wait half a second at most, and return whether no call sends the prompt any more."""
         with self._changed:
-            return self._changed.wait_for(lambda: item not in self._items, _LOOK_SECONDS)
+            return self._changed.wait_for(lambda: request_id not in self._request_ids, _POLL_SECONDS)
 
 
 _SENDING = _Sending()
 
 
 def _counted(progress: Progress, n_before: int, total: int) -> Progress:
-    return lambda what, done, _: progress(what, n_before + done, total)
+    return lambda note, done, _: progress(note, n_before + done, total)
 
 
 class ServedModels:

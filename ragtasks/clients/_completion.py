@@ -111,8 +111,8 @@ def early_end(body: Any, *, offers_tools: bool = False) -> tuple[Outcome, str] |
     """
     if error := error_in(body):
         return Outcome.FAILED, f"{ERROR_REPLY}: {error_text(error)}"
-    given = [part.get(name) for part in parts_of(body) for name in _REASON_FIELDS]
-    reason = next((value for value in given if isinstance(value, str) and value), "stop")
+    reasons = [part.get(name) for part in parts_of(body) for name in _REASON_FIELDS]
+    reason = next((value for value in reasons if isinstance(value, str) and value), "stop")
     outcome = _OUTCOMES.get(_letters(reason))
     if outcome is Outcome.ANSWERED or (offers_tools and _letters(reason) in _TOOL_CALLS):
         return None
@@ -170,8 +170,8 @@ def missing_in(body: Any, error: Exception) -> str:
     """Return the missing field that a `KeyError` names, and the body's message or fields; the text of other errors."""
     if not isinstance(error, KeyError):
         return str(error)[:_MAX_CHARACTERS]
-    found = server_words(body) or ", ".join(body) or "nothing"
-    return plain(f"it has no {error.args[0]}, but {found}")[:_MAX_CHARACTERS]
+    content = server_words(body) or ", ".join(body) or "nothing"
+    return plain(f"it has no {error.args[0]}, but {content}")[:_MAX_CHARACTERS]
 
 
 _MESSAGE_FIELDS = ("message", "msg", "detail", *_ERROR_FIELDS)
@@ -192,8 +192,8 @@ def server_words(body: Any) -> str:
     """Return the message of an error body: a field of an object, a text or the title of a page; empty without one."""
     if isinstance(body, Mapping):
         words = server_words(next((body[name] for name in _MESSAGE_FIELDS if body.get(name)), None))
-        where = body.get("loc")  # FastAPI
-        return f"{'.'.join(map(str, where))}: {words}" if isinstance(where, list) else words
+        location = body.get("loc")  # FastAPI
+        return f"{'.'.join(map(str, location))}: {words}" if isinstance(location, list) else words
     if isinstance(body, list):
         return server_words(body[0]) if body else ""
     if not isinstance(body, str) or not _IS_PAGE.match(body):
@@ -236,8 +236,8 @@ def _read(completion: Any, raw: str) -> Reply:
     choice = _typed(choices[0], dict, "the choice")
     message = _typed(choice["message"], dict, "the message")
     finish_reason = _optional(choice, "finish_reason")
-    named = completion.get("model")
-    served_model = named[:_MAX_CHARACTERS] if isinstance(named, str) else ""
+    model = completion.get("model")
+    served_model = model[:_MAX_CHARACTERS] if isinstance(model, str) else ""
     if refusal := _optional(message, "refusal"):
         return Reply(
             Outcome.REFUSED,
@@ -267,16 +267,16 @@ def text_and_thought(content: Any) -> tuple[str, str]:
         return content or "", ""
     texts: dict[bool, list[str]] = {False: [], True: []}
     for part in _typed(content, list, "content"):
-        kind = _typed(part, dict, "a part of content").get("type")
-        is_thought = kind in _THOUGHT_PARTS
-        text = text_and_thought(part.get(kind))[0] if is_thought else _optional(part, "text")
+        part_type = _typed(part, dict, "a part of content").get("type")
+        is_thought = part_type in _THOUGHT_PARTS
+        text = text_and_thought(part.get(part_type))[0] if is_thought else _optional(part, "text")
         texts[is_thought].append(text)
     return "".join(texts[False]), "".join(texts[True])
 
 
-def _typed(value: Any, kind: type, what: str) -> Any:
-    if not isinstance(value, kind):
-        raise TypeError(f"{what} is {type(value).__name__}, expected {kind.__name__}")
+def _typed(value: Any, expected: type, name: str) -> Any:
+    if not isinstance(value, expected):
+        raise TypeError(f"{name} is {type(value).__name__}, expected {expected.__name__}")
     return value
 
 

@@ -45,7 +45,7 @@ class _TextsDialect(Dialect):
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
         texts = [message["content"] for message in prompt.payload()]
-        return {"model": self._endpoint.model_there, "input": texts, **self._endpoint.extra_fields}
+        return {"model": self._endpoint.server_model, "input": texts, **self._endpoint.extra_fields}
 
     def read(self, body: bytes, sent: Any) -> Reply:
         return read_vectors(body)
@@ -63,27 +63,27 @@ def read_vectors(body: bytes) -> Reply:
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError:
-        content = json.loads(body)  # accepts NaN, which `_written` refuses
+        content = json.loads(body)  # accepts NaN, which `_encoded` refuses
     if early := early_end(content):
         return Reply(early[0], reason=early[1])
     try:
-        items = {item.get("index"): item for item in content["data"] if type(item.get("index")) is int}
-        if items.keys() != set(range(len(content["data"]))):
-            given = [item.get("index") for item in content["data"]]
-            raise ValueError(f"expected each `index` from 0 to {len(given) - 1} once, found {given[:_FEW]}")
-        texts = [_written(items[n]["embedding"]) for n in range(len(items))]
+        rows = {row.get("index"): row for row in content["data"] if type(row.get("index")) is int}
+        if rows.keys() != set(range(len(content["data"]))):
+            indexes = [row.get("index") for row in content["data"]]
+            raise ValueError(f"expected each `index` from 0 to {len(indexes) - 1} once, found {indexes[:_FEW]}")
+        texts = [_encoded(rows[n]["embedding"]) for n in range(len(rows))]
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         return Reply(Outcome.MALFORMED, reason=f"no list of vectors: {missing_in(content, error)}")
-    named = content.get("model")
+    model = content.get("model")
     return Reply(
         Outcome.ANSWERED,
         text=orjson.dumps(texts).decode(),
         usage=replace(usage_in(content), output_tokens=0),
-        served_model=named[:_MAX_LENGTH] if isinstance(named, str) else "",
+        served_model=model[:_MAX_LENGTH] if isinstance(model, str) else "",
     )
 
 
-def _written(vector: Any) -> str:
+def _encoded(vector: Any) -> str:
     """Return a vector, given as numbers or as base64 of some servers, as base64 of 32-bit floats."""
     numbers = array("f", base64.b64decode(vector, validate=True)) if isinstance(vector, str) else array("f", vector)
     if not any(numbers) or not all(map(math.isfinite, numbers)):
@@ -108,7 +108,7 @@ class EmbeddingClient(OpenAIClient):
         batch_texts: int = BATCH_TEXTS,
     ) -> None:
         super().__init__(endpoint, credentials, dialect=_TextsDialect)
-        self._most = batch_tokens, batch_texts
+        self._batch_limits = batch_tokens, batch_texts
         self.dimensions = endpoint.extra_fields.get("dimensions")
         self.first: tuple[str, str, str] | None = None
         """Model, text and vector of the first valid reply."""
@@ -126,18 +126,18 @@ class EmbeddingClient(OpenAIClient):
         The usage of a request is recorded in the reply to its first text that had no reply before.
         """
         batches = list(self._batches(prompts))
-        split = _Split(self, prompts, batches, journal)
+        batch_journal = _BatchJournal(self, prompts, batches, journal)
 
-        def counted(what: str, _done: int, _total: int | None) -> None:
-            progress(what, len(split.replies), len(prompts))
+        def counted(note: str, _done: int, _total: int | None) -> None:
+            progress(note, len(batch_journal.replies), len(prompts))
 
         joined = [Prompt(tuple(prompts[index].messages[-1] for index in batch)) for batch in batches]
-        super().answer(joined, counted, split)
-        return [split.replies[index] for index in range(len(prompts))]
+        super().answer(joined, counted, batch_journal)
+        return [batch_journal.replies[index] for index in range(len(prompts))]
 
     def _batches(self, prompts: Sequence[Prompt]) -> Iterator[list[int]]:
         """Yield the indexes of the prompts sent together; a text above the limit is sent alone."""
-        most_tokens, most_texts = self._most
+        most_tokens, most_texts = self._batch_limits
         batch: list[int] = []
         n_tokens = 0
         for index, prompt in enumerate(prompts):
@@ -151,7 +151,7 @@ class EmbeddingClient(OpenAIClient):
             yield batch
 
 
-class _Split:
+class _BatchJournal:
     """Journal of the underlying client: splits the reply to a request into a reply per text."""
 
     def __init__(
@@ -166,48 +166,52 @@ class _Split:
 
     def recall(self, index: int) -> Reply | None:
         """Return the reply to the first text of a request if all its texts have replies, else None."""
-        places = self._batches[index]
+        prompt_indexes = self._batches[index]
         if self._journal is not None:
-            found = ((place, self._journal.recall(place)) for place in places)
-            self.replies.update((place, reply) for place, reply in found if reply is not None)
-        return self.replies[places[0]] if self.replies.keys() >= {*places} else None
+            replies = ((prompt_index, self._journal.recall(prompt_index)) for prompt_index in prompt_indexes)
+            self.replies.update((prompt_index, reply) for prompt_index, reply in replies if reply is not None)
+        return self.replies[prompt_indexes[0]] if self.replies.keys() >= {*prompt_indexes} else None
 
     def record(self, index: int, reply: Reply) -> None:
         """Store the replies to those texts of a request that had none."""
-        places = self._batches[index]
-        texts = [self._prompts[place].messages[-1].content for place in places]
-        parts = dict(zip(places, self._parts(reply, texts), strict=True))
+        prompt_indexes = self._batches[index]
+        texts = [self._prompts[prompt_index].messages[-1].content for prompt_index in prompt_indexes]
+        parts = dict(zip(prompt_indexes, self._parts(reply, texts), strict=True))
         # The usage of the request is recorded at the first text.
-        first, *others = (place for place in places if place not in self.replies)
-        for place in (first, *others):
-            part = parts[place] if place == first else replace(parts[place], usage=UNCOUNTED, unused=())
-            self.replies[place] = part
+        first, *later = (prompt_index for prompt_index in prompt_indexes if prompt_index not in self.replies)
+        for prompt_index in (first, *later):
+            part = (
+                parts[prompt_index]
+                if prompt_index == first
+                else replace(parts[prompt_index], usage=UNCOUNTED, unused=())
+            )
+            self.replies[prompt_index] = part
             if self._journal is not None:
-                self._journal.record(place, part)
+                self._journal.record(prompt_index, part)
 
     def _parts(self, reply: Reply, texts: Sequence[str]) -> list[Reply]:
         vectors = orjson.loads(reply.text) if reply.text is not None else []
-        reason = self._wrong(vectors, texts, reply.served_model) if reply.text is not None else ""
+        reason = self._vector_problem(vectors, texts, reply.served_model) if reply.text is not None else ""
         if reason or reply.text is None:
             outcome = Outcome.MALFORMED if reason else reply.outcome
             return [replace(reply, outcome=outcome, text=None, reason=reason or reply.reason)] * len(texts)
         self._client.first = self._client.first or (reply.served_model, texts[0], vectors[0])
         return [replace(reply, text=vector) for vector in vectors]
 
-    def _wrong(self, vectors: Sequence[str], texts: Sequence[str], model: str) -> str:
+    def _vector_problem(self, vectors: Sequence[str], texts: Sequence[str], model: str) -> str:
         """Return the problem with the vectors of a request, empty if there is none."""
         if len(vectors) != len(texts):
             return f"{len(vectors)} vectors for {len(texts)} texts"
-        before, text, vector = self._client.first or (model, texts[0], vectors[0])
-        if before != model and before and model:
-            return f"a vector of the model {plain(model)!r}, after vectors of {plain(before)!r}"
+        first_model, text, vector = self._client.first or (model, texts[0], vectors[0])
+        if first_model != model and first_model and model:
+            return f"a vector of the model {plain(model)!r}, after vectors of {plain(first_model)!r}"
         widths = sorted({len(vector_in(each)) for each in [vector, *vectors]})
         if len(widths) > 1:
             return f"vectors of {widths[0]} and of {widths[-1]} dimensions"
         if self._client.dimensions not in {None, widths[0]}:
             return f"{self._client.dimensions} dimensions were requested, and the vectors have {widths[0]}"
-        for some, found in (texts, vectors), ([text, *texts], [vector, *vectors]):
-            n_texts = len({_NO_WORD.sub("", each.casefold())[:_MAX_LENGTH] for each in some})
-            if n_texts > 1 and len(set(found)) == 1:  # encoders ignore case, and the end of a long text
+        for group_texts, group_vectors in (texts, vectors), ([text, *texts], [vector, *vectors]):
+            n_texts = len({_NO_WORD.sub("", each.casefold())[:_MAX_LENGTH] for each in group_texts})
+            if n_texts > 1 and len(set(group_vectors)) == 1:  # encoders ignore case, and the end of a long text
                 return f"the same vector for {n_texts} different texts"
         return ""

@@ -114,7 +114,7 @@ class Endpoint(BaseModel):
 
     @field_validator("api_key_env")
     @classmethod
-    def _is_a_name(cls, value: str | None) -> str | None:
+    def _is_variable_name(cls, value: str | None) -> str | None:
         if value is not None and value.startswith("sk"):
             raise ValueError("must be the name of an environment variable, not the key itself")
         return value
@@ -156,8 +156,8 @@ class Endpoint(BaseModel):
     @property
     def extra_fields(self) -> dict[str, Any]:
         """Further fields of a request's body."""
-        found: dict[str, Any] = json.loads(self.extra_body)
-        return found
+        fields: dict[str, Any] = json.loads(self.extra_body)
+        return fields
 
     @property
     def thinks(self) -> bool:
@@ -175,12 +175,12 @@ class Endpoint(BaseModel):
         return self.patience_seconds or 2 * self.longest_reply_seconds
 
     @property
-    def model_there(self) -> str:
+    def server_model(self) -> str:
         """The model's name at the endpoint."""
         return self.model if self.base_url else self.model.removeprefix(_OPENAI_PREFIX)
 
     @property
-    def token_limit_there(self) -> str:
+    def token_limit_field(self) -> str:
         """The endpoint's name for the reply limit: OpenAI's newer models refuse the older name."""
         return self.token_limit or ("max_tokens" if self.base_url else "max_completion_tokens")
 
@@ -190,44 +190,44 @@ def _host(name: str | None) -> str:
     return f"[{name}]" if name and ":" in name else name or ""
 
 
-def endpoint_of(named: str | Mapping[str, Any], what: str = "endpoint") -> Endpoint:
-    """Return the endpoint that a line or a mapping describes; `what` is its name in errors.
+def endpoint_of(named: str | Mapping[str, Any], label: str = "endpoint") -> Endpoint:
+    """Return the endpoint that a line or a mapping describes; `label` is its name in errors.
 
     Raises:
         ConfigurationError: the description is empty, or a key or a value is invalid.
     """
     if not named:
         raise ConfigurationError(
-            f"{what}: no endpoint is given. Next step: give openai/NAME, or set the variable it is read from"
+            f"{label}: no endpoint is given. Next step: give openai/NAME, or set the variable it is read from"
         )
     if not isinstance(named, (str, Mapping)):
-        raise ConfigurationError(f"{what}: expected a name, such as openai/NAME, or keys with values")
-    fields = _fields_of_line(named, what) if isinstance(named, str) else dict(named)
+        raise ConfigurationError(f"{label}: expected a name, such as openai/NAME, or keys with values")
+    fields = _fields_of_line(named, label) if isinstance(named, str) else dict(named)
     for key in fields.keys() - Endpoint.model_fields.keys():
-        raise ConfigurationError(f"{what}: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
+        raise ConfigurationError(f"{label}: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
     failures: list[str] = []
     try:
         return Endpoint.model_validate(fields)
     except ValidationError as error:
         failures = misfits(error, "")
     # Raised outside the handler: the chained error would show the values, and with them a key in an address.
-    raise ConfigurationError(f"{what}: " + "; ".join(failures))
+    raise ConfigurationError(f"{label}: " + "; ".join(failures))
 
 
-def _fields_of_line(line: str, what: str) -> dict[str, Any]:
+def _fields_of_line(line: str, label: str) -> dict[str, Any]:
     """Return the fields in a line; errors show no value, since an address may contain a password."""
     if line.lstrip().startswith("{"):
         try:
             return _object_in(line)
         except ValueError as error:
-            raise ConfigurationError(f"{what}: {error}") from None
+            raise ConfigurationError(f"{label}: {error}") from None
     model, *options = line.split(",")
     fields: dict[str, Any] = {"model": model.strip()}
     for option in options:
         key, sign, value = option.partition("=")
         if not sign or key.strip() in fields:
             raise ConfigurationError(
-                f"{what}: expected openai/NAME, NAME,base_url=ADDRESS with each option once, or a JSON object"
+                f"{label}: expected openai/NAME, NAME,base_url=ADDRESS with each option once, or a JSON object"
             )
         fields[key.strip()] = _value(value.strip())
     return fields
@@ -235,13 +235,13 @@ def _fields_of_line(line: str, what: str) -> dict[str, Any]:
 
 def _object_in(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        where = f" ({error.msg}, character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
-        raise ValueError(f"expected a JSON object, found broken JSON{where}") from None
-    if not isinstance(found, dict):
+        position = f" ({error.msg}, character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
+        raise ValueError(f"expected a JSON object, found broken JSON{position}") from None
+    if not isinstance(value, dict):
         raise ValueError("expected a JSON object")
-    return found
+    return value
 
 
 def _value(text: str) -> Any:
@@ -296,12 +296,12 @@ class Dialect:
         settings = {
             "temperature": self._decoding.temperature,
             "seed": self._decoding.seed,
-            self._endpoint.token_limit_there: self.longest_reply * prompt.longer,
+            self._endpoint.token_limit_field: self.longest_reply * prompt.longer,
             "reasoning_effort": self._endpoint.reasoning_effort,
             _FORMAT: self._format(prompt),
         }
         return {
-            "model": self._endpoint.model_there,
+            "model": self._endpoint.server_model,
             "messages": prompt.payload(),
             **{name: value for name, value in settings.items() if value is not None},
             **self._endpoint.extra_fields,
@@ -386,8 +386,8 @@ def without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
     """Return the messages with the text of the system message before the first user message."""
     if not has_system({"messages": messages}):
         return list(messages)
-    system, first, *rest = messages
-    return [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+    system, first, *later = messages
+    return [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *later]
 
 
 def _thought_only(reply: Reply) -> bool:

@@ -29,7 +29,7 @@ _FATAL = {
     402: "the account has no credit left",
     404: "the endpoint has no such model or address",
 }
-_CURES = {
+_NEXT_STEPS = {
     402: "add credit to the account",
     404: "correct the model's name, or the address",
 }
@@ -51,7 +51,7 @@ _NO_SYSTEM_ROLE = re.compile(  # wording of chat templates and gateways
     r"only user and assistant roles|roles must alternate|developer instruction is not enabled",
     re.IGNORECASE,
 )
-_NOT_TAKEN = re.compile(
+_REFUSES_SETTING = re.compile(
     r"unsupported|n[o']t support|unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|not permitted|not allowed|"
     r"deprecated|does not accept|invalid (?:parameter|argument)|instead|strictly positive|only \S+ is allowed",
     re.IGNORECASE,
@@ -81,9 +81,9 @@ class Failure:
     reason: str
     hints: RateHints = NO_HINTS
     """Rate limits in the server's response."""
-    nobody_there: bool = False
+    is_unreachable: bool = False
     """Whether no connection could be made at all."""
-    cure: str = ""
+    next_step: str = ""
     """Next step for the user, if the failure shows one."""
     is_unknown: bool = False
     """Whether the server does not know the model or the address."""
@@ -95,10 +95,10 @@ class Failure:
 class EndpointError(JudgeError):
     """An endpoint that sends no more replies."""
 
-    def __init__(self, where: str, found: str, cure: str, n_kept: int = 0, what: str = "replies") -> None:
+    def __init__(self, where: str, found: str, step: str, n_kept: int = 0, what: str = "replies") -> None:
         """Build the message; with stored replies, the next step is to run the same command again."""
-        self._given = where, found, cure, n_kept, what
-        self.next_step = f"{cure} and run the same command: the {n_kept} {what} are kept" if n_kept else cure
+        self._given = where, found, step, n_kept, what
+        self.next_step = f"{step} and run the same command: the {n_kept} {what} are kept" if n_kept else step
         super().__init__("endpoint", where=where, expected="replies", found=found, next_step=self.next_step)
 
     def __reduce__(self) -> tuple[type[EndpointError], tuple[str, str, str, int, str]]:
@@ -142,21 +142,23 @@ def _connection_failure(error: Exception) -> Failure:
     import aiohttp
 
     causes = _causes(error)
-    kind = type(causes[-1]).__name__
+    error_name = type(causes[-1]).__name__
     if any(isinstance(cause, aiohttp.ClientSSLError) for cause in causes):
-        why = getattr(causes[-1], "verify_message", "") or getattr(causes[-1], "reason", "") or kind
-        cure = "correct the address: a server without TLS is http://, and a certificate must match its host"
-        return Failure(Handling.RETRY, f"no secure connection to the address ({why})", nobody_there=True, cure=cure)
+        why = getattr(causes[-1], "verify_message", "") or getattr(causes[-1], "reason", "") or error_name
+        next_step = "correct the address: a server without TLS is http://, and a certificate must match its host"
+        return Failure(
+            Handling.RETRY, f"no secure connection to the address ({why})", is_unreachable=True, next_step=next_step
+        )
     if any(isinstance(cause, aiohttp.ClientConnectorDNSError) for cause in causes):
         why = "no connection: the host name is unknown"
-        return Failure(Handling.RETRY, why, nobody_there=True, cure="correct the address")
+        return Failure(Handling.RETRY, why, is_unreachable=True, next_step="correct the address")
     if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
         why = "no connection: no server answers at the address"
-        return Failure(Handling.RETRY, why, nobody_there=True, cure=START_SERVER)
+        return Failure(Handling.RETRY, why, is_unreachable=True, next_step=START_SERVER)
     timeouts = (asyncio.TimeoutError, TimeoutError, aiohttp.ServerTimeoutError)
     if any(isinstance(cause, timeouts) for cause in causes):
         return Failure(Handling.RETRY, SLOW)
-    return Failure(Handling.RETRY, f"the connection broke ({kind})")
+    return Failure(Handling.RETRY, f"the connection broke ({error_name})")
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -176,24 +178,24 @@ def _status_failure(error: Any, credentials: Credentials) -> Failure:
     reason = f"HTTP {status}: {redacted(words, credentials)}"
     headers: Mapping[str, str] = error.response.headers
     if 300 <= status < 400:
-        reason = _redirected(status, headers.get("location", ""))
-        return Failure(Handling.FATAL, reason, cure="name the final address")
+        reason = _redirect_reason(status, headers.get("location", ""))
+        return Failure(Handling.FATAL, reason, next_step="name the final address")
     if status in _FATAL or error.code == _NO_CREDIT:
-        why, cure = _FATAL.get(status, _FATAL[402]), _CURES.get(status, _CURES[402])
+        why, next_step = _FATAL.get(status, _FATAL[402]), _NEXT_STEPS.get(status, _NEXT_STEPS[402])
         if status == _NO_KEY:
-            note, cure = credentials.key_note()
+            note, next_step = credentials.key_note()
             reason += f"; {note}"
-        return Failure(Handling.FATAL, f"{why} ({reason})", cure=cure, is_unknown=status == _UNKNOWN)
-    if failure := _slow_down(status, message, reason, headers):
+        return Failure(Handling.FATAL, f"{why} ({reason})", next_step=next_step, is_unknown=status == _UNKNOWN)
+    if failure := _rate_limit_failure(status, message, reason, headers):
         return failure
     if status in (400, 422, 500) and _NO_SYSTEM_ROLE.search(message):
         return Failure(Handling.SETTING, reason, setting=SYSTEM_ROLE)
     if status in _TRANSIENT or status >= 500:
         return Failure(Handling.RETRY, reason)
-    return _decided(error, status, message, reason)
+    return _prompt_failure(error, status, message, reason)
 
 
-def _decided(error: Any, status: int, message: str, reason: str) -> Failure:
+def _prompt_failure(error: Any, status: int, message: str, reason: str) -> Failure:
     """Return the failure for a server's decision about one prompt."""
     if error.code == _FILTER:
         return Failure(Handling.FILTERED, reason)
@@ -201,7 +203,7 @@ def _decided(error: Any, status: int, message: str, reason: str) -> Failure:
     return Failure(Handling.SETTING if setting else Handling.GIVE_UP, reason, setting=setting)
 
 
-def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str]) -> Failure | None:
+def _rate_limit_failure(status: int, message: str, reason: str, headers: Mapping[str, str]) -> Failure | None:
     """Return the failure for a rate limit, or None for other responses."""
     if status not in (_TOO_MANY, _UNAVAILABLE, _OVERLOADED):
         return None
@@ -215,7 +217,7 @@ def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str
     return Failure(Handling.SLOW_DOWN, reason + wait, hints)
 
 
-def _redirected(status: int, location: str) -> str:
+def _redirect_reason(status: int, location: str) -> str:
     try:
         host = urlsplit(location).hostname
     except ValueError:
@@ -224,15 +226,15 @@ def _redirected(status: int, location: str) -> str:
     return f"the endpoint redirects {to}, and no key is sent there (HTTP {status})"
 
 
-def _refused_setting(named: str, message: str) -> str:
+def _refused_setting(parameter: str, message: str) -> str:
     """Return the setting that an error rejects, empty if it names none."""
-    if not _NOT_TAKEN.search(message):
+    if not _REFUSES_SETTING.search(message):
         return ""
-    if named in _SETTINGS:
-        return named
+    if parameter in _SETTINGS:
+        return parameter
     # The refused setting is named first, its replacement later.
-    found = [(match.start(), name) for name in _SETTINGS if (match := re.search(rf"\b{name}\b", message))]
-    return min(found)[1] if found else ""
+    mentions = [(match.start(), name) for name in _SETTINGS if (match := re.search(rf"\b{name}\b", message))]
+    return min(mentions)[1] if mentions else ""
 
 
 def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Credentials) -> Failure | None:
@@ -248,8 +250,8 @@ def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Creden
         return None
     message = error_text(error)
     reason = f"{ERROR_REPLY}: {redacted(message, credentials)}"
-    named = (error.get("code") or error.get("status")) if isinstance(error, dict) else None
-    status = int(named) if isinstance(named, str | int) and re.fullmatch("[0-9]{3}", str(named)) else 0
+    code = (error.get("code") or error.get("status")) if isinstance(error, dict) else None
+    status = int(code) if isinstance(code, str | int) and re.fullmatch("[0-9]{3}", str(code)) else 0
     if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(message):
         return Failure(Handling.SLOW_DOWN, reason, rate_hints(headers, message))
     return Failure(Handling.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None

@@ -103,7 +103,7 @@ _GROWTH = 1 / 500  # of the credit, per accepted request: about one in thirty is
 _QUIET = 1 / 6  # of a minute without a refusal, after which the credit doubles: other processes may have ended
 _LATENESS = 0.1  # of the time waited, if the server does not report when to retry
 _JITTER = 0.05
-_LONGEST_REST = 10  # minutes to pause without a refusal, even if the server reports a reset in a day
+_LONGEST_PAUSE = 10  # minutes to pause without a refusal, even if the server reports a reset in a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Throttle:
         if self._is_probing and ticket == self._probe:
             self._open(now)
         if ticket.epoch == self._epoch and not self._is_probing:
-            self._look_at_rest(ticket, now, hints)
+            self._pause_if_exhausted(ticket, now, hints)
 
     def refused(self, ticket: Ticket, now: float, hints: RateHints) -> None:
         """Record that the server refused a request because of a rate limit."""
@@ -264,12 +264,12 @@ class Throttle:
         # The credit grows faster the longer the server refuses nothing, so check again soon.
         return min(max(0.0, due - now), self._minute / 60)
 
-    def _look_at_rest(self, ticket: Ticket, now: float, hints: RateHints) -> None:
+    def _pause_if_exhausted(self, ticket: Ticket, now: float, hints: RateHints) -> None:
         """Pause before the server must refuse, if its headers report the remaining requests."""
         # The token limit is preferred: both limits reset in the same way, and a request changes it more.
         reset = hints.reset_seconds if hints.tokens_reset_seconds is None else hints.tokens_reset_seconds
         if reset is not None:
-            self._look_at_reset(ticket.sent_at + reset, now + reset, now)
+            self._detect_rolling(ticket.sent_at + reset, now + reset, now)
         if hints.remaining is None or hints.reset_seconds is None:
             return
         left = hints.remaining - (self._n_sent - 1 - ticket.number)
@@ -277,14 +277,14 @@ class Throttle:
             return
         if not self._is_rolling:
             self._exhaust(now)
-            rest = min(hints.reset_seconds, _LONGEST_REST * self._minute)
-            self._resume_at = now + rest + self._settle * self._chance.uniform(0.1, 0.5)
+            pause = min(hints.reset_seconds, _LONGEST_PAUSE * self._minute)
+            self._resume_at = now + pause + self._settle * self._chance.uniform(0.1, 0.5)
         elif self._account is None and (rate := hints.refill_rate()):
             self._announced = rate
             self._exhaust(now)
-            self._resume_at = now + min(1 / rate, _LONGEST_REST * self._minute)
+            self._resume_at = now + min(1 / rate, _LONGEST_PAUSE * self._minute)
 
-    def _look_at_reset(self, earliest: float, latest: float, now: float) -> None:
+    def _detect_rolling(self, earliest: float, latest: float, now: float) -> None:
         """Classify the limit: the reset time of a window is constant, that of a bucket moves."""
         if now >= self._full_from:
             self._full_from, self._full_by = earliest, latest
@@ -299,7 +299,7 @@ class Throttle:
 # and no message raises an exception here.
 
 _PREFIXES = ("x-ratelimit-", "ratelimit-", "anthropic-ratelimit-")
-_KINDS = ("requests", "tokens", "")
+_QUANTITIES = ("requests", "tokens", "")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"  # more digits are neither a count nor a time
 _LONGEST_SECONDS = 366 * 86400.0
@@ -307,7 +307,7 @@ _LONGEST_MESSAGE = 2_000  # characters that are parsed
 _DURATION = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 _EPOCH_FROM = 1e9  # seconds; larger numbers count from 1970
 _EPOCH_MILLISECONDS_FROM = 1e12
-_COME_BACK = re.compile(
+_RETRY_IN = re.compile(
     r"(?:try again|retry|come back|available|resets?)\s+(?:again\s+)?(?:in|after)\s+(?:about\s+)?"
     rf"((?:{_NUMBER}\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)(?![a-z])\s*)+)",
     re.IGNORECASE | re.ASCII,
@@ -315,10 +315,10 @@ _COME_BACK = re.compile(
 _PART = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.IGNORECASE | re.ASCII)
 _PERIOD_MINUTES = {"second": 1 / 60, "sec": 1 / 60, "minute": 1.0, "min": 1.0, "hour": 60.0, "day": 1440.0}
 _COUNT = r"(\d[\d,]{0,19})"
-_GRANTED = re.compile(
+_RATE = re.compile(
     rf"(?<![\d,]){_COUNT}\s*requests?\s*(?:per|a|/)\s*(second|sec|minute|min|hour|day)", re.IGNORECASE | re.ASCII
 )
-_GRANTED_BY_LIMIT = re.compile(
+_RATE_BY_LIMIT = re.compile(
     rf"requests?\s*(?:per|a|/)\s*(second|sec|minute|min|hour|day)\b.{{0,20}}?limit:?\s*{_COUNT}(?![\d,])",
     re.IGNORECASE | re.ASCII,
 )
@@ -338,12 +338,12 @@ class RateHints:
     """The same for the limit on tokens."""
     exhausted_reset_seconds: float | None = None
     """The same for the exhausted limit, on requests or on tokens."""
-    requests_a_minute: float | None = None
+    requests_per_minute: float | None = None
     """The limit in the message."""
 
     def rate(self, minute_seconds: float) -> float | None:
         """Return the requests per second that the message allows."""
-        return None if self.requests_a_minute is None else self.requests_a_minute / minute_seconds
+        return None if self.requests_per_minute is None else self.requests_per_minute / minute_seconds
 
     def refill_rate(self) -> float | None:
         """Return the fill rate of a bucket, in requests per second."""
@@ -369,11 +369,11 @@ NO_HINTS = RateHints()
 def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
     """Return the rate limits in the headers of a response and in the message of an error."""
     message = message[:_LONGEST_MESSAGE]
-    found = {kind: _limit(headers, kind) for kind in _KINDS}
-    _, *counted = found["requests"]
-    limit, remaining, reset = found["requests"] if counted != [None, None] else found[""]
+    limits = {quantity: _limit(headers, quantity) for quantity in _QUANTITIES}
+    _, *counts = limits["requests"]
+    limit, remaining, reset = limits["requests"] if counts != [None, None] else limits[""]
     # The reset of the exhausted limit, or the longest reset if none is exhausted.
-    resets = [(reset, remaining) for _, remaining, reset in found.values() if reset is not None]
+    resets = [(reset, remaining) for _, remaining, reset in limits.values() if reset is not None]
     used_up = [reset for reset, remaining in resets if remaining == 0]
     wait = retry_after_seconds(headers)
     return RateHints(
@@ -381,41 +381,43 @@ def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
         limit=limit,
         remaining=remaining,
         reset_seconds=reset,
-        tokens_reset_seconds=found["tokens"][2],
+        tokens_reset_seconds=limits["tokens"][2],
         exhausted_reset_seconds=max(used_up or [reset for reset, _ in resets], default=None),
-        requests_a_minute=_granted_in(message),
+        requests_per_minute=_requests_per_minute_in(message),
     )
 
 
-def _limit(headers: Mapping[str, str], kind: str) -> tuple[int | None, int | None, float | None]:
+def _limit(headers: Mapping[str, str], quantity: str) -> tuple[int | None, int | None, float | None]:
     """Return size, remaining number and reset seconds of a limit (`requests`, `tokens`, or empty if unnamed)."""
     return (
-        _whole_number(_header(headers, "limit", kind)),
-        _whole_number(_header(headers, "remaining", kind)),
-        reset_seconds(_header(headers, "reset", kind)),
+        _integer(_header(headers, "limit", quantity)),
+        _integer(_header(headers, "remaining", quantity)),
+        reset_seconds(_header(headers, "reset", quantity)),
     )
 
 
-def _header(headers: Mapping[str, str], field: str, kind: str) -> str:
+def _header(headers: Mapping[str, str], field: str, quantity: str) -> str:
     for prefix in _PREFIXES:
         # The word order of OpenAI, of Anthropic, and of servers with a single limit.
-        for name in (f"{prefix}{field}-{kind}", f"{prefix}{kind}-{field}") if kind else (f"{prefix}{field}",):
+        for name in (
+            (f"{prefix}{field}-{quantity}", f"{prefix}{quantity}-{field}") if quantity else (f"{prefix}{field}",)
+        ):
             if value := headers.get(name):
                 return value
     return ""
 
 
-def _whole_number(text: str) -> int | None:
+def _integer(text: str) -> int | None:
     match = re.match(r"\s*([0-9]{1,15})(?![0-9])", text)
     return int(match[1]) if match else None
 
 
 def reset_seconds(text: str) -> float | None:
     """Return the seconds until a reset, 0 to a year, for any spelling above; None for other texts."""
-    return _possible(_reset_seconds(text.strip()))
+    return _within_a_year(_reset_seconds(text.strip()))
 
 
-def _possible(seconds: float | None) -> float | None:
+def _within_a_year(seconds: float | None) -> float | None:
     """Return a time that a server can mean, None for times beyond a year, for which a call would wait."""
     return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
 
@@ -439,15 +441,15 @@ def _until_date(text: str) -> float | None:
     if not text:
         return None
     try:
-        when = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        date = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         try:
-            when = parsedate_to_datetime(text)
+            date = parsedate_to_datetime(text)
         except (TypeError, ValueError, OverflowError, IndexError):
             return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=timezone.utc)
-    return max(0.0, when.timestamp() - time.time())
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=timezone.utc)
+    return max(0.0, date.timestamp() - time.time())
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
@@ -456,7 +458,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     Reads `retry-after-ms`, and `retry-after` as seconds, a duration or a date (RFC 9110, section 10.2.3).
     """
     try:
-        seconds = _possible(float(headers.get("retry-after-ms", "")) / 1000)
+        seconds = _within_a_year(float(headers.get("retry-after-ms", "")) / 1000)
     except ValueError:
         seconds = None
     return seconds if seconds is not None else reset_seconds(headers.get("retry-after", ""))
@@ -464,10 +466,10 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 def wait_in(message: str) -> float | None:
     """Return the wait in a message such as `try again in 1m2.5s` or `retry after 20 seconds`, in seconds."""
-    match = _COME_BACK.search(message)
+    match = _RETRY_IN.search(message)
     if match is None:
         return None
-    return _possible(sum(float(number) * _unit(unit) for number, unit in _PART.findall(match[1])))
+    return _within_a_year(sum(float(number) * _unit(unit) for number, unit in _PART.findall(match[1])))
 
 
 def _unit(word: str) -> float:
@@ -475,13 +477,13 @@ def _unit(word: str) -> float:
     return _UNIT_SECONDS["ms"] if word.startswith(("ms", "milli")) else _UNIT_SECONDS[word[0]]
 
 
-def _granted_in(message: str) -> float | None:
+def _requests_per_minute_in(message: str) -> float | None:
     """Return the requests per minute that a message allows, such as `500 requests per minute`."""
-    if match := _GRANTED_BY_LIMIT.search(message):
+    if match := _RATE_BY_LIMIT.search(message):
         period, number = match[1], match[2]
-    elif match := _GRANTED.search(message):
+    elif match := _RATE.search(message):
         number, period = match[1], match[2]
     else:
         return None
-    granted = float(number.replace(",", "")) / _PERIOD_MINUTES[period.lower()]
-    return granted if granted > 0 else None
+    per_minute = float(number.replace(",", "")) / _PERIOD_MINUTES[period.lower()]
+    return per_minute if per_minute > 0 else None

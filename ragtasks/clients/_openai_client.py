@@ -46,8 +46,8 @@ class OpenAIClient:
         dialect: Callable[[Endpoint, Decoding], Dialect] = Dialect,
     ) -> None:
         self._endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
-        given = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
-        self._credentials = given
+        resolved = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
+        self._credentials = resolved
         self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
         self._dialect = dialect(self._endpoint, self._decoding)
         self.has_answered = False
@@ -79,8 +79,8 @@ class OpenAIClient:
     def describe(self) -> dict[str, Any]:
         """Return model, decoding and further settings; neither key nor address, so that a server may move."""
         endpoint = self._endpoint
-        further = {"reasoning_effort": endpoint.reasoning_effort, "extra_body": endpoint.extra_fields}
-        sent: dict[str, Any] = {name: value for name, value in further.items() if value}
+        options = {"reasoning_effort": endpoint.reasoning_effort, "extra_body": endpoint.extra_fields}
+        sent: dict[str, Any] = {name: value for name, value in options.items() if value}
         if endpoint.thinking_tokens != Endpoint.model_fields["thinking_tokens"].default:
             sent["thinking_tokens"] = endpoint.thinking_tokens
         if endpoint.structured:
@@ -102,11 +102,13 @@ class OpenAIClient:
 
     def probe(self, prompt: Prompt, seconds: float = _PROBE_SECONDS) -> Reply:
         """Send a prompt once, wait at most `seconds`, and return the reply; its outcome is FAILED if none came."""
-        hasty = copy(self)
+        probing = copy(self)
         waits = dict.fromkeys(("timeout_seconds", "patience_seconds"), seconds)
-        hasty._endpoint = self._endpoint.model_copy(update={"attempts": 1, "rate_limit_patience_seconds": 1.0, **waits})
+        probing._endpoint = self._endpoint.model_copy(
+            update={"attempts": 1, "rate_limit_patience_seconds": 1.0, **waits}
+        )
         try:
-            (reply,) = hasty.answer([prompt])
+            (reply,) = probing.answer([prompt])
         except EndpointError as error:
             return Reply(Outcome.FAILED, reason=f"{error.found}. Next step: {error.next_step}")
         return reply
@@ -205,12 +207,12 @@ class Call:
         self._continuation: Continuation | None = journal if isinstance(journal, Continuation) else None
         self._slots = asyncio.Semaphore(self._endpoint.slots)
         self._limiter = Limiter(self._endpoint.requests_per_minute, self._endpoint.tokens_per_minute)
-        self._hold_ups = HoldUps(self._endpoint)
+        self._activity = ServerActivity(self._endpoint)
         self._replies: dict[int, Reply] = {}
         self._n_prompts = self._n_begun = self._n_collected = self._n_failed = 0
         self._senders: set[asyncio.Task[Any] | None] = set()
         """Workers with a request in flight."""
-        self._ended_by = ""
+        self._end_reason = ""
         """Reason for ending the call; after that, no request is sent. Empty while it runs."""
 
     async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
@@ -218,11 +220,11 @@ class Call:
         waiting = iter(enumerate(prompts))
         n_workers = len(prompts) if self._continuation else min(self._endpoint.slots, len(prompts))
         workers = [asyncio.ensure_future(self._work(waiting)) for _ in range(n_workers)]
-        watch = asyncio.ensure_future(self._hold_ups.watch(self._limiter, self._tally))
+        watch = asyncio.ensure_future(self._activity.watch(self._limiter, self._tally))
         try:
             await asyncio.gather(*workers)
         except EndpointError as error:
-            self._ended_by = error.found
+            self._end_reason = error.found
             under_way = [worker for worker in workers if worker in self._senders]
             for worker in workers:
                 if worker not in under_way:
@@ -244,16 +246,16 @@ class Call:
                 if reply is None:
                     async with self._slots:
                         self._n_begun += 1
-                        reply = await self._ask(prompt)
+                        reply = await self._send(prompt)
                     if self._journal:
                         self._journal.record(index, reply)
                 else:
                     self._n_begun += 1
                 self._replies[index] = reply
                 self._tally.add(reply)
-                prompt = await self._following(index)
+                prompt = await self._next_prompt(index)
 
-    async def _following(self, index: int) -> Prompt | None:
+    async def _next_prompt(self, index: int) -> Prompt | None:
         """Return the prompt that follows the reply to a prompt, or None."""
         prompt = None
         if self._continuation is not None:
@@ -265,7 +267,7 @@ class Call:
             self._tally.expect_more()
         return prompt
 
-    async def _ask(self, prompt: Prompt) -> Reply:
+    async def _send(self, prompt: Prompt) -> Reply:
         """Return the reply to one prompt, with as many attempts as needed and allowed by the endpoint."""
         used = _Patience()
         n_collected_before = self._n_collected
@@ -283,24 +285,24 @@ class Call:
                     used.unused += calls_of(outcome, is_used=False)
                     continue
                 return replace(outcome, unused=tuple(used.unused))
-            if self._goes_on(outcome, sent, used):
+            if self._may_resend(outcome, sent, used):
                 continue
-            is_lost = outcome.nobody_there and not self._client.has_answered and used.n_attempts >= _WAITS_FOR_A_START
+            is_lost = outcome.is_unreachable and not self._client.has_answered and used.n_attempts >= _WAITS_FOR_A_START
             if outcome.handling is Handling.RETRY and not is_lost and await self._back_off(used, outcome):
                 continue
             if cut_off is not None and outcome.handling is not Handling.FATAL:
                 self._dialect.shrink()
                 return cut_off
-            found = self._end_of_call(outcome, n_collected_before)
-            if found:
-                raise self._fatal(found, outcome.cure)
+            fatal = self._fatal_reason(outcome, n_collected_before)
+            if fatal:
+                raise self._fatal_error(fatal, outcome.next_step)
             if outcome.handling is Handling.FILTERED:
                 reason = f"a content filter stopped the prompt ({outcome.reason})"
                 return Reply(Outcome.FILTERED, reason=reason, unused=tuple(used.unused))
             gave_up = "; no attempt left" if outcome.handling is Handling.RETRY and used.n_attempts > 1 else ""
             return Reply(Outcome.FAILED, reason=outcome.reason + gave_up, unused=tuple(used.unused))
 
-    def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
+    def _may_resend(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
         """Return whether to send the same prompt again without counting an attempt."""
         if failure.handling is Handling.SETTING:
             note = self._dialect.adapt(failure.setting, sent)
@@ -309,14 +311,16 @@ class Call:
             return note is not None
         if failure.handling is not Handling.SLOW_DOWN:
             return False
-        if found := self._hold_ups.too_long(failure, failure.hints.wait_seconds or self._limiter.pause_seconds()):
+        if reason := self._activity.timeout_reason(
+            failure, failure.hints.wait_seconds or self._limiter.pause_seconds()
+        ):
             if self._n_begun < self._n_prompts:
-                raise self._fatal(found, "wait")
+                raise self._fatal_error(reason, "wait")
             return False
         used.refused_since = used.refused_since or time.monotonic()
         return time.monotonic() - used.refused_since < self._endpoint.rate_limit_patience_seconds
 
-    def _end_of_call(self, failure: Failure, n_collected_before: int) -> str:
+    def _fatal_reason(self, failure: Failure, n_collected_before: int) -> str:
         """Return why the last failure of a prompt ends the call, empty if it does not; counts failed prompts."""
         if failure.handling is Handling.FATAL:
             return failure.reason
@@ -325,7 +329,7 @@ class Call:
             return ""
         self._n_failed += 1
         # Other replies since this prompt was first sent show that the server is running.
-        if failure.nobody_there and self._n_collected == n_collected_before:
+        if failure.is_unreachable and self._n_collected == n_collected_before:
             return failure.reason
         # If no prompt is left to send, ending the call would save no time and lose the replies in flight.
         if not self._n_collected and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
@@ -334,23 +338,23 @@ class Call:
 
     async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Failure, Mapping[str, Any]]:
         """Return the reply or failure of one request, and its body."""
-        if self._ended_by:
-            return Failure(Handling.FATAL, self._ended_by), {}
+        if self._end_reason:
+            return Failure(Handling.FATAL, self._end_reason), {}
         n_characters = sum(len(message.content) for message in prompt.messages)
         ticket = await self._limiter.admit(n_characters // _CHARACTERS_PER_TOKEN + self._dialect.longest_reply)
         sent = self._dialect.request(prompt)
-        begin = self._hold_ups.sent()
+        begin = self._activity.sent()
         self._senders.add(sender := asyncio.current_task())
-        found = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
+        result = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
         self._senders.discard(sender)
-        self._hold_ups.ended(found[0])
-        outcome, headers = found
+        self._activity.ended(result[0])
+        outcome, headers = result
         seconds = round(time.monotonic() - begin, 4)
         if isinstance(outcome, Reply):
             outcome = replace(outcome, usage=replace(outcome.usage, seconds=seconds))
         elif outcome.usage.json_values:
             used.unused.append(replace(outcome.usage, seconds=seconds, is_used=False))
-        self._client.has_answered |= isinstance(outcome, Reply) or not outcome.nobody_there
+        self._client.has_answered |= isinstance(outcome, Reply) or not outcome.is_unreachable
         if isinstance(outcome, Failure) and outcome.handling is Handling.SLOW_DOWN:
             self._limiter.refused(ticket, outcome.hints)
         else:
@@ -363,30 +367,30 @@ class Call:
         """Wait before the next attempt, with growing and randomized delays; return False if no attempt is left."""
         used.n_attempts += 1
         left = self._endpoint.longest_prompt_seconds - used.seconds
-        if used.n_attempts >= self._endpoint.attempts or left <= 0 or self._ended_by:
+        if used.n_attempts >= self._endpoint.attempts or left <= 0 or self._end_reason:
             return False
         longest = self._endpoint.backoff_seconds * 2 ** min(used.n_attempts - 1, 30)
         wait = min(longest, self._endpoint.longest_backoff_seconds) * random.uniform(0.5, 1.0)
         if wait >= left:
             return False
         used.seconds += wait
-        self._hold_ups.failed(failure)
+        self._activity.failed(failure)
         await asyncio.sleep(wait)
         return True
 
-    def _fatal(self, found: str, cure: str) -> EndpointError:
-        if cure == START_SERVER and self._client.has_answered:
-            cure = "start the server"  # its address was right
+    def _fatal_error(self, found: str, next_step: str) -> EndpointError:
+        if next_step == START_SERVER and self._client.has_answered:
+            next_step = "start the server"  # its address was right
         where = f"{self._endpoint.model} at {self._endpoint.address}"
-        return EndpointError(where, found, cure or "see the server's log (docs/endpoints.md)")
+        return EndpointError(where, found, next_step or "see the server's log (docs/endpoints.md)")
 
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _QUIET_SECONDS = 10.0
 _MAX_CHARACTERS = 60
 
 
-class HoldUps:
+class ServerActivity:
     """Last response and open requests of one server, for progress messages and the rate-limit timeout."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -412,7 +416,7 @@ class HoldUps:
         """Record why a request is retried."""
         self._last_failure = failure.reason
 
-    def too_long(self, failure: Failure, pause_seconds: float) -> str:
+    def timeout_reason(self, failure: Failure, pause_seconds: float) -> str:
         """Return why a rate limit ends the call, empty while it does not."""
         patience = self._endpoint.rate_limit_patience_seconds
         waited = time.monotonic() - self._last_word
@@ -426,12 +430,12 @@ class HoldUps:
     async def watch(self, limiter: Limiter, tally: Tally) -> None:
         """Report the reason for waiting every second, until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            tally.hold_up(self._now(limiter.pause_seconds()))
+            await asyncio.sleep(_POLL_SECONDS)
+            tally.show_wait(self._wait_reason(limiter.pause_seconds()))
 
-    def _now(self, pause_seconds: float) -> str:
+    def _wait_reason(self, pause_seconds: float) -> str:
         quiet = time.monotonic() - self._last_word
-        if pause_seconds >= _LOOK_SECONDS:
+        if pause_seconds >= _POLL_SECONDS:
             limit = self._endpoint.rate_limit_patience_seconds
             return f"rate limit, next request in {pause_seconds:.0f} s; no reply for {quiet:.0f} of {limit:.0f} s"
         if quiet < _QUIET_SECONDS:

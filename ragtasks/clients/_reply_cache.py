@@ -126,10 +126,10 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         rows = self.execute("SELECT reply, kind, is_history FROM replies WHERE key = ?", (key,))
         return self._cached_reply(key, *rows[0]) if rows else None
 
-    def put(self, kept: Iterable[CachedReply]) -> None:
+    def put(self, replies: Iterable[CachedReply]) -> None:
         """Store replies in one transaction; the first reply stored under a key is kept."""
         with self._transaction() as connection:
-            _insert(connection, kept)
+            _insert(connection, replies)
 
     def unused(self, key: str) -> tuple[CallUsage, ...]:
         """Return the usage of earlier requests of a prompt whose replies are not stored."""
@@ -151,22 +151,22 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             _insert_unused(connection, key, [_UNSEEN])
             return earlier
 
-    def end(self, key: str, kept: Iterable[CachedReply] = (), calls: Iterable[CallUsage] = ()) -> None:
+    def end(self, key: str, replies: Iterable[CachedReply] = (), calls: Iterable[CallUsage] = ()) -> None:
         """End a request in one transaction: store its reply, or its usage if the reply is not stored."""
         with self._transaction() as connection:
             connection.execute(
                 "DELETE FROM unused WHERE rowid = (SELECT rowid FROM unused WHERE key = ? AND call = ? LIMIT 1)",
                 (key, _json(_UNSEEN)),
             )
-            _insert(connection, kept)
+            _insert(connection, replies)
             _insert_unused(connection, key, calls)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Delete the replies under some keys; missing keys are ignored."""
         with self._transaction() as connection:
-            named = [(key,) for key in keys]
-            connection.executemany("DELETE FROM replies WHERE key = ?", named)
-            connection.executemany("DELETE FROM unused WHERE key = ?", named)
+            rows = [(key,) for key in keys]
+            connection.executemany("DELETE FROM replies WHERE key = ?", rows)
+            connection.executemany("DELETE FROM unused WHERE key = ?", rows)
 
     def check(self) -> None:
         """Check that the complete file can be read and has room to grow; reads the complete file.
@@ -174,9 +174,9 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         Raises:
             CacheError: the file is corrupt, or the disk is full.
         """
-        (found,) = self.execute("PRAGMA quick_check(1)")[0]
-        if found != "ok":
-            raise self._error(found)
+        (status,) = self.execute("PRAGMA quick_check(1)")[0]
+        if status != "ok":
+            raise self._error(status)
         self.begin("check", lambda _: False)
         self.end("check")
         try:
@@ -196,22 +196,22 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             self._connection.close()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
     def execute(self, statement: str, cells: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one statement."""
-        with self._reported(), self._lock:
+        with self._sqlite_errors(), self._lock:
             return self._connection.execute(statement, cells).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._reported(), self._lock, transaction(self._connection) as connection:
+        with self._sqlite_errors(), self._lock, transaction(self._connection) as connection:
             yield connection
 
     @contextmanager
-    def _reported(self) -> Iterator[None]:
+    def _sqlite_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: an error with a corrupt message
@@ -223,10 +223,10 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             usage = CallUsage(**{field: stored.pop(name, None) for name, field in _STORED_USAGE.items()})
             unused = tuple(map(_call, stored.pop("unused", ())))
             outcome = Outcome(stored.pop("outcome"))
-            found = Reply(outcome, **stored, usage=usage, unused=unused, from_cache=True)
+            restored = Reply(outcome, **stored, usage=usage, unused=unused, from_cache=True)
         except (ValueError, TypeError, KeyError) as error:
             raise self._error(f"a reply that cannot be read: {error}") from error
-        return CachedReply(key, {}, found, kind, bool(is_history))
+        return CachedReply(key, {}, restored, kind, bool(is_history))
 
     def _error(self, found: object, next_step: str = "") -> CacheError:
         if "locked" in str(found):
@@ -253,18 +253,18 @@ def _json(call: CallUsage) -> str:
     return orjson.dumps(call.json_values).decode()
 
 
-def _insert(connection: sqlite3.Connection, kept: Iterable[CachedReply]) -> None:
-    for item in kept:
-        usage = {name: getattr(item.reply.usage, field) for name, field in _STORED_USAGE.items()}
+def _insert(connection: sqlite3.Connection, replies: Iterable[CachedReply]) -> None:
+    for cached in replies:
+        usage = {name: getattr(cached.reply.usage, field) for name, field in _STORED_USAGE.items()}
         row = (
-            item.key,
-            orjson.dumps(dict(item.request)).decode(),
-            orjson.dumps({name: getattr(item.reply, name) for name in _STORED} | usage).decode(),
-            item.is_history,
-            str(item.request.get("client", {}).get("model", "")),
-            str(item.request.get("address", "")),
-            item.kind,
-            item.reply.outcome.value,
+            cached.key,
+            orjson.dumps(dict(cached.request)).decode(),
+            orjson.dumps({name: getattr(cached.reply, name) for name in _STORED} | usage).decode(),
+            cached.is_history,
+            str(cached.request.get("client", {}).get("model", "")),
+            str(cached.request.get("address", "")),
+            cached.kind,
+            cached.reply.outcome.value,
             time.time(),
         )
         connection.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -307,12 +307,12 @@ def prune(
     Raises:
         ConfigurationError: the outcome is unknown, or no criterion is given.
     """
-    outcomes = [one.value for one in Outcome]
+    outcomes = [member.value for member in Outcome]
     if outcome is not None and outcome not in outcomes:
         raise ConfigurationError(f"unknown outcome {outcome!r}: {close_matches(outcome, outcomes)}")
     before = None if older_than_days is None else time.time() - older_than_days * _DAY_SECONDS
-    given = {"stored < ?": before, "model = ?": model, "outcome = ?": outcome}
-    chosen = {part: value for part, value in given.items() if value is not None}
+    criteria = {"stored < ?": before, "model = ?": model, "outcome = ?": outcome}
+    chosen = {part: value for part, value in criteria.items() if value is not None}
     if not chosen:
         raise ConfigurationError("no criterion is given: add --older-than, --model or --outcome")
     condition, values = " AND ".join(chosen), tuple(chosen.values())

@@ -30,18 +30,18 @@ _CACHED = "; --no-probe skips this request, if all replies are cached"
 
 def endpoint_requirements(endpoint: Endpoint, role: str, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of a chat model behind a server; `role` is its task, such as `judge`."""
-    return _of_server(endpoint, role, secrets, OpenAIClient, hint=_CACHED if role == "judge" else "")
+    return _server_requirements(endpoint, role, secrets, OpenAIClient, hint=_CACHED if role == "judge" else "")
 
 
 def judge_requirements(judges: Iterable[object], secrets: Secrets) -> list[Requirement]:
     """Return the requirements of judges behind servers; the harness loads other judges in this process."""
     endpoints = [judge for judge in judges if isinstance(judge, Endpoint)]
-    return [one for endpoint in endpoints for one in endpoint_requirements(endpoint, "judge", secrets)]
+    return [requirement for endpoint in endpoints for requirement in endpoint_requirements(endpoint, "judge", secrets)]
 
 
 def encoder_endpoint_requirements(endpoint: Endpoint, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of an encoder behind a server; its probe requests the vector of a short text."""
-    return _of_server(endpoint, "encoder", secrets, EmbeddingClient, hint=_CACHED)
+    return _server_requirements(endpoint, "encoder", secrets, EmbeddingClient, hint=_CACHED)
 
 
 def system_requirements(endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> list[Requirement]:
@@ -52,10 +52,10 @@ def system_requirements(endpoint: Endpoint, protocol: SystemProtocol, secrets: S
     def client(*_: object) -> SystemClient:
         return SystemClient(endpoint, protocol, secrets)
 
-    return _of_server(endpoint, "endpoint", secrets, client, where=where, hint=hint)
+    return _server_requirements(endpoint, "endpoint", secrets, client, where=where, hint=hint)
 
 
-def _of_server(
+def _server_requirements(
     endpoint: Endpoint,
     role: str,
     secrets: Secrets,
@@ -71,12 +71,12 @@ def _of_server(
     def reply() -> str:
         prompt = replace(Prompt.of(PROBE_QUESTION, kind="answer"), body={"id": "preflight"})
         try:
-            found = client(endpoint, credentials_for(endpoint, secrets)).probe(prompt)
+            probe_reply = client(endpoint, credentials_for(endpoint, secrets)).probe(prompt)
         except RagtasksError as error:
             raise ModelError(no_reply(where, one_line(error)) + hint) from None
-        is_odd = found.reason.startswith("the reply has no")
-        if found.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
-            raise ModelError(no_reply(where, found.reason) + hint)
+        is_odd = probe_reply.reason.startswith("the reply has no")
+        if probe_reply.outcome not in {Outcome.ANSWERED, Outcome.TRUNCATED} and not is_odd:
+            raise ModelError(no_reply(where, probe_reply.reason) + hint)
         return f"{endpoint.address} replies"
 
     return [

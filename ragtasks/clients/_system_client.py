@@ -52,11 +52,11 @@ def read_plain(body: bytes) -> Reply:
         usage_in_record(content)
         contexts_and_steps(None, content.get("searches"))
     except ValueError as error:
-        return _unlike(error, raw)
+        return _malformed(error, raw)
     return Reply(Outcome.ANSWERED, text=answer, raw=raw)
 
 
-def _unlike(error: ValueError, raw: str) -> Reply:
+def _malformed(error: ValueError, raw: str) -> Reply:
     """Return a MALFORMED reply that states the invalid part."""
     expected, found = error.args
     return Reply(Outcome.MALFORMED, reason=f"expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
@@ -65,8 +65,8 @@ def _unlike(error: ValueError, raw: str) -> Reply:
 def plain_contexts(raw: str) -> tuple[Passage, ...] | None:
     """Return the passages in a plain reply, or None if it has no `contexts`."""
     content = orjson.loads(raw)
-    found = content.get("contexts") if isinstance(content, dict) else None
-    return None if found is None else contexts_in(found)
+    contexts = content.get("contexts") if isinstance(content, dict) else None
+    return None if contexts is None else contexts_in(contexts)
 
 
 def read_chat(body: bytes) -> Reply:
@@ -78,7 +78,7 @@ def read_chat(body: bytes) -> Reply:
     try:
         contexts_and_steps(None, _chat_searches(content))
     except ValueError as error:
-        return with_usage(_unlike(error, raw), content)
+        return with_usage(_malformed(error, raw), content)
     if message.get("content") is not None:
         with suppress(TypeError):
             text, _ = text_and_thought(message["content"])
@@ -91,11 +91,11 @@ def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
     """Return the passages in a chat completion, or None if it has no passage with a text."""
     for holder in parts_of(orjson.loads(raw)):
         for field in _FIELDS:
-            found = holder.get(field)
-            if isinstance(found, Mapping):  # Azure: message.context.citations
-                found = found.get("citations")
-            if (isinstance(found, list) and (passages := tuple(_passages(found, field)))) or found == []:
-                return passages if found else ()
+            sources = holder.get(field)
+            if isinstance(sources, Mapping):  # Azure: message.context.citations
+                sources = sources.get("citations")
+            if (isinstance(sources, list) and (passages := tuple(_passages(sources, field)))) or sources == []:
+                return passages if sources else ()
     return None
 
 
@@ -104,30 +104,28 @@ def _chat_searches(content: Any) -> Any:
     return next((holder["searches"] for holder in parts_of(content) if holder.get("searches") is not None), None)
 
 
-def _passages(items: list[Any], field: str) -> Iterator[Passage]:
+def _passages(rows: list[Any], field: str) -> Iterator[Passage]:
     """Yield the passages of a list that have a text; a list of addresses has no texts."""
-    for number, item in enumerate(items, start=1):
-        if isinstance(item, str) and field in {"contexts", "context"}:
-            yield Passage(f"context-{number}", item)
-        elif isinstance(item, dict):
-            yield from _of_object(item, number)
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, str) and field in {"contexts", "context"}:
+            yield Passage(f"context-{number}", row)
+        elif isinstance(row, dict):
+            yield from _passages_in_row(row, number)
 
 
-def _of_object(item: Mapping[str, Any], number: int) -> Iterator[Passage]:
-    several = item.get("document")
-    if isinstance(several, list):  # Open WebUI: texts of one source under `document`
-        yield from (
-            Passage(f"context-{number}.{k}", text) for k, text in enumerate(several, 1) if isinstance(text, str)
-        )
+def _passages_in_row(row: Mapping[str, Any], number: int) -> Iterator[Passage]:
+    texts = row.get("document")
+    if isinstance(texts, list):  # Open WebUI: texts of one source under `document`
+        yield from (Passage(f"context-{number}.{k}", text) for k, text in enumerate(texts, 1) if isinstance(text, str))
         return
-    text = next((item[key] for key in _TEXTS if isinstance(item.get(key), str)), None)
+    text = next((row[key] for key in _TEXTS if isinstance(row.get(key), str)), None)
     if text is not None:
-        named = next((item[key] for key in _IDS if isinstance(item.get(key), str) and item[key]), f"context-{number}")
-        title = item.get("title")
-        yield Passage(named, text, title if isinstance(title, str) else "")
+        passage_id = next((row[key] for key in _IDS if isinstance(row.get(key), str) and row[key]), f"context-{number}")
+        title = row.get("title")
+        yield Passage(passage_id, text, title if isinstance(title, str) else "")
 
 
-_NAMED_ONLY = ("temperature", "max_tokens", "reasoning_effort")  # sent only if set by the user
+_OPTIONAL_SETTINGS = ("temperature", "max_tokens", "reasoning_effort")  # sent only if set by the user
 
 
 class SystemProtocol(str, Enum):
@@ -141,9 +139,9 @@ class SystemProtocol(str, Enum):
 
 class _ChatDialect(Dialect):
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        named = {key: getattr(self._endpoint, key) for key in _NAMED_ONLY}
-        sent = {key: value for key, value in named.items() if value not in {None, "server"}}
-        messages = {"model": self._endpoint.model_there, "messages": prompt.payload()}
+        settings = {key: getattr(self._endpoint, key) for key in _OPTIONAL_SETTINGS}
+        sent = {key: value for key, value in settings.items() if value not in {None, "server"}}
+        messages = {"model": self._endpoint.server_model, "messages": prompt.payload()}
         return {**messages, **sent, **self._endpoint.extra_fields}
 
     def read(self, body: bytes, sent: Mapping[str, Any]) -> Reply:
@@ -177,8 +175,8 @@ class SystemClient(OpenAIClient):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that determine its replies, without the system's internal ones."""
-        named = {key: getattr(self._endpoint, key) for key in _NAMED_ONLY}
-        sent = {key: value for key, value in named.items() if value is not None}
+        settings = {key: getattr(self._endpoint, key) for key in _OPTIONAL_SETTINGS}
+        sent = {key: value for key, value in settings.items() if value is not None}
         return {"model": self.name, "protocol": self._protocol.value, **sent, "extra_body": self._endpoint.extra_fields}
 
     def used(self, reply: Reply) -> tuple[tuple[Passage, ...] | None, Trajectory | None]:
@@ -204,9 +202,9 @@ def system_endpoint(named: Mapping[str, Any] | str, name: str, protocol: str) ->
         named = {"base_url": named}
     fields = dict(_fields(named))
     chosen = str(fields.pop("protocol", protocol))
-    known = [item.value for item in SystemProtocol]
-    if chosen not in known:
-        raise ConfigurationError(f"unknown protocol {chosen!r}: {close_matches(chosen, known)}")
+    protocols = [member.value for member in SystemProtocol]
+    if chosen not in protocols:
+        raise ConfigurationError(f"unknown protocol {chosen!r}: {close_matches(chosen, protocols)}")
     return endpoint_of({"model": name, **fields}), SystemProtocol(chosen)
 
 
@@ -214,9 +212,9 @@ def _fields(named: Mapping[str, Any] | str) -> Mapping[str, Any]:
     if not isinstance(named, str):
         return named
     try:
-        found = parse_json(named.encode())
+        fields = parse_json(named.encode())
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise ConfigurationError("endpoint: expected an address, or a JSON object with base_url")
-    return found
+    return fields

@@ -68,7 +68,7 @@ class Transport:
         except Exception as error:  # noqa: BLE001 (an error in transit fails this request only)
             _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
             failed = failure_of(error, self._credentials)
-            return await self._with_models(failed) if failed.is_unknown else failed, {}
+            return await self._with_listed_models(failed) if failed.is_unknown else failed, {}
         if failure := failure_in_body(body, headers, self._credentials):
             return replace(failure, usage=usage_in(orjson.loads(body))), headers
         try:
@@ -76,22 +76,22 @@ class Transport:
         except (ValueError, RecursionError):
             return unreadable(body, self._credentials), headers
 
-    async def _with_models(self, failure: Failure) -> Failure:
+    async def _with_listed_models(self, failure: Failure) -> Failure:
         """Return a failure with the models that the server lists, or with an address that lists some."""
         if not self._dialect.path:
-            return replace(failure, cure="correct the address")
+            return replace(failure, next_step="correct the address")
         sent = self._endpoint.address if self._dialect.path.startswith("/") else self._dialect.path
         base = _PATHS.sub("", sent.rstrip("/"))
         if names := await self._models(base):
             reason = f"{failure.reason}; the server has {shortened_list(names, _MOST_MODELS)}"
-            if self._endpoint.model_there not in names:
-                return replace(failure, reason=reason, cure="correct the model's name")
+            if self._endpoint.server_model not in names:
+                return replace(failure, reason=reason, next_step="correct the model's name")
             right = redacted(f"{base}/chat/completions", self._credentials)
             example = "" if base != sent.rstrip("/") or self._dialect.path.startswith("/") else f", such as {right}"
-            return replace(failure, cure=f"correct the path of the address{example}")
+            return replace(failure, next_step=f"correct the path of the address{example}")
         if not base.endswith("/v1") and await self._models(f"{base}/v1"):
             right = redacted(sent.replace(base, f"{base}/v1", 1), self._credentials)
-            return replace(failure, cure=f"add /v1 to the address: {right}")
+            return replace(failure, next_step=f"add /v1 to the address: {right}")
         return failure
 
     async def _models(self, base: str) -> list[str]:
@@ -157,7 +157,7 @@ def _sdk(endpoint: Endpoint, credentials: Credentials) -> Any:
     http_client = openai.DefaultAioHttpClient(
         verify=_certificates() if credentials.checks_certificate else False,
         follow_redirects=False,  # a redirect would send key and prompts to another host
-        event_hooks={"request": [_only_ours(endpoint, credentials)]},
+        event_hooks={"request": [_header_hook(endpoint, credentials)]},
     )
     options: dict[str, Any] = {
         "api_key": credentials.key or _NO_KEY,
@@ -169,13 +169,13 @@ def _sdk(endpoint: Endpoint, credentials: Credentials) -> Any:
         return openai.AsyncAzureOpenAI(
             azure_endpoint=endpoint.address,
             api_version=endpoint.api_version,
-            azure_deployment=endpoint.model_there,
+            azure_deployment=endpoint.server_model,
             **options,
         )
     return openai.AsyncOpenAI(base_url=endpoint.address, **options)
 
 
-def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], Coroutine[Any, Any, None]]:
+def _header_hook(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], Coroutine[Any, Any, None]]:
     """Return a hook that keeps only our headers: the SDK adds values of its own environment variables."""
     key = credentials.key or _NO_KEY
     ours = {"Authorization": f"Bearer {key}"} if endpoint.api_version is None else {"api-key": key}

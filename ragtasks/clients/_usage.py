@@ -25,8 +25,8 @@ Price = tuple[float, ...]
 def dollars_of(price: Price, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
     """Return the cost of tokens in dollars; without their own price, cached tokens cost as much as others."""
     cached = price[2] if len(price) > 2 else price[0]
-    whole = (input_tokens - cached_tokens) * price[0] + cached_tokens * cached + output_tokens * price[1]
-    return whole / _MILLION
+    total = (input_tokens - cached_tokens) * price[0] + cached_tokens * cached + output_tokens * price[1]
+    return total / _MILLION
 
 
 def priced(usage: Mapping[str, Any], price: Price | None) -> dict[str, Any]:
@@ -49,7 +49,7 @@ Spending = Mapping[str, list[dict[str, Any]]]
 """Role and model, such as `rewriter openai/m` -> usage of its replies: call records, each the sum of `n` calls."""
 
 
-def added_up(calls: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def summed_calls(calls: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return calls as sums, grouped by `spent`, `is_used` and the amounts they report.
 
     Shared calls are left out: the equal prompt that was sent counts them.
@@ -57,29 +57,29 @@ def added_up(calls: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for call in calls:
         if call.get("spent") != Spent.SHARED.value:
-            kind = (call.get("spent"), call.get("is_used", True), *(name in call for name in AMOUNTS))
-            groups.setdefault(kind, []).append(call)
+            signature = (call.get("spent"), call.get("is_used", True), *(name in call for name in AMOUNTS))
+            groups.setdefault(signature, []).append(call)
     return [_sum(group) for group in groups.values()]
 
 
 def _sum(calls: list[Mapping[str, Any]]) -> dict[str, Any]:
     first = calls[0]
-    kind = {name: first[name] for name in ("spent", "is_used") if name in first}
+    flags = {name: first[name] for name in ("spent", "is_used") if name in first}
     amounts = {name: _total(call[name] for call in calls) for name in AMOUNTS if name in first}
-    return {"n": sum(call.get("n", 1) for call in calls), **amounts, **kind}
+    return {"n": sum(call.get("n", 1) for call in calls), **amounts, **flags}
 
 
 def _total(values: Iterable[float]) -> float:
-    given = list(values)
-    return sum(given) if all(isinstance(value, int) for value in given) else math.fsum(given)
+    amounts = list(values)
+    return sum(amounts) if all(isinstance(value, int) for value in amounts) else math.fsum(amounts)
 
 
 def joined_spending(parts: Iterable[Spending]) -> dict[str, list[dict[str, Any]]]:
     """Return the sum of several spendings."""
-    given = list(parts)
+    spendings = list(parts)
     return {
-        who: added_up(call for part in given for call in part.get(who, ()))
-        for who in dict.fromkeys(who for part in given for who in part)
+        role: summed_calls(call for spending in spendings for call in spending.get(role, ()))
+        for role in dict.fromkeys(role for spending in spendings for role in spending)
     }
 
 
@@ -103,16 +103,16 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
-        names = [item.name for item in fields(self) if item.name != "cost"]
+        names = [field.name for field in fields(self) if field.name != "cost"]
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names}, cost=cost)
 
-    def note(self, seconds: float, *, whole: bool = False) -> str:
+    def note(self, seconds: float, *, is_final: bool = False) -> str:
         """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`."""
         rate = _rate(self.n_asked / seconds if seconds > 0 else 0.0)
-        parts = [f"{self.n_asked:,} requested at {rate}" if whole else rate]
-        if whole or self.n_cached:
+        parts = [f"{self.n_asked:,} requested at {rate}" if is_final else rate]
+        if is_final or self.n_cached:
             parts.append(f"{self.n_cached:,} cached")
-        parts += [f"{self.n_failed:,} failed", f"{_short(self.input_tokens + self.output_tokens)} tokens"]
+        parts += [f"{self.n_failed:,} failed", f"{_short_count(self.input_tokens + self.output_tokens)} tokens"]
         if self.n_uncounted:
             parts.append(f"{self.n_uncounted:,} uncounted")
         if self.cost is not None:
@@ -123,9 +123,9 @@ class Usage:
 def usage_of(reply: Reply, price: Price | None = None) -> Usage:
     """Return the usage of one reply."""
     n_failed = int(reply.outcome is not Outcome.ANSWERED)
-    nothing = None if price is None else 0.0
+    no_cost = None if price is None else 0.0
     if reply.from_cache:
-        return Usage(n_cached=1, n_failed=n_failed, cost=nothing)
+        return Usage(n_cached=1, n_failed=n_failed, cost=no_cost)
     calls = [call for call in calls_of(reply) if call.spent is Spent.NOW]
     n_input, n_output, n_cached = (
         sum(getattr(call, name) or 0 for call in calls) for name in ("input_tokens", "output_tokens", "cached_tokens")
@@ -147,10 +147,10 @@ def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) 
     calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
     if reply.usage.json_values:
         calls.append(replace(reply.usage, spent=spent, is_used=is_used and reply.outcome is Outcome.ANSWERED))
-    return tuple(calls if price is None else (replace(call, dollars=_priced(call, price)) for call in calls))
+    return tuple(calls if price is None else (replace(call, dollars=_call_dollars(call, price)) for call in calls))
 
 
-def _priced(call: CallUsage, price: Price) -> float | None:
+def _call_dollars(call: CallUsage, price: Price) -> float | None:
     """Return the cost of a call: by price, or the cost in the reply if the server counted no tokens."""
     if call.input_tokens is None or call.output_tokens is None:
         return call.dollars
@@ -164,7 +164,7 @@ class Tally:
         self._name, self._total, self._progress = name, total, progress
         self._usage, self._n_done = Usage(), 0
         self._begin = time.monotonic()
-        self._held_up = ""
+        self._wait_reason = ""
 
     def add(self, reply: Reply) -> None:
         """Count one reply; a failed request is not done, since the same command sends it again."""
@@ -176,15 +176,15 @@ class Tally:
         """Add one reply to the expected total."""
         self._total += 1
 
-    def hold_up(self, why: str) -> None:
+    def show_wait(self, reason: str) -> None:
         """Set the displayed reason for waiting; empty when work continues."""
-        if why != self._held_up:
-            self._held_up = why
+        if reason != self._wait_reason:
+            self._wait_reason = reason
             self._show()
 
     def _show(self) -> None:
         note = self._usage.note(time.monotonic() - self._begin)
-        waiting = f"\t{self._held_up}" if self._held_up else ""
+        waiting = f"\t{self._wait_reason}" if self._wait_reason else ""
         self._progress(f"{self._name}\t{note}{waiting}", self._n_done, self._total)
 
 
@@ -193,11 +193,11 @@ def as_cached(reply: Reply) -> Reply:
     return replace(reply, from_cache=True, is_shared=True)
 
 
-def _rate(a_second: float) -> str:
-    return f"{a_second:.1f}/s" if 0 < a_second < 10 else f"{a_second:,.0f}/s"
+def _rate(per_second: float) -> str:
+    return f"{per_second:.1f}/s" if 0 < per_second < 10 else f"{per_second:,.0f}/s"
 
 
-def _short(count: int) -> str:
+def _short_count(count: int) -> str:
     if count < 1000:
         return str(count)
     return f"{count / 1000:.0f}k" if count < _MILLION else f"{count / _MILLION:.1f}M"
@@ -209,4 +209,4 @@ def _dollars(cost: float) -> str:
 
 def spent_on(replies: Iterable[Reply], price: Price | None = None) -> list[dict[str, Any]]:
     """Return the usage of replies, as sums."""
-    return added_up(call.json_values for reply in replies for call in calls_of(reply, price))
+    return summed_calls(call.json_values for reply in replies for call in calls_of(reply, price))

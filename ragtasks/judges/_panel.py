@@ -325,7 +325,7 @@ class _Panel:
                 raise run.bug
         with self.lock:
             if any(run.total for run in self.runs):
-                self.show(whole=True)
+                self.show(is_final=True)
         if self.runs and all(run.lost for run in self.runs):
             raise JudgeError(
                 "judges",
@@ -335,12 +335,12 @@ class _Panel:
                 next_step="; ".join(dict.fromkeys(run.next_step for run in self.runs)),
             )
 
-    def show(self, *, whole: bool = False) -> None:
+    def show(self, *, is_final: bool = False) -> None:
         """Report the progress of all judges; the caller must hold the lock."""
         names = ", ".join(run.client.name for run in self.runs)
         if len(names) > _LONGEST_NAMES and len(self.runs) > 1:
             names = f"{len(self.runs)} judges"
-        note = sum((run.usage for run in self.runs), Usage()).note(time.monotonic() - self._begin, whole=whole)
-        waits = [f"{run.client.name}: {run.held_up}" for run in self.runs if run.held_up and not whole]
+        note = sum((run.usage for run in self.runs), Usage()).note(time.monotonic() - self._begin, is_final=is_final)
+        waits = [f"{run.client.name}: {run.held_up}" for run in self.runs if run.held_up and not is_final]
         n_done, total = sum(run.n_done for run in self.runs), sum(run.total for run in self.runs)
         self._progress("\t".join([names, note, *waits]), n_done, total)

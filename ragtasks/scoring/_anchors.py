@@ -12,7 +12,7 @@ import orjson
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import FANC, HUMAN_EVALUATION_FILE, load_human_evaluation
-from ragtasks.clients import Client, Spending, added_up
+from ragtasks.clients import Client, Spending, summed_calls
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
 from ragtasks.files import parse_json, write_atomically
 from ragtasks.judges import (
@@ -166,7 +166,7 @@ class AnchorJudging:
         for name in names:
             calls = [call.json_values for item in found.all() if item.judge == name for call in item.calls]
             who = f"anchors, judge {name}"
-            self._spending[who] = added_up([*self._spending.get(who, ()), *calls])
+            self._spending[who] = summed_calls([*self._spending.get(who, ()), *calls])
         return [anchor_verdicts(found, name, self._anchors, self._rubrics, now) for name in names]
 
     def _last(self, stored: Sequence[AnchorVerdicts], judge: str) -> AnchorVerdicts | None:

@@ -92,7 +92,7 @@ def synthesize(  # noqa: PLR0917 (one parameter per option)
             outcome = synthesize_multihop(documents, out, kept, bridges, price=price, progress=progress)
         else:
             outcome = make(documents, out, kept, settings, price=price, progress=progress)
-    echo(*outcome.lines, f"replies: {outcome.usage.note(time.monotonic() - begin, whole=True)}")
+    echo(*outcome.lines, f"replies: {outcome.usage.note(time.monotonic() - begin, is_final=True)}")
     echo(_next(kind, out))
 
 

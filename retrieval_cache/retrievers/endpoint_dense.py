@@ -28,9 +28,9 @@ from ragtasks.clients import (
     Spending,
     Spent,
     Usage,
-    added_up,
     encoder_endpoint_requirements,
     spent_on,
+    summed_calls,
     usage_of,
     vector_in,
 )
@@ -146,7 +146,7 @@ class EndpointDenseRetriever(DenseRetriever):
         self._record = folder / "spent.json"
         earlier = orjson.loads(self._record.read_bytes()) if self._record.is_file() else []
         self._spent_on_index = [{**call, "spent": Spent.BEFORE.value} for call in earlier]
-        self._spent = added_up([*self._spent, *self._spent_on_index])
+        self._spent = summed_calls([*self._spent, *self._spent_on_index])
         self._n_tokens_before += sum(call.get("input_tokens", 0) for call in earlier)
         filled = super().fill(passages, folder, progress)
         write_atomically(self._record, orjson.dumps(self._spent_on_index))
@@ -177,8 +177,8 @@ class EndpointDenseRetriever(DenseRetriever):
         replies = self._client.answer([Prompt.of(text, kind=_KIND) for text in texts], self._progress)
         self._usage = sum((usage_of(reply, self._endpoint.price) for reply in replies), self._usage)
         calls = spent_on(replies, self._endpoint.price)
-        self._spent = added_up([*self._spent, *calls])
-        self._spent_on_index = added_up([*self._spent_on_index, *calls])
+        self._spent = summed_calls([*self._spent, *calls])
+        self._spent_on_index = summed_calls([*self._spent_on_index, *calls])
         self._n_tokens_before += sum(
             reply.usage.input_tokens or 0 for reply in replies if reply.from_cache and not reply.is_shared
         )

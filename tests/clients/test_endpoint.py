@@ -12,14 +12,14 @@ from tests._messages import raises
 
 def test_one_line_names_an_openai_model() -> None:
     endpoint = endpoint_of("openai/gpt-4o-mini")
-    assert (endpoint.address, endpoint.model_there) == (OPENAI_URL, "gpt-4o-mini")
-    assert endpoint.token_limit_there == "max_completion_tokens"
+    assert (endpoint.address, endpoint.server_model) == (OPENAI_URL, "gpt-4o-mini")
+    assert endpoint.token_limit_field == "max_completion_tokens"
 
 
 def test_mapping_names_a_model_elsewhere() -> None:
     endpoint = endpoint_of({"model": "openai/gpt-oss-20b", "base_url": "http://localhost:8001/v1"})
-    assert endpoint.model_there == "openai/gpt-oss-20b"  # its own name there, not OpenAI's prefix
-    assert endpoint.token_limit_there == "max_tokens"
+    assert endpoint.server_model == "openai/gpt-oss-20b"  # its own name there, not OpenAI's prefix
+    assert endpoint.token_limit_field == "max_tokens"
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_a_server_is_waited_for_longer_where_it_thinks(options: dict[str, Any], 
 
 
 def test_the_name_of_the_limit_may_be_said() -> None:
-    assert elsewhere(token_limit="max_completion_tokens").token_limit_there == "max_completion_tokens"
-    assert endpoint_of("openai/m,token_limit=max_tokens").token_limit_there == "max_tokens"
+    assert elsewhere(token_limit="max_completion_tokens").token_limit_field == "max_completion_tokens"
+    assert endpoint_of("openai/m,token_limit=max_tokens").token_limit_field == "max_tokens"
 
 
 def test_further_fields_are_one_object_however_they_are_given() -> None:

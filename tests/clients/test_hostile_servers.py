@@ -72,7 +72,7 @@ def test_any_headers_and_message_give_hints_that_can_be_waited_for(headers: dict
     for is_rolling in (True, False):
         pause = hints.pause_seconds(is_rolling=is_rolling)
         assert pause is None or 0 <= pause < math.inf
-    assert hints.requests_a_minute is None or 0 < hints.requests_a_minute < math.inf
+    assert hints.requests_per_minute is None or 0 < hints.requests_per_minute < math.inf
 
 
 @given(st.lists(st.tuples(st.booleans(), HEADERS, MESSAGES), max_size=6))

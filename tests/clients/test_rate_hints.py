@@ -197,7 +197,7 @@ def test_the_first_two_thousand_characters_of_a_message_are_looked_at() -> None:
 )
 def test_a_message_says_how_many_requests_are_granted(message: str, a_minute: float | None) -> None:
     hints = rate_hints({}, message)
-    assert hints.requests_a_minute == (None if a_minute is None else pytest.approx(a_minute))
+    assert hints.requests_per_minute == (None if a_minute is None else pytest.approx(a_minute))
     assert hints.rate(60.0) == (None if a_minute is None else pytest.approx(a_minute / 60))
     assert hints.rate(6.0) == (None if a_minute is None else pytest.approx(a_minute / 6))
 

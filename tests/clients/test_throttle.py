@@ -100,7 +100,7 @@ def test_what_a_server_let_pass_long_ago_counts_half_for_each_minute_since() -> 
 
 def test_the_rate_that_a_refusal_names_stays_known() -> None:
     learning = throttle()
-    learning.refused(learning.send(0.0), 0.0, RateHints(requests_a_minute=120.0, wait_seconds=SETTLE))
+    learning.refused(learning.send(0.0), 0.0, RateHints(requests_per_minute=120.0, wait_seconds=SETTLE))
     assert learning.rate == 120.0 / MINUTE
     learning.refused(learning.send(1.0), 1.0, RateHints(wait_seconds=SETTLE))
     assert learning.rate == 120.0 / MINUTE

@@ -16,12 +16,12 @@ from ragtasks.clients import (
     Outcome,
     Reply,
     Usage,
-    added_up,
     calls_of,
     dollars_of,
     endpoint_of,
     joined_spending,
     priced,
+    summed_calls,
     usage_of,
 )
 from ragtasks.clients._usage import as_cached
@@ -83,10 +83,10 @@ def test_note(usage: Usage, seconds: float, note: str) -> None:
 
 
 def test_the_whole_note_names_what_was_asked_and_known() -> None:
-    assert Usage(1210, 122, 3, 0, 5, 5, 1234.5).note(30.25, whole=True) == (
+    assert Usage(1210, 122, 3, 0, 5, 5, 1234.5).note(30.25, is_final=True) == (
         "1,210 requested at 40/s  122 cached  3 failed  10 tokens  $1,234.50"
     )
-    assert Usage().note(1.0, whole=True) == "0 requested at 0/s  0 cached  0 failed  0 tokens"
+    assert Usage().note(1.0, is_final=True) == "0 requested at 0/s  0 cached  0 failed  0 tokens"
 
 
 def test_a_price_changes_no_cache_key() -> None:
@@ -141,12 +141,12 @@ def test_tokens_that_a_server_had_cached_cost_what_is_named_for_them() -> None:
 def test_calls_are_added_up_by_when_they_were_made_and_what_is_known_of_them() -> None:
     now, before = {"spent": "now", "seconds": 0.5, "input_tokens": 3}, {"spent": "before", "input_tokens": 4}
     calls = [now, before, now, {**now, "is_used": False}, {"spent": "shared", "input_tokens": 9}, {**before, "n": 5}]
-    assert added_up(calls) == [
+    assert summed_calls(calls) == [
         {"n": 2, "spent": "now", "seconds": 1.0, "input_tokens": 6},
         {"n": 6, "spent": "before", "input_tokens": 8},
         {"n": 1, "spent": "now", "is_used": False, "seconds": 0.5, "input_tokens": 3},
     ]
-    assert added_up([]) == []
+    assert summed_calls([]) == []
 
 
 def test_what_several_took_is_added_up_for_each_who_was_asked() -> None:
