@@ -41,13 +41,13 @@ class Anchors:
     @property
     def name(self) -> str:
         """Hash of all texts: another or an edited set has another name."""
-        return canonical_hash([_row(item) for item in self.responses])[:_DIGITS]
+        return canonical_hash([_row(response) for response in self.responses])[:_DIGITS]
 
     @property
     def conversations(self) -> list[int]:
         """Conversation of each answer, numbered from 0 in the order of the set."""
         numbers: dict[str, int] = {}
-        return [numbers.setdefault(item.task.conversation_id, len(numbers)) for item in self.responses]
+        return [numbers.setdefault(response.task.conversation_id, len(numbers)) for response in self.responses]
 
 
 def choose_anchors(answers: Iterable[tuple[Response, Hashable]], n: int, source: str) -> Anchors:
@@ -58,16 +58,16 @@ def choose_anchors(answers: Iterable[tuple[Response, Hashable]], n: int, source:
     strata: dict[Hashable, list[Response]] = {}
     for response, label in answers:
         strata.setdefault(label, []).append(response)
-    for found in strata.values():
-        found.sort(key=lambda item: canonical_hash(_row(item)))
+    for stratum in strata.values():
+        stratum.sort(key=lambda answer: canonical_hash(_row(answer)))
     chosen: list[Response] = []
     n_of: dict[str, int] = {}
     while len(chosen) < n and any(strata.values()):
-        for found in strata.values():
-            if found and len(chosen) < n:
+        for stratum in strata.values():
+            if stratum and len(chosen) < n:
                 # The conversation with the fewest answers first: a test of drift counts conversations.
-                place = min(range(len(found)), key=lambda place: n_of.get(found[place].task.conversation_id, 0))
-                chosen.append(found.pop(place))
+                index = min(range(len(stratum)), key=lambda index: n_of.get(stratum[index].task.conversation_id, 0))
+                chosen.append(stratum.pop(index))
                 name = chosen[-1].task.conversation_id
                 n_of[name] = n_of.get(name, 0) + 1
     if len(n_of) < FEWEST:
@@ -88,7 +88,7 @@ def _too_few(source: str, n: int) -> ConfigurationError:
 def write_anchors(path: Path, anchors: Anchors) -> None:
     """Write a set as JSON lines: a header with its name, then one answer per line."""
     head = {"anchors": anchors.name, "source": anchors.source, "n": len(anchors.responses)}
-    lines = [head, *(_row(item) for item in anchors.responses)]
+    lines = [head, *(_row(response) for response in anchors.responses)]
     write_atomically(path, b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
@@ -105,8 +105,8 @@ def read_anchors(path: Path) -> Anchors:
     except OSError as error:
         raise _error(path, "a file that can be read", error.strerror or str(error)) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        found = f"{type(error).__name__}: {error}"
-        raise _error(path, "a set that `ragtasks judges anchors` wrote", found) from error
+        problem = f"{type(error).__name__}: {error}"
+        raise _error(path, "a set that `ragtasks judges anchors` wrote", problem) from error
     if anchors.name != frozen:
         raise _error(path, f"the answers as they were frozen ({frozen})", f"others ({anchors.name}): it was edited")
     return anchors
@@ -127,7 +127,7 @@ def _row(response: Response) -> dict[str, Any]:
         "messages": [{"role": message.role.value, "content": message.text} for message in task.messages],
         "target": task.target,
         "answerability": task.answerability.value,
-        "passages": [{"passage_id": item.passage_id, "text": item.text} for item in response.passages],
+        "passages": [{"passage_id": passage.passage_id, "text": passage.text} for passage in response.passages],
         "answer": response.text,
     }
 
@@ -138,11 +138,13 @@ def _response(row: Mapping[str, Any]) -> Response:
         conversation_id=row["conversation_id"],
         turn=row["turn"],
         domain=row["domain"],
-        messages=tuple(Message(Role(item["role"]), item["content"]) for item in row["messages"]),
+        messages=tuple(Message(Role(message["role"]), message["content"]) for message in row["messages"]),
         target=row["target"],
         answerability=Answerability(row["answerability"]),
     )
-    return Response(task, tuple(Passage(item["passage_id"], item["text"]) for item in row["passages"]), row["answer"])
+    return Response(
+        task, tuple(Passage(passage["passage_id"], passage["text"]) for passage in row["passages"]), row["answer"]
+    )
 
 
 # Verdicts of one judge on a set at one time, stored on this machine and in the results of the evaluation.
@@ -174,11 +176,11 @@ class AnchorVerdicts:
     def of_json(cls, saved: Any) -> AnchorVerdicts | None:
         """Return the record in JSON values, or None if they are invalid."""
         try:
-            found = _VERDICTS.validate_python(saved)
+            record = _VERDICTS.validate_python(saved)
         except ValidationError:
             return None
-        n = len(found.conversations)
-        return found if all(len(values) == n for values in found.values.values()) else None
+        n = len(record.conversations)
+        return record if all(len(values) == n for values in record.values.values()) else None
 
 
 _VERDICTS = TypeAdapter(AnchorVerdicts)
@@ -188,8 +190,8 @@ def anchor_verdicts(
     verdicts: Verdicts, judge: str, anchors: Anchors, fingerprints: Mapping[str, str], time: str
 ) -> AnchorVerdicts:
     """Return one judge's verdicts on a set as a record."""
-    found = [verdict for verdict in verdicts.all() if verdict.judge == judge]
-    names = [verdict.served_model for verdict in found if verdict.served_model]
+    judged = [verdict for verdict in verdicts.all() if verdict.judge == judge]
+    names = [verdict.served_model for verdict in judged if verdict.served_model]
     return AnchorVerdicts(
         judge=judge,
         anchors=anchors.name,
@@ -258,13 +260,13 @@ def drift_of(first: AnchorVerdicts, second: AnchorVerdicts) -> list[Drift]:
     columns = []
     for name in names:
         pairs = zip(first.values[name], second.values[name], strict=True)
-        gaps = [None if one is None or other is None else other - one for one, other in pairs]
+        gaps = [None if before is None or after is None else after - before for before, after in pairs]
         columns.append(cluster(gaps, clusters, _BOUNDS))
-    found = estimate_means(columns, tested=0.0)
-    corrected = holm([p_of_signs(item) for item in found])
+    estimates = estimate_means(columns, tested=0.0)
+    corrected = holm([p_of_signs(estimate) for estimate in estimates])
     return [
-        Drift(first.judge, name, first.time, second.time, item, p)
-        for name, item, p in zip(names, found, corrected, strict=True)
+        Drift(first.judge, name, first.time, second.time, estimate, p)
+        for name, estimate, p in zip(names, estimates, corrected, strict=True)
     ]
 
 
@@ -305,18 +307,20 @@ def recalibration_of(before: AnchorVerdicts, now: AnchorVerdicts, rubric: str) -
         slope.
     """
     triples = zip(before.conversations, before.values[rubric], now.values[rubric], strict=True)
-    pairs = [(name, one, other) for name, one, other in triples if one is not None and other is not None]
+    pairs = [
+        (name, earlier, present) for name, earlier, present in triples if earlier is not None and present is not None
+    ]
     names = np.array([name for name, _, _ in pairs])
-    first, second = (np.array([pair[place] for pair in pairs], dtype=np.float64) for place in (1, 2))
+    first, second = (np.array([pair[position] for pair in pairs], dtype=np.float64) for position in (1, 2))
     if len(set(names.tolist())) < FEWEST:
         return f"the anchors with both verdicts are of fewer than {FEWEST} conversations"
     # Every conversation of the set, even without verdicts, so that all maps from one set have the same jackknife
     # replicates.
-    without = [names != name for name in sorted(set(before.conversations))]
-    if not all(column[kept].std() > 0 for column in (first, second) for kept in without):
+    masks = [names != name for name in sorted(set(before.conversations))]
+    if not all(column[mask].std() > 0 for column in (first, second) for mask in masks):
         return "the judge gives the anchors one value throughout"
     constant, slope = _line(first, second)
-    left_out = tuple(_line(first[kept], second[kept]) for kept in without)
+    left_out = tuple(_line(first[mask], second[mask]) for mask in masks)
     return Recalibration(now.judge, rubric, constant, slope, left_out)
 
 
@@ -333,24 +337,24 @@ def stored_verdicts(path: Path) -> list[AnchorVerdicts]:
     """Return all records of the file, in order of time; invalid lines are skipped."""
     if not path.is_file():
         return []
-    found = []
+    records = []
     for line in path.read_bytes().splitlines():
         try:
             record = AnchorVerdicts.of_json(parse_json(line))
         except ValueError:
             record = None  # an incomplete line of a killed process
         if record is not None:
-            found.append(record)
-    return found
+            records.append(record)
+    return records
 
 
-def store_verdicts(path: Path, found: Sequence[AnchorVerdicts]) -> None:
+def store_verdicts(path: Path, records: Sequence[AnchorVerdicts]) -> None:
     """Append records to the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
-        file.write(b"".join(b"\n" + orjson.dumps(item.json_values) for item in found) + b"\n")
+        file.write(b"".join(b"\n" + orjson.dumps(record.json_values) for record in records) + b"\n")
 
 
 def baseline_of(stored: Sequence[AnchorVerdicts], now: AnchorVerdicts) -> AnchorVerdicts | None:
     """Return the first record of this judge with these anchors and prompts, or None."""
-    return next((item for item in stored if comparable(item, now) and item.rubrics == now.rubrics), None)
+    return next((record for record in stored if comparable(record, now) and record.rubrics == now.rubrics), None)

@@ -51,11 +51,11 @@ def judge_responses(
     """
     with ReplyCache(cache_file) as cache:
         ready = [
-            OpenAIClient(item, credentials_for(item, secrets)) if isinstance(item, Endpoint) else item
-            for item in judges
+            OpenAIClient(member, credentials_for(member, secrets)) if isinstance(member, Endpoint) else member
+            for member in judges
         ]
         clients = [CachedClient(client, cache) for client in ready]
-        prices = {item.name: item.price for item in ready if isinstance(item, OpenAIClient) and item.price}
+        prices = {member.name: member.price for member in ready if isinstance(member, OpenAIClient) and member.price}
         return judge(responses, rubrics, clients, prices=prices, progress=progress, judging=judging)
 
 
@@ -93,9 +93,9 @@ def judge(
         JudgeError: every judge failed.
     """
     rubric_names, judge_names = [rubric.name for rubric in rubrics], [client.name for client in clients]
-    for what, named in ("rubrics", rubric_names), ("judges", judge_names):
-        if twice := sorted({name for name in named if named.count(name) > 1}):
-            raise ConfigurationError(f"{what}: named twice: {', '.join(twice)}. Next step: leave one out")
+    for label, names in ("rubrics", rubric_names), ("judges", judge_names):
+        if duplicates := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigurationError(f"{label}: named twice: {', '.join(duplicates)}. Next step: leave one out")
     opened = [(index, rubric, rubric.open(response)) for index, response in enumerate(responses) for rubric in rubrics]
     panel = _Panel(progress)
     for client in clients:
@@ -136,27 +136,27 @@ class _PendingQuestion:
     def prompt(self) -> Prompt:
         """Return the prompt of the step, which must be a question."""
         assert isinstance(self.step, Question)
-        asked = self.step.again() if self.attempts else self.step
+        question = self.step.again() if self.attempts else self.step
         # Attempts after the second have the same text, so the cache key includes their number.
         prompt = Prompt(
-            Prompt.of(asked.text).messages,
+            Prompt.of(question.text).messages,
             (*filter(None, [self.judging]), *([f"attempt {self.attempts + 1}"] if self.attempts else [])),
             kind=self.rubric,
-            is_readable=asked.is_readable,
-            schema=asked.schema,
+            is_readable=question.is_readable,
+            schema=question.schema,
             longer=_LONGER if self.is_cut else 1,
             earlier=self.earlier,
         )
         self.prompt_hash = self.prompt_hash or canonical_hash(prompt.payload())
         return prompt
 
-    def take(self, prompt: Prompt, reply: Reply, max_attempts: int, price: Price | None) -> None:
+    def advance(self, prompt: Prompt, reply: Reply, max_attempts: int, price: Price | None) -> None:
         """Advance by the reply to a prompt: to the next question, to another attempt, or to a finding."""
         assert isinstance(self.step, Question)
         self.served_model = reply.served_model
         self.attempts += 1
         self.replies.append(reply.raw if reply.text is None else reply.text)
-        following = _follow(self.step, reply)
+        following = _step_after(self.step, reply)
         is_used = isinstance(following, Question) or following.outcome is not VerdictOutcome.UNPARSABLE
         self.calls += calls_of(reply, price, is_used=is_used)
         if isinstance(following, Question):
@@ -189,7 +189,7 @@ class _PendingQuestion:
         )
 
 
-def _follow(question: Question, reply: Reply) -> Question | Finding:
+def _step_after(question: Question, reply: Reply) -> Question | Finding:
     """Return the question or finding that follows from a reply; a finding without a value has a reason."""
     if reply.text is None:
         outcome = VerdictOutcome(reply.outcome.value)
@@ -222,7 +222,7 @@ class _JudgeRun:
         self.bug: BaseException | None = None
         self.usage = Usage(cost=None if price is None else 0.0)
         self.n_done = self.total = 0
-        self.held_up = ""
+        self.wait_reason = ""
         self._panel, self._max_attempts, self._price = panel, max_attempts, price
         self._waiting: list[_PendingQuestion] = []
         self._prompts: list[Prompt] = []
@@ -233,7 +233,7 @@ class _JudgeRun:
         try:
             while waiting := [pending for pending in self.pending_questions if isinstance(pending.step, Question)]:
                 # Neighbors in this order share a prefix, which a server with a prefix cache reads once.
-                self._ask(sorted(waiting, key=_PendingQuestion.text))
+                self._send_questions(sorted(waiting, key=_PendingQuestion.text))
         except EndpointError as error:
             n_kept = self.usage.n_asked + self.usage.n_cached - self.usage.n_failed
             self.lost, self.next_step = error.found, error.with_replies(n_kept).next_step
@@ -246,24 +246,24 @@ class _JudgeRun:
             self.bug = error
             self._panel.stop.set()
 
-    def _ask(self, waiting: list[_PendingQuestion]) -> None:
+    def _send_questions(self, waiting: list[_PendingQuestion]) -> None:
         """Send the next question of each pending item; replies that arrive before the judge fails are used."""
         self._waiting, self._recorded = waiting, set()
         self._prompts = [pending.prompt() for pending in waiting]
         with self._panel.lock:  # the first reply may take long
             self.total = self.n_done + len(waiting)
             self._panel.show()
-        replies = self.client.answer(list(self._prompts), self._follow, self)
+        replies = self.client.answer(list(self._prompts), self._show_wait, self)
         for index, reply in enumerate(replies):
             if index not in self._recorded:  # from a client without a journal
-                self._take(index, reply)
+                self._advance(index, reply)
 
-    def _follow(self, what: str, _done: int, _total: int | None) -> None:
+    def _show_wait(self, note: str, _done: int, _total: int | None) -> None:
         """Show the reason for waiting in the client's progress; its counts omit other judges and earlier calls."""
-        why = "".join(what.split("\t")[2:])
+        reason = "".join(note.split("\t")[2:])
         with self._panel.lock:
-            if why != self.held_up:
-                self.held_up = why
+            if reason != self.wait_reason:
+                self.wait_reason = reason
                 self._panel.show()
 
     def recall(self, index: int) -> Reply | None:
@@ -275,7 +275,7 @@ class _JudgeRun:
     def record(self, index: int, reply: Reply) -> None:
         """Process a reply, and count it."""
         self._recorded.add(index)
-        self._take(index, reply)
+        self._advance(index, reply)
         with self._panel.lock:
             self.n_done += reply.outcome is not Outcome.FAILED
             self.usage += usage_of(reply, self._price)
@@ -283,8 +283,8 @@ class _JudgeRun:
         if self._panel.stop.is_set():
             raise _Stopped
 
-    def _take(self, index: int, reply: Reply) -> None:
-        self._waiting[index].take(self._prompts[index], reply, self._max_attempts, self._price)
+    def _advance(self, index: int, reply: Reply) -> None:
+        self._waiting[index].advance(self._prompts[index], reply, self._max_attempts, self._price)
 
     def following(self, index: int) -> Prompt | None:
         """Return the next question if it begins like the last: the server still has that prefix cached."""
@@ -341,6 +341,6 @@ class _Panel:
         if len(names) > _LONGEST_NAMES and len(self.runs) > 1:
             names = f"{len(self.runs)} judges"
         note = sum((run.usage for run in self.runs), Usage()).note(time.monotonic() - self._begin, is_final=is_final)
-        waits = [f"{run.client.name}: {run.held_up}" for run in self.runs if run.held_up and not is_final]
+        waits = [f"{run.client.name}: {run.wait_reason}" for run in self.runs if run.wait_reason and not is_final]
         n_done, total = sum(run.n_done for run in self.runs), sum(run.total for run in self.runs)
         self._progress("\t".join([names, note, *waits]), n_done, total)

@@ -25,8 +25,8 @@ _MARKS = r"[ \t>*_`#]*"
 _RATING = rf"{_MARKS}\[{{0,2}}{_MARKS}(?P<rating>[0-9]+)(?:[ ]?/[ ]?10|[ ]out[ ]of[ ]10)?{_MARKS}\]{{0,2}}"
 _RATING_ONLY = re.compile(rf"{_RATING}{_MARKS}\.?{_MARKS}")
 # A longer number (8.5, 7-8, 7/5, 4 or 5) is not the requested integer.
-_GOES_ON = r"[0-9]|[.,][0-9]|[ ]*[-–/~][ ]*[0-9]|[ ]*(?:or|to)[ ]+[0-9]"  # noqa: RUF001
-_RATING_THEN_TEXT = re.compile(rf"{_RATING}(?!{_GOES_ON})")
+_LONGER_NUMBER = r"[0-9]|[.,][0-9]|[ ]*[-–/~][ ]*[0-9]|[ ]*(?:or|to)[ ]+[0-9]"  # noqa: RUF001
+_RATING_THEN_TEXT = re.compile(rf"{_RATING}(?!{_LONGER_NUMBER})")
 _RATING_LINE = re.compile(rf"{_MARKS}(?:(?:final|overall|my)[ ])?\[?rating\]?{_MARKS}[:=](?P<rest>.*)", re.IGNORECASE)
 _RATING_AT_END = re.compile(r".*[.!?)][ ]+(?:(?:final|overall)[ ])?rating:(?P<rest>[^.!?]*\.?)", re.IGNORECASE)
 _BRACKETS_ONLY = re.compile(rf"{_MARKS}(?P<rest>\[\[[0-9]+(?:/10)?\]\]){_MARKS}\.?")
@@ -55,8 +55,8 @@ class UnparsableReplyError(JudgeError):
 
 def read_coded_rating(reply: str, code: str) -> int:
     """Return the rating, 1 to 10, of the last line `Rating CODE: N`."""
-    rest = _coded(reply, code, "rating")
-    return _rating(_RATING_ONLY.fullmatch(rest) if len(rest) <= _LONGEST_RATING else None)
+    text = _coded(reply, code, "rating")
+    return _rating(_RATING_ONLY.fullmatch(text) if len(text) <= _LONGEST_RATING else None)
 
 
 def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
@@ -70,10 +70,10 @@ def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
 def _coded(reply: str, code: str, name: str) -> str:
     """Return the text after the colon in the last line that begins with `name CODE`."""
     line = re.compile(rf"^{_MARKS}{name}{_MARKS}{re.escape(code)}{_MARKS}:(?P<rest>.*)$", re.IGNORECASE | re.MULTILINE)
-    found = [match["rest"] for match in line.finditer(reply)]
-    if not found:
+    values = [match["rest"] for match in line.finditer(reply)]
+    if not values:
         raise UnparsableReplyError(f"no line `{name.capitalize()} {code}: ...`")
-    return found[-1].strip()
+    return values[-1].strip()
 
 
 def read_coded_object(reply: str, code: str) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def read_coded_object(reply: str, code: str) -> dict[str, Any]:
         raise UnparsableReplyError(f'no JSON object that begins with {{"id": "{code}"')
     try:
         # Not strict: models leave line ends in strings unescaped.
-        found, _ = json.JSONDecoder(strict=False).raw_decode(reply, starts[-1])
+        value, _ = json.JSONDecoder(strict=False).raw_decode(reply, starts[-1])
     except (ValueError, RecursionError) as error:
         raise UnparsableReplyError(f"the JSON object cannot be read: {type(error).__name__}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UnparsableReplyError("the JSON value is no object")
-    return found
+    return value
 
 
 def read_texts(reply: str, code: str, key: str) -> list[str]:
@@ -96,10 +96,10 @@ def read_texts(reply: str, code: str, key: str) -> list[str]:
 
     Whitespace is collapsed: a text with line ends could pass for several texts in a numbered list.
     """
-    found = read_coded_object(reply, code).get(key)
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+    texts = read_coded_object(reply, code).get(key)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise UnparsableReplyError(f'"{key}" is no list of texts')
-    return [" ".join(item.split()) for item in found if item.strip()]
+    return [" ".join(text.split()) for text in texts if text.strip()]
 
 
 def read_yes_no(reply: str, code: str, key: str, n: int) -> list[bool]:
@@ -109,11 +109,11 @@ def read_yes_no(reply: str, code: str, key: str, n: int) -> list[bool]:
 
 def read_labels(reply: str, code: str, key: str, labels: Sequence[str], n: int) -> list[str]:
     """Return one of `labels` for each number 1 to `n`, from `{"id": "CODE", KEY: {"1": label, ...}}`."""
-    found = read_coded_object(reply, code).get(key)
+    entries = read_coded_object(reply, code).get(key)
     numbers = [str(number) for number in range(1, n + 1)]
-    if not isinstance(found, dict) or set(found) != set(numbers):
+    if not isinstance(entries, dict) or set(entries) != set(numbers):
         raise UnparsableReplyError(f'"{key}" does not hold the numbers 1 to {n}, each once')
-    words = [str(found[number]).strip().lower() for number in numbers]
+    words = [str(entries[number]).strip().lower() for number in numbers]
     if not set(words) <= set(labels):
         raise UnparsableReplyError(f'"{key}" holds something else than {", ".join(labels)}')
     return words
@@ -126,12 +126,12 @@ def read_rating(reply: str) -> int:
     no integer from 1 to 10, earlier lines are not used instead.
     """
     lines = [line for line in reply.strip().splitlines() if line.strip()]
-    rests = [match["rest"] for line in lines if (match := _RATING_LINE.match(line) or _BRACKETS_ONLY.fullmatch(line))]
+    values = [match["rest"] for line in lines if (match := _RATING_LINE.match(line) or _BRACKETS_ONLY.fullmatch(line))]
     if lines and (match := _RATING_AT_END.fullmatch(lines[-1])):
-        rests.append(match["rest"])
-    if not rests:
+        values.append(match["rest"])
+    if not values:
         raise UnparsableReplyError("no line `Rating: N`")
-    return _rating(_RATING_THEN_TEXT.match(rests[-1].strip()[:_LONGEST_RATING]))
+    return _rating(_RATING_THEN_TEXT.match(values[-1].strip()[:_LONGEST_RATING]))
 
 
 def read_label(reply: str) -> str:
@@ -154,7 +154,7 @@ def read_label(reply: str) -> str:
 
 def read_decision(reply: str) -> str:
     """Return `yes` or `no` of the last JSON object in a reply with the key `decision`."""
-    decisions = [item["decision"] for item in json_values(reply, "{") if "decision" in item]
+    decisions = [value["decision"] for value in json_values(reply, "{") if "decision" in value]
     if not decisions:
         raise UnparsableReplyError('no JSON object with "decision"')
     word = decisions[-1].strip().lower() if isinstance(decisions[-1], str) else ""
@@ -165,24 +165,24 @@ def read_decision(reply: str) -> str:
 
 def json_values(reply: str, openings: str = "{[") -> list[Any]:
     """Return the outermost JSON objects and lists of a text, in order; [] without any."""
-    decoder, ends, found, end = json.JSONDecoder(strict=False), dict[int, int](), [], 0
+    decoder, ends, values, end = json.JSONDecoder(strict=False), dict[int, int](), [], 0
     for match in re.finditer(f"[{re.escape(openings)}]", reply):
         start = match.start()
         if start < end:
             continue
         if start not in ends:
-            _follow(reply, start, ends)
+            _find_ends(reply, start, ends)
         if ends[start] < 0:
             continue
         try:
             value, end = decoder.raw_decode(reply, start)
         except (ValueError, RecursionError):
             continue
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
-def _follow(text: str, start: int, ends: dict[int, int]) -> None:
+def _find_ends(text: str, start: int, ends: dict[int, int]) -> None:
     """Record the end of the JSON value at an opening, and of the values inside it; -1 for incomplete values.
 
     An incomplete value makes all enclosing open values incomplete, and no opening is followed twice, so the work is
@@ -192,24 +192,24 @@ def _follow(text: str, start: int, ends: dict[int, int]) -> None:
     opened, at, expected = [start], start + 1, _FIRST[text[start]]
     while opened and (token := _TOKEN.match(text, at)):
         sign = token["sign"]
-        kind = sign or ("string" if token["string"] else "scalar")
-        if kind not in expected or len(opened) > _DEEPEST:
+        token_type = sign or ("string" if token["string"] else "scalar")
+        if token_type not in expected or len(opened) > _DEEPEST:
             break
         at = token.end()
-        if kind in _FIRST:
+        if token_type in _FIRST:
             opened.append(at - 1)
-            expected = _FIRST[kind]
+            expected = _FIRST[token_type]
             continue
-        if kind in "]}":
+        if token_type in "]}":
             ends[opened.pop()] = at
         if not opened:
             return
         in_object = text[opened[-1]] == "{"
-        if kind == ",":
+        if token_type == ",":
             expected = _KEY if in_object else _VALUE
-        elif kind == ":":
+        elif token_type == ":":
             expected = _VALUE
-        elif kind == "string" and expected <= _FIRST["{"]:
+        elif token_type == "string" and expected <= _FIRST["{"]:
             expected = _COLON
         else:
             expected = _NEXT_PAIR if in_object else _NEXT_ITEM
@@ -217,8 +217,8 @@ def _follow(text: str, start: int, ends: dict[int, int]) -> None:
 
 
 def _rating(match: re.Match[str] | None) -> int:
-    is_whole = match is not None and match[0].count("[") == match[0].count("]")
+    is_balanced = match is not None and match[0].count("[") == match[0].count("]")
     # `int` refuses thousands of digits.
-    if match is None or not is_whole or len(match["rating"]) > 3 or not 1 <= int(match["rating"]) <= HIGHEST_RATING:
+    if match is None or not is_balanced or len(match["rating"]) > 3 or not 1 <= int(match["rating"]) <= HIGHEST_RATING:
         raise UnparsableReplyError(f"the rating is no integer from 1 to {HIGHEST_RATING}")
     return int(match["rating"])

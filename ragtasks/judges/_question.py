@@ -89,14 +89,14 @@ def rating_finding(rating: int) -> Finding:
     return Finding(str(rating), rating / HIGHEST_RATING)
 
 
-def code_of(first: str, *others: str) -> str:
+def code_of(first: str, *further: str) -> str:
     """Return 8 hexadecimal digits, derived from the first text, that occur in none of the texts.
 
     They mark the end of shown text, and the line of the verdict in a reply: the authors of the texts cannot have
     written them. The same texts give the same code, so that a cached reply is found again. The same first text nearly
     always gives the same code, so that prompts about one conversation share a prefix, which a server reads once.
     """
-    texts = (first, *others)
+    texts = (first, *further)
     content = first.encode("utf-8", errors="surrogatepass")
     salt = 0
     while True:
@@ -145,9 +145,9 @@ _VALUES = {"N": "([1-9]|10)", "LABEL": "[A-Za-z_ ]+"}
 
 def schema_of(form: str) -> dict[str, Any]:
     """Return the JSON schema of replies in a format: of an object, or of a last line."""
-    if found := _ID.search(form):
+    if id_match := _ID.search(form):
         keys = {match["key"]: _KINDS.get(match["kind"], _TEXT) for match in _KEY.finditer(form)}
-        return _object({"id": {"const": found["code"]}, **keys})
+        return _object({"id": {"const": id_match["code"]}, **keys})
     head, _, value = form.rpartition(": ")
     return _object({_BEFORE: _TEXT, _LINE: {"type": "string", "pattern": f"^{head}: {_VALUES.get(value, '.+')}$"}})
 
@@ -155,12 +155,12 @@ def schema_of(form: str) -> dict[str, Any]:
 def as_text(reply: str) -> str:
     """Return a reply with a separate last line as one text; any other reply unchanged."""
     try:
-        found = json.loads(reply, strict=False)
+        value = json.loads(reply, strict=False)
     except (ValueError, RecursionError):
         return reply
-    if not isinstance(found, dict) or not isinstance(found.get(_LINE), str):
+    if not isinstance(value, dict) or not isinstance(value.get(_LINE), str):
         return reply
-    return f"{found.get(_BEFORE, '')}\n{found[_LINE]}"
+    return f"{value.get(_BEFORE, '')}\n{value[_LINE]}"
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ TOPIC_CATEGORIES = Labelling(
 Source: Ragnarök paper, appendix A. People labelled the topics, and the labels are not published.
 """
 
-LABELLINGS = {one.name: one for one in (QUESTION_TYPES, TOPIC_CATEGORIES)}
+LABELLINGS = {labelling.name: labelling for labelling in (QUESTION_TYPES, TOPIC_CATEGORIES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,13 @@ def question_labels(labelling: Labelling) -> Rubric:
     return Rubric(labelling.name, "of which kind the question is, judged", open_, texts)
 
 
-def _labels_in(found: object, labelling: Labelling) -> list[str]:
+def _labels_in(value: object, labelling: Labelling) -> list[str]:
     """Return the labels of a reply in the labelling's order; unknown or missing labels are unparsable."""
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise UnparsableReplyError('"labels" is no list of texts')
-    given = {item.strip().lower() for item in found}
-    labels = [name for name in labelling.labels if name.lower() in given]
-    if len(labels) != len(given):
+    words = {word.strip().lower() for word in value}
+    labels = [name for name in labelling.labels if name.lower() in words]
+    if len(labels) != len(words):
         raise UnparsableReplyError(f'"labels" holds something else than {", ".join(labelling.labels)}')
     if not labels or (len(labels) > 1 and not labelling.several):
         raise UnparsableReplyError(f'"labels" holds {len(labels)} labels')
@@ -130,12 +130,12 @@ def label_questions(
     unlabelled: list[tuple[str, str]] = []
     for index, task in enumerate(tasks):
         rows = [verdicts.verdict(index, labelling.name, name) for name in verdicts.judges]
-        given = [row for row in rows if row.label is not None]
-        counts = Counter(name for row in given for name in str(row.label).split(", "))
-        if chosen := tuple(name for name in labelling.labels if 2 * counts[name] > len(given)):
+        labelled = [row for row in rows if row.label is not None]
+        counts = Counter(name for row in labelled for name in str(row.label).split(", "))
+        if chosen := tuple(name for name in labelling.labels if 2 * counts[name] > len(labelled)):
             labels[task.task_id] = chosen
         else:
-            split = "the judges are split (" + "; ".join(f"{row.judge}: {row.label}" for row in given) + ")"
+            split = "the judges are split (" + "; ".join(f"{row.judge}: {row.label}" for row in labelled) + ")"
             reasons = "; ".join(dict.fromkeys(f"{row.judge}: {row.reason}" for row in rows))
-            unlabelled.append((task.task_id, split if given else reasons))
+            unlabelled.append((task.task_id, split if labelled else reasons))
     return LabelledQuestions(labels, tuple(unlabelled), verdicts.judges)

@@ -141,8 +141,8 @@ class Verdicts:
 
     def judge_scores(self, rubric: str, judge: str) -> list[Score]:
         """Return one judge's score of each response; without a verdict, the value is None."""
-        found = [self._table[index, rubric, judge] for index in range(len(self.responses))]
-        return [Score(verdict.value, verdict.reason) for verdict in found]
+        verdicts = [self._table[index, rubric, judge] for index in range(len(self.responses))]
+        return [Score(verdict.value, verdict.reason) for verdict in verdicts]
 
     def scores(self, rubric: str) -> list[Score]:
         """Return the median score of each response over the judges that gave one (MTRAG paper, section 6.3.2).
@@ -154,13 +154,13 @@ class Verdicts:
 
     def score(self, index: int, rubric: str) -> Score:
         """Return the median score of one response, see `scores`."""
-        verdicts = self._of(index, rubric)
+        verdicts = self._by_judge(index, rubric)
         values = [verdict.value for verdict in verdicts if verdict.value is not None]
         return Score(median(values)) if values else Score(None, _reasons(verdicts))
 
     def is_answered(self, index: int, rubric: str) -> bool:
         """Return whether any judge gave a readable reply on one response, or needed none."""
-        return any(row.is_answered or row.outcome in UNASKED for row in self._of(index, rubric))
+        return any(row.is_answered or row.outcome in UNASKED for row in self._by_judge(index, rubric))
 
     def labels(self, rubric: str) -> list[tuple[str | None, str]]:
         """Return (label, judges' labels) of each response: the median of the labels given.
@@ -170,21 +170,21 @@ class Verdicts:
         return [self._label(index, rubric) for index in range(len(self.responses))]
 
     def _label(self, index: int, rubric: str) -> tuple[str | None, str]:
-        verdicts = self._of(index, rubric)
-        given = sorted((verdict.value, verdict.label) for verdict in verdicts if verdict.value is not None)
-        if not given:
+        verdicts = self._by_judge(index, rubric)
+        ranked = sorted((verdict.value, verdict.label) for verdict in verdicts if verdict.value is not None)
+        if not ranked:
             return None, _reasons(verdicts)
         labels = ", ".join(f"{verdict.judge}: {verdict.label}" for verdict in verdicts if verdict.value is not None)
-        low, high = given[(len(given) - 1) // 2][1], given[len(given) // 2][1]
+        low, high = ranked[(len(ranked) - 1) // 2][1], ranked[len(ranked) // 2][1]
         return (low, labels) if low == high else (None, f"the judges are split ({labels})")
 
-    def _of(self, index: int, rubric: str) -> list[Verdict]:
+    def _by_judge(self, index: int, rubric: str) -> list[Verdict]:
         return [self._table[index, rubric, judge] for judge in self.judges]
 
     def idk_labels(self) -> list[IdkLabel]:
         """Return the IDK label of each response; None where the judges give no label."""
-        found = self.labels(IDK)
-        return [IdkLabel(None if label is None else IdkVerdict(label), reason) for label, reason in found]
+        labels = self.labels(IDK)
+        return [IdkLabel(None if label is None else IdkVerdict(label), reason) for label, reason in labels]
 
     def clarifications(self) -> list[bool | None]:
         """Return whether each response asks a clarifying question; None without a question or a verdict."""
@@ -202,39 +202,39 @@ class Verdicts:
         return [self._coverage(rubric, judge) for rubric in self.rubrics for judge in self.judges]
 
     def _coverage(self, rubric: str, judge: str) -> Coverage:
-        found = [self._table[index, rubric, judge] for index in range(len(self.responses))]
-        requested = [verdict for verdict in found if verdict.outcome not in UNASKED]
+        verdicts = [self._table[index, rubric, judge] for index in range(len(self.responses))]
+        requested = [verdict for verdict in verdicts if verdict.outcome not in UNASKED]
         missing = Counter(verdict.outcome.value for verdict in requested if not verdict.is_answered)
         return Coverage(judge, rubric, len(requested), len(requested) - missing.total(), dict(missing))
 
     def require_coverage(self, limit: float = 0.95) -> None:
         """Raise JudgeError unless every judge answered at least `limit` of its questions under every rubric."""
-        low = [item for item in self.coverage() if item.share < limit]
+        low = [coverage for coverage in self.coverage() if coverage.share < limit]
         if low:
             raise JudgeError(
                 "judges",
-                where=", ".join(sorted({item.judge for item in low})),
+                where=", ".join(sorted({coverage.judge for coverage in low})),
                 expected=f"verdicts on at least {limit:.0%} of the responses",
                 found="; ".join(map(self._shortfall, low)),
                 next_step=_next_step(low),
             )
 
-    def _shortfall(self, item: Coverage) -> str:
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in item.missing.items())
-        rows = (self._table[index, item.rubric, item.judge] for index in range(len(self.responses)))
+    def _shortfall(self, coverage: Coverage) -> str:
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in coverage.missing.items())
+        rows = (self._table[index, coverage.rubric, coverage.judge] for index in range(len(self.responses)))
         reasons = list(dict.fromkeys(row.reason for row in rows if row.reason and not row.is_answered))
         listed = "; ".join(reasons[:_MAX_REASONS])
-        return f"{item.judge}, {item.rubric}: {item.n_answered} of {item.n_asked} ({counts}: {listed})"
+        return f"{coverage.judge}, {coverage.rubric}: {coverage.n_answered} of {coverage.n_asked} ({counts}: {listed})"
 
 
 def _next_step(low: Sequence[Coverage]) -> str:
     """Return the next steps for missing verdicts: cached refusals and filtered prompts must be removed first."""
-    missing = {VerdictOutcome(outcome) for item in low for outcome in item.missing}
-    staying = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
+    missing = {VerdictOutcome(outcome) for coverage in low for outcome in coverage.missing}
+    cached = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
     is_open = missing != {VerdictOutcome.REFUSED}
     steps = ["ask again: answers so far are saved, and only the rest is requested"] if is_open else []
-    steps += [f"`ragtasks data cache --outcome {outcome} --remove` has those asked again too" for outcome in staying]
-    if any(item.rubric == IDK for item in low):
+    steps += [f"`ragtasks data cache --outcome {outcome} --remove` has those asked again too" for outcome in cached]
+    if any(coverage.rubric == IDK for coverage in low):
         steps.append('"idk": "ngrams" in --metadata leaves refusals to the offline detector, which stood in here')
     steps.append("Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`")
     return ". ".join(steps)

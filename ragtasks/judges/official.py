@@ -82,8 +82,8 @@ def ibm_last_pattern(reply: str) -> float | None:
     So the format decides, not the position: `3 out of 10 claims` overrides `Rating: [[9]]`, a reference `[1]` overrides
     `Rating: 4`, a quoted `[[10]]` overrides a plain `Rating: 2`, and `Rating: 8.5` is 8.
     """
-    found = [match[1] for pattern in _RATING_PATTERNS if (match := pattern.search(reply))]
-    return float(found[-1]) if found else None
+    numbers = [match[1] for pattern in _RATING_PATTERNS if (match := pattern.search(reply))]
+    return float(numbers[-1]) if numbers else None
 
 
 def ibm_rating_in_range(rating: float | None) -> float:
@@ -170,7 +170,7 @@ Fill = Callable[[Fields], str]
 
 # The scripts use Jinja's default environment; this environment gives the same text, and isolates the template.
 _JINJA = ImmutableSandboxedEnvironment()
-_JINJA_PLACES = {"response": "answer"}
+_JINJA_FIELDS = {"response": "answer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class _Wording:
     file: str
     holder: str
     """Function with the prompt as its longest f-string, or constant with a Jinja template."""
-    places: Mapping[str, str]
+    fields: Mapping[str, str]
     """Expression in the source -> name of the field; for a template, variable -> name."""
     sha256: str
     """Of the texts and the field names, in order."""
@@ -208,7 +208,7 @@ _WORDINGS: Mapping[str, _Wording] = {
     CLARIFICATION: _Wording(
         "underspecified_eval.py",
         "UNDERSPECIFIED_PROMPT",
-        _JINJA_PLACES,
+        _JINJA_FIELDS,
         "6356596f0a2ee4c52c279b13c3444180431808fd1f9e02936efd0a368dcd498d",
     ),
 }
@@ -220,13 +220,13 @@ def official_rubrics(root: Path, names: Sequence[str]) -> list[Rubric]:
     The rubric NAME has a strict parser. The rubric `NAME_ibm` reads the same reply as the official scripts do, which
     nearly always gives a value. Both send the same prompt, so that it is paid for once.
     """
-    found: list[Rubric] = []
+    rubrics: list[Rubric] = []
     for name in names:
         source, fill = official_prompt(root, name)
         for suffix, read in zip(("", IBM), _READERS[name], strict=True):
             description = f"{name} by the official prompt" + (", read as the official scripts do" if suffix else "")
-            found.append(Rubric(name + suffix, description, partial(_open, name, fill, read), (source,)))
-    return found
+            rubrics.append(Rubric(name + suffix, description, partial(_open, name, fill, read), (source,)))
+    return rubrics
 
 
 def official_prompt(root: Path, name: str) -> tuple[str, Fill]:
@@ -241,8 +241,8 @@ def official_prompt(root: Path, name: str) -> tuple[str, Fill]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
         # The exception for a null byte depends on the version of Python.
-        kind = "no Python" if isinstance(error, (ValueError, SyntaxError)) else type(error).__name__
-        raise _refused(name, path, f"{kind}: {error}") from error
+        problem = "no Python" if isinstance(error, (ValueError, SyntaxError)) else type(error).__name__
+        raise _refused(name, path, f"{problem}: {error}") from error
     parts = _function_parts(tree, wording) or _constant_parts(tree, wording)
     if parts is None:
         raise _refused(name, path, f"no text under the name {wording.holder}")
@@ -273,17 +273,17 @@ def _function_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
     """Return the parts of the longest f-string in the wording's function, or None."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == wording.holder]
     texts = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.JoinedStr)]
-    found = [[_part(value, wording.places) for value in text.values] for text in texts]
-    return max(found, key=lambda parts: sum(len(text) for _, text in parts), default=None)
+    candidates = [[_part(value, wording.fields) for value in text.values] for text in texts]
+    return max(candidates, key=lambda parts: sum(len(text) for _, text in parts), default=None)
 
 
-def _part(value: ast.expr, places: Mapping[str, str]) -> Part:
+def _part(value: ast.expr, fields: Mapping[str, str]) -> Part:
     if isinstance(value, ast.Constant):
         return True, str(value.value)
     plain = isinstance(value, ast.FormattedValue) and value.conversion == -1 and value.format_spec is None
     expression = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ast.unparse(value)
     # An unknown field changes the hash, which raises the error.
-    return False, places.get(expression, expression) if plain else f"?{expression}"
+    return False, fields.get(expression, expression) if plain else f"?{expression}"
 
 
 def _constant_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
@@ -297,7 +297,7 @@ def _constant_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
 
 def _render(name: str, path: Path, source: str, fields: Fields) -> str:
     try:
-        values = {place: fields[field] for place, field in _JINJA_PLACES.items()}
+        values = {variable: fields[field] for variable, field in _JINJA_FIELDS.items()}
         return _JINJA.from_string(source).render(values)
     except TemplateError as error:
         raise _refused(name, path, f"{type(error).__name__}: {error}") from error
@@ -362,7 +362,7 @@ def unjudged_rl_f(reason: str) -> Rubric:
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:
     question = ibm_conversation(response.task.messages)
     answer = response.as_given
-    prompt_input = first.input_model(question=_whole(question), answer=_whole(answer))
+    prompt_input = first.input_model(question=_without_surrogates(question), answer=_without_surrogates(answer))
 
     def read(reply: str) -> Question | Finding:
         statements = _output(first, extract_json(reply)).statements
@@ -372,10 +372,10 @@ def _statements(first: Any, second: Any, extract_json: Any, response: Response) 
 
 
 def _verdicts(prompt: Any, extract_json: Any, response: Response, statements: list[str]) -> Question:
-    context = _whole("\n".join(passage.text for passage in response.passages))
+    context = _without_surrogates("\n".join(passage.text for passage in response.passages))
 
     def read(reply: str) -> Finding:
-        verdicts = [bool(item.verdict) for item in _output(prompt, extract_json(reply)).statements]
+        verdicts = [bool(statement.verdict) for statement in _output(prompt, extract_json(reply)).statements]
         if not verdicts:
             raise UnparsableReplyError("the list of verdicts is empty")
         return Finding(f"{sum(verdicts)}/{len(verdicts)}", sum(verdicts) / len(verdicts))
@@ -383,14 +383,14 @@ def _verdicts(prompt: Any, extract_json: Any, response: Response, statements: li
     return Question(prompt.to_string(prompt.input_model(context=context, statements=statements)), read)
 
 
-def _whole(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """Return a text with lone surrogates replaced: ragas writes it as JSON, which cannot contain them."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def _output(prompt: Any, found: str) -> Any:
+def _output(prompt: Any, text: str) -> Any:
     try:
-        return prompt.output_model.model_validate_json(found)
+        return prompt.output_model.model_validate_json(text)
     except ValidationError as error:
         raise UnparsableReplyError(f"not the JSON of {prompt.output_model.__name__}") from error
 

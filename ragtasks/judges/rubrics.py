@@ -45,8 +45,8 @@ def _titled(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}".strip()
 
 
-def _share(holds: list[bool]) -> Finding:
-    return Finding(f"{sum(holds)}/{len(holds)}", sum(holds) / len(holds))
+def _share(verdicts: list[bool]) -> Finding:
+    return Finding(f"{sum(verdicts)}/{len(verdicts)}", sum(verdicts) / len(verdicts))
 
 
 Texts = Callable[[Response], Mapping[str, Any]]
@@ -136,14 +136,14 @@ def rl_r() -> Rubric:
 
 def _questions(reply: str, code: str) -> list[str]:
     """Return the derived questions; [] for an evasive response."""
-    found = read_coded_object(reply, code)
-    questions, evades = found.get("questions"), found.get("evades")
+    content = read_coded_object(reply, code)
+    questions, evades = content.get("questions"), content.get("evades")
     if evades not in ("yes", "no"):
         raise UnparsableReplyError('"evades" is neither yes nor no')
     if evades == "yes":
         return []
     texts = (
-        [" ".join(item.split()) for item in questions if isinstance(item, str)] if isinstance(questions, list) else []
+        [" ".join(text.split()) for text in questions if isinstance(text, str)] if isinstance(questions, list) else []
     )
     if len(texts) != N_QUESTIONS or not all(texts):
         raise UnparsableReplyError(f'"questions" does not hold {N_QUESTIONS} texts')
@@ -198,17 +198,17 @@ def rl_f_conversation() -> Rubric:
     A claim based on an earlier turn is no hallucination. The first question is that of `rl_f`, so one reply serves
     both.
     """
-    asked = rl_f()
+    base = rl_f()
 
     def open_(response: Response) -> Question | Finding:
         earlier = (
             Passage(f"turn-{number}", _EARLIER.format(speaker=message.role.value, text=message.text))
             for number, message in enumerate(response.task.messages[:-1], start=1)
         )
-        return asked.open(replace(response, passages=(*response.passages, *earlier)))
+        return base.open(replace(response, passages=(*response.passages, *earlier)))
 
     description = "share of the answer's statements that the passages or earlier turns support, judged"
-    return Rubric(RL_F_CONVERSATION, description, open_, (*asked.prompts, _EARLIER))
+    return Rubric(RL_F_CONVERSATION, description, open_, (*base.prompts, _EARLIER))
 
 
 def _check(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
@@ -268,8 +268,10 @@ def context_precision() -> Rubric:
 
 
 def _precision(useful: list[bool]) -> Finding:
-    found = list(accumulate(map(int, useful)))
-    shares = [count / rank for rank, (count, is_useful) in enumerate(zip(found, useful, strict=True), 1) if is_useful]
+    cumulative = list(accumulate(map(int, useful)))
+    shares = [
+        count / rank for rank, (count, is_useful) in enumerate(zip(cumulative, useful, strict=True), 1) if is_useful
+    ]
     return Finding(f"{len(shares)}/{len(useful)}", sum(shares) / len(shares) if shares else 0.0)
 
 
@@ -279,13 +281,13 @@ def context_recall() -> Rubric:
     Range 0 to 1, higher is better; 0 without passages. Its prompts are those of `rl_f`, applied to the reference
     answer, so one reply serves all models with the same passages.
     """
-    asked = rl_f()
+    base = rl_f()
     description = "share of the reference answer's statements that the passages support, judged"
     rubric = replace(
-        asked,
+        base,
         name=CONTEXT_RECALL,
         description=description,
-        open=lambda response: asked.open(replace(response, text=response.task.target)),
+        open=lambda response: base.open(replace(response, text=response.task.target)),
     )
     return rubric.only_where(_has_answer, _NO_ANSWER)
 
@@ -470,12 +472,12 @@ def nugget_assignment(shown: Callable[[Response], str] = plain_answer) -> Rubric
 def _in_windows(
     prompt: PromptTemplate,
     key: str,
-    kind: type[_Label],
+    label_type: type[_Label],
     nuggets: Sequence[str],
     end: Callable[[list[_Label]], Finding],
     *,
     done: Sequence[_Label] = (),
-    **about: Any,
+    **variables: Any,
 ) -> Question | Finding:
     """Return the question on the first nuggets without a label, or the finding if all have one."""
     if len(done) == len(nuggets):
@@ -483,12 +485,12 @@ def _in_windows(
     window = nuggets[len(done) : len(done) + WINDOW]
 
     def read(reply: str, code: str) -> Question | Finding:
-        labels = read_labels(reply, code, key, [item.value for item in kind], len(window))
-        return _in_windows(prompt, key, kind, nuggets, end, done=[*done, *map(kind, labels)], **about)
+        labels = read_labels(reply, code, key, [member.value for member in label_type], len(window))
+        return _in_windows(prompt, key, label_type, nuggets, end, done=[*done, *map(label_type, labels)], **variables)
 
     # Deliberately invalid JSON: a judge that only repeats the format has given no verdict.
     form = f'{{"id": "CODE", "{key}": {{"1": LABEL, ...}}}}'
-    return ask(prompt, form, read, **about, nuggets=window)
+    return ask(prompt, form, read, **variables, nuggets=window)
 
 
 def _assigned(nuggets: Sequence[Nugget], grades: list[Grade]) -> Finding:
@@ -522,11 +524,11 @@ def _create(
     weigh: Callable[[list[str]], Question | Finding],
     question: str,
     passages: Sequence[str],
-    found: list[str],
+    nuggets: list[str],
 ) -> Question | Finding:
     """Return the question on the first remaining passages, or the result of `weigh` after the last."""
     if not passages:
-        return weigh(found) if found else _NOTHING_FOUND
+        return weigh(nuggets) if nuggets else _NOTHING_FOUND
 
     def read(reply: str, code: str) -> Question | Finding:
         return _create(prompt, weigh, question, passages[WINDOW:], _read_nuggets(reply, code))
@@ -537,13 +539,13 @@ def _create(
         read,
         passages=passages[:WINDOW],
         question=question,
-        nuggets=found,
+        nuggets=nuggets,
         most=str(MOST_NUGGETS),
     )
 
 
 def _weighed(nuggets: Sequence[str], importance: Sequence[Importance]) -> Finding:
-    rows = [{"text": text, "importance": item.value} for text, item in zip(nuggets, importance, strict=True)]
+    rows = [{"text": text, "importance": level.value} for text, level in zip(nuggets, importance, strict=True)]
     return Finding(json.dumps(rows, ensure_ascii=False), importance.count(Importance.VITAL) / len(importance))
 
 
@@ -598,8 +600,8 @@ def _judge(
     done: list[Support | None],
 ) -> Question | Finding:
     """Return the question on the next sentence with a citation, or the finding after the last."""
-    rest = sentences[len(done) :]
-    n_uncited = next((n for n, sentence in enumerate(rest) if sentence.citations), len(rest))
+    remaining = sentences[len(done) :]
+    n_uncited = next((n for n, sentence in enumerate(remaining) if sentence.citations), len(remaining))
     done = [*done, *[None] * n_uncited]
     if len(done) == len(sentences):
         cites = [bool(sentence.citations) for sentence in sentences]
@@ -608,7 +610,7 @@ def _judge(
     cited = passages[sentences[len(done)].citations[0]]
 
     def read(reply: str, code: str) -> Question | Finding:
-        level = Support(read_coded_label(reply, code, [item.value for item in Support]))
+        level = Support(read_coded_label(reply, code, [member.value for member in Support]))
         return _judge(prompt, sentences, passages, [*done, level])
 
     return ask(prompt, _LABEL_FORM, read, passage=_titled(cited), sentence=sentences[len(done)].text)
@@ -643,17 +645,17 @@ def pairwise() -> Rubric:
     """
 
     def texts(response: Response) -> Mapping[str, Any]:
-        other = response.task.extra[_OTHER]
-        ours = list(map(_titled, response.passages))
-        theirs = [f"{title}\n{text}".strip() for title, text in other["passages"]]
-        every = list(dict.fromkeys([*ours, *theirs]))
+        second = response.task.extra[_OTHER]
+        first_passages = list(map(_titled, response.passages))
+        second_passages = [f"{title}\n{text}".strip() for title, text in second["passages"]]
+        all_passages = list(dict.fromkeys([*first_passages, *second_passages]))
         return {
             **_task_of(response),
-            "passages": every,
+            "passages": all_passages,
             "answer_a": response.text,
-            "answer_b": other["text"],
-            "shown_a": _places(ours, every),
-            "shown_b": _places(theirs, every),
+            "answer_b": second["text"],
+            "shown_a": _passage_numbers(first_passages, all_passages),
+            "shown_b": _passage_numbers(second_passages, all_passages),
         }
 
     rubric = _labelled(PAIRWISE, "which of two answers serves the user better", PREFERENCES, texts)
@@ -661,11 +663,11 @@ def pairwise() -> Rubric:
     return rubric.only_where(lambda response: response.task.extra[_OTHER]["text"] != response.text, tie)
 
 
-def _places(own: list[str], every: list[str]) -> str:
+def _passage_numbers(own: list[str], all_passages: list[str]) -> str:
     """Return the numbers of the passages shown to an assistant, in its order, as text."""
     if not own:
         return "no passage"
-    return "passages " + ", ".join(str(every.index(passage) + 1) for passage in own)
+    return "passages " + ", ".join(str(all_passages.index(passage) + 1) for passage in own)
 
 
 # Judges as relevance assessors: the relevance of a passage to a question, 0 to 3, and the resulting qrels.
