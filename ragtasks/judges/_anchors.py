@@ -25,7 +25,7 @@ from ragtasks.statistics import LEVEL, Estimate, cluster, estimate_means, holm, 
 
 FEWEST = 10
 """Minimum number of conversations in a set: with fewer, drift cannot be tested."""
-_NEXT_STEP = "make a set anew with `ragtasks judges anchors --output FILE`; its drift is counted from then on"
+_NEXT_STEP = "create a new set with `ragtasks judges anchors --output FILE`; its drift is measured from then on"
 _DIGITS = 16
 _BOUNDS = (-1.0, 1.0)
 
@@ -79,9 +79,9 @@ def _too_few(source: str, n: int) -> ConfigurationError:
     return ConfigurationError(
         "anchors",
         where=source,
-        expected=f"answers of at least {FEWEST} conversations: drift is tested over them",
+        expected=f"answers of at least {FEWEST} conversations, to test drift over them",
         found=f"{n}",
-        next_step="name results of more conversations, or none for the built-in set",
+        next_step="name results with more conversations, or no results, for the built-in set",
     )
 
 
@@ -106,9 +106,9 @@ def read_anchors(path: Path) -> Anchors:
         raise _error(path, "a file that can be read", error.strerror or str(error)) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
-        raise _error(path, "a set that `ragtasks judges anchors` wrote", problem) from error
+        raise _error(path, "a set written by `ragtasks judges anchors`", problem) from error
     if anchors.name != frozen:
-        raise _error(path, f"the answers as they were frozen ({frozen})", f"others ({anchors.name}): it was edited")
+        raise _error(path, f"the frozen answers (hash {frozen})", f"edited answers (hash {anchors.name})")
     return anchors
 
 
@@ -313,12 +313,12 @@ def recalibration_of(before: AnchorVerdicts, now: AnchorVerdicts, rubric: str) -
     names = np.array([name for name, _, _ in pairs])
     first, second = (np.array([pair[position] for pair in pairs], dtype=np.float64) for position in (1, 2))
     if len(set(names.tolist())) < FEWEST:
-        return f"the anchors with both verdicts are of fewer than {FEWEST} conversations"
+        return f"fewer than {FEWEST} conversations have anchors with both verdicts"
     # Every conversation of the set, even without verdicts, so that all maps from one set have the same jackknife
     # replicates.
     masks = [names != name for name in sorted(set(before.conversations))]
     if not all(column[mask].std() > 0 for column in (first, second) for mask in masks):
-        return "the judge gives the anchors one value throughout"
+        return "the judge gives all anchors the same value"
     constant, slope = _line(first, second)
     left_out = tuple(_line(first[mask], second[mask]) for mask in masks)
     return Recalibration(now.judge, rubric, constant, slope, left_out)

@@ -330,7 +330,7 @@ class _Panel:
             raise JudgeError(
                 "judges",
                 where=", ".join(run.client.name for run in self.runs),
-                expected="at least one judge that answers to the end",
+                expected="at least one judge that answers every question",
                 found="; ".join(f"{run.client.name}: {run.lost}" for run in self.runs),
                 next_step="; ".join(dict.fromkeys(run.next_step for run in self.runs)),
             )

@@ -63,7 +63,7 @@ def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
     """Return the label of the last line `Verdict CODE: LABEL`, in lower case."""
     label = _coded(reply, code, "verdict").strip(_STRIPPED).lower()
     if label not in labels:
-        raise UnparsableReplyError(f"the verdict is none of {', '.join(labels)}")
+        raise UnparsableReplyError(f"the verdict is not one of {', '.join(labels)}")
     return label
 
 
@@ -87,7 +87,7 @@ def read_coded_object(reply: str, code: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UnparsableReplyError(f"the JSON object cannot be read: {type(error).__name__}") from error
     if not isinstance(value, dict):
-        raise UnparsableReplyError("the JSON value is no object")
+        raise UnparsableReplyError("the JSON value is not an object")
     return value
 
 
@@ -98,7 +98,7 @@ def read_texts(reply: str, code: str, key: str) -> list[str]:
     """
     texts = read_coded_object(reply, code).get(key)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise UnparsableReplyError(f'"{key}" is no list of texts')
+        raise UnparsableReplyError(f'"{key}" is not a list of texts')
     return [" ".join(text.split()) for text in texts if text.strip()]
 
 
@@ -112,10 +112,10 @@ def read_labels(reply: str, code: str, key: str, labels: Sequence[str], n: int) 
     entries = read_coded_object(reply, code).get(key)
     numbers = [str(number) for number in range(1, n + 1)]
     if not isinstance(entries, dict) or set(entries) != set(numbers):
-        raise UnparsableReplyError(f'"{key}" does not hold the numbers 1 to {n}, each once')
+        raise UnparsableReplyError(f'"{key}" does not contain each number from 1 to {n} once')
     words = [str(entries[number]).strip().lower() for number in numbers]
     if not set(words) <= set(labels):
-        raise UnparsableReplyError(f'"{key}" holds something else than {", ".join(labels)}')
+        raise UnparsableReplyError(f'"{key}" contains labels other than {", ".join(labels)}')
     return words
 
 
@@ -149,7 +149,7 @@ def read_label(reply: str) -> str:
     opening = _OPENING_WORD.match(re.sub(r"[*_`]", "", stripped))
     if opening and opening["word"].lower() in LABELS:
         return opening["word"].lower()
-    raise UnparsableReplyError(f"no label of {', '.join(LABELS)} stands alone")
+    raise UnparsableReplyError(f"no separate label out of {', '.join(LABELS)}")
 
 
 def read_decision(reply: str) -> str:
@@ -220,5 +220,5 @@ def _rating(match: re.Match[str] | None) -> int:
     is_balanced = match is not None and match[0].count("[") == match[0].count("]")
     # `int` refuses thousands of digits.
     if match is None or not is_balanced or len(match["rating"]) > 3 or not 1 <= int(match["rating"]) <= HIGHEST_RATING:
-        raise UnparsableReplyError(f"the rating is no integer from 1 to {HIGHEST_RATING}")
+        raise UnparsableReplyError(f"the rating is not an integer from 1 to {HIGHEST_RATING}")
     return int(match["rating"])

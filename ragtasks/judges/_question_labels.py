@@ -111,13 +111,13 @@ def question_labels(labelling: Labelling) -> Rubric:
 def _labels_in(value: object, labelling: Labelling) -> list[str]:
     """Return the labels of a reply in the labelling's order; unknown or missing labels are unparsable."""
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise UnparsableReplyError('"labels" is no list of texts')
+        raise UnparsableReplyError('"labels" is not a list of texts')
     words = {word.strip().lower() for word in value}
     labels = [name for name in labelling.labels if name.lower() in words]
     if len(labels) != len(words):
-        raise UnparsableReplyError(f'"labels" holds something else than {", ".join(labelling.labels)}')
+        raise UnparsableReplyError(f'"labels" contains other labels than {", ".join(labelling.labels)}')
     if not labels or (len(labels) > 1 and not labelling.several):
-        raise UnparsableReplyError(f'"labels" holds {len(labels)} labels')
+        raise UnparsableReplyError(f'"labels" contains {len(labels)} labels')
     return labels
 
 

@@ -232,11 +232,18 @@ def _next_step(low: Sequence[Coverage]) -> str:
     missing = {VerdictOutcome(outcome) for coverage in low for outcome in coverage.missing}
     cached = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
     is_open = missing != {VerdictOutcome.REFUSED}
-    steps = ["ask again: answers so far are saved, and only the rest is requested"] if is_open else []
-    steps += [f"`ragtasks data cache --outcome {outcome} --remove` has those asked again too" for outcome in cached]
+    steps = (
+        ["run the same command again: replies so far are cached, and only the missing ones are requested"]
+        if is_open
+        else []
+    )
+    steps += [
+        f"`ragtasks data cache --outcome {outcome} --remove` makes the next command request those again too"
+        for outcome in cached
+    ]
     if any(coverage.rubric == IDK for coverage in low):
-        steps.append('"idk": "ngrams" in --metadata leaves refusals to the offline detector, which stood in here')
-    steps.append("Saved answers are scored without their model by `ragtasks score RESULTS --output FOLDER`")
+        steps.append('"idk": "ngrams" in --metadata detects all refusals offline, as was done here')
+    steps.append("`ragtasks score RESULTS --output FOLDER` scores saved answers without their model")
     return ". ".join(steps)
 
 

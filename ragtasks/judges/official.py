@@ -140,7 +140,7 @@ def ibm_idk_finding(reply: str) -> Finding:
     """Return `ibm_idk` as a finding; a reply that the scripts label "unknown" has that label and no value."""
     verdict = ibm_idk(reply)
     if verdict is None:
-        return Finding("unknown", None, reason="the official scripts call this reply unknown")
+        return Finding("unknown", None, reason="the official scripts label this reply unknown")
     return Finding(verdict.value, _IDK_VALUES[verdict])
 
 
@@ -248,7 +248,7 @@ def official_prompt(root: Path, name: str) -> tuple[str, Fill]:
         raise _refused(name, path, f"no text under the name {wording.holder}")
     source = "".join(text if is_text else f"{{{text}}}" for is_text, text in parts)
     if hashlib.sha256(source.encode()).hexdigest() != wording.sha256:
-        raise _refused(name, path, f"another text under the name {wording.holder}")
+        raise _refused(name, path, f"a different text under the name {wording.holder}")
     if len(parts) == 1:
         return source, partial(_render, name, path, source)
     return source, lambda fields: "".join(text if is_text else fields[text] for is_text, text in parts)
@@ -356,7 +356,7 @@ def ragas_rl_f() -> Rubric:
 def unjudged_rl_f(reason: str) -> Rubric:
     """Return a rubric `rl_f` without questions, for runs without ragas: no other prompt replaces its own."""
     finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
-    return Rubric(RL_F, "not asked, as ragas is missing", lambda _: finding, ("none",))
+    return Rubric(RL_F, "no questions: ragas is missing", lambda _: finding, ("none",))
 
 
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:

@@ -146,7 +146,7 @@ def _questions(reply: str, code: str) -> list[str]:
         [" ".join(text.split()) for text in questions if isinstance(text, str)] if isinstance(questions, list) else []
     )
     if len(texts) != N_QUESTIONS or not all(texts):
-        raise UnparsableReplyError(f'"questions" does not hold {N_QUESTIONS} texts')
+        raise UnparsableReplyError(f'"questions" does not contain {N_QUESTIONS} texts')
     return texts
 
 
@@ -163,9 +163,7 @@ RL_F_CONVERSATION = "rl_f_conversation"
 # Deliberately invalid JSON: a judge that only repeats the format has given no verdict.
 _STATEMENTS_FORM = '{"id": "CODE", "statements": [STATEMENT, ...]}'
 _SUPPORT_FORM = '{"id": "CODE", "supported": {"1": LABEL, ...}}'
-_NO_STATEMENTS = Finding(
-    None, None, VerdictOutcome.NO_STATEMENTS, "the answer makes no statement that could be checked"
-)
+_NO_STATEMENTS = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "the answer has no statement to check")
 
 
 def rl_f() -> Rubric:
@@ -298,7 +296,7 @@ LABEL_VALUES = {"yes": 1.0, "partial": 0.5, "no": 0.0}
 """Label -> number, ordered for a median over judges."""
 _YES_NO_VALUES = {label: LABEL_VALUES[label] for label in YES_NO}
 NOT_UNDERSPECIFIED = Finding(
-    None, None, VerdictOutcome.NOT_ASKED, "only underspecified questions call for a question back"
+    None, None, VerdictOutcome.NOT_ASKED, "only underspecified questions need a clarifying question"
 )
 
 

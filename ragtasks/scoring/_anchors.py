@@ -159,7 +159,7 @@ class AnchorJudging:
         try:
             found = ask(self._anchors.responses, judges, f"anchors {now}")
         except RagtasksError as error:
-            _LOGGER.warning("anchors: not asked, so drift is not known: %s", error)
+            _LOGGER.warning("anchors: not judged, so drift is unknown: %s", error)
             return []
         if found is None:
             return []

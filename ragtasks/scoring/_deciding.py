@@ -208,7 +208,7 @@ def _setting(systems: Mapping[str, Mapping[tuple[str, str], Row]], wanted: RaceO
         raise _not_comparable(paths, "tasks that all systems answered", "no task in common")
     if wanted.setting is None and len(settings) > 1:
         raise ConfigurationError(
-            f"these systems share {len(settings)} settings ({', '.join(settings)}), and one is decided at a time. "
+            f"these systems share {len(settings)} settings ({', '.join(settings)}), but a decision compares one. "
             "Next step: name it with --metadata setting=NAME"
         )
     if wanted.setting not in {None, *settings}:
@@ -235,14 +235,14 @@ def _metric(task: SavedTask, wanted: RaceOptions) -> Metric:
         return next(iter(judged.values()))
     if wanted.metric in judged and task.config.skip_settled and str(wanted.metric).endswith("_raw"):
         raise ConfigurationError(
-            f"metric {wanted.metric!r} needs the verdicts that skip_settled leaves out. Next step: leave that "
-            f"out, or decide by {str(wanted.metric).removesuffix('_raw')}"
+            f"metric {wanted.metric!r} needs the verdicts that skip_settled leaves out. Next step: remove it, "
+            f"or decide by {str(wanted.metric).removesuffix('_raw')}"
         )
     if wanted.metric in judged:
         return judged[wanted.metric]
     if wanted.metric in {metric.name for metric in metrics}:
         raise ConfigurationError(
-            f"metric {wanted.metric!r} needs no judge calls, or none is better for it. Next step: compare without "
+            f"metric {wanted.metric!r} needs no judge calls, or has no better direction. Next step: compare without "
             f"--judge, or name one of {', '.join(judged)}"
         )
     raise ConfigurationError(f"unknown metric {wanted.metric!r}: {close_matches(str(wanted.metric), judged)}")
@@ -254,7 +254,7 @@ def _not_comparable(paths: Sequence[Path], expected: str, found: str) -> Configu
         where=", ".join(map(str, paths)),
         expected=expected,
         found=found,
-        next_step="name the results of two different systems on the same tasks; judges were asked nothing",
+        next_step="name the results of two different systems on the same tasks; no request was sent to judges",
     )
 
 
@@ -273,8 +273,8 @@ def _race(pool: _Pool, wanted: RaceOptions) -> Race:
         n = len(set(pool.conversation_of.values()))
         shared = f"{n} conversation{'s' if n != 1 else ''}"
         raise ConfigurationError(
-            f"which of {', '.join(pool.systems)} is better cannot be told: they share {shared}; {race.reason}. "
-            "Next step: evaluate more conversations; judges were asked nothing"
+            f"{', '.join(pool.systems)} cannot be compared: they share {shared}; {race.reason}. "
+            "Next step: evaluate more conversations; no request was sent to judges"
         )
     return race
 
@@ -345,7 +345,7 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
     problems = take_failures()
     if problems:
         raise RagtasksError(
-            f"not decided: what was asked is saved in {output}, and the judging failed:\n" + "\n".join(problems)
+            f"not decided: the judging failed, and the verdicts so far are saved in {output}:\n" + "\n".join(problems)
         )
     limit = pool.evaluations[0].tasks[0].config.min_judge_coverage
     counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -360,8 +360,8 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
         enough = min(ENOUGH_EQUAL, len(pool.systems) * len(pool.conversation_of))
         if rubric == pool.metric.name.removesuffix("_raw") and len(given) >= enough and len(set(given)) == 1:
             raise JudgeError(
-                f"{judge} gives every answer the same {rubric} ({given[0]:g}, {len(given)} times), so it tells nothing "
-                f"apart and nothing is decided. Next step: another judge or metric; what it said is saved in {output}"
+                f"{judge} gives every answer the same {rubric} ({given[0]:g}, {len(given)} times), so nothing is "
+                f"decided. Next step: use another judge or metric; its verdicts are saved in {output}"
             )
         asked = [verdict for verdict in verdicts if verdict["outcome"] not in _WITHOUT_REQUEST]
         missing = [verdict for verdict in asked if verdict["outcome"] not in _ANSWERED]
@@ -369,9 +369,9 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
             raise JudgeError(
                 "judge",
                 where=f"{judge}, {rubric}",
-                expected=f"at least {limit:.0%} of the verdicts that were asked for, to decide anything",
+                expected=f"at least {limit:.0%} of the requested verdicts",
                 found=f"{len(asked) - len(missing)} of {len(asked)} ({missing[0]['outcome']}: {missing[0]['reason']})",
-                next_step=f"fix or change the judge, then ask again: what it gave is cached and saved in {output}",
+                next_step=f"fix or change the judge and run the same command again: its verdicts are saved in {output}",
             )
 
 
@@ -382,7 +382,7 @@ def _require_one_model(judge: str, verdicts: Sequence[Mapping[str, Any]], output
         models = ", ".join(f"{model} ({n} verdicts)" for model, n in served.most_common())
         raise JudgeError(
             f"{judge} was served by {len(served)} models, {models}, so nothing is decided: these are two judges. "
-            f"Next step: name one of them as the judge; what they said is saved in {output}"
+            f"Next step: name one of them as the judge; their verdicts are saved in {output}"
         )
 
 

@@ -53,7 +53,7 @@ def record_unanswered(reasons: Sequence[str], n_requests: int, *, is_kept: bool 
     """Record why requests got no answer, if any; with `is_kept`, the next call reuses the other answers."""
     if reasons:
         counts = [f"{reason} ({n} times)" for reason, n in Counter(reasons).most_common()]
-        again = ". Next step: run the same command again: only these are asked" if is_kept else ""
+        again = ". Next step: run the same command again: only these are requested" if is_kept else ""
         again += f"; {_LONGER}" if AT_LIMIT in reasons else ""
         listed = shortened_list(counts, _MAX_REASONS, "; ")
         record_failure(f"{len(reasons)} of {n_requests} requests got no answer: {listed}{again}")

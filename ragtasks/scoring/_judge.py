@@ -106,7 +106,7 @@ def read_saved(
     if not predictions:
         return
     if not benchmark or not setting:
-        raise ConfigurationError(f"{predictions[0]}: predictions do not say what they answer: give benchmark, setting")
+        raise ConfigurationError(f"{predictions[0]}: predictions do not name their benchmark and setting: give both")
     if setting not in {item.value for item in Setting}:
         known = ", ".join(item.value for item in Setting)
         raise ConfigurationError(f"unknown setting {setting!r}; known: {known}")
@@ -146,7 +146,7 @@ def refuse_replacing(
     for path in paths:
         inside = path.is_dir() and (target == path.resolve() or path.resolve() in target.parents)
         if inside or any(evaluation.source == file for evaluation, file in zip(evaluations, files, strict=True)):
-            raise ConfigurationError(f"--output {output} lies in what is read ({path}); name another folder")
+            raise ConfigurationError(f"--output {output} is inside the input {path}; name another folder")
     sources: dict[Path, Path] = {}
     for evaluation, file in zip(evaluations, files, strict=True):
         if sources.setdefault(file, evaluation.source) != evaluation.source:
@@ -223,7 +223,7 @@ def _other_data(task: SavedTask, benchmark: Benchmark) -> BenchmarkFileError:
     return BenchmarkFileError(
         "saved answers",
         where=task.name,
-        expected=f"the benchmark that was answered, {task.provenance['benchmark']}",
+        expected=f"the benchmark of the answers, {task.provenance['benchmark']}",
         found=f"{benchmark.label} in {benchmark.root}",
         next_step="give its folder as `data` in the metadata",
     )

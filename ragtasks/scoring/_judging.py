@@ -63,7 +63,7 @@ class Judging:
     def _leave_out(self, suite: Suite, deciding: Metric) -> None:
         never = frozenset() if self._config.idk_by_judges else {IDK}
         needed = deciding.rubrics - never
-        reason = f"not asked, as {deciding.name} decides"
+        reason = f"not sent to judges: {deciding.name} decides"
         left_out = [rubric for rubric in self._rubrics if rubric.name.removesuffix(IBM) not in needed]
         nothing = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
         self._rubrics = [
@@ -129,7 +129,7 @@ class Judging:
             for response, label in zip(responses, labels(responses, verdicts), strict=True)
             if _is_settled(response, label)
         )
-        reason = "not asked, as the response refuses or the task has no answer, which decides the conditioned score"
+        reason = "not sent to judges: a refusal, or a task without an answer, determines the conditioned score"
         finding = Finding(None, None, VerdictOutcome.SETTLED, reason)
         rest = [
             rubric.only_where(lambda response: response not in settled, finding)
@@ -196,7 +196,7 @@ def _opened(judge: Judge, local_judge: LocalJudge | None) -> Client:
             library(name, "judge", f"the judge {judge.model}").check()
         return OpenAIClient(judge, credentials_for(judge, secret))
     if local_judge is None:
-        raise ConfigurationError(f"judges: {judge.model} is a model of this process, and nothing here loads one")
+        raise ConfigurationError(f"judges: {judge.model} is a model of this process, which this command cannot load")
     return local_judge(judge)
 
 

@@ -63,7 +63,7 @@ class Refusals:
         missing = _unlabelled(verdicts)
         for index, label in zip(missing, self._offline.detect([responses[index] for index in missing]), strict=True):
             why = labels[index].reason
-            labels[index] = replace(label, reason=f"{self._offline.name} stands in ({why}): {label.reason}")
+            labels[index] = replace(label, reason=f"{self._offline.name} instead of a judge ({why}): {label.reason}")
         return labels
 
     def provenance(self) -> dict[str, Any]:

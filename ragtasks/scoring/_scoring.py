@@ -219,7 +219,7 @@ def _within(score: Score, bounds: tuple[float, float] | None) -> Score:
     low, high = bounds
     if math.isfinite(score.value) and low - _ROUNDING <= score.value <= high + _ROUNDING:
         return score
-    return Score(None, f"the metric gave {score.value:g}, outside of its bounds {low:g} to {high:g}")
+    return Score(None, f"the metric gave {score.value:g}, outside its bounds {low:g} to {high:g}")
 
 
 def _best(metrics: Iterable[Metric], first: Scores, second: Scores) -> Scores:

@@ -239,9 +239,9 @@ class System:
         raise ConfigurationError(
             "endpoint",
             where=f"protocol openai in setting {setting.value}",
-            expected="setting full_rag or agentic: a chat request has no place for the setting's passages",
+            expected="setting full_rag or agentic: a chat request has no field for the setting's passages",
             found=f"setting {setting.value}",
-            next_step="take --protocol plain; or evaluate the model behind it: `ragtasks run --model "
+            next_step="use --protocol plain; or evaluate the model behind it: `ragtasks run --model "
             "local-chat-completions`, which puts the passages into the system message",
         )
 

@@ -127,7 +127,7 @@ def _serve_http(server: Server[Any], host: str, port: int, say: Callable[[str], 
             where=f"{host}:{port}",
             expected="a free address",
             found=getattr(error, "strerror", None) or str(error),
-            next_step="name another --port (0 takes a free one)",
+            next_step="name another --port (0 selects a free port)",
         ) from error
     say(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp")
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])

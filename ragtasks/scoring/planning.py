@@ -97,7 +97,7 @@ def judging_plan(groups: Sequence[JudgedAnswers], count: Count, progress: Progre
         counts = [0, 0, 0]
         for response, verdict in group.answers:
             n_done += 1
-            progress("counting what judges will be sent", n_done, n_answers)
+            progress("counting tokens of judge prompts", n_done, n_answers)
             is_known = is_settled(response.task.answerability, verdict)
             statements = [one.text for one in parse_cited(response.text, 0)] if verdict is not IdkVerdict.YES else []
             for rubric in rubrics:

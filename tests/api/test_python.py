@@ -223,7 +223,7 @@ def test_answers_that_cannot_be_answers_are_named(sample: ragtasks.LoadedBenchma
     results = score(sample, {FIRST: "<think>Let me", SECOND: "Error code: 429"})
     (checks,) = results.plausibility.values()
     assert [(item.name, item.count, item.n) for item in checks] == [("emptied", 1, 2), ("error", 1, 2)]
-    assert "1 of 2 answers (50%) are an error's text" in str(results)
+    assert "1 of 2 answers (50%) are an error message" in str(results)
 
 
 def test_all_errors_of_answers_are_listed_at_once(sample: ragtasks.LoadedBenchmark) -> None:

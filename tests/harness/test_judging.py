@@ -70,7 +70,7 @@ def test_rules_stand_in_where_a_judge_says_nothing_of_refusals_and_a_cut_reply_i
     with chat_server(lambda *_: completion("Well, the answer", finish_reason="length")) as server:
         done = judging({"model": "poor", "base_url": server.base_url, "max_tokens": 32}, limit=2)
     assert done.status == 1
-    assert '"idk": "ngrams" in --metadata leaves refusals to the offline detector, which stood in here' in done.err
+    assert '"idk": "ngrams" in --metadata detects all refusals offline, as was done here' in done.err
     assert sorted({body["max_tokens"] for body in server.bodies}) == [32, 128]
     scores = scores_in(tmp_path / "out")
     assert not math.isnan(scores["ans_acc"])
@@ -79,7 +79,9 @@ def test_rules_stand_in_where_a_judge_says_nothing_of_refusals_and_a_cut_reply_i
     scoring = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["scoring"]
     assert (scoring["idk_detector"], scoring["idk_by_stand_in"]) == ("ngrams-1", 2)
     for row in samples_in(tmp_path / "out"):
-        assert row["doc"]["scoring"]["idk_reason"].startswith("ngrams-1 stands in (poor: the reply reached the")
+        assert row["doc"]["scoring"]["idk_reason"].startswith(
+            "ngrams-1 instead of a judge (poor: the reply reached the"
+        )
 
 
 def samples_in(folder: Path) -> list[dict[str, Any]]:

@@ -67,7 +67,7 @@ def test_a_file_gives_the_set_back_and_refuses_an_edited_one(tmp_path: Path) -> 
     assert (again.name, again.source, again.conversations) == (anchors.name, "made", anchors.conversations)
     assert [item.text for item in again.responses] == [item.text for item in anchors.responses]
     file.write_text(file.read_text().replace("Answer 1", "An answer 1"))
-    with pytest.raises(BenchmarkFileError, match="it was edited"):
+    with pytest.raises(BenchmarkFileError, match="edited answers"):
         read_anchors(file)
     file.write_text('{"other": 1}\n')
     with raises(BenchmarkFileError):
@@ -185,7 +185,7 @@ def test_a_judge_that_moved_is_put_on_its_earlier_scale() -> None:
 
 def test_no_line_is_drawn_through_one_value_or_few_conversations() -> None:
     flat, other = verdicts([0.5] * 40), verdicts([0.4] * 40)
-    assert recalibration_of(flat, other, "rb_llm") == "the judge gives the anchors one value throughout"
+    assert recalibration_of(flat, other, "rb_llm") == "the judge gives all anchors the same value"
     few = [0.1 * place if place < 12 else None for place in range(40)]
     assert "fewer than 10 conversations" in str(recalibration_of(verdicts(few), verdicts(few), "rb_llm"))
 

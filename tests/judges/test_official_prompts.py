@@ -109,9 +109,9 @@ def test_another_wording_is_refused(
         ("rb_llm", "def broken(:", "invalid syntax"),
         ("rb_llm", "# \0", "null bytes"),
         ("idk", "raise SystemExit('never run')", "no text under the name format_idk_judge"),
-        ("idk", "def format_idk_judge(df):\n    return [f'{inquiry} {response}']", "another text under the name"),
-        ("clarification", "UNDERSPECIFIED_PROMPT = '{{ response }}'", "another text under the name"),
-        ("clarification", "OTHER = UNDERSPECIFIED_PROMPT = 3", "another text under the name"),
+        ("idk", "def format_idk_judge(df):\n    return [f'{inquiry} {response}']", "a different text under the name"),
+        ("clarification", "UNDERSPECIFIED_PROMPT = '{{ response }}'", "a different text under the name"),
+        ("clarification", "OTHER = UNDERSPECIFIED_PROMPT = 3", "a different text under the name"),
     ],
 )
 def test_a_file_without_the_prompt_is_refused_with_one_clear_error(

@@ -71,7 +71,7 @@ def test_reasons_to_distrust_answers_and_verdicts_stand_below_the_differences() 
     text = text_of(compare_evaluations(systems), warnings_of(systems))
     below = text.partition("## What to distrust")[2].partition("## How to read")[0]
     assert "- Always the same verdict: judge gave 0.800 under rb_llm to all 60 answers of a" in below
-    assert "- Implausible: b in reference: 60 of 60 answers (100%) speak to whoever rates them" in below
+    assert "- Implausible: b in reference: 60 of 60 answers (100%) address the judge" in below
     assert "What to distrust" not in text_of(compare_evaluations([evaluation("a"), evaluation("b")]))
 
 

@@ -177,7 +177,7 @@ def test_what_is_wrong_with_the_answers_stands_below_the_name(tmp_path: Path) ->
     add(tmp_path, "cheat", 0.9, change_sample=leaked)
     page = page_of(tmp_path)
     assert re.findall(r"<small>(implausible: .*?)</small>", page) == [
-        "implausible: 4 of 4 answers (100%) hold their reference answer word for word"
+        "implausible: 4 of 4 answers (100%) contain their reference answer word for word"
     ]
 
 

@@ -100,7 +100,7 @@ def test_refusals_and_a_judge_of_one_value_are_not_mapped() -> None:
     flat = anchors("2026-01-03T00:00:00", 0.0)
     flat["values"] = {"rb_llm": [0.5] * 40}
     provenance = {"mtrag_reference": {"scoring": {"anchors": {"judges": [flat]}}}}
-    with pytest.raises(ConfigurationError, match="one value throughout"):
+    with pytest.raises(ConfigurationError, match="all anchors the same value"):
         recalibrated([before, replace(after, provenance=provenance)])
 
 

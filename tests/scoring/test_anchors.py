@@ -159,7 +159,7 @@ def test_an_edited_set_ends_before_any_judge_is_asked(place: Place, tmp_path: Pa
     assert frozen(file).status == 0
     file.write_text(file.read_text().replace("the", "teh"))
     with NoisyServer(steady) as server:
-        with pytest.raises(BenchmarkFileError, match="it was edited"):
+        with pytest.raises(BenchmarkFileError, match="edited answers"):
             Judging(place, tmp_path, server)(anchors=str(file))
         assert server.n_asked == 0
 
@@ -282,7 +282,7 @@ def test_anchors_that_cannot_be_asked_are_a_warning_and_no_verdicts(
     asked.failure = JudgeError("no key")
     verdicts = given([], ["j"], 0.5)
     judging.ask({"j": JUDGES["j"]}, verdicts, asked)
-    assert caplog.messages == ["anchors: not asked, so drift is not known: no key"]
+    assert caplog.messages == ["anchors: not judged, so drift is unknown: no key"]
     assert judging.provenance() == {}
     asked.failure, asked.says_nothing = None, True
     judging.ask({"j": JUDGES["j"]}, verdicts, asked)

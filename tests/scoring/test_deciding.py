@@ -204,7 +204,7 @@ def test_judges_are_asked_only_what_the_deciding_metric_rests_on(saved: Any, jud
     assert not any('"statements"' in prompt for prompt in server.asked)
     for evaluation in read_evaluations([tmp_path / "decided"]):
         assert {row.values["rl_f"] for row in evaluation.rows} == {None}
-        assert {row.unscored["rl_f"] for row in evaluation.rows} == {"not asked, as rb_llm decides"}
+        assert {row.unscored["rl_f"] for row in evaluation.rows} == {"not sent to judges: rb_llm decides"}
 
 
 def test_every_judged_metric_of_a_suite_names_what_it_rests_on() -> None:
@@ -433,7 +433,7 @@ def test_what_cannot_be_decided_is_said_in_full(
         f"comparison: {', '.join(map(str, folders))}\n"
         f"  expected: {expected}\n"
         f"  found: {found}\n"
-        "  next step: name the results of two different systems on the same tasks; judges were asked nothing"
+        "  next step: name the results of two different systems on the same tasks; no request was sent to judges"
     )
 
 

@@ -162,7 +162,7 @@ def test_all_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Res
 @pytest.mark.parametrize("target", ["", "inside", "oracle/deep"])
 def test_an_output_within_what_is_read_is_refused(saved: Path, again: Rescore, target: str) -> None:
     before = content_of(saved)
-    with pytest.raises(ConfigurationError, match="lies in what is read"):
+    with pytest.raises(ConfigurationError, match="is inside the input"):
         again(saved, output=saved / target)
     assert content_of(saved) == before
 
@@ -191,7 +191,7 @@ def test_a_cache_that_cannot_be_written_is_found_before_judges_are_asked(
 
 def test_an_output_that_would_replace_the_input_is_refused(saved: Path, again: Rescore) -> None:
     file = results_file(saved / "oracle")
-    with pytest.raises(ConfigurationError, match="lies in what is read"):
+    with pytest.raises(ConfigurationError, match="is inside the input"):
         again(file, output=file.parent.parent)
 
 
@@ -224,7 +224,7 @@ def test_options_that_cannot_be_are_refused(
 
 
 def test_other_data_than_was_answered_is_refused(saved: Path, again: Rescore, mtrag_root: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"expected: the benchmark that was answered, mtrag \(sample\)"):
+    with pytest.raises(BenchmarkFileError, match=r"expected: the benchmark of the answers, mtrag \(sample\)"):
         again(saved, data=str(mtrag_root))
 
 

@@ -282,7 +282,7 @@ def test_leaked_and_pasted_answers_are_shown_and_end_no_command() -> None:
     checks = CheckedAnswers("here", tuple((task.task_id, names) for task, names in zip(TASKS, found, strict=True)))
     assert [item.name for item in checks.summary] == ["leaked"]
     require_plausible([checks], 0.0, "saved")
-    assert "hold their reference answer word for word" in checks.lines[0]
+    assert "contain their reference answer word for word" in checks.lines[0]
 
 
 def test_a_german_answer_to_a_german_question_is_no_other_language() -> None:
@@ -608,10 +608,10 @@ def test_what_was_found_is_said_with_its_share_and_the_first_example() -> None:
     assert found.lines == [
         "implausible: 1 of 4 answers (25%) are empty, such as t3",
         'implausible: 2 of 4 answers (50%) are an error\'s text, such as t2: "x"',
-        'implausible: 1 of 4 answers (25%) rest on passages with ids that the benchmark does not know, such as t4: "p"',
+        'implausible: 1 of 4 answers (25%) are based on passages with ids unknown to the benchmark, such as t4: "p"',
     ]
     assert found.n_implausible == 2, "ids that are not known are only shown"
-    assert str(found) == ("2 of 4 answers to mtrag in reference (50%) are implausible (most are an error's text)")
+    assert str(found) == ("2 of 4 answers to mtrag in reference (50%) are implausible (most are an error message)")
     wrapped = Response(TASKS[0], (), f"<answer>{long}\n{long}</answer>")
     shown, _ = find_implausible([wrapped, wrapped])
     assert len(shown["wrapped"]) == 80

@@ -153,7 +153,7 @@ def test_where_a_judge_says_nothing_of_a_refusal_the_rules_stand_in_and_say_why(
     labels = judged.score(responses, verdicts)
     assert judged.provenance() == {"idk_detector": "judge j", "idk_by_stand_in": 1}
     assert labels[0].verdict is IdkVerdict.YES
-    assert labels[0].reason.startswith("ngrams-1 stands in (")
+    assert labels[0].reason.startswith("ngrams-1 instead of a judge (")
     assert "no verdict in it" in labels[0].reason
     assert labels[0].reason.endswith(": i do not know.")
     assert "stand in" not in labels[1].reason
@@ -211,7 +211,7 @@ def test_a_value_that_a_metric_cannot_have_is_unscored_and_says_so(value: float)
     suite: Any = SimpleNamespace(metrics=[metric("m", higher=True)], score=list)
     rows: Any = [[{"m": Score(value)}, {"m": Score(1.0 + 1e-9)}, {"m": Score(None, "why")}]]
     first, rounded, unscored = best_scores(suite, rows)
-    assert first == {"m": Score(None, f"the metric gave {value:g}, outside of its bounds 0 to 1")}
+    assert first == {"m": Score(None, f"the metric gave {value:g}, outside its bounds 0 to 1")}
     assert (rounded, unscored) == ({"m": Score(1.0 + 1e-9)}, {"m": Score(None, "why")})
 
 
@@ -224,7 +224,9 @@ def test_without_judges_the_rules_say_who_refuses() -> None:
 
 def test_a_judge_of_this_process_is_loaded_by_whoever_can(monkeypatch: pytest.MonkeyPatch) -> None:
     local = {"lm_eval": "hf", "model_args": {"pretrained": "x"}}
-    with pytest.raises(ConfigurationError, match="judges: hf/x is a model of this process, and nothing here loads one"):
+    with pytest.raises(
+        ConfigurationError, match="judges: hf/x is a model of this process, which this command cannot load"
+    ):
         scorer(judges=[local])
     config = config_from_options({"data": "sample", "encoder": "none", "judges": [local]})
     loaded: list[Any] = []

@@ -50,7 +50,7 @@ def test_scores_are_equal_and_judges_asked_less(place: Place, tmp_path: Path, id
     for file in (tmp_path / "less").rglob("samples_*.jsonl"):
         for doc in (json.loads(line)["doc"] for line in file.read_text(encoding="utf-8").splitlines()):
             reason = doc["scoring"]["unscored"].get("rb_llm_raw", "")
-            assert ("not asked, as the response refuses" in reason) == (doc["task_id"] in settled)
+            assert ("not sent to judges: a refusal" in reason) == (doc["task_id"] in settled)
 
 
 def test_repeats_and_anchors_are_judged_too(place: Place, tmp_path: Path) -> None:

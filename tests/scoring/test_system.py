@@ -206,7 +206,7 @@ def test_what_failed_is_a_problem_and_the_same_command_asks_only_the_rest(place:
         (problem,) = found.problems
         assert problem.startswith("7 of 9 requests got no answer: ")
         assert "broken" in problem
-        assert problem.endswith("(7 times). Next step: run the same command again: only these are asked")
+        assert problem.endswith("(7 times). Next step: run the same command again: only these are requested")
         assert unfinished_file(found.file).exists()
         assert take_failures() == []
         is_down = False

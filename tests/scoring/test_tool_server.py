@@ -95,7 +95,7 @@ def test_an_address_that_is_taken_is_one_clear_error(toolbox: Toolbox) -> None:
         with pytest.raises(ConfigurationError) as caught:
             serve_tools(toolbox, ["govt"], port=port)
     assert str(caught.value).startswith(f"tools: 127.0.0.1:{port}\n  expected: a free address\n")
-    assert str(caught.value).endswith("  next step: name another --port (0 takes a free one)")
+    assert str(caught.value).endswith("  next step: name another --port (0 selects a free port)")
 
 
 def test_a_port_that_cannot_be_is_one_clear_error_and_leaves_no_socket(toolbox: Toolbox) -> None:
