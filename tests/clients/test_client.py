@@ -424,7 +424,7 @@ def test_requests_a_minute_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def notes_while(monkeypatch: pytest.MonkeyPatch, script: Script, **options: Any) -> list[str]:
     """Return what the progress line says while a server keeps a call waiting."""
-    monkeypatch.setattr("ragtasks.clients._openai_client._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("ragtasks.clients._openai_client._POLL_SECONDS", 0.05)
     monkeypatch.setattr("ragtasks.clients._openai_client._QUIET_SECONDS", 0.1)
     told: list[str] = []
     with chat_server(script) as server:
