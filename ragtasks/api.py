@@ -61,8 +61,8 @@ from ragtasks.results import (
 from ragtasks.scoring import (
     CheckedAnswers,
     Decided,
+    Folders,
     LocalJudge,
-    Place,
     Plausibility,
     RaceOptions,
     ResponseScorer,
@@ -939,7 +939,7 @@ def compare_until_decided(
     """
     options: dict[str, Any] = {"judges": judges, **({"data": data} if data else {})}
     wanted = RaceOptions(metric, setting, margin, seed)
-    place = Place(data_folder(), run_store())
+    place = Folders(data_folder(), run_store())
     local_judge = _local_judge(config_from_options(options))
     return Decision(
         decide([Path(path) for path in results], options, wanted, Path(output), place, local_judge=local_judge)

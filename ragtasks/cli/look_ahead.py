@@ -21,7 +21,7 @@ from ragtasks.tables import Format, Section, Table, render
 if TYPE_CHECKING:
     from ragtasks.harness.run import Request
     from ragtasks.results import SavedTask
-    from ragtasks.scoring import Count, Place
+    from ragtasks.scoring import Count, Folders
 
     Estimate = Callable[[Count], Section]
     """Function from a token counter to tables of prompts, requests and dollars."""
@@ -171,8 +171,8 @@ def _print_dollars(section: Section) -> None:
             typer.echo(line, err=True)
 
 
-def own_place() -> Place:
+def own_place() -> Folders:
     """Return the folders of fetched benchmarks and stored runs."""
-    from ragtasks.scoring import Place
+    from ragtasks.scoring import Folders
 
-    return Place(data_folder(), run_store())
+    return Folders(data_folder(), run_store())

@@ -180,14 +180,14 @@ def decide_as_named(paths: Sequence[Path], options: dict[str, Any], wanted: Any,
 
     from ragtasks.harness.judge_model import JudgeModel
     from ragtasks.reports.outcome import decision_text, wave_text
-    from ragtasks.scoring import DECISION_FILE, Place, decide
+    from ragtasks.scoring import DECISION_FILE, Folders, decide
 
     decision = decide(
         paths,
         options,
         wanted,
         output,
-        Place(data_folder(), run_store()),
+        Folders(data_folder(), run_store()),
         may_replace=partial(may_be_replaced, force=force),
         local_judge=JudgeModel,
         after_wave=lambda race: typer.echo(wave_text(race), err=True),

@@ -365,7 +365,7 @@ def score_together(tasks: Sequence[ConversationTask]) -> None:
             benchmark = first.benchmark if first.evaluation.run == OFFICIAL else None
             checked, answers = check_answers(f"{first.benchmark.label} in {setting}", answers, benchmark)
             for line in checked.lines:
-                _LOGGER.warning("%s: %s", checked.where, line)
+                _LOGGER.warning("%s: %s", checked.label, line)
             record_checked(checked, first.evaluation.max_implausible)
         remaining = iter(answers)
         for task, own in items:

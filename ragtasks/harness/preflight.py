@@ -29,7 +29,7 @@ from ragtasks.errors import ConfigurationError, ModelError, RagtasksError, missi
 from ragtasks.files import is_cached, is_model_folder
 from ragtasks.progress import progress_bars
 from ragtasks.requirements import Phase, Requirement
-from ragtasks.scoring import Place, estimated_tokens, evaluation_requirements, token_counter
+from ragtasks.scoring import Folders, estimated_tokens, evaluation_requirements, token_counter
 
 if TYPE_CHECKING:
     from ragtasks.harness.run import Request
@@ -54,7 +54,7 @@ def run_requirements(
         [(part.benchmark, part.setting) for part in parts],
         config_from_metadata(request.metadata),
         request.output,
-        Place(data_folder(), run_store()),
+        Folders(data_folder(), run_store()),
         suites=suites,
     )
     found += [] if server is None else _of_served(request, *server)

@@ -293,7 +293,7 @@ def _entries(
             costs={name: column_of(rows, METRICS[name], evaluation.model) for name in COSTS if name in counted}
             if is_ranked
             else {},
-            implausible=tuple(check.says for check in checked_answers(rows).summary),
+            implausible=tuple(check.description for check in checked_answers(rows).summary),
         )
 
 

@@ -3,7 +3,7 @@
 from ragtasks.scoring._anchors import frozen_anchors
 from ragtasks.scoring._deciding import DECISION_FILE, Decided, RaceOptions, decide
 from ragtasks.scoring._failures import record_checked, record_failure, record_unanswered, take_checked, take_failures
-from ragtasks.scoring._judge import Place, open_named, rescore
+from ragtasks.scoring._judge import Folders, open_named, rescore
 from ragtasks.scoring._judging import LocalJudge, given_metrics
 from ragtasks.scoring._live_retrieval import LiveRetrieval
 from ragtasks.scoring._plausibility import (
@@ -39,9 +39,9 @@ __all__ = [
     "CheckedAnswers",
     "Count",
     "Decided",
+    "Folders",
     "LiveRetrieval",
     "LocalJudge",
-    "Place",
     "Plausibility",
     "RaceOptions",
     "ResponseScorer",

@@ -94,10 +94,10 @@ def _sampled() -> Iterator[tuple[Response, tuple[str, bool]]]:
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     contexts = benchmark.read_contexts(Setting.REFERENCE).passages
     tasks = [task for task in benchmark.tasks if task.answerability is not Answerability.CONVERSATIONAL]
-    for place, task in enumerate(tasks):
-        right = place % 2 == 0
-        other = next(item for item in tasks[::-1] if item.conversation_id != task.conversation_id)
-        answer = task.target if right else other.target
+    for index, task in enumerate(tasks):
+        right = index % 2 == 0
+        other_task = next(candidate for candidate in tasks[::-1] if candidate.conversation_id != task.conversation_id)
+        answer = task.target if right else other_task.target
         yield Response(task, contexts.get(task.task_id, ()), answer), (task.answerability.value, right)
 
 
@@ -108,9 +108,9 @@ class AnchorJudging:
         """Set the anchors, the rubrics and the file of all records."""
         self._anchors, self._store = anchors, store
         self._rubrics = {rubric.name: rubric.fingerprint for rubric in rubrics}
-        self._words = {"anchors": anchors.name, "rubrics": self._rubrics}
-        self._beginning = store.with_name(f"{store.name}.begun")
-        self._found: dict[str, AnchorVerdicts] = {}
+        self._identity = {"anchors": anchors.name, "rubrics": self._rubrics}
+        self._start_file = store.with_name(f"{store.name}.begun")
+        self._records: dict[str, AnchorVerdicts] = {}
         self._baselines: dict[str, AnchorVerdicts | None] = {}
         self._spending: dict[str, list[dict[str, Any]]] = {}
 
@@ -122,67 +122,70 @@ class AnchorJudging:
         """
         stored = stored_verdicts(self._store)
         last = {name: self._last(stored, name) for name in judges}
-        begun = self._begun()
+        begun = self._unfinished()
         waiting = [name for name in judges if verdicts.usage[name].n_asked or last[name] is None or name in begun]
-        self._found |= {name: found for name, found in last.items() if found is not None and name not in waiting}
+        self._records |= {name: record for name, record in last.items() if record is not None and name not in waiting}
         if waiting:
             now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds")
             now = next((begun[name] for name in waiting if name in begun), now)
-            write_atomically(self._beginning, orjson.dumps({**self._words, "time": now, "judges": waiting}))
+            write_atomically(self._start_file, orjson.dumps({**self._identity, "time": now, "judges": waiting}))
             fresh = self._fresh([judges[name] for name in waiting], waiting, ask, now)
             if fresh:
                 store_verdicts(self._store, fresh)
-                self._beginning.unlink(missing_ok=True)
-            self._found |= {item.judge: item for item in fresh}
-        for name, found in self._found.items():
-            baseline = baseline_of(stored, found)
-            self._baselines[name] = None if baseline == found else baseline
-        for line in drift_lines(self._found.values(), self._baselines):
+                self._start_file.unlink(missing_ok=True)
+            self._records |= {record.judge: record for record in fresh}
+        for name, record in self._records.items():
+            baseline = baseline_of(stored, record)
+            self._baselines[name] = None if baseline == record else baseline
+        for line in drift_lines(self._records.values(), self._baselines):
             _LOGGER.warning(line)
 
-    def _begun(self) -> dict[str, str]:
+    def _unfinished(self) -> dict[str, str]:
         """Return judge -> start time of a judging of the anchors that a process did not finish.
 
         Its replies are cached and paid for. A start more than a day ago is ignored: it does not show the present judge.
         """
-        if not self._beginning.is_file():
+        if not self._start_file.is_file():
             return {}
         try:
-            saved = parse_json(self._beginning.read_bytes())
+            saved = parse_json(self._start_file.read_bytes())
             age = datetime.now(timezone.utc).replace(tzinfo=None) - datetime.fromisoformat(saved["time"])
-            is_same = self._words == {name: saved[name] for name in self._words}
+            is_same = self._identity == {name: saved[name] for name in self._identity}
             return dict.fromkeys(saved["judges"], saved["time"]) if is_same and age < _STALE else {}
         except (OSError, ValueError, LookupError, TypeError):
             return {}
 
     def _fresh(self, judges: Sequence[Client], names: Sequence[str], ask: Ask, now: str) -> list[AnchorVerdicts]:
         try:
-            found = ask(self._anchors.responses, judges, f"anchors {now}")
+            verdicts = ask(self._anchors.responses, judges, f"anchors {now}")
         except RagtasksError as error:
             _LOGGER.warning("anchors: not judged, so drift is unknown: %s", error)
             return []
-        if found is None:
+        if verdicts is None:
             return []
         for name in names:
-            calls = [call.json_values for item in found.all() if item.judge == name for call in item.calls]
-            who = f"anchors, judge {name}"
-            self._spending[who] = summed_calls([*self._spending.get(who, ()), *calls])
-        return [anchor_verdicts(found, name, self._anchors, self._rubrics, now) for name in names]
+            calls = [call.json_values for verdict in verdicts.all() if verdict.judge == name for call in verdict.calls]
+            role = f"anchors, judge {name}"
+            self._spending[role] = summed_calls([*self._spending.get(role, ()), *calls])
+        return [anchor_verdicts(verdicts, name, self._anchors, self._rubrics, now) for name in names]
 
     def _last(self, stored: Sequence[AnchorVerdicts], judge: str) -> AnchorVerdicts | None:
-        wanted = (judge, self._anchors.name, self._rubrics)
-        return next((item for item in stored[::-1] if (item.judge, item.anchors, dict(item.rubrics)) == wanted), None)
+        identity = (judge, self._anchors.name, self._rubrics)
+        return next(
+            (record for record in stored[::-1] if (record.judge, record.anchors, dict(record.rubrics)) == identity),
+            None,
+        )
 
     def spending(self) -> Spending:
         """Return the usage of judges' replies about the anchors."""
-        return {who: calls for who, calls in self._spending.items() if calls}
+        return {role: calls for role, calls in self._spending.items() if calls}
 
     def provenance(self) -> dict[str, Any]:
         """Return the entries for results: each judge's verdicts on the anchors, and its baseline."""
-        if not self._found:
+        if not self._records:
             return {}
         judges = [
-            {**found.json_values, "baseline": baseline.json_values if (baseline := self._baselines[name]) else None}
-            for name, found in self._found.items()
+            {**record.json_values, "baseline": baseline.json_values if (baseline := self._baselines[name]) else None}
+            for name, record in self._records.items()
         ]
         return {"anchors": {"set": self._anchors.name, "source": self._anchors.source, "judges": judges}}

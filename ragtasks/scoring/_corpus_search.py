@@ -53,7 +53,11 @@ class CorpusSearch:
         """Return retriever, parameters, versions, statistics, and the reasons for unsearched corpora."""
         from retrieval_cache import statistics_of
 
-        counted = {domain: dict(counts) for domain, item in self._retrievers.items() if (counts := statistics_of(item))}
+        counted = {
+            domain: dict(counts)
+            for domain, retriever in self._retrievers.items()
+            if (counts := statistics_of(retriever))
+        }
         unsearched = {"all": self.missing} if self.missing else dict(self._reasons)
         return {**self._description, **({"statistics": counted} if counted else {}), "unsearched": unsearched}
 
@@ -74,15 +78,15 @@ class CorpusSearch:
 
         try:
             with progress_bars() as progress:
-                found, _ = domain_retriever(self._benchmark, domain, self._make, self._store, progress)
-                found.search({}, DEPTH)  # a retriever that does not go as deep is refused before a model runs
+                retriever, _ = domain_retriever(self._benchmark, domain, self._make, self._store, progress)
+                retriever.search({}, DEPTH)  # a retriever that does not go as deep is refused before a model runs
         except ConfigurationError:
             raise
         except (RagtasksError, OSError) as error:
             self._reasons[domain] = f"corpus of {domain}: {error}"
             _LOGGER.warning("rewrites in %s will not be searched: their scores will be unscored. %s", domain, error)
         else:
-            self._retrievers[domain] = found
+            self._retrievers[domain] = retriever
 
     def __call__(self, domain: str, texts: Collection[str]) -> SearchResult:
         """Return the results of each text in the corpus of a domain, or why it cannot be searched."""

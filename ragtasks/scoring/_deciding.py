@@ -19,7 +19,14 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Response
 from ragtasks.results import SavedEvaluation, SavedTask, ScoredAnswer, model_of
 from ragtasks.scoring._failures import take_failures
-from ragtasks.scoring._judge import Place, read_saved, refuse_replacing, require_leave, results_file, score_tasks
+from ragtasks.scoring._judge import (
+    Folders,
+    read_saved,
+    refuse_replacing,
+    require_replaceable,
+    results_file,
+    score_tasks,
+)
 from ragtasks.scoring._judging import LocalJudge
 from ragtasks.scoring._results_layout import ScoredTask, write_results
 from ragtasks.scoring._scoring import ResponseScorer
@@ -84,10 +91,10 @@ class Decided:
 
 def decide(
     paths: Sequence[Path],
-    given: Mapping[str, Any],
-    wanted: RaceOptions,
+    options: Mapping[str, Any],
+    race_options: RaceOptions,
     output: Path,
-    place: Place,
+    folders: Folders,
     *,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
     local_judge: LocalJudge | None = None,
@@ -105,25 +112,27 @@ def decide(
         RagtasksError: the judging failed.
     """
     take_failures()
-    pool = _pool(paths, given, wanted, place)
-    race = _race(pool, wanted)
+    pool = _pool(paths, options, race_options, folders)
+    race = _race(pool, race_options)
     files = [results_file(output, evaluation) for evaluation in pool.evaluations]
     refuse_replacing(paths, output, pool.evaluations, files)
-    asked = _recorded_options(pool, race, wanted)
-    if not _has_same_options(output, asked):
-        require_leave(output, files, may_replace)
+    question = _recorded_options(pool, race, race_options)
+    if not _has_same_options(output, question):
+        require_replaceable(output, files, may_replace)
     done: dict[Row, Scored] = {}
     notes: list[str] = []
-    _write_decision(output, asked, race)
+    _write_decision(output, question, race)
     while (wave := race.next_wave()) is not None:
-        rows = {name: {item: pool.systems[name][item] for item in wave.items} for name in wave.systems}
-        done |= _score(pool, [row for found in rows.values() for row in found.values()], place, local_judge)
+        rows = {name: {task_id: pool.systems[name][task_id] for task_id in wave.items} for name in wave.systems}
+        done |= _score(
+            pool, [row for system_rows in rows.values() for row in system_rows.values()], folders, local_judge
+        )
         notes = _save(pool, race, done, files)
         _require_verdicts(pool, done, output)
         race.add(_values(pool.metric, rows, done))
         if race.verdict is not None:
             _save(pool, race, done, files)
-        _write_decision(output, asked, race)
+        _write_decision(output, question, race)
         after_wave(race)
     return _decided(pool, race, done, output, notes)
 
@@ -142,51 +151,54 @@ class _Pool:
     judges: tuple[str, ...]
 
 
-def _pool(paths: Sequence[Path], given: Mapping[str, Any], wanted: RaceOptions, place: Place) -> _Pool:
+def _pool(paths: Sequence[Path], options: Mapping[str, Any], race_options: RaceOptions, folders: Folders) -> _Pool:
     evaluations: list[SavedEvaluation] = []
-    found: dict[tuple[str, Path], dict[tuple[str, str], Row]] = {}
+    answers_by_system: dict[tuple[str, Path], dict[tuple[str, str], Row]] = {}
     for path in paths:
-        for evaluation in read_saved(path, given, place, None, None):
-            answers = found.setdefault((model_of(evaluation.results), path), {})
+        for evaluation in read_saved(path, options, folders, None, None):
+            answers = answers_by_system.setdefault((model_of(evaluation.results), path), {})
             answers |= _answers_of(evaluation, len(evaluations))
             evaluations.append(evaluation)
-    systems = _named(found)
+    systems = _named(answers_by_system)
     if len(systems) < 2:
         raise _not_comparable(paths, "answers of two systems or more", ", ".join(systems) or "none")
     _require_same_data(evaluations, paths)
-    setting = _setting(systems, wanted, paths)
+    setting = _setting(systems, race_options, paths)
     shared = set.intersection(*({task for at, task in rows if at == setting} for rows in systems.values()))
     chosen = {name: {task: rows[setting, task] for task in sorted(shared)} for name, rows in systems.items()}
     responses = {
         name: {task: _response(evaluations, row) for task, row in rows.items()} for name, rows in chosen.items()
     }
-    if len({tuple(one.text for one in of.values()) for of in responses.values()}) == 1:
+    if len({tuple(response.text for response in answers.values()) for answers in responses.values()}) == 1:
         raise _not_comparable(
             paths, "systems that differ", f"the same answer, word for word, to all {len(shared)} tasks"
         )
-    conversations = {task: one.task.conversation_id for task, one in next(iter(responses.values())).items()}
+    conversations = {task: response.task.conversation_id for task, response in next(iter(responses.values())).items()}
     judges = tuple(judge.model for judge in evaluations[0].tasks[0].config.judges)
-    return _Pool(evaluations, chosen, conversations, _metric(evaluations[0].tasks[0], wanted), setting, judges)
+    return _Pool(evaluations, chosen, conversations, _metric(evaluations[0].tasks[0], race_options), setting, judges)
 
 
 def _answers_of(evaluation: SavedEvaluation, index: int) -> Iterator[tuple[tuple[str, str], Row]]:
     """Yield ((setting, task id), position) of each answer."""
     for number, task in enumerate(evaluation.tasks):
-        for place, answer in enumerate(task.answers):
-            yield (answer.setting, answer.task.task_id), (index, number, place)
+        for position, answer in enumerate(task.answers):
+            yield (answer.setting, answer.task.task_id), (index, number, position)
 
 
-def _named(found: Mapping[tuple[str, Path], dict[tuple[str, str], Row]]) -> dict[str, dict[tuple[str, str], Row]]:
+def _named(
+    answers_by_system: Mapping[tuple[str, Path], dict[tuple[str, str], Row]],
+) -> dict[str, dict[tuple[str, str], Row]]:
     """Return the systems by model; the path is added if two systems have the same model."""
-    models = [model for model, _ in found]
+    models = [model for model, _ in answers_by_system]
     return {
-        model if models.count(model) == 1 else f"{model} ({path})": answers for (model, path), answers in found.items()
+        model if models.count(model) == 1 else f"{model} ({path})": answers
+        for (model, path), answers in answers_by_system.items()
     }
 
 
 def _response(evaluations: Sequence[SavedEvaluation], row: Row) -> Response:
-    evaluation, task, place = row
-    return evaluations[evaluation].tasks[task].answers[place].response
+    evaluation, task, position = row
+    return evaluations[evaluation].tasks[task].answers[position].response
 
 
 def _require_same_data(evaluations: Sequence[SavedEvaluation], paths: Sequence[Path]) -> None:
@@ -200,26 +212,28 @@ def _require_same_data(evaluations: Sequence[SavedEvaluation], paths: Sequence[P
         raise _not_comparable(paths, "answers to the same data", ", ".join(sorted(origins)))
 
 
-def _setting(systems: Mapping[str, Mapping[tuple[str, str], Row]], wanted: RaceOptions, paths: Sequence[Path]) -> str:
+def _setting(
+    systems: Mapping[str, Mapping[tuple[str, str], Row]], race_options: RaceOptions, paths: Sequence[Path]
+) -> str:
     """Return the compared setting: the one requested, or the only one with tasks that all systems answered."""
     shared = set.intersection(*(set(rows) for rows in systems.values()))
     settings = sorted({setting for setting, _ in shared})
     if not settings:
         raise _not_comparable(paths, "tasks that all systems answered", "no task in common")
-    if wanted.setting is None and len(settings) > 1:
+    if race_options.setting is None and len(settings) > 1:
         raise ConfigurationError(
             f"these systems share {len(settings)} settings ({', '.join(settings)}), but a decision compares one. "
             "Next step: name it with --metadata setting=NAME"
         )
-    if wanted.setting not in {None, *settings}:
+    if race_options.setting not in {None, *settings}:
         raise ConfigurationError(
-            f"setting {wanted.setting}: {close_matches(str(wanted.setting), settings)}; the systems share "
+            f"setting {race_options.setting}: {close_matches(str(race_options.setting), settings)}; the systems share "
             + ", ".join(settings)
         )
-    return wanted.setting or settings[0]
+    return race_options.setting or settings[0]
 
 
-def _metric(task: SavedTask, wanted: RaceOptions) -> Metric:
+def _metric(task: SavedTask, race_options: RaceOptions) -> Metric:
     """Return the deciding metric, which must need judges."""
     metrics = [metric for metric in suite_named(task.provenance["suite"]).metrics if metric.aggregate is None]
     official = task.config.prompts == "official"
@@ -231,21 +245,23 @@ def _metric(task: SavedTask, wanted: RaceOptions) -> Metric:
         and metric.higher_is_better is not None
         and metric.is_given(judges=True, official_prompts=official)
     }
-    if wanted.metric is None and judged:
+    if race_options.metric is None and judged:
         return next(iter(judged.values()))
-    if wanted.metric in judged and task.config.skip_settled and str(wanted.metric).endswith("_raw"):
+    if race_options.metric in judged and task.config.skip_settled and str(race_options.metric).endswith("_raw"):
         raise ConfigurationError(
-            f"metric {wanted.metric!r} needs the verdicts that skip_settled leaves out. Next step: remove it, "
-            f"or decide by {str(wanted.metric).removesuffix('_raw')}"
+            f"metric {race_options.metric!r} needs the verdicts that skip_settled leaves out. Next step: remove it, "
+            f"or decide by {str(race_options.metric).removesuffix('_raw')}"
         )
-    if wanted.metric in judged:
-        return judged[wanted.metric]
-    if wanted.metric in {metric.name for metric in metrics}:
+    if race_options.metric in judged:
+        return judged[race_options.metric]
+    if race_options.metric in {metric.name for metric in metrics}:
         raise ConfigurationError(
-            f"metric {wanted.metric!r} needs no judge calls, or has no better direction. Next step: compare without "
-            f"--judge, or name one of {', '.join(judged)}"
+            f"metric {race_options.metric!r} needs no judge calls, or has no better direction. Next step: compare "
+            f"without --judge, or name one of {', '.join(judged)}"
         )
-    raise ConfigurationError(f"unknown metric {wanted.metric!r}: {close_matches(str(wanted.metric), judged)}")
+    raise ConfigurationError(
+        f"unknown metric {race_options.metric!r}: {close_matches(str(race_options.metric), judged)}"
+    )
 
 
 def _not_comparable(paths: Sequence[Path], expected: str, found: str) -> ConfigurationError:
@@ -258,14 +274,14 @@ def _not_comparable(paths: Sequence[Path], expected: str, found: str) -> Configu
     )
 
 
-def _race(pool: _Pool, wanted: RaceOptions) -> Race:
+def _race(pool: _Pool, race_options: RaceOptions) -> Race:
     race = Race(
         list(pool.systems),
         pool.conversation_of,
-        margin=wanted.margin,
-        level=wanted.level,
-        is_gate=wanted.is_gate,
-        seed=wanted.seed,
+        margin=race_options.margin,
+        level=race_options.level,
+        is_gate=race_options.is_gate,
+        seed=race_options.seed,
         bounds=pool.metric.bounds,
         higher_is_better=bool(pool.metric.higher_is_better),
     )
@@ -279,7 +295,7 @@ def _race(pool: _Pool, wanted: RaceOptions) -> Race:
     return race
 
 
-def _score(pool: _Pool, rows: Sequence[Row], place: Place, local_judge: LocalJudge | None) -> dict[Row, Scored]:
+def _score(pool: _Pool, rows: Sequence[Row], folders: Folders, local_judge: LocalJudge | None) -> dict[Row, Scored]:
     """Return the scores of some answers; coverage is checked over all waves together, not here.
 
     Each answer is judged once: the noise of single verdicts is already part of the differences.
@@ -287,22 +303,26 @@ def _score(pool: _Pool, rows: Sequence[Row], place: Place, local_judge: LocalJud
     chosen: dict[tuple[int, int], list[int]] = {}
     for evaluation, task, row in rows:
         chosen.setdefault((evaluation, task), []).append(row)
-    parts = [_part(pool.evaluations[one].tasks[task], places) for (one, task), places in chosen.items()]
+    parts = [
+        _part(pool.evaluations[evaluation].tasks[task], positions) for (evaluation, task), positions in chosen.items()
+    ]
     parts = [replace(part, config=part.config.model_copy(update=_OF_A_WAVE)) for part in parts]
-    scored = score_tasks(parts, place, local_judge, pool.metric)
-    found: dict[Row, Scored] = {}
-    for ((evaluation, task), places), (part, scorer) in zip(chosen.items(), scored, strict=True):
-        found |= {(evaluation, task, row): (answer, scorer) for row, answer in zip(places, part.answers, strict=True)}
-    return found
+    scored = score_tasks(parts, folders, local_judge, pool.metric)
+    scored_rows: dict[Row, Scored] = {}
+    for ((evaluation, task), positions), (part, scorer) in zip(chosen.items(), scored, strict=True):
+        scored_rows |= {
+            (evaluation, task, row): (answer, scorer) for row, answer in zip(positions, part.answers, strict=True)
+        }
+    return scored_rows
 
 
-def _part(task: SavedTask, places: Sequence[int]) -> SavedTask:
-    return replace(task, answers=tuple(task.answers[place] for place in places))
+def _part(task: SavedTask, positions: Sequence[int]) -> SavedTask:
+    return replace(task, answers=tuple(task.answers[position] for position in positions))
 
 
 def _values(metric: Metric, rows: Mapping[str, Mapping[str, Row]], done: Mapping[Row, Scored]) -> Values:
     return {
-        name: {item: done[row][0].scores[metric.name] for item, row in answers.items()}
+        name: {task_id: done[row][0].scores[metric.name] for task_id, row in answers.items()}
         for name, answers in rows.items()
     }
 
@@ -323,7 +343,7 @@ def _save(pool: _Pool, race: Race, done: Mapping[Row, Scored], files: Sequence[P
         counts = {task.name: {**sizes[task.name], "effective": len(task.answers)} for task, _ in tasks}
         results = {**evaluation.results, "n-samples": {**sizes, **counts}}
         checked = write_results(replace(evaluation, results=results), file, tasks)
-        notes += [f"{model_of(evaluation.results)}: {line}" for item in checked for line in item.lines]
+        notes += [f"{model_of(evaluation.results)}: {line}" for checks in checked for line in checks.lines]
     return notes
 
 
@@ -353,31 +373,32 @@ def _require_verdicts(pool: _Pool, done: Mapping[Row, Scored], output: Path) -> 
         counts.setdefault((verdict["judge"], verdict["rubric"]), []).append(verdict)
     for judge in pool.judges:
         _require_one_model(
-            judge, [one for (name, _), found in counts.items() if name == judge for one in found], output
+            judge, [row for (name, _), group in counts.items() if name == judge for row in group], output
         )
     for (judge, rubric), verdicts in counts.items():
-        given = [verdict["value"] for verdict in verdicts if verdict["value"] is not None]
+        values = [verdict["value"] for verdict in verdicts if verdict["value"] is not None]
         enough = min(ENOUGH_EQUAL, len(pool.systems) * len(pool.conversation_of))
-        if rubric == pool.metric.name.removesuffix("_raw") and len(given) >= enough and len(set(given)) == 1:
+        if rubric == pool.metric.name.removesuffix("_raw") and len(values) >= enough and len(set(values)) == 1:
             raise JudgeError(
-                f"{judge} gives every answer the same {rubric} ({given[0]:g}, {len(given)} times), so nothing is "
+                f"{judge} gives every answer the same {rubric} ({values[0]:g}, {len(values)} times), so nothing is "
                 f"decided. Next step: use another judge or metric; its verdicts are saved in {output}"
             )
-        asked = [verdict for verdict in verdicts if verdict["outcome"] not in _WITHOUT_REQUEST]
-        missing = [verdict for verdict in asked if verdict["outcome"] not in _ANSWERED]
-        if len(missing) > max(1, (1 - limit) * len(asked)):  # a single missing verdict of a few is chance
+        requested = [verdict for verdict in verdicts if verdict["outcome"] not in _WITHOUT_REQUEST]
+        missing = [verdict for verdict in requested if verdict["outcome"] not in _ANSWERED]
+        if len(missing) > max(1, (1 - limit) * len(requested)):  # a single missing verdict of a few is chance
             raise JudgeError(
                 "judge",
                 where=f"{judge}, {rubric}",
                 expected=f"at least {limit:.0%} of the requested verdicts",
-                found=f"{len(asked) - len(missing)} of {len(asked)} ({missing[0]['outcome']}: {missing[0]['reason']})",
+                found=f"{len(requested) - len(missing)} of {len(requested)} "
+                f"({missing[0]['outcome']}: {missing[0]['reason']})",
                 next_step=f"fix or change the judge and run the same command again: its verdicts are saved in {output}",
             )
 
 
 def _require_one_model(judge: str, verdicts: Sequence[Mapping[str, Any]], output: Path) -> None:
     """Refuse verdicts of several models under one name: no single model has judged enough to decide."""
-    served = Counter(one["served_model"] for one in verdicts if one["served_model"])
+    served = Counter(verdict["served_model"] for verdict in verdicts if verdict["served_model"])
     if len(served) > 1:
         models = ", ".join(f"{model} ({n} verdicts)" for model, n in served.most_common())
         raise JudgeError(
@@ -387,13 +408,13 @@ def _require_one_model(judge: str, verdicts: Sequence[Mapping[str, Any]], output
 
 
 def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, notes: Sequence[str]) -> Decided:
-    asked = {name: [done[row][0] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
-    scores = {name: [answer.scores[pool.metric.name] for answer in of] for name, of in asked.items()}
+    judged = {name: [done[row][0] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
+    scores = {name: [answer.scores[pool.metric.name] for answer in answers] for name, answers in judged.items()}
     scored = {name: [value for value in values if value is not None] for name, values in scores.items()}
     scorer = next(iter(done.values()))[1]
     n_requests = {
-        name: [sum(verdict["outcome"] not in _WITHOUT_REQUEST for verdict in answer.verdicts) for answer in of]
-        for name, of in asked.items()
+        name: [sum(verdict["outcome"] not in _WITHOUT_REQUEST for verdict in answer.verdicts) for answer in answers]
+        for name, answers in judged.items()
     }
     return Decided(
         race,
@@ -414,7 +435,7 @@ def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, 
 # The file with the options of the decision: a call with the same options continues in its folder.
 
 
-def _recorded_options(pool: _Pool, race: Race, wanted: RaceOptions) -> dict[str, Any]:
+def _recorded_options(pool: _Pool, race: Race, race_options: RaceOptions) -> dict[str, Any]:
     return {
         "systems": list(pool.systems),
         "answers": sorted(str(evaluation.source) for evaluation in pool.evaluations),
@@ -422,23 +443,23 @@ def _recorded_options(pool: _Pool, race: Race, wanted: RaceOptions) -> dict[str,
         "setting": pool.setting,
         "judges": list(pool.judges),
         "margin": race.margin,
-        "seed": wanted.seed,
-        "level": wanted.level,
-        "is_gate": wanted.is_gate,
+        "seed": race_options.seed,
+        "level": race_options.level,
+        "is_gate": race_options.is_gate,
     }
 
 
-def _has_same_options(output: Path, asked: Mapping[str, Any]) -> bool:
+def _has_same_options(output: Path, question: Mapping[str, Any]) -> bool:
     file = output / DECISION_FILE
     try:
-        return bool(parse_json(file.read_bytes())["question"] == asked)
+        return bool(parse_json(file.read_bytes())["question"] == question)
     except (OSError, ValueError, LookupError, TypeError):
         return False
 
 
-def _write_decision(output: Path, asked: Mapping[str, Any], race: Race) -> None:
+def _write_decision(output: Path, question: Mapping[str, Any], race: Race) -> None:
     content = {
-        "question": asked,
+        "question": question,
         "verdict": race.verdict.value if race.verdict else None,
         "reason": race.reason,
         "left": list(race.remaining),

@@ -24,7 +24,7 @@ _LONGER = "replies that reached the token limit need a higher one (--gen_kwargs 
 _CHECKED: list[tuple[CheckedAnswers, float]] = []
 
 
-def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -> _T:
+def survive(part: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -> _T:
     """Return the result of a part of the scoring, or `otherwise(reason)` if it raises any exception.
 
     The failure is recorded as a problem. An exception of another library is logged with its traceback.
@@ -34,11 +34,11 @@ def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001 (a panic in a library written in Rust is no `Exception`)
-        told = str(error)
+        message = str(error)
         if not isinstance(error, RagtasksError):
             _LOGGER.error(_without_keys("".join(traceback.format_exception(error)).rstrip()))
-            told = f"{type(error).__name__}: {error}"
-        reason = _without_keys(f"{what} failed: {told}")
+            message = f"{type(error).__name__}: {error}"
+        reason = _without_keys(f"{part} failed: {message}")
         record_failure(reason)
         return otherwise(reason)
 
@@ -61,8 +61,8 @@ def record_unanswered(reasons: Sequence[str], n_requests: int, *, is_kept: bool 
 
 def take_failures() -> list[str]:
     """Return and clear the failures recorded since the last call."""
-    taken, _FAILURES[:] = list(_FAILURES), []
-    return taken
+    failures, _FAILURES[:] = list(_FAILURES), []
+    return failures
 
 
 def record_checked(checked: CheckedAnswers, limit: float) -> None:
@@ -72,8 +72,8 @@ def record_checked(checked: CheckedAnswers, limit: float) -> None:
 
 def take_checked() -> list[tuple[CheckedAnswers, float]]:
     """Return and clear the checks recorded since the last call."""
-    taken, _CHECKED[:] = list(_CHECKED), []
-    return taken
+    checked, _CHECKED[:] = list(_CHECKED), []
+    return checked
 
 
 def _without_keys(text: str) -> str:

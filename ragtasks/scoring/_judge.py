@@ -37,7 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Folders:
     """Folders of data and runs, set by the outermost layer."""
 
     data_folder: Path
@@ -46,9 +46,9 @@ class Place:
 
 def rescore(
     paths: Sequence[Path],
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     output: Path,
-    place: Place,
+    folders: Folders,
     *,
     benchmark: str | None = None,
     setting: str | None = None,
@@ -67,54 +67,54 @@ def rescore(
         ImplausibleError: too many answers are implausible; everything is saved.
     """
     take_failures()  # left by an earlier evaluation in this process
-    evaluations = [found for path in paths for found in read_saved(path, given, place, benchmark, setting)]
+    evaluations = [saved for path in paths for saved in read_saved(path, options, folders, benchmark, setting)]
     files = [results_file(output, evaluation) for evaluation in evaluations]
     refuse_replacing(paths, output, evaluations, files)
-    require_leave(output, files, may_replace)
+    require_replaceable(output, files, may_replace)
     _show_unused(evaluations)
     if not before(evaluations):
         return []
     tasks = [task for evaluation in evaluations for task in evaluation.tasks]
-    scored = score_tasks(tasks, place, local_judge)
+    scored = score_tasks(tasks, folders, local_judge)
     lines = []
     checked: list[CheckedAnswers] = []
     for evaluation, file in zip(evaluations, files, strict=True):
         done = [next(scored) for _ in evaluation.tasks]
-        found = write_results(evaluation, file, done)
-        for line in (line for item in found for line in item.lines):
+        written = write_results(evaluation, file, done)
+        for line in (line for checks in written for line in checks.lines):
             _LOGGER.warning("%s: %s", file.name, line)
-        checked += found
+        checked += written
         lines.append(f"wrote {file} ({sum(len(task.answers) for task in evaluation.tasks)} answers)")
     problems = take_failures()
     for file in files:
         mark_unfinished(file, bool(problems))
     if problems:
         raise RagtasksError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
-    require_plausible(checked, config_from_options(given).max_implausible, f"everything is saved in {output}")
+    require_plausible(checked, config_from_options(options).max_implausible, f"everything is saved in {output}")
     return lines
 
 
 def read_saved(
-    path: Path, given: Mapping[str, Any], place: Place, benchmark: str | None, setting: str | None
+    path: Path, options: Mapping[str, Any], folders: Folders, benchmark: str | None, setting: str | None
 ) -> Iterator[SavedEvaluation]:
     """Yield every evaluation at a path; each has a separate folder below the output."""
     base = path.resolve()
     results, predictions = evaluation_files(base)
     top = base if base.is_dir() else base.parent
     for file in results:
-        yield read_results(file, Path(top.name) / file.parent.relative_to(top), given)
+        yield read_results(file, Path(top.name) / file.parent.relative_to(top), options)
     if not predictions:
         return
     if not benchmark or not setting:
         raise ConfigurationError(f"{predictions[0]}: predictions do not name their benchmark and setting: give both")
-    if setting not in {item.value for item in Setting}:
-        known = ", ".join(item.value for item in Setting)
-        raise ConfigurationError(f"unknown setting {setting!r}; known: {known}")
-    config = config_from_options(given)
-    opened = open_named(benchmark, config.data, place)
+    if setting not in {member.value for member in Setting}:
+        names = ", ".join(member.value for member in Setting)
+        raise ConfigurationError(f"unknown setting {setting!r}; known: {names}")
+    config = config_from_options(options)
+    opened = open_named(benchmark, config.data, folders)
     for file in predictions:
         folder = Path(top.name) / file.parent.relative_to(top) if base.is_dir() else Path(file.stem)
-        yield read_predictions(file, folder, opened, Setting(setting), config=config, store=place.run_store)
+        yield read_predictions(file, folder, opened, Setting(setting), config=config, store=folders.run_store)
 
 
 def _show_unused(evaluations: Sequence[SavedEvaluation]) -> None:
@@ -124,13 +124,13 @@ def _show_unused(evaluations: Sequence[SavedEvaluation]) -> None:
         if evaluation.unused:
             sources.setdefault(unused_note(evaluation.unused), []).append(evaluation.source)
     for text, files in sources.items():
-        others = f" (and {len(files) - 1} more)" if len(files) > 1 else ""
-        _LOGGER.warning("%s%s %s", files[0], others, text)
+        more = f" (and {len(files) - 1} more)" if len(files) > 1 else ""
+        _LOGGER.warning("%s%s %s", files[0], more, text)
 
 
-def open_named(name: str, data: str | None, place: Place) -> Benchmark:
+def open_named(name: str, data: str | None, folders: Folders) -> Benchmark:
     """Return a benchmark, from the sample, a folder, or the data folder."""
-    return open_benchmark(name, benchmark_folder(name, data, place.data_folder).resolve())
+    return open_benchmark(name, benchmark_folder(name, data, folders.data_folder).resolve())
 
 
 def results_file(output: Path, evaluation: SavedEvaluation) -> Path:
@@ -155,17 +155,17 @@ def refuse_replacing(
             )
 
 
-def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Sequence[Path]], bool]) -> None:
+def require_replaceable(output: Path, files: Sequence[Path], may_replace: Callable[[Sequence[Path]], bool]) -> None:
     """Refuse to replace results without permission, unless they are incomplete."""
-    there = [file for file in dict.fromkeys(files) if file.exists() and not unfinished_file(file).exists()]
-    if not there or may_replace(there):
+    existing = [file for file in dict.fromkeys(files) if file.exists() and not unfinished_file(file).exists()]
+    if not existing or may_replace(existing):
         return
-    more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+    more = f" and {len(existing) - 1} more" if len(existing) > 1 else ""
     raise ConfigurationError(
         "output folder",
         where=str(output),
         expected="a folder without these results, which were scored before",
-        found=f"{there[0]}{more}",
+        found=f"{existing[0]}{more}",
         next_step="name another folder with --output, or replace them with --force (judge replies are cached)",
     )
 
@@ -184,12 +184,12 @@ def mark_unfinished(results: Path, is_unfinished: bool) -> None:
 
 
 def score_tasks(
-    tasks: Sequence[SavedTask], place: Place, local_judge: LocalJudge | None, deciding: Metric | None = None
+    tasks: Sequence[SavedTask], folders: Folders, local_judge: LocalJudge | None, deciding: Metric | None = None
 ) -> Iterator[ScoredTask]:
     """Score all tasks, and return an iterator over each with its scorer, in order."""
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
-        parts.setdefault(_scorer_of(task, place, local_judge, deciding), []).append(index)
+        parts.setdefault(_scorer_of(task, folders, local_judge, deciding), []).append(index)
     done: dict[int, ScoredTask] = {}
     for scorer, indexes in parts.items():
         results = iter(scorer.score([answer for index in indexes for answer in tasks[index].answers]))
@@ -200,12 +200,12 @@ def score_tasks(
 
 
 def _scorer_of(
-    task: SavedTask, place: Place, local_judge: LocalJudge | None, deciding: Metric | None
+    task: SavedTask, folders: Folders, local_judge: LocalJudge | None, deciding: Metric | None
 ) -> ResponseScorer:
     suite = task.provenance.get("suite")
     if task.benchmark == ROWS:
         return _rows_scorer(task.config, suite or ROWS, local_judge, deciding)
-    benchmark = open_named(task.benchmark, task.config.data, place)
+    benchmark = open_named(task.benchmark, task.config.data, folders)
     if benchmark.label != task.provenance["benchmark"]:
         raise _other_data(task, benchmark)
     return shared_scorer(benchmark.name, benchmark.root, task.config, suite, local_judge, deciding=deciding)

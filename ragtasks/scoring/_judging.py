@@ -48,7 +48,7 @@ class Judging:
         self._rubrics = list(suite.rubrics_in(config.prompts, benchmark)) if config.judges else []
         self._later = suite.settled if config.skip_settled else ()
         self.names = ", ".join(judge.model for judge in config.judges)
-        self.idk_names = self.names if config.idk_by_judges and IDK in {one.name for one in self._rubrics} else ""
+        self.idk_names = self.names if config.idk_by_judges and IDK in {rubric.name for rubric in self._rubrics} else ""
         """The judges that decide which responses refuse; empty if they do not decide."""
         self.left_out: tuple[str, ...] = ()
         """Rubrics without requests, since the deciding metric does not depend on them."""
@@ -65,9 +65,9 @@ class Judging:
         needed = deciding.rubrics - never
         reason = f"not sent to judges: {deciding.name} decides"
         left_out = [rubric for rubric in self._rubrics if rubric.name.removesuffix(IBM) not in needed]
-        nothing = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
+        finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
         self._rubrics = [
-            rubric.only_where(lambda _: False, nothing) if rubric in left_out else rubric for rubric in self._rubrics
+            rubric.only_where(lambda _: False, finding) if rubric in left_out else rubric for rubric in self._rubrics
         ]
         self.left_out = tuple(rubric.name for rubric in left_out if not rubric.name.endswith(IBM))
         names = {rubric.name for rubric in left_out} - never
@@ -131,13 +131,13 @@ class Judging:
         )
         reason = "not sent to judges: a refusal, or a task without an answer, determines the conditioned score"
         finding = Finding(None, None, VerdictOutcome.SETTLED, reason)
-        rest = [
+        later_rubrics = [
             rubric.only_where(lambda response: response not in settled, finding)
             for rubric in self._rubrics
             if rubric.name in self._later
         ]
-        others = self._judge(responses, judging=judging, rubrics=rest)
-        return verdicts.joined(others, [rubric.name for rubric in self._rubrics])
+        later_verdicts = self._judge(responses, judging=judging, rubrics=later_rubrics)
+        return verdicts.joined(later_verdicts, [rubric.name for rubric in self._rubrics])
 
     def _judge(
         self,
@@ -164,9 +164,9 @@ class Judging:
     def provenance(self) -> dict[str, Any]:
         """Return judges, prompts and rubrics, the number of repeatedly judged answers, and each judge's newest card."""
         config = self._config
-        words = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
-        cards = [latest_card(card_folder(), judge.model, words) for judge in config.judges]
-        found = [card.json_values for card in cards if card is not None]
+        fingerprints = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
+        cards = [latest_card(card_folder(), judge.model, fingerprints) for judge in config.judges]
+        card_rows = [card.json_values for card in cards if card is not None]
         openai = [client for client in self._clients if isinstance(client, OpenAIClient)]
         learned = {client.name: dict(client.learned) for client in openai if client.learned}
         return {
@@ -178,7 +178,7 @@ class Judging:
                 if rubric.name.removesuffix(IBM) not in self.left_out
             },
             **({"repeats": {"judgings": config.repeats, "answers": self._n_repeated}} if self._n_repeated else {}),
-            **({"judge_cards": found} if found else {}),
+            **({"judge_cards": card_rows} if card_rows else {}),
             **({"server_settings": learned} if learned else {}),
             **(self._anchors.provenance() if self._anchors is not None else {}),
         }

@@ -92,12 +92,12 @@ class LiveRetrieval:
         if not docs:
             return []
         queries = self._queries([response_of(doc, "").task for doc in docs])
-        found: dict[str, tuple[Passage, ...]] = {}
+        retrieved: dict[str, tuple[Passage, ...]] = {}
         for domain in dict.fromkeys(doc["domain"] for doc in docs):
             self.prepare([domain])
-            own = [doc["task_id"] for doc in docs if doc["domain"] == domain]
-            found |= self._searches[domain]({task_id: queries.texts[task_id] for task_id in own})
-        shown = {name: injected(passages, self._injected_share, name) for name, passages in found.items()}
+            task_ids = [doc["task_id"] for doc in docs if doc["domain"] == domain]
+            retrieved |= self._searches[domain]({task_id: queries.texts[task_id] for task_id in task_ids})
+        shown = {name: injected(passages, self._injected_share, name) for name, passages in retrieved.items()}
         return [_with_passages(doc, queries.texts[doc["task_id"]], shown[doc["task_id"]]) for doc in docs]
 
     def _queries(self, tasks: Sequence[Task]) -> Queries:
@@ -120,5 +120,5 @@ class LiveRetrieval:
 
 
 def _with_passages(doc: Doc, query: str, passages: Iterable[Passage]) -> Doc:
-    shown = [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
+    shown = [{"passage_id": passage.passage_id, "title": passage.title, "text": passage.text} for passage in passages]
     return {**doc, "run": "live", "query": query, "passages": shown}

@@ -71,67 +71,71 @@ class Plausibility:
         return min(1.0, max(0.0, self.share - check.false_alarms) / (check.recall - check.false_alarms))
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
         """Number of matches and the check's description."""
-        return f"{self.count} of {self.n} answers ({self.share:.0%}) {_check(self.name).says}"
+        return f"{self.count} of {self.n} answers ({self.share:.0%}) {_check(self.name).description}"
 
     def __str__(self) -> str:
         """Return one line for people."""
         excerpt = f": {json.dumps(self.excerpt, ensure_ascii=False)}" if self.excerpt else ""
-        return f"{self.says}, such as {self.example}{excerpt}"
+        return f"{self.description}, such as {self.example}{excerpt}"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswers:
     """Matches of all checks among the answers of one system to one setting."""
 
-    where: str
-    found: tuple[tuple[str, Mapping[str, str]], ...]
+    label: str
+    matches: tuple[tuple[str, Mapping[str, str]], ...]
     """Task id and the result of `find_implausible`, for every existing answer."""
 
     @property
     def summary(self) -> list[Plausibility]:
         """One record per check with matches, in the order of `CHECKS`."""
         examples: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for task_id, names in self.found:
+        for task_id, names in self.matches:
             for name, text in names.items():
                 examples[name].append((task_id, text))
         order = [name for name in dict.fromkeys([*CHECKS, *examples]) if name in examples]
-        return [Plausibility(name, len(examples[name]), len(self.found), *examples[name][0]) for name in order]
+        return [Plausibility(name, len(examples[name]), len(self.matches), *examples[name][0]) for name in order]
 
     @property
     def n_implausible(self) -> int:
         """Number of answers with a match of a check that counts."""
-        return sum(any(_check(name).counts for name in names) for _, names in self.found)
+        return sum(any(_check(name).counts for name in names) for _, names in self.matches)
 
     @property
     def estimated_share(self) -> float:
         """Estimated share of implausible answers, 0 to 1; an answer with several matches counts once."""
-        weights = {item.name: _check(item.name).counts * item.estimated_share / item.share for item in self.summary}
-        weighed = (max((weights[name] for name in names), default=0.0) for _, names in self.found)
-        return min(1.0, sum(weighed) / len(self.found)) if self.found else 0.0
+        weights = {
+            result.name: _check(result.name).counts * result.estimated_share / result.share for result in self.summary
+        }
+        weighed = (max((weights[name] for name in names), default=0.0) for _, names in self.matches)
+        return min(1.0, sum(weighed) / len(self.matches)) if self.matches else 0.0
 
     @property
     def lines(self) -> list[str]:
         """Lines to print with the scores."""
-        return [f"implausible: {item}" for item in self.summary]
+        return [f"implausible: {result}" for result in self.summary]
 
     def __str__(self) -> str:
         """Return the number of implausible answers, and the most frequent problem."""
-        most = max(self.summary, key=lambda item: (_check(item.name).counts, item.count))
-        share, estimated = (f"{value:.0%}" for value in (self.n_implausible / len(self.found), self.estimated_share))
+        most = max(self.summary, key=lambda result: (_check(result.name).counts, result.count))
+        share, estimated = (f"{value:.0%}" for value in (self.n_implausible / len(self.matches), self.estimated_share))
         return (
-            f"{self.n_implausible} of {len(self.found)} answers to {self.where} ({share}) are implausible "
-            f"(most {_check(most.name).says}){f', which means about {estimated} are' if estimated != share else ''}"
+            f"{self.n_implausible} of {len(self.matches)} answers to {self.label} ({share}) are implausible "
+            f"(most {_check(most.name).description})"
+            f"{f', which means about {estimated} are' if estimated != share else ''}"
         )
 
 
 def require_plausible(checked: Sequence[CheckedAnswers], limit: float, saved: str) -> None:
     """Raise an `ImplausibleError` if the estimated share of implausible answers to a setting is above the limit."""
     above = [
-        f"{item.n_implausible} of {len(item.found)} answers to {item.where} ({item.estimated_share:.0%} by estimate)"
-        for item in checked
-        if item.estimated_share > limit
+        f"{answers.n_implausible} of {len(answers.matches)} answers to {answers.label} "
+        f"({answers.estimated_share:.0%} by estimate)"
+        for answers in checked
+        if answers.estimated_share > limit
     ]
     if above:
         raise ImplausibleError(
@@ -185,7 +189,7 @@ def _words_of(texts: frozenset[str]) -> frozenset[str]:
     return frozenset(word for text in texts for word in _words(text))
 
 
-Found = Iterable[tuple[int, str]]
+Matches = Iterable[tuple[int, str]]
 """(Index of an answer, excerpt)."""
 
 
@@ -193,9 +197,9 @@ Found = Iterable[tuple[int, str]]
 class Check:
     """One type of implausible answer."""
 
-    says: str
+    description: str
     """Description of the matches, printed after their number."""
-    find: Callable[[Answers], Found]
+    find: Callable[[Answers], Matches]
     false_alarms: float = 0.0
     """Share of undamaged answers that match: the highest of any file of real answers, or a bound above zero."""
     counts: bool = True
@@ -223,25 +227,25 @@ def find_implausible(
     """Return check -> excerpt, for each response; {} for a plausible or missing answer."""
     from scipy.special import bdtrc
 
-    places = [place for place, response in enumerate(responses) if not response.no_answer]
-    given = replies or [response.text for response in responses]
-    answers = Answers([responses[place] for place in places], [given[place] for place in places], setting, benchmark)
-    found: list[dict[str, str]] = [{} for _ in responses]
+    indexes = [index for index, response in enumerate(responses) if not response.no_answer]
+    texts = replies or [response.text for response in responses]
+    answers = Answers([responses[index] for index in indexes], [texts[index] for index in indexes], setting, benchmark)
+    matches_by_response: list[dict[str, str]] = [{} for _ in responses]
     for name, check in CHECKS.items():
-        matches = dict(check.find(answers)) if places else {}
-        if matches and bdtrc(len(matches) - 1, len(places), check.false_alarms) < _CHANCE:
-            for place, excerpt in matches.items():
-                found[places[place]][name] = _short(excerpt)
-    return found
+        matches = dict(check.find(answers)) if indexes else {}
+        if matches and bdtrc(len(matches) - 1, len(indexes), check.false_alarms) < _CHANCE:
+            for index, excerpt in matches.items():
+                matches_by_response[indexes[index]][name] = _short(excerpt)
+    return matches_by_response
 
 
 def check_answers(
-    where: str, answers: Sequence[ScoredAnswer], benchmark: Benchmark | None
+    label: str, answers: Sequence[ScoredAnswer], benchmark: Benchmark | None
 ) -> tuple[CheckedAnswers, list[ScoredAnswer]]:
     """Check the answers of one system in one setting.
 
     Args:
-        where: name and version of the benchmark, and the setting, for messages.
+        label: name and version of the benchmark, and the setting, for messages.
         answers: scored answers, with samples that contain the replies.
         benchmark: source of the published passage ids; None: their origin is not checked.
 
@@ -251,14 +255,14 @@ def check_answers(
     responses = [answer.response for answer in answers]
     replies = [_first_reply(answer.sample) for answer in answers]
     setting = Setting(answers[0].setting) if answers else None
-    found: list[tuple[str, Mapping[str, str]]] = []
+    matches_by_task: list[tuple[str, Mapping[str, str]]] = []
     marked: list[ScoredAnswer] = []
     matches = find_implausible(responses, replies, setting=setting, benchmark=benchmark)
     for answer, names in zip(answers, matches, strict=True):
         if not answer.response.no_answer:
-            found.append((answer.task.task_id, names))
+            matches_by_task.append((answer.task.task_id, names))
         marked.append(with_turn_error(answer if answer.response.no_answer else replace(answer, implausible=names)))
-    return CheckedAnswers(where, tuple(found)), marked
+    return CheckedAnswers(label, tuple(matches_by_task)), marked
 
 
 def with_turn_error(answer: ScoredAnswer) -> ScoredAnswer:
@@ -271,12 +275,12 @@ def with_turn_error(answer: ScoredAnswer) -> ScoredAnswer:
 
 def plausibility_of(answers: Iterable[ScoredAnswer]) -> dict[str, Any]:
     """Return the entry of results on the plausibility of answers; {} if no answer was checked."""
-    found = tuple((answer.task.task_id, answer.implausible) for answer in answers if answer.implausible is not None)
-    if not found:
+    matches = tuple((answer.task.task_id, answer.implausible) for answer in answers if answer.implausible is not None)
+    if not matches:
         return {}
-    checked = CheckedAnswers("", found)
-    rows = [{**asdict(item), "share": item.share} for item in checked.summary]
-    return {"plausibility": {"n": len(found), "n_implausible": checked.n_implausible, "checks": rows}}
+    checked = CheckedAnswers("", matches)
+    rows = [{**asdict(result), "share": result.share} for result in checked.summary]
+    return {"plausibility": {"n": len(matches), "n_implausible": checked.n_implausible, "checks": rows}}
 
 
 def _first_reply(sample: Mapping[str, Any]) -> str:
@@ -304,34 +308,36 @@ def _surroundings(response: Response) -> Iterator[str]:
     yield from (passage.text for passage in response.passages)
 
 
-def _texts(is_one: Callable[[str], object]) -> Callable[[Answers], Found]:
+def _texts(condition: Callable[[str], object]) -> Callable[[Answers], Matches]:
     """Return a search for answers whose text alone meets a condition."""
-    return lambda answers: ((place, item.text) for place, item in enumerate(answers.responses) if is_one(item.text))
+    return lambda answers: (
+        (index, response.text) for index, response in enumerate(answers.responses) if condition(response.text)
+    )
 
 
 def _without_text(text: str) -> bool:
     return not any(map(str.isalnum, text))
 
 
-def _empty(answers: Answers) -> Found:
-    return ((place, text) for place, text in _texts(_without_text)(answers) if _without_text(answers.replies[place]))
+def _empty(answers: Answers) -> Matches:
+    return ((index, text) for index, text in _texts(_without_text)(answers) if _without_text(answers.replies[index]))
 
 
-def _emptied(answers: Answers) -> Found:
-    replies = ((place, answers.replies[place]) for place, _ in _texts(_without_text)(answers))
-    return ((place, reply) for place, reply in replies if not _without_text(reply))
+def _emptied(answers: Answers) -> Matches:
+    replies = ((index, answers.replies[index]) for index, _ in _texts(_without_text)(answers))
+    return ((index, reply) for index, reply in replies if not _without_text(reply))
 
 
 _LEAST_LOOP = 30  # words
 _LOOP = 4  # words that are repeated
 
 
-def _looping(answers: Answers) -> Found:
+def _looping(answers: Answers) -> Matches:
     """Yield answers in which most runs of four words repeat an earlier run."""
-    for place, words in enumerate(answers.words):
+    for index, words in enumerate(answers.words):
         runs = len(words) - _LOOP + 1
         if len(words) >= _LEAST_LOOP and 2 * len({tuple(words[start : start + _LOOP]) for start in range(runs)}) < runs:
-            yield place, f"... {answers.responses[place].text[-40:]}"
+            yield index, f"... {answers.responses[index].text[-40:]}"
 
 
 _TEMPLATE_MARK = re.compile(
@@ -342,12 +348,12 @@ _TEMPLATE_MARK = re.compile(
 _OWN_TURN = re.compile(r"\n\W{0,4}(?:user|human)\W{0,3}:.*\n\W{0,4}(?:assistant|ai|bot)\W{0,3}:", re.DOTALL | re.I)
 
 
-def _running_on(answers: Answers) -> Found:
+def _running_on(answers: Answers) -> Matches:
     """Yield answers followed by invented turns, or with marks of a chat template."""
-    for place, response in enumerate(answers.responses):
-        found = _TEMPLATE_MARK.search(response.text) or _OWN_TURN.search(response.text)
-        if found:
-            yield place, f"... {response.text[max(0, found.start() - 20) :]}"
+    for index, response in enumerate(answers.responses):
+        match = _TEMPLATE_MARK.search(response.text) or _OWN_TURN.search(response.text)
+        if match:
+            yield index, f"... {response.text[max(0, match.start() - 20) :]}"
 
 
 _THOUGHT = re.compile(
@@ -375,17 +381,17 @@ _DECODED_WRONGLY = re.compile("\u00c3[\u0080-\u00bf\u2018-\u2122]|\u00e2\u20ac|\
 _PIECE = re.compile("[\u2581\u0120]\\w")  # notation of tokenizers for the space before a word
 
 
-def _garbled(answers: Answers) -> Found:
+def _garbled(answers: Answers) -> Matches:
     """Yield answers of unknown or shuffled words, codes, numbers, or wrongly decoded characters.
 
     Only lower-case Latin words are looked up (others may be names), and not in answers in another language. Word order
     is checked for English.
     """
-    others = {place for place, _ in answers.in_other_languages}
-    for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
+    foreign = {index for index, _ in answers.in_other_languages}
+    for index, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
         latin = _LATIN.findall(response.text)
         strange = sum(word not in answers.around for word in latin)
-        is_strange = len(latin) >= _LEAST_LATIN and 2 * strange > len(latin) and place not in others
+        is_strange = len(latin) >= _LEAST_LATIN and 2 * strange > len(latin) and index not in foreign
         behind = [after for word, after in pairwise(words) if word in _ARTICLES]
         misplaced = sum(word in _NEVER_BEHIND for word in behind)
         is_shuffled = misplaced >= _LEAST_MISPLACED and misplaced > _MISPLACED_SHARE * len(behind)
@@ -395,18 +401,18 @@ def _garbled(answers: Answers) -> Found:
         is_undecoded |= 2 * len(_PIECE.findall(response.text)) > max(2, len(response.text.split()))
         is_foreign = is_strange and len(answers.around) >= _LEAST_VOCABULARY
         if is_foreign or is_shuffled or is_code or is_numbers or is_undecoded:
-            yield place, response.text
+            yield index, response.text
 
 
 _FULL_ANSWER = 20  # words
 _YES_OR_NO = {"yes", "no"}
 
 
-def _bare(answers: Answers) -> Found:
+def _bare(answers: Answers) -> Matches:
     """Yield answers of one or two words, except yes and no, if the reference answer is a text."""
-    for place, (words, target) in enumerate(zip(answers.words, answers.targets, strict=True)):
+    for index, (words, target) in enumerate(zip(answers.words, answers.targets, strict=True)):
         if 0 < len(words) <= 2 and len(target) >= _FULL_ANSWER and not _YES_OR_NO & set(words):
-            yield place, answers.responses[place].text
+            yield index, answers.responses[index].text
 
 
 _LEAST_REPEATS = 3
@@ -414,7 +420,7 @@ _LEAST_WORDS = 4  # "Yes.", "No.", "You are welcome." are right for many questio
 _NEARLY_ALL = 0.9
 
 
-def _identical(answers: Answers) -> Found:
+def _identical(answers: Answers) -> Matches:
     """Yield answers that are word for word equal to answers to other tasks.
 
     A refusal, one or two words, or a quoted passage may be right for many tasks: they match only if nearly all answers
@@ -422,21 +428,21 @@ def _identical(answers: Answers) -> Found:
     equal reference answers.
     """
     groups: dict[str, list[int]] = defaultdict(list)
-    for place, words in enumerate(answers.words):
+    for index, words in enumerate(answers.words):
         if words:
-            groups[" ".join(words)].append(place)
-    for places in groups.values():
-        others = {" ".join(answers.targets[place]) or answers.responses[place].task.question for place in places}
-        if len(places) < _LEAST_REPEATS or len(others) <= len(places) / 2:
+            groups[" ".join(words)].append(index)
+    for indexes in groups.values():
+        targets = {" ".join(answers.targets[index]) or answers.responses[index].task.question for index in indexes}
+        if len(indexes) < _LEAST_REPEATS or len(targets) <= len(indexes) / 2:
             continue
-        response = answers.responses[places[0]]
-        is_all = len(places) >= _NEARLY_ALL * len(answers.responses)
-        words = answers.words[places[0]]
+        response = answers.responses[indexes[0]]
+        is_all = len(indexes) >= _NEARLY_ALL * len(answers.responses)
+        words = answers.words[indexes[0]]
         if not is_all and (len(words) < _LEAST_WORDS or _refuses(response) or _quoted(" ".join(words), response)):
             continue
-        answerable = [place for place in places if answers.responses[place].task.answerability in _ANSWERED]
-        is_all = is_all or 2 * len(answerable) > len(places)
-        yield from ((place, answers.responses[place].text) for place in (places if is_all else answerable))
+        answerable = [index for index in indexes if answers.responses[index].task.answerability in _ANSWERED]
+        is_all = is_all or 2 * len(answerable) > len(indexes)
+        yield from ((index, answers.responses[index].text) for index in (indexes if is_all else answerable))
 
 
 _FRAME = 4  # consecutive words
@@ -444,7 +450,7 @@ _LEAST_FRAMED, _FRAMED_SHARE = 5, 0.05  # different answers with such a run
 _DENIALS = re.compile(r"\b(?:sorry|unable|unfortunately|unknown|lacks?|leider|désolé|lamentablemente)\b", re.I)
 
 
-def _templated(answers: Answers) -> Found:
+def _templated(answers: Answers) -> Matches:
     """Yield answers if at least half of their words belong to a frame shared with other answers.
 
     A frame consists of runs of four words that occur in at least five different answers and in 5 % of them. Runs of the
@@ -454,13 +460,13 @@ def _templated(answers: Answers) -> Found:
     texts = {tuple(words) for words in answers.words}
     n_of = Counter(run for words in texts for run in set(_runs(words)))
     frames = {run for run, n in n_of.items() if n >= max(_LEAST_FRAMED, _FRAMED_SHARE * len(texts))}
-    for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
+    for index, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
         if response.task.answerability is Answerability.UNDERSPECIFIED or not _is_framed(words, frames):
             continue
         around = {run for text in _surroundings(response) for run in _runs(_words(text))}
         denies = _DENIALS.search(response.text) or any(map(is_negation, response.text.lower().split()))
         if _is_framed(words, frames - around) and not (denies and _refuses(response)):
-            yield place, response.text
+            yield index, response.text
 
 
 def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -493,15 +499,15 @@ _ADDRESS = re.compile(r"(?:https?://|www\.)\S*$|\S+@\S+$|\S+\.\w+$|\S*[/\\_=$]\S
 _SENTENCE = 4  # minimum words of a sentence or a part of one
 
 
-def _cut_off(answers: Answers) -> Found:
+def _cut_off(answers: Answers) -> Matches:
     """Yield answers that break off: within a word, after a word that cannot end a sentence, or after a comma or colon.
 
     About half of the answers cut by a token limit end like this; the others look like answers without a full stop.
     """
-    for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
+    for index, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
         text = response.text.rstrip()
         if len(words) >= _SENTENCE and _breaks_off(text, words[-1], answers):
-            yield place, f"... {text[-40:]}"
+            yield index, f"... {text[-40:]}"
 
 
 def _breaks_off(text: str, last: str, answers: Answers) -> bool:
@@ -528,35 +534,35 @@ _TO_A_MODEL = re.compile(
 )
 
 
-def _wrapped(answers: Answers) -> Found:
+def _wrapped(answers: Answers) -> Matches:
     """Yield answers in a wrapping, and answers that begin with instructions to a model shared by most answers."""
     starts = [" ".join(words[:_SHARED]) for words in answers.words]
     shared = {start for start, n in Counter(starts).items() if n >= max(_LEAST_REPEATS, len(starts) / 2)}
-    for place, response in enumerate(answers.responses):
-        is_prompt = starts[place] in shared and len(answers.words[place]) > _SHARED and _TO_A_MODEL.match(starts[place])
+    for index, response in enumerate(answers.responses):
+        is_prompt = starts[index] in shared and len(answers.words[index]) > _SHARED and _TO_A_MODEL.match(starts[index])
         if is_prompt or is_wrapped(response.text):
-            yield place, response.text
+            yield index, response.text
 
 
 _SPEAKER = re.compile(r"\W*(?:user|human|question|assistant|system|q|<\|?\w+\|?>)\W+")
 _LEAST_ECHO = 5  # words of a repeated message
 
 
-def _echo(answers: Answers) -> Found:
+def _echo(answers: Answers) -> Matches:
     """Yield answers that begin with the conversation, or contain consecutive messages of it."""
-    for place, response in enumerate(answers.responses):
+    for index, response in enumerate(answers.responses):
         messages = [_joined(message.text) for message in response.task.messages]
         text = _joined(response.text)
         head = " ".join(_SPEAKER.sub(" ", text, count=1).split()) if _SPEAKER.match(text) else text
         starts = [message for message in (messages[0], messages[-1]) if len(message.split()) >= _LEAST_ECHO]
         in_turn = any(
-            f"{one} {other}" in text or (one in text and other in text)
-            for one, other in pairwise(messages)
-            if len(one.split()) >= _LEAST_ECHO and len(other.split()) >= _LEAST_ECHO
+            f"{first} {second}" in text or (first in text and second in text)
+            for first, second in pairwise(messages)
+            if len(first.split()) >= _LEAST_ECHO and len(second.split()) >= _LEAST_ECHO
         )
         begins = any(text.startswith(message) or head.startswith(message) for message in starts)
         if (in_turn or begins) and not _quoted(messages[-1], response):
-            yield place, response.text
+            yield index, response.text
 
 
 def _quoted(text: str, response: Response) -> bool:
@@ -564,7 +570,7 @@ def _quoted(text: str, response: Response) -> bool:
     return any(text in _joined(passage.text) for passage in response.passages)
 
 
-def _other_language(answers: Answers) -> Found:
+def _other_language(answers: Answers) -> Matches:
     """Yield answers in another language than the user's messages, which are read together: one is often too short.
 
     If all are too short, the language of most other conversations is expected.
@@ -574,10 +580,10 @@ def _other_language(answers: Answers) -> Found:
         for response in answers.responses
     ]
     usual = Counter(language for language in questions if language).most_common(1)
-    for place, (response, own) in enumerate(zip(answers.responses, questions, strict=True)):
+    for index, (response, own) in enumerate(zip(answers.responses, questions, strict=True)):
         language, expected = language_of(response.text), own or (usual[0][0] if usual else None)
         if language is not None and expected is not None and language != expected:
-            yield place, f"({language}) {response.text}"
+            yield index, f"({language}) {response.text}"
 
 
 _MARGIN = 0.15
@@ -603,48 +609,54 @@ class _Rarity:
     def rare(self, words: Collection[str]) -> list[str]:
         return [word for word in words if self._spread[word] <= max(3, self._n // 10)]
 
-    def fit(self, words: Collection[str], others: Collection[str]) -> float:
+    def fit(self, words: Collection[str], other_words: Collection[str]) -> float:
         """Return the weighted Dice coefficient of two texts, 0 to 1; only rare words count as shared."""
-        both = self.weigh(words) + self.weigh(others)
-        return 2 * self.weigh(self.rare(set(words) & set(others))) / both if both else 0.0
+        both = self.weigh(words) + self.weigh(other_words)
+        return 2 * self.weigh(self.rare(set(words) & set(other_words))) / both if both else 0.0
 
 
-def _misplaced(answers: Answers) -> Found:
+def _misplaced(answers: Answers) -> Matches:
     """Yield answers that fit another task's reference answer, or an earlier reply, clearly better than their own.
 
     Near-twins are left out: tasks with similar questions or reference answers, and tasks whose own answer fits their
     reference answer as well as this answer does. So are parts of a passage, and refusals similar to an earlier one.
     """
-    given, targets = [set(words) for words in answers.words], [set(words) for words in answers.targets]
+    answer_words, targets = [set(words) for words in answers.words], [set(words) for words in answers.targets]
     questions = [set(_words(response.task.question)) for response in answers.responses]
     rarity, of_questions = _Rarity(targets), _Rarity(questions)
-    own = [rarity.fit(*pair) for pair in zip(given, targets, strict=True)]
+    own = [rarity.fit(*pair) for pair in zip(answer_words, targets, strict=True)]
 
-    def is_twin(place: int, other: int, fit: float) -> bool:
-        is_alike = rarity.fit(targets[place], targets[other]) >= _NEAR_TWINS
-        is_asked_twice = of_questions.fit(questions[place], questions[other]) >= _NEAR_TWINS
-        return is_alike or is_asked_twice or (own[other] >= fit and rarity.fit(given[place], given[other]) < _SAME_TEXT)
+    def is_twin(index: int, other_index: int, fit: float) -> bool:
+        is_alike = rarity.fit(targets[index], targets[other_index]) >= _NEAR_TWINS
+        is_asked_twice = of_questions.fit(questions[index], questions[other_index]) >= _NEAR_TWINS
+        return (
+            is_alike
+            or is_asked_twice
+            or (own[other_index] >= fit and rarity.fit(answer_words[index], answer_words[other_index]) < _SAME_TEXT)
+        )
 
-    def fitting(place: int, others: Mapping[int, float]) -> Iterator[str]:
+    def fitting(index: int, fits: Mapping[int, float]) -> Iterator[str]:
         """Yield the names of the texts that an answer fits better, other tasks first."""
-        least = max(_LEAST_FIT, own[place] + _MARGIN) if targets[place] else _SAME_TEXT
-        for other, fit in sorted(others.items(), key=lambda pair: -pair[1]):
-            if fit >= least and other != place and not is_twin(place, other, fit):
-                yield answers.responses[other].task.task_id
-        for message in (response := answers.responses[place]).task.messages:
+        least = max(_LEAST_FIT, own[index] + _MARGIN) if targets[index] else _SAME_TEXT
+        for other_index, fit in sorted(fits.items(), key=lambda pair: -pair[1]):
+            if fit >= least and other_index != index and not is_twin(index, other_index, fit):
+                yield answers.responses[other_index].task.task_id
+        for message in (response := answers.responses[index]).task.messages:
             reply = set(_words(message.text)) if message.role is Role.ASSISTANT else set()
-            is_fitting = len(reply) >= _LEAST_ECHO and rarity.fit(given[place], reply) >= max(least, _LEAST_REPLY_FIT)
-            if is_fitting and rarity.fit(targets[place], reply) < _NEAR_TWINS and not _refuses(response):
+            is_fitting = len(reply) >= _LEAST_ECHO and rarity.fit(answer_words[index], reply) >= max(
+                least, _LEAST_REPLY_FIT
+            )
+            if is_fitting and rarity.fit(targets[index], reply) < _NEAR_TWINS and not _refuses(response):
                 yield "an earlier reply"
 
-    for place, others in enumerate(_fits(answers, rarity, given, targets)):
-        response, name = answers.responses[place], next(fitting(place, others), "")
-        if name and own[place] < _RIGHT_FIT and not _quoted(" ".join(answers.words[place]), response):
-            yield place, f"fits {name}: {response.text}"
+    for index, fits in enumerate(_fits(answers, rarity, answer_words, targets)):
+        response, name = answers.responses[index], next(fitting(index, fits), "")
+        if name and own[index] < _RIGHT_FIT and not _quoted(" ".join(answers.words[index]), response):
+            yield index, f"fits {name}: {response.text}"
 
 
 def _fits(
-    answers: Answers, rarity: _Rarity, given: Sequence[Collection[str]], targets: Sequence[Collection[str]]
+    answers: Answers, rarity: _Rarity, answer_words: Sequence[Collection[str]], targets: Sequence[Collection[str]]
 ) -> Iterator[Mapping[int, float]]:
     """Yield for each answer index -> fit to that reference answer; targets of tasks without an answer are left out."""
     from scipy.sparse import csr_matrix
@@ -653,47 +665,56 @@ def _fits(
     numbers = {word: number for number, word in enumerate(rare)}
 
     def matrix(texts: Iterable[Collection[str]]) -> Any:
-        found = [(row, numbers[word]) for row, words in enumerate(texts) for word in words if word in numbers]
-        rows, columns = ([pair[side] for pair in found] for side in (0, 1))
-        return csr_matrix((np.ones(len(found)), (rows, columns)), shape=(len(given), len(rare)))
+        cells = [(row, numbers[word]) for row, words in enumerate(texts) for word in words if word in numbers]
+        rows, columns = ([pair[side] for pair in cells] for side in (0, 1))
+        return csr_matrix((np.ones(len(cells)), (rows, columns)), shape=(len(answer_words), len(rare)))
 
     of_answered = (response.task.answerability in _ANSWERED for response in answers.responses)
     counted = matrix(words if counts else () for words, counts in zip(targets, of_answered, strict=True))
     weights = np.array([rarity.weigh([word]) for word in rare])
-    shared = (matrix(given) @ counted.multiply(weights).T.tocsc()).tocsr()
-    own, mass = np.array([rarity.weigh(words) for words in given]), np.array([rarity.weigh(words) for words in targets])
-    for place in range(len(given)):
-        row = slice(shared.indptr[place], shared.indptr[place + 1])
-        others = shared.indices[row]
-        yield dict(zip(others.tolist(), (2 * shared.data[row] / (own[place] + mass[others])).tolist(), strict=True))
+    shared = (matrix(answer_words) @ counted.multiply(weights).T.tocsc()).tocsr()
+    own, mass = (
+        np.array([rarity.weigh(words) for words in answer_words]),
+        np.array([rarity.weigh(words) for words in targets]),
+    )
+    for index in range(len(answer_words)):
+        row = slice(shared.indptr[index], shared.indptr[index + 1])
+        target_indexes = shared.indices[row]
+        yield dict(
+            zip(
+                target_indexes.tolist(),
+                (2 * shared.data[row] / (own[index] + mass[target_indexes])).tolist(),
+                strict=True,
+            )
+        )
 
 
 _LEAST_LEAKED = 12  # consecutive words: too many to match the reference answer by chance
 _LEAST_PASTED = 40
 
 
-def _leaked(answers: Answers) -> Found:
+def _leaked(answers: Answers) -> Matches:
     """Yield answers that contain their reference answer word for word, unless a passage contains it.
 
     Refusals are left out: any system may use a benchmark's usual refusal.
     """
-    for place, (response, target) in enumerate(zip(answers.responses, answers.targets, strict=True)):
+    for index, (response, target) in enumerate(zip(answers.responses, answers.targets, strict=True)):
         is_long = len(target) >= _LEAST_LEAKED and response.task.answerability in _ANSWERED
-        wanted = " ".join(target)
-        if is_long and _holds(answers.words[place], wanted) and not _quoted(wanted, response):
-            yield place, response.text
+        text = " ".join(target)
+        if is_long and _contains(answers.words[index], text) and not _quoted(text, response):
+            yield index, response.text
 
 
-def _pasted(answers: Answers) -> Found:
+def _pasted(answers: Answers) -> Matches:
     """Yield answers that contain a complete passage word for word."""
-    for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
+    for index, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
         passages = (_words(passage.text) for passage in response.passages) if len(words) >= _LEAST_PASTED else ()
-        if any(len(found) >= _LEAST_PASTED and _holds(words, " ".join(found)) for found in passages):
-            yield place, response.text
+        if any(len(passage) >= _LEAST_PASTED and _contains(words, " ".join(passage)) for passage in passages):
+            yield index, response.text
 
 
-def _holds(words: Sequence[str], wanted: str) -> bool:
-    return f" {wanted} " in f" {' '.join(words)} "
+def _contains(words: Sequence[str], text: str) -> bool:
+    return f" {text} " in f" {' '.join(words)} "
 
 
 _TO_A_JUDGE = re.compile(
@@ -705,12 +726,12 @@ _TO_A_JUDGE = re.compile(
 )
 
 
-def _to_a_judge(answers: Answers) -> Found:
+def _to_a_judge(answers: Answers) -> Matches:
     """Yield answers that address their judge, unless the conversation, passages or target have such words too."""
-    for place, response in enumerate(answers.responses):
-        found = _TO_A_JUDGE.search(response.text)
-        if found and not any(map(_TO_A_JUDGE.search, (*_surroundings(response), response.task.target))):
-            yield place, f"... {response.text[max(0, found.start() - 20) :]}"
+    for index, response in enumerate(answers.responses):
+        match = _TO_A_JUDGE.search(response.text)
+        if match and not any(map(_TO_A_JUDGE.search, (*_surroundings(response), response.task.target))):
+            yield index, f"... {response.text[max(0, match.start() - 20) :]}"
 
 
 _ASKS = re.compile(
@@ -722,64 +743,68 @@ _MOST_SHARED = 0.2
 _LONG_WORD = 4  # letters
 
 
-def _asking_back(answers: Answers) -> Found:
+def _asking_back(answers: Answers) -> Matches:
     """Yield answers to answerable tasks that only ask the user a question, after a polite sentence or two.
 
     An answer before the question ("It opens at nine. Anything else?") shares words with the reference answer.
     """
-    for place, (response, target) in enumerate(zip(answers.responses, answers.targets, strict=True)):
+    for index, (response, target) in enumerate(zip(answers.responses, answers.targets, strict=True)):
         text = response.text.strip()
         sentences = [text[start:end].strip() for start, end in pairwise([0, *sentence_ends(text), len(text)])]
         is_asked = _ASKS.match(sentences[-1]) and not _ASKS.match(response.task.target)
         if not is_asked or response.task.answerability not in _ANSWERED:
             continue
-        known = {word for message in response.task.messages for word in _words(message.text)}
-        before = [word for one in sentences if not _ASKS.match(one) for word in _words(one)]
-        content = {word for word in before if len(word) >= _LONG_WORD or word.isdigit()} - known
+        spoken = {word for message in response.task.messages for word in _words(message.text)}
+        before = [word for sentence in sentences if not _ASKS.match(sentence) for word in _words(sentence)]
+        content = {word for word in before if len(word) >= _LONG_WORD or word.isdigit()} - spoken
         is_answer = _YES_OR_NO & set(before) or len(content.intersection(target)) > _MOST_SHARED * len(content)
         if len(before) <= (_MOST_BEFORE_A_QUESTION if target else 0) and not is_answer:
-            yield place, text
+            yield index, text
 
 
-def _unseen_citations(answers: Answers) -> Found:
+def _unseen_citations(answers: Answers) -> Matches:
     """Yield answers that cite a number above that of the last passage, or a file that no passage has.
 
     Citations that occur in the conversation or passages are ignored.
     """
-    for place, response in enumerate(answers.responses):
+    for index, response in enumerate(answers.responses):
         n, around = len(response.passages), "\n".join(_surroundings(response)).casefold()
-        unseen = [one for one in unseen_citations(response.text, response.passages) if one.casefold() not in around]
+        unseen = [
+            citation
+            for citation in unseen_citations(response.text, response.passages)
+            if citation.casefold() not in around
+        ]
         if n and unseen:
-            yield place, f"{unseen[0]} of {n}: {response.text}"
+            yield index, f"{unseen[0]} of {n}: {response.text}"
 
 
-def _textless(answers: Answers) -> Found:
-    for place, response in enumerate(answers.responses):
+def _textless(answers: Answers) -> Matches:
+    for index, response in enumerate(answers.responses):
         bare = [passage.passage_id for passage in response.passages if not passage.text.strip()]
         if bare:
-            yield place, f"passage {bare[0]}"
+            yield index, f"passage {bare[0]}"
 
 
 _MIN_PUBLISHED_SHARE = 0.05
 _ENOUGH_ANSWERS = 5
 
 
-def _foreign(answers: Answers) -> Found:
+def _foreign(answers: Answers) -> Matches:
     """Yield answers most of whose passages the benchmark publishes only in other corpora."""
-    for place, ids, domains in _origins(answers):
-        domain = answers.responses[place].task.domain
+    for index, ids, domains in _origins(answers):
+        domain = answers.responses[index].task.domain
         elsewhere = [name for name, corpora in zip(ids, domains, strict=True) if corpora and domain not in corpora]
         if 2 * len(elsewhere) > len(ids):
-            yield place, f"passage {elsewhere[0]}"
+            yield index, f"passage {elsewhere[0]}"
 
 
-def _unknown(answers: Answers) -> Found:
+def _unknown(answers: Answers) -> Matches:
     """Yield answers without a published passage id, if nearly all answers are like this.
 
     Unpublished ids may be from the rest of the corpus, but no retriever returns only those.
     """
     origins = list(_origins(answers))
-    unknown = [(place, f"passage {ids[0]}") for place, ids, domains in origins if not any(domains)]
+    unknown = [(index, f"passage {ids[0]}") for index, ids, domains in origins if not any(domains)]
     if len(origins) >= _ENOUGH_ANSWERS and len(unknown) > (1 - _MIN_PUBLISHED_SHARE) * len(origins):
         yield from unknown
 
@@ -787,10 +812,10 @@ def _unknown(answers: Answers) -> Found:
 def _origins(answers: Answers) -> Iterator[tuple[int, list[str], list[set[str]]]]:
     """Yield (index, ids of its named passages, corpora of each) of answers that name any, if corpora are known."""
     corpus_of = _published_ids(answers.benchmark) if answers.benchmark else {}
-    for place, response in enumerate(answers.responses):
+    for index, response in enumerate(answers.responses):
         ids = [passage.passage_id for passage in response.passages if not passage.passage_id.startswith(UNNAMED)]
         if ids and corpus_of:
-            yield place, ids, [corpus_of.get(name, set()) for name in ids]
+            yield index, ids, [corpus_of.get(name, set()) for name in ids]
 
 
 def _published_ids(benchmark: Benchmark) -> dict[str, set[str]]:
@@ -814,19 +839,21 @@ def _published(benchmark: Benchmark, setting: Setting) -> Mapping[str, tuple[Pas
         return {}  # a benchmark without passages of its own in this setting
 
 
-def _other_setting(answers: Answers) -> Found:
+def _other_setting(answers: Answers) -> Matches:
     """Yield answers with the passages of another setting of their task, instead of their own setting's."""
     if answers.benchmark is None or answers.setting is None or answers.setting is Setting.AGENTIC:
         return  # a search may return exactly those
     benchmark, published = answers.benchmark, _published(answers.benchmark, answers.setting)
-    others = {setting: _published(benchmark, setting) for setting in Setting if setting is not answers.setting}
-    for place, response in enumerate(answers.responses):
+    published_by_setting = {
+        setting: _published(benchmark, setting) for setting in Setting if setting is not answers.setting
+    }
+    for index, response in enumerate(answers.responses):
         ids = _ids(response.passages)
         if not ids or ids == _ids(published.get(response.task.task_id, ())):
             continue
-        for setting, passages in others.items():
+        for setting, passages in published_by_setting.items():
             if ids == _ids(passages.get(response.task.task_id, ())):
-                yield place, f"those of {setting.value}"
+                yield index, f"those of {setting.value}"
                 break
 
 

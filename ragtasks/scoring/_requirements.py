@@ -16,7 +16,7 @@ from ragtasks.files import disk_space, writable_folder
 from ragtasks.records import Passage, Setting, Task
 from ragtasks.requirements import Requirement
 from ragtasks.scoring._encoding import Encoding
-from ragtasks.scoring._judge import Place, open_named
+from ragtasks.scoring._judge import Folders, open_named
 from ragtasks.scoring._judging import Judging
 from ragtasks.scoring._live_retrieval import check_retrieval
 from ragtasks.scoring._refusals import Refusals
@@ -36,7 +36,7 @@ def evaluation_requirements(
     parts: Parts,
     config: EvaluationConfig,
     output: Path | None,
-    place: Place,
+    folders: Folders,
     *,
     opened: Sequence[Benchmark] = (),
     suites: Mapping[str, str] | None = None,
@@ -48,31 +48,31 @@ def evaluation_requirements(
         parts: benchmarks with their settings.
         config: the configuration.
         output: folder for the results, None if nothing is saved.
-        place: folders of fetched benchmarks and stored runs.
+        folders: folders of fetched benchmarks and stored runs.
         opened: benchmarks made from the user's own rows.
         suites: benchmark -> suite used instead of its own.
         needs_passages: whether the passages of the settings are read; a system may retrieve its own.
     """
     return [
-        *data_requirements(parts, config, place, needs_passages=needs_passages),
-        *_encoders(parts, config, place, opened, suites or {}),
+        *data_requirements(parts, config, folders, needs_passages=needs_passages),
+        *_encoders(parts, config, folders, opened, suites or {}),
         *Refusals.requirements(config),
         *Judging.requirements(config),
-        *_late_options(config, place),
-        *([writable_folder(place.run_store, "cached replies")] if config.judges or config.rewriter else []),
-        *_output(output, parts, config, place, opened=opened, needs_passages=needs_passages),
+        *_late_options(config, folders),
+        *([writable_folder(folders.run_store, "cached replies")] if config.judges or config.rewriter else []),
+        *_output(output, parts, config, folders, opened=opened, needs_passages=needs_passages),
     ]
 
 
 def data_requirements(
-    parts: Parts, config: EvaluationConfig, place: Place, *, needs_passages: bool
+    parts: Parts, config: EvaluationConfig, folders: Folders, *, needs_passages: bool
 ) -> list[Requirement]:
     """Return the requirements of benchmarks: their files, and the runs with the passages of their settings."""
 
     def check(name: str) -> str:
-        benchmark = open_named(name, config.data, place)
+        benchmark = open_named(name, config.data, folders)
         for setting in [setting for part, setting in parts if part == name and needs_passages]:
-            contexts_for(benchmark, setting, config.run, place.run_store)
+            contexts_for(benchmark, setting, config.run, folders.run_store)
         return f"{benchmark.label} in {benchmark.root}"
 
     names = dict.fromkeys(name for name, _ in parts)
@@ -83,7 +83,7 @@ def _output(
     output: Path | None,
     parts: Parts,
     config: EvaluationConfig,
-    place: Place,
+    folders: Folders,
     *,
     opened: Sequence[Benchmark],
     needs_passages: bool,
@@ -96,7 +96,7 @@ def _output(
         ]
         for name, setting in dict.fromkeys(parts):
             try:
-                answers += _answers(open_named(name, config.data, place), setting, config, place, needs_passages)
+                answers += _answers(open_named(name, config.data, folders), setting, config, folders, needs_passages)
             except RagtasksError:  # reported by the requirement of the data
                 continue
         judgings = len(config.judges) * (1 + (config.repeats - 1) * config.repeat_share)
@@ -108,12 +108,12 @@ def _output(
 
 
 def _answers(
-    benchmark: Benchmark, setting: Setting, config: EvaluationConfig, place: Place, needs_passages: bool
+    benchmark: Benchmark, setting: Setting, config: EvaluationConfig, folders: Folders, needs_passages: bool
 ) -> list[tuple[Task, Sequence[Passage]]]:
     """Return each task of a setting with the passages that its answer is logged with."""
     if not needs_passages:
         return [(task, task.references) for task in benchmark.tasks]
-    passages = contexts_for(benchmark, setting, config.run, place.run_store).passages
+    passages = contexts_for(benchmark, setting, config.run, folders.run_store).passages
     n_searched = config.search_calls * config.search_k if setting is Setting.AGENTIC else 0
     return [
         (task, [*passages[task.task_id], *(task.references[:1] * n_searched)])
@@ -123,38 +123,40 @@ def _answers(
 
 
 def _encoders(
-    parts: Parts, config: EvaluationConfig, place: Place, opened: Sequence[Benchmark], suites: Mapping[str, str]
+    parts: Parts, config: EvaluationConfig, folders: Folders, opened: Sequence[Benchmark], suites: Mapping[str, str]
 ) -> list[Requirement]:
     """Return the requirement of the encoder; the user's own rows require one only if the configuration names it."""
     own = [(benchmark, benchmark.is_sample, True) for benchmark in opened]
-    named = [_opened_or_sample(name, config, place) for name in dict.fromkeys(name for name, _ in parts)]
-    for benchmark, is_sample, is_own in [*own, *((*one, False) for one in named if one)]:
+    named = [_opened_or_sample(name, config, folders) for name in dict.fromkeys(name for name, _ in parts)]
+    for benchmark, is_sample, is_own in [*own, *((*pair, False) for pair in named if pair)]:
         suite = suite_named(suites.get(benchmark.name, benchmark.suite))
-        found = Encoding(suite, config, is_sample=is_sample).requirements(
+        requirements = Encoding(suite, config, is_sample=is_sample).requirements(
             "BERTScore" if is_own else "the main score rb_alg"
         )
-        if found and (config.encoder or not is_own):
-            return found
+        if requirements and (config.encoder or not is_own):
+            return requirements
     return []
 
 
-def _opened_or_sample(name: str, config: EvaluationConfig, place: Place) -> tuple[Benchmark, bool] | None:
+def _opened_or_sample(name: str, config: EvaluationConfig, folders: Folders) -> tuple[Benchmark, bool] | None:
     """Return a benchmark and whether it is a sample; if its data are missing, its sample, which has the same suite."""
     try:
-        benchmark = open_named(name, config.data, place)
+        benchmark = open_named(name, config.data, folders)
     except RagtasksError:
         with suppress(RagtasksError):
-            return open_named(name, SAMPLE, place), False
+            return open_named(name, SAMPLE, folders), False
         return None
     return benchmark, benchmark.is_sample
 
 
-def _late_options(config: EvaluationConfig, place: Place) -> list[Requirement]:
+def _late_options(config: EvaluationConfig, folders: Folders) -> list[Requirement]:
     """Return the requirements of options that are used only after the first answers: retriever, queries, rewriter."""
 
     def check() -> str:
-        check_retrieval(config, place.run_store, secret)
+        check_retrieval(config, folders.run_store, secret)
         return config.retriever
 
-    found = [Requirement("retriever", "retrieval", check)] if config.model_fields_set & {"retriever", "queries"} else []
-    return [*found, *(endpoint_requirements(config.rewriter, "rewriter", secret) if config.rewriter else ())]
+    requirements = (
+        [Requirement("retriever", "retrieval", check)] if config.model_fields_set & {"retriever", "queries"} else []
+    )
+    return [*requirements, *(endpoint_requirements(config.rewriter, "rewriter", secret) if config.rewriter else ())]

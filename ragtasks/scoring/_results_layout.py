@@ -81,14 +81,16 @@ def _checked(evaluation: SavedEvaluation, done: Sequence[ScoredTask]) -> tuple[l
         return [], [replace(task, answers=tuple(map(with_turn_error, task.answers))) for task, _ in done]
     checked: list[CheckedAnswers] = []
     marked: dict[str, SavedTask] = {}
-    groups = grouped(done, lambda item: f"{item[0].provenance['benchmark']} in {item[0].answers[0].setting}")
-    for where, items in groups.items():
-        first, scorer = items[0]
+    groups = grouped(
+        done, lambda scored_task: f"{scored_task[0].provenance['benchmark']} in {scored_task[0].answers[0].setting}"
+    )
+    for label, group in groups.items():
+        first, scorer = group[0]
         benchmark = scorer.benchmark if _names_passages(first) else None
-        found, answers = check_answers(where, [answer for task, _ in items for answer in task.answers], benchmark)
-        checked.append(found)
+        checks, answers = check_answers(label, [answer for task, _ in group for answer in task.answers], benchmark)
+        checked.append(checks)
         remaining = iter(answers)
-        marked |= {task.name: replace(task, answers=tuple(islice(remaining, len(task.answers)))) for task, _ in items}
+        marked |= {task.name: replace(task, answers=tuple(islice(remaining, len(task.answers)))) for task, _ in group}
     return checked, [marked[task.name] for task, _ in done]
 
 
@@ -132,12 +134,12 @@ def _results(
 
 def _members(group: str, subtasks: Mapping[str, Sequence[str]], rows: Mapping[str, Any]) -> list[str]:
     """Return our tasks in a group, including those of nested groups."""
-    found = [
+    names = [
         name
         for member in subtasks.get(group, ())
         for name in ([member] if member in rows else _members(member, subtasks, rows))
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def _metrics(provenance: Mapping[str, Any]) -> tuple[Metric, ...]:

@@ -117,27 +117,27 @@ class ResponseScorer:
             scores = [self._complete(scored, verdicts) for scored in best_scores(self.suite, inputs)]
         repeats = self._repeated(inputs) if verdicts is not None else {}
         rows = verdict_rows(verdicts, len(responses))
-        found = zip(scores, labels, rows, strict=True)
-        return [(*scored, repeats.get(index, [])) for index, scored in enumerate(found)]
+        scored_rows = zip(scores, labels, rows, strict=True)
+        return [(*scored, repeats.get(index, [])) for index, scored in enumerate(scored_rows)]
 
     def _inputs(
         self, responses: Sequence[Response], labels: Sequence[IdkLabel], verdicts: Verdicts | None
     ) -> list[ScoringInputs]:
         """Return the inputs of the suite, one per alternative label of a task: nearly always one."""
-        variants = [item.task.variants for item in responses]
-        asked = [
+        variants = [response.task.variants for response in responses]
+        responses_by_variant = [
             [
-                replace(item, task=tasks[min(place, len(tasks) - 1)])
-                for item, tasks in zip(responses, variants, strict=True)
+                replace(response, task=tasks[min(variant, len(tasks) - 1)])
+                for response, tasks in zip(responses, variants, strict=True)
             ]
-            for place in range(max(map(len, variants)))
+            for variant in range(max(map(len, variants)))
         ]
-        semantics = self.encoding.score([item for row in asked for item in row])
+        semantics = self.encoding.score([response for row in responses_by_variant for response in row])
         n = len(responses)
-        parts = [semantics.of(range(place * n, place * n + n)) for place in range(len(asked))]
+        parts = [semantics.of(range(variant * n, variant * n + n)) for variant in range(len(responses_by_variant))]
         return [
             ScoringInputs(self.benchmark, row, labels, part, verdicts, self._search)
-            for row, part in zip(asked, parts, strict=True)
+            for row, part in zip(responses_by_variant, parts, strict=True)
         ]
 
     def _repeated(self, inputs: Sequence[ScoringInputs]) -> dict[int, list[LoggedJudging]]:
@@ -147,13 +147,13 @@ class ResponseScorer:
             labels = self._refusals.labels(verdicts.responses, verdicts)
             chosen = [
                 replace(
-                    item,
-                    responses=[item.responses[index] for index in indexes],
+                    variant_inputs,
+                    responses=[variant_inputs.responses[index] for index in indexes],
                     labels=labels,
-                    semantics=item.semantics.of(indexes),
+                    semantics=variant_inputs.semantics.of(indexes),
                     verdicts=verdicts,
                 )
-                for item in inputs
+                for variant_inputs in inputs
             ]
             scored = zip(indexes, best_scores(self.suite, chosen), verdict_rows(verdicts, len(indexes)), strict=True)
             for index, scores, rows in scored:
@@ -203,8 +203,8 @@ class ResponseScorer:
 def best_scores(suite: Suite, inputs: Sequence[ScoringInputs]) -> list[Scores]:
     """Return the scores of each response; for a task with several labels, each score is the best over the labels."""
     scored = suite.score(inputs[0])
-    for others in map(suite.score, inputs[1:]):
-        scored = [_best(suite.metrics, *pair) for pair in zip(scored, others, strict=True)]
+    for variant_scores in map(suite.score, inputs[1:]):
+        scored = [_best(suite.metrics, *pair) for pair in zip(scored, variant_scores, strict=True)]
     bounds = {metric.name: metric.bounds for metric in suite.metrics}
     return [{name: _within(score, bounds.get(name)) for name, score in scores.items()} for scores in scored]
 
@@ -226,11 +226,15 @@ def _best(metrics: Iterable[Metric], first: Scores, second: Scores) -> Scores:
     """Return the better of two scores by each metric's direction, the first if neither is better or one is missing."""
     best = dict(first)
     for metric in metrics:
-        one, two = first.get(metric.name), second.get(metric.name)
-        if one is None or two is None or two.value is None or metric.higher_is_better is None:
+        first_score, second_score = first.get(metric.name), second.get(metric.name)
+        if first_score is None or second_score is None or second_score.value is None or metric.higher_is_better is None:
             continue
-        if one.value is None or (two.value > one.value if metric.higher_is_better else two.value < one.value):
-            best[metric.name] = two
+        if first_score.value is None or (
+            second_score.value > first_score.value
+            if metric.higher_is_better
+            else second_score.value < first_score.value
+        ):
+            best[metric.name] = second_score
     return best
 
 

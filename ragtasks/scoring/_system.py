@@ -30,7 +30,14 @@ from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
 from ragtasks.results import GivenAnswer, OwnRows, SavedEvaluation, answers_evaluation, contexts_of_answers
 from ragtasks.scoring._failures import record_unanswered, take_failures
-from ragtasks.scoring._judge import Place, mark_unfinished, open_named, require_leave, score_tasks, unfinished_file
+from ragtasks.scoring._judge import (
+    Folders,
+    mark_unfinished,
+    open_named,
+    require_replaceable,
+    score_tasks,
+    unfinished_file,
+)
 from ragtasks.scoring._judging import LocalJudge
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._results_layout import write_results
@@ -106,20 +113,20 @@ def system_to_score(
     answering: Answering,
     options: Mapping[str, Any],
     output: Path,
-    place: Place,
+    folders: Folders,
     *,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
 ) -> SystemAnswers:
     """Return the answers to a benchmark, read or requested; their results are written below `output` later."""
     take_failures()  # left by an earlier evaluation in this process
     config = config_from_options(options)
-    benchmark = open_named(system.benchmark, config.data, place)
+    benchmark = open_named(system.benchmark, config.data, folders)
     file = output / _slug(system.name) / f"results_{_file_name(system, benchmark)}.json"
-    require_leave(output, [file], may_replace)
-    given = answering(benchmark, config, file)
-    setting = system.setting or _setting_of(given)
-    contexts = contexts_of_answers(given, benchmark, setting, config.run, place.run_store)
-    return _to_score(system.name, system.source, (benchmark, contexts, config, given), file)
+    require_replaceable(output, [file], may_replace)
+    answers = answering(benchmark, config, file)
+    setting = system.setting or _setting_of(answers)
+    contexts = contexts_of_answers(answers, benchmark, setting, config.run, folders.run_store)
+    return _to_score(system.name, system.source, (benchmark, contexts, config, answers), file)
 
 
 def rows_to_score(
@@ -135,19 +142,19 @@ def rows_to_score(
     take_failures()
     config = config_from_options(options)
     file = output / _slug(name) / f"results_{_slug(name)}-{ROWS}.json"
-    require_leave(output, [file], may_replace)
+    require_replaceable(output, [file], may_replace)
     return _to_score(name, source, (rows.benchmark, rows.contexts, config, rows.answers), file)
 
 
 def _to_score(
     name: str,
     source: Path,
-    asked: tuple[Benchmark, Contexts, EvaluationConfig, Mapping[str, GivenAnswer]],
+    inputs: tuple[Benchmark, Contexts, EvaluationConfig, Mapping[str, GivenAnswer]],
     file: Path,
 ) -> SystemAnswers:
-    benchmark, contexts, config, given = asked
+    benchmark, contexts, config, answers = inputs
     evaluation = answers_evaluation(
-        given,
+        answers,
         benchmark,
         contexts,
         config=config,
@@ -156,25 +163,25 @@ def _to_score(
         name=name,
         time=file.stem.removeprefix("results_"),
     )
-    return SystemAnswers(*asked, evaluation, file)
+    return SystemAnswers(*inputs, evaluation, file)
 
 
 def score_answers(
     answers: SystemAnswers,
-    place: Place,
+    folders: Folders,
     local_judge: LocalJudge | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> SystemScores:
     """Score answers and write them in the harness's layout, with `notes` as further entries."""
-    config, given, file = answers.config, answers.given, answers.file
+    config, by_task, file = answers.config, answers.given, answers.file
     evaluation = replace(answers.evaluation, results={**answers.evaluation.results, **(notes or {})})
-    checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
+    checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, folders, local_judge)))
     problems = tuple(take_failures())
     mark_unfinished(file, bool(problems))
     tasks = [task for task in answers.benchmark.tasks if _counts(task, answers.contexts, config)]
-    missing = Counter(task.domain for task in tasks if task.task_id not in given)
-    found = [given[task.task_id] for task in tasks if task.task_id in given]
-    answered = [answer for answer in found if not answer.no_answer]
+    missing = Counter(task.domain for task in tasks if task.task_id not in by_task)
+    task_answers = [by_task[task.task_id] for task in tasks if task.task_id in by_task]
+    answered = [answer for answer in task_answers if not answer.no_answer]
     return SystemScores(
         file,
         n_tasks=len(tasks),
@@ -184,7 +191,7 @@ def score_answers(
         n_without=sum(answer.passages == () for answer in answered),
         n_searched=sum(answer.trajectory is not None for answer in answered),
         is_agentic=answers.contexts.setting is Setting.AGENTIC or answers.benchmark.name == ROWS,
-        n_failed=len(found) - len(answered),
+        n_failed=len(task_answers) - len(answered),
         problems=problems,
         checked=tuple(checked),
         max_implausible=config.max_implausible,
@@ -197,11 +204,11 @@ def _counts(task: Task, contexts: Contexts, config: EvaluationConfig) -> bool:
     return is_counted and task.task_id in contexts.passages
 
 
-def _setting_of(given: Mapping[str, GivenAnswer]) -> Setting:
-    bare = [task_id for task_id, answer in given.items() if answer.passages is None and not answer.no_answer]
+def _setting_of(answers: Mapping[str, GivenAnswer]) -> Setting:
+    bare = [task_id for task_id, answer in answers.items() if answer.passages is None and not answer.no_answer]
     if bare:
         raise ConfigurationError(
-            f"{len(bare)} of {len(given)} answers have no `contexts`. Next step: give --setting "
+            f"{len(bare)} of {len(answers)} answers have no `contexts`. Next step: give --setting "
             f"({', '.join(setting.value for setting in Setting)}), whose passages they were given, or `contexts`"
         )
     return Setting.FULL_RAG
@@ -276,7 +283,7 @@ class System:
 
 
 def _prompt(task: Mapping[str, Any]) -> Prompt:
-    messages = tuple(ChatMessage(item["role"], item["content"]) for item in task["messages"])
+    messages = tuple(ChatMessage(message["role"], message["content"]) for message in task["messages"])
     return Prompt(messages, body={key: task[key] for key in ("id", "contexts") if key in task}, kind="answer")
 
 
@@ -286,7 +293,7 @@ def request_body(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
     body = {"id": doc["task_id"], "messages": [*doc["history"], question]}
     if with_passages:
         keys = {"id": "passage_id", "title": "title", "text": "text"}
-        body["contexts"] = [{name: item[key] for name, key in keys.items()} for item in doc["passages"]]
+        body["contexts"] = [{name: passage[key] for name, key in keys.items()} for passage in doc["passages"]]
     return body
 
 

@@ -42,8 +42,8 @@ def _estimated(text: str) -> float:
     n_marks, n_digits = (sum(map(text.count, signs)) for signs in (string.punctuation, string.digits))
     n_letters = len(text) - n_marks - sum(map(text.count, string.whitespace))
     n_marks -= sum(map(text.count, _MARKS_OF_JSON))
-    others = "" if text.isascii() else "".join(_NOT_ASCII.findall(text))
-    kinds = Counter(map(_script, others))
+    non_ascii = "" if text.isascii() else "".join(_NOT_ASCII.findall(text))
+    kinds = Counter(map(_script, non_ascii))
     n_letters -= kinds["ideograph"] + kinds["other"]
     english = min(1.0, len(_ENGLISH.findall(text)) / max(1.0, _ENGLISH_SHARE * n_words))
     a_letter = _A_LETTER if n_words < _FEW_WORDS else english * _A_LETTER + (1 - english) * _A_FOREIGN_LETTER

@@ -54,8 +54,8 @@ def tool_server(toolbox: Toolbox, domains: Sequence[str]) -> Server[Any]:
         from mcp.server import Server
 
     tools = [
-        types.Tool(name=one["name"], description=one["description"], input_schema=_with_domain(one, domains))
-        for one in toolbox.schemas()
+        types.Tool(name=schema["name"], description=schema["description"], input_schema=_with_domain(schema, domains))
+        for schema in toolbox.schemas()
     ]
     alone = anyio.CapacityLimiter(1)  # a retriever is used by one thread at a time
 

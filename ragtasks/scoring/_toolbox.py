@@ -124,7 +124,7 @@ class Toolbox:
         """Return the description for results: retriever, limits, and domain -> hash of its stored searches."""
         limits = {name: getattr(self.limits, name) for name in ToolLimits.__slots__}
         injects = {"injected": [INJECTED_VERSION, self._injected_share]} if self._injected_share else {}
-        searches = {name: one.key for name, one in self._corpora.items()}
+        searches = {name: corpus.key for name, corpus in self._corpora.items()}
         return {"retriever": self.line, **limits, **injects, "searches": searches}
 
     @property
@@ -148,27 +148,29 @@ class Toolbox:
         """Return a passage of a domain's corpus, or None for an unknown id."""
         return self._corpus(domain).passages.get(passage_id)
 
-    def session(self, domain: str, seen: Iterable[Passage] = ()) -> ToolSession:
-        """Return the session of one task over its domain's corpus; `seen` are passages already shown to its model."""
-        return ToolSession(self, domain, seen)
+    def session(self, domain: str, shown: Iterable[Passage] = ()) -> ToolSession:
+        """Return the session of one task over its domain's corpus; its model was `shown` these passages before."""
+        return ToolSession(self, domain, shown)
 
     def call_all(self, calls: Sequence[tuple[ToolSession, ToolCall]]) -> list[ToolResult]:
         """Return the results of calls of many tasks, in order; the retriever gets all queries of a corpus at once."""
-        begun = [session.begin(call) for session, call in calls]
+        pending_calls = [session.begin(call) for session, call in calls]
         for domain in dict.fromkeys(session.domain for session, _ in calls):
-            wanted = [item for item in begun if item.domain == domain and item.query is not None]
+            searches = [pending for pending in pending_calls if pending.domain == domain and pending.query is not None]
             corpus = self._corpus(domain)
-            found = corpus.search([item.query for item in wanted if item.query is not None]) if wanted else {}
-            for item in wanted:
-                ranked = found[item.query or ""][: item.k]
-                shown = [corpus.passages[one.passage_id] for one in ranked]
-                item.passages = list(injected(shown, self._injected_share, f"{domain}\n{item.query}"))
+            rankings = (
+                corpus.search([pending.query for pending in searches if pending.query is not None]) if searches else {}
+            )
+            for pending in searches:
+                ranked = rankings[pending.query or ""][: pending.k]
+                shown = [corpus.passages[hit.passage_id] for hit in ranked]
+                pending.passages = list(injected(shown, self._injected_share, f"{domain}\n{pending.query}"))
                 # An injected passage has no rank.
-                item.scores = [one.score for one in ranked] if len(item.passages) == len(shown) else []
-            for item in begun:
-                if item.domain == domain and item.passage_id is not None:
-                    item.passages = list(corpus.neighbours(item.passage_id, self.limits.neighbours))
-        return [session.finish(item) for (session, _), item in zip(calls, begun, strict=True)]
+                pending.scores = [hit.score for hit in ranked] if len(pending.passages) == len(shown) else []
+            for pending in pending_calls:
+                if pending.domain == domain and pending.passage_id is not None:
+                    pending.passages = list(corpus.neighbours(pending.passage_id, self.limits.neighbours))
+        return [session.finish(pending) for (session, _), pending in zip(calls, pending_calls, strict=True)]
 
 
 def _schema(name: str, description: str, properties: Mapping[str, Any], required: str) -> dict[str, Any]:
@@ -177,7 +179,7 @@ def _schema(name: str, description: str, properties: Mapping[str, Any], required
 
 
 @dataclass(slots=True)
-class _Begun:
+class _PendingCall:
     """A parsed call, and its result once it was executed."""
 
     domain: str
@@ -196,7 +198,7 @@ class _Begun:
 class ToolSession:
     """The calls of one task."""
 
-    def __init__(self, toolbox: Toolbox, domain: str, seen: Iterable[Passage] = ()) -> None:
+    def __init__(self, toolbox: Toolbox, domain: str, shown: Iterable[Passage] = ()) -> None:
         """Start a session; use `Toolbox.session`."""
         self.domain = domain
         """Domain of the searched corpus."""
@@ -205,7 +207,7 @@ class ToolSession:
         self._toolbox, self._limits = toolbox, toolbox.limits
         self._steps: list[ToolStep] = []
         self._n_begun = 0
-        self._passages = {passage.passage_id: passage for passage in seen}
+        self._passages = {passage.passage_id: passage for passage in shown}
         self._before: set[str] = set()
 
     @property
@@ -226,73 +228,77 @@ class ToolSession:
         """Return the trajectory of the task."""
         return Trajectory(tuple(self._steps), ending, self.round, n_shortened)
 
-    def begin(self, call: ToolCall) -> _Begun:
+    def begin(self, call: ToolCall) -> _PendingCall:
         """Parse and count a call; for `Toolbox.call_all`."""
         self._n_begun += 1
         arguments = _read(call.arguments)
         tool = _line(str(call.tool))[:_LONGEST_RECORDED]
-        given = {"unread": call.arguments} if arguments is None else arguments
-        begun = _Begun(self.domain, tool, {_line(str(name))[:40]: _recorded(value) for name, value in given.items()})
+        fields = {"unread": call.arguments} if arguments is None else arguments
+        pending = _PendingCall(
+            self.domain, tool, {_line(str(name))[:40]: _recorded(value) for name, value in fields.items()}
+        )
         if self._n_begun > self._limits.calls:
-            begun.problem = CallProblem.OUT_OF_CALLS
-            begun.text = f"No calls are left: {self._limits.calls} were all. Give your answer now."
+            pending.problem = CallProblem.OUT_OF_CALLS
+            pending.text = f"No calls are left: {self._limits.calls} were all. Give your answer now."
         elif tool not in (SEARCH, READ):
-            begun.problem = CallProblem.UNKNOWN_TOOL
-            begun.text = f"There is no tool {tool[:40]!r}. The tools are {SEARCH} and {READ}."
+            pending.problem = CallProblem.UNKNOWN_TOOL
+            pending.text = f"There is no tool {tool[:40]!r}. The tools are {SEARCH} and {READ}."
         elif arguments is None:
-            _refuse(begun, "arguments must be a JSON object")
+            _refuse(pending, "arguments must be a JSON object")
         elif tool == SEARCH:
-            self._begin_search(begun, arguments)
+            self._begin_search(pending, arguments)
         else:
-            _begin_read(begun, arguments)
-        return begun
+            _begin_read(pending, arguments)
+        return pending
 
-    def _begin_search(self, begun: _Begun, arguments: Mapping[str, Any]) -> None:
+    def _begin_search(self, pending: _PendingCall, arguments: Mapping[str, Any]) -> None:
         query = _line(arguments["query"]) if isinstance(arguments.get("query"), str) else ""
-        k = _whole(self._limits.k if arguments.get("k") is None else arguments["k"])  # null: left out
+        k = _integer(self._limits.k if arguments.get("k") is None else arguments["k"])  # null: left out
         if unknown := sorted(map(str, arguments.keys() - {"query", "k"})):
-            _refuse(begun, f"{SEARCH} takes query and k, and got {unknown[0][:40]!r}")
+            _refuse(pending, f"{SEARCH} takes query and k, and got {unknown[0][:40]!r}")
         elif not query:
-            _refuse(begun, "query must be a text that is not empty")
+            _refuse(pending, "query must be a text that is not empty")
         elif len(query) > self._limits.query_characters:
-            begun.problem = CallProblem.QUERY_TOO_LONG
+            pending.problem = CallProblem.QUERY_TOO_LONG
             most = self._limits.query_characters
-            begun.text = f"The query has {len(query)} characters; at most {most} are allowed. Search with fewer words."
+            pending.text = (
+                f"The query has {len(query)} characters; at most {most} are allowed. Search with fewer words."
+            )
         elif k is None or k < 1:
-            _refuse(begun, f"k must be a whole number from 1 to {self._limits.most_k}")
+            _refuse(pending, f"k must be a whole number from 1 to {self._limits.most_k}")
         else:
-            begun.query, begun.k, begun.is_bounded = query, min(k, self._limits.most_k), k > self._limits.most_k
-            begun.arguments["query"] = query
+            pending.query, pending.k, pending.is_bounded = query, min(k, self._limits.most_k), k > self._limits.most_k
+            pending.arguments["query"] = query
 
-    def finish(self, begun: _Begun) -> ToolResult:
+    def finish(self, pending: _PendingCall) -> ToolResult:
         """Record an executed call and format its result; for `Toolbox.call_all`."""
-        if not begun.passages and (shown := self._passages.get(begun.passage_id or "")):  # injected: in no corpus
-            begun.passages = [shown]
-        if begun.passage_id is not None and not begun.passages:
-            begun.problem = CallProblem.UNKNOWN_PASSAGE
-            begun.text = f"There is no passage {begun.passage_id[:80]!r}. Read ids that a search showed."
-        same = json.dumps([begun.tool, _folded(begun.arguments)], sort_keys=True, default=str)
+        if not pending.passages and (shown := self._passages.get(pending.passage_id or "")):  # injected: in no corpus
+            pending.passages = [shown]
+        if pending.passage_id is not None and not pending.passages:
+            pending.problem = CallProblem.UNKNOWN_PASSAGE
+            pending.text = f"There is no passage {pending.passage_id[:80]!r}. Read ids that a search showed."
+        same = json.dumps([pending.tool, _folded(pending.arguments)], sort_keys=True, default=str)
         step = ToolStep(
-            begun.tool,
-            begun.arguments,
+            pending.tool,
+            pending.arguments,
             self.round,
-            tuple(passage.passage_id for passage in begun.passages),
-            tuple(begun.scores),
-            begun.problem,
-            begun.is_bounded,
+            tuple(passage.passage_id for passage in pending.passages),
+            tuple(pending.scores),
+            pending.problem,
+            pending.is_bounded,
             same in self._before,
         )
         self._before.add(same)
         self._steps.append(step)
-        self._passages |= {item.passage_id: item for item in begun.passages if item.passage_id not in self._passages}
-        return self._result(begun)
+        self._passages |= {item.passage_id: item for item in pending.passages if item.passage_id not in self._passages}
+        return self._result(pending)
 
-    def _result(self, begun: _Begun) -> ToolResult:
-        place = {passage_id: number for number, passage_id in enumerate(self._passages, 1)}
-        numbers = tuple(place[passage.passage_id] for passage in begun.passages)
-        note = f"(The first {begun.k}: a search shows no more.)\n\n" if begun.is_bounded else ""
-        blocks = "\n\n".join(map(passage_block, numbers, begun.passages)) or "Nothing was found. Try other words."
-        return ToolResult(begun.text or note + blocks, tuple(begun.passages), begun.problem, numbers)
+    def _result(self, pending: _PendingCall) -> ToolResult:
+        number_of = {passage_id: number for number, passage_id in enumerate(self._passages, 1)}
+        numbers = tuple(number_of[passage.passage_id] for passage in pending.passages)
+        note = f"(The first {pending.k}: a search shows no more.)\n\n" if pending.is_bounded else ""
+        blocks = "\n\n".join(map(passage_block, numbers, pending.passages)) or "Nothing was found. Try other words."
+        return ToolResult(pending.text or note + blocks, tuple(pending.passages), pending.problem, numbers)
 
 
 def passage_block(number: int, passage: Passage, n_characters: int | None = None) -> str:
@@ -305,19 +311,19 @@ def passage_block(number: int, passage: Passage, n_characters: int | None = None
     return f"{head}\n{text[:n_characters].rstrip()} [...]" if n_characters else f"{head} [...]"
 
 
-def _begin_read(begun: _Begun, arguments: Mapping[str, Any]) -> None:
+def _begin_read(pending: _PendingCall, arguments: Mapping[str, Any]) -> None:
     passage_id = arguments.get("passage_id")
     if unknown := sorted(map(str, arguments.keys() - {"passage_id"})):
-        _refuse(begun, f"{READ} takes passage_id, and got {unknown[0][:40]!r}")
+        _refuse(pending, f"{READ} takes passage_id, and got {unknown[0][:40]!r}")
     elif not isinstance(passage_id, str) or not passage_id.strip():
-        _refuse(begun, "passage_id must be the id of a passage, a text")
+        _refuse(pending, "passage_id must be the id of a passage, a text")
     else:
-        begun.passage_id = passage_id.strip()
+        pending.passage_id = passage_id.strip()
 
 
-def _refuse(begun: _Begun, reason: str) -> None:
-    begun.problem = CallProblem.MALFORMED
-    begun.text = f"The call was not understood: {reason}."
+def _refuse(pending: _PendingCall, reason: str) -> None:
+    pending.problem = CallProblem.MALFORMED
+    pending.text = f"The call was not understood: {reason}."
 
 
 def _read(arguments: Any) -> Mapping[str, Any] | None:
@@ -330,7 +336,7 @@ def _read(arguments: Any) -> Mapping[str, Any] | None:
     return arguments if isinstance(arguments, Mapping) else None
 
 
-def _whole(value: Any) -> int | None:
+def _integer(value: Any) -> int | None:
     """Return an integer, also from its text, or None."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(2**63)):
         return int(value)

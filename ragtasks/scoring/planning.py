@@ -16,7 +16,7 @@ from ragtasks.metrics import NgramIdk, is_settled, parse_cited
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import IdkVerdict, Response
 from ragtasks.results import SavedTask
-from ragtasks.scoring._judge import Place, open_named
+from ragtasks.scoring._judge import Folders, open_named
 from ragtasks.scoring._judging import given_metrics
 from ragtasks.scoring._tokens import Count, tokens_of_text
 from ragtasks.suites import Suite, suite_named
@@ -75,15 +75,17 @@ class JudgedAnswers:
     """Each with its IDK verdict; a refusal has no statements."""
 
 
-def judging_of(tasks: Sequence[SavedTask], count: Count, place: Place, progress: Progress = no_progress) -> JudgingPlan:
+def judging_of(
+    tasks: Sequence[SavedTask], count: Count, folders: Folders, progress: Progress = no_progress
+) -> JudgingPlan:
     """Return the requests to each judge for saved answers; the offline detector finds refusals."""
     groups = []
     for task in tasks:
-        opened = rows_benchmark(()) if task.benchmark == ROWS else open_named(task.benchmark, task.config.data, place)
+        opened = rows_benchmark(()) if task.benchmark == ROWS else open_named(task.benchmark, task.config.data, folders)
         suite = suite_named(task.provenance.get("suite") or opened.suite)
-        given = [response for response in task.responses if not response.no_answer]
-        verdicts = [label.verdict for label in NgramIdk(suite.known_refusals).detect(given)]
-        groups.append(JudgedAnswers(suite, opened, task.config, list(zip(given, verdicts, strict=True))))
+        answered = [response for response in task.responses if not response.no_answer]
+        verdicts = [label.verdict for label in NgramIdk(suite.known_refusals).detect(answered)]
+        groups.append(JudgedAnswers(suite, opened, task.config, list(zip(answered, verdicts, strict=True))))
     return judging_plan(groups, count, progress)
 
 
@@ -99,13 +101,15 @@ def judging_plan(groups: Sequence[JudgedAnswers], count: Count, progress: Progre
             n_done += 1
             progress("counting tokens of judge prompts", n_done, n_answers)
             is_known = is_settled(response.task.answerability, verdict)
-            statements = [one.text for one in parse_cited(response.text, 0)] if verdict is not IdkVerdict.YES else []
+            statements = (
+                [sentence.text for sentence in parse_cited(response.text, 0)] if verdict is not IdkVerdict.YES else []
+            )
             for rubric in rubrics:
                 if is_known and rubric.name in settled:
                     continue
                 for question, reply in _questions(rubric.open(response), statements):
-                    found = 1, count([{"role": "user", "content": question.text}]), tokens_of_text(count, reply)
-                    counts = [before + more for before, more in zip(counts, found, strict=True)]
+                    sizes = 1, count([{"role": "user", "content": question.text}]), tokens_of_text(count, reply)
+                    counts = [before + more for before, more in zip(counts, sizes, strict=True)]
         judgings = 1 + (config.repeats - 1) * config.repeat_share
         totals = [total + judgings * n for total, n in zip(totals, counts, strict=True)]
     # Anchors are other answers; each is assumed to need as many requests as a task.
@@ -137,7 +141,7 @@ def _reply_to(question: Question, statements: Sequence[str]) -> str:
         "array": list(statements) if "statements" in fields else ["What does the answer say about it?"] * 3,
         "object": {str(number): "yes" for number in range(1, max(len(statements), 1) + 1)},
     }
-    reply = {name: kinds.get(kind.get("type"), "no") for name, kind in fields.items()}
+    reply = {name: kinds.get(field.get("type"), "no") for name, field in fields.items()}
     return json.dumps(reply | {"id": fields["id"]["const"]})
 
 
@@ -145,7 +149,7 @@ def scores_note(tasks: Iterable[SavedTask]) -> dict[str, str]:
     """Return the scores that the answers will have, and the scores missing without judges."""
     suites = {(task.provenance.get("suite"), task.config) for task in tasks}
     metrics = {metric.name: metric for name, _ in suites if name for metric in suite_named(name).metrics}
-    given = {name for _, config in suites for name in given_metrics(metrics.values(), config)}
-    left_out = [name for name, metric in metrics.items() if name not in given and not metric.needs_official_prompts]
-    note = {"scores": ", ".join(name for name in metrics if name in given)}
+    computed = {name for _, config in suites for name in given_metrics(metrics.values(), config)}
+    left_out = [name for name, metric in metrics.items() if name not in computed and not metric.needs_official_prompts]
+    note = {"scores": ", ".join(name for name in metrics if name in computed)}
     return {**note, **({"only with --judge": ", ".join(left_out)} if left_out else {})}

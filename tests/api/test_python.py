@@ -21,7 +21,7 @@ from ragtasks.api import bounds_of
 from ragtasks.benchmarks import source_of
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
 from ragtasks.records import Answerability
-from ragtasks.scoring import Place, record_failure, rescore
+from ragtasks.scoring import Folders, record_failure, rescore
 from tests._messages import raises
 from tests.judges._demo import DemoServer
 
@@ -193,7 +193,7 @@ def test_scores_are_those_of_the_command_line(sample: ragtasks.LoadedBenchmark, 
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     options = {"benchmark": "mtrag", "setting": "full_rag"}
     given = {"data": "sample", "encoder": "none", "max_implausible": 1}
-    rescore([tmp_path / "mine.jsonl"], given, tmp_path / "out", Place(tmp_path, tmp_path / "store"), **options)
+    rescore([tmp_path / "mine.jsonl"], given, tmp_path / "out", Folders(tmp_path, tmp_path / "store"), **options)
     saved = ragtasks.read_results(tmp_path / "out")
     here = ragtasks.score(sample, records, encoder="none", name="here")
     there = {row["task_id"]: {**row, "model": "here"} for row in saved.rows}
@@ -603,7 +603,7 @@ def test_results_are_read_from_one_path_or_several(sample: ragtasks.LoadedBenchm
         (tmp_path / f"{name}.jsonl").write_text(answers)
         given = {"data": "sample", "encoder": "none", "max_implausible": 1}
         where: dict[str, Any] = {"benchmark": "mtrag", "setting": "reference"}
-        rescore([tmp_path / f"{name}.jsonl"], given, tmp_path / name, Place(tmp_path, tmp_path / "store"), **where)
+        rescore([tmp_path / f"{name}.jsonl"], given, tmp_path / name, Folders(tmp_path, tmp_path / "store"), **where)
     n = len(ragtasks.read_results(tmp_path / "one").rows)
     assert n >= 2
     several: tuple[Any, ...] = ([tmp_path / "one", str(tmp_path / "two")], (tmp_path / "one", tmp_path / "two"))

@@ -28,7 +28,7 @@ from ragtasks.reports.history import (
 )
 from ragtasks.reports.leaderboard import write_leaderboard
 from ragtasks.results import DECISIVE, UNKNOWN
-from ragtasks.scoring import Place, rescore
+from ragtasks.scoring import Folders, rescore
 from ragtasks.tables import Value
 from tests._evaluations import LIMIT
 from tests._messages import raises
@@ -371,7 +371,7 @@ def test_a_listing_reads_no_samples_and_gives_what_they_hold(
 ) -> None:
     folder = Path(shutil.copytree(evaluations / "oracle", tmp_path / "all"))
     if written_by == "score":
-        place = Place(tmp_path, tmp_path)
+        place = Folders(tmp_path, tmp_path)
         rescore([folder], {"encoder": "none", "data": "sample"}, tmp_path / "again", place)
         folder = tmp_path / "again"
     without = Path(shutil.copytree(folder, tmp_path / "without"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.scoring import Place, take_failures
+from ragtasks.scoring import Folders, take_failures
 
 
 @pytest.fixture(scope="session")
@@ -16,9 +16,9 @@ def sample() -> Benchmark:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))  # without the human evaluation: anchors of the sample
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     take_failures()
-    return Place(tmp_path / "data", tmp_path / "store")
+    return Folders(tmp_path / "data", tmp_path / "store")

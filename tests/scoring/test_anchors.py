@@ -17,7 +17,7 @@ from ragtasks.judges import AnchorVerdicts, Verdict, VerdictOutcome, Verdicts, s
 from ragtasks.reports.comparison import compare_evaluations
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import Evaluation, anchors_in, comparable_evaluations, drift_lines, not_anchored_reason
-from ragtasks.scoring import Place, frozen_anchors, rescore, shared_scorer
+from ragtasks.scoring import Folders, frozen_anchors, rescore, shared_scorer
 from ragtasks.scoring._anchors import AnchorJudging, built_in_anchors
 from ragtasks.suites import suite_named
 from ragtasks.tables import Section
@@ -32,8 +32,8 @@ N = 40
 class Judging:
     """Judges the sample's answers anew, as on another day: nothing is in the cache and no scorer is at hand."""
 
-    def __init__(self, place: Place, tmp_path: Path, server: NoisyServer) -> None:
-        self._place, self._folder, self._server, self._n = place, tmp_path, server, 0
+    def __init__(self, folders: Folders, tmp_path: Path, server: NoisyServer) -> None:
+        self._place, self._folder, self._server, self._n = folders, tmp_path, server, 0
 
     def __call__(self, *, cached: bool = False, anchors: int | str | None = N) -> Evaluation:
         self._n += 1
@@ -55,9 +55,11 @@ def noisy(prompt: str, n_before: int) -> int:
 
 
 @pytest.mark.slow
-def test_anchors_are_asked_where_the_judge_is_asked_and_else_the_last_time_counts(place: Place, tmp_path: Path) -> None:
+def test_anchors_are_asked_where_the_judge_is_asked_and_else_the_last_time_counts(
+    folders: Folders, tmp_path: Path
+) -> None:
     with NoisyServer(steady) as server:
-        judging = Judging(place, tmp_path, server)
+        judging = Judging(folders, tmp_path, server)
         first = judging()
         n_first = server.n_asked
         again = judging(cached=True)
@@ -77,10 +79,10 @@ def test_anchors_are_asked_where_the_judge_is_asked_and_else_the_last_time_count
 
 @pytest.mark.slow
 def test_a_judge_that_changed_is_found_and_its_scores_stand_apart(
-    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    folders: Folders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with NoisyServer(noisy, "j-1") as server:
-        judging = Judging(place, tmp_path, server)
+        judging = Judging(folders, tmp_path, server)
         first, second = judging(), judging()
         assert not [text for text in caplog.messages if text.startswith("Drift")]
         server.move = lambda prompt, n_before: noisy(prompt, n_before) - 2
@@ -117,10 +119,10 @@ def table_of_anchors(section: Section) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 def test_a_server_that_names_another_model_is_named_without_drift(
-    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    folders: Folders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with NoisyServer(steady, "j-1") as server:
-        judging = Judging(place, tmp_path, server)
+        judging = Judging(folders, tmp_path, server)
         first = judging()
         server.model = "j-2"
         second = judging()
@@ -129,9 +131,9 @@ def test_a_server_that_names_another_model_is_named_without_drift(
     assert not_anchored_reason([anchors_in(first)["noisy"], anchors_in(second)["noisy"]]) == ""
 
 
-def test_without_anchors_no_judge_is_anchored(place: Place, tmp_path: Path) -> None:
+def test_without_anchors_no_judge_is_anchored(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(steady) as server:
-        judging = Judging(place, tmp_path, server)
+        judging = Judging(folders, tmp_path, server)
         first = judging(anchors=None)
     assert anchors_in(first) == {}
     assert not_anchored_reason([anchors_in(first).get("noisy")]) == "no anchors were asked"
@@ -142,7 +144,7 @@ def frozen(file: Path) -> CommandResult:
     return run_command("judges", "anchors", "--output", file)
 
 
-def test_the_command_freezes_a_set_once(place: Place, tmp_path: Path) -> None:
+def test_the_command_freezes_a_set_once(folders: Folders, tmp_path: Path) -> None:
     file = tmp_path / "anchors.jsonl"
     done = frozen(file)
     assert done.status == 0
@@ -154,13 +156,13 @@ def test_the_command_freezes_a_set_once(place: Place, tmp_path: Path) -> None:
     assert head["n"] == len(rows) == 40
 
 
-def test_an_edited_set_ends_before_any_judge_is_asked(place: Place, tmp_path: Path) -> None:
+def test_an_edited_set_ends_before_any_judge_is_asked(folders: Folders, tmp_path: Path) -> None:
     file = tmp_path / "anchors.jsonl"
     assert frozen(file).status == 0
     file.write_text(file.read_text().replace("the", "teh"))
     with NoisyServer(steady) as server:
         with pytest.raises(BenchmarkFileError, match="edited answers"):
-            Judging(place, tmp_path, server)(anchors=str(file))
+            Judging(folders, tmp_path, server)(anchors=str(file))
         assert server.n_asked == 0
 
 
@@ -183,10 +185,10 @@ class Asked:
 
 def given(responses: Any, judges: list[str], value: float, n_asked: int = 1) -> Verdicts:
     table = {
-        (place, RUBRIC.name, judge): Verdict(
+        (folders, RUBRIC.name, judge): Verdict(
             item.task.task_id, RUBRIC.name, judge, VerdictOutcome.GIVEN, value=value, served_model="m-1"
         )
-        for place, item in enumerate(responses)
+        for folders, item in enumerate(responses)
         for judge in judges
     }
     return Verdicts(responses, [RUBRIC.name], judges, table, {name: Usage(n_asked=n_asked) for name in judges})
@@ -234,10 +236,10 @@ def test_what_anchors_took_is_added_up_by_judge_over_all_times(tmp_path: Path) -
     def paid(responses: Any, judges: Any, _: str) -> Verdicts:
         found = given(responses, [judge.model for judge in judges], 0.5)
         table = {
-            (place, RUBRIC.name, name): replace(
-                found.verdict(place, RUBRIC.name, name), calls=(CallUsage(10, 2 if name == "j" else 3),)
+            (folders, RUBRIC.name, name): replace(
+                found.verdict(folders, RUBRIC.name, name), calls=(CallUsage(10, 2 if name == "j" else 3),)
             )
-            for place in range(len(responses))
+            for folders in range(len(responses))
             for name in ("j", "k")
         }
         return Verdicts(responses, [RUBRIC.name], ["j", "k"], table, found.usage)
@@ -255,7 +257,7 @@ def test_what_anchors_took_is_added_up_by_judge_over_all_times(tmp_path: Path) -
         }
 
 
-def test_a_set_to_write_down_is_of_ones_own_answers_where_results_are_named(place: Place, tmp_path: Path) -> None:
+def test_a_set_to_write_down_is_of_ones_own_answers_where_results_are_named(folders: Folders, tmp_path: Path) -> None:
     assert frozen_anchors([], 20, tmp_path) == built_in_anchors(20, tmp_path)
     given = {key: value for key, value in SAMPLE.items() if key not in {"benchmark", "setting"}}
 
@@ -264,7 +266,7 @@ def test_a_set_to_write_down_is_of_ones_own_answers_where_results_are_named(plac
         file = written(tmp_path / "in" / f"{name}.jsonl", rows)
         folder = tmp_path / name
         with suppress(ImplausibleError):
-            rescore([file], given, folder, place, benchmark="mtrag", setting="full_rag", may_replace=lambda _: True)
+            rescore([file], given, folder, folders, benchmark="mtrag", setting="full_rag", may_replace=lambda _: True)
         return folder
 
     one, two, empty = results("one", "It is one."), results("two", "It is two."), results("empty", "")
@@ -308,15 +310,15 @@ def test_other_words_or_another_set_are_another_time(tmp_path: Path) -> None:
 def record(values: list[float], **changes: Any) -> AnchorVerdicts:
     fields: dict[str, Any] = {
         **{"judge": "j", "anchors": "set", "time": "2026-01-01T00:00:00.123", "rubrics": {"r": "w", "s": "x"}},
-        **{"conversations": tuple(place // 2 for place in range(len(values)))},
+        **{"conversations": tuple(folders // 2 for folders in range(len(values)))},
         **{"values": {"r": tuple(values), "s": tuple(0.5 for _ in values)}, "served": {"m-1": len(values)}},
     }
     return AnchorVerdicts(**{**fields, **changes})
 
 
 def test_a_judge_that_moved_is_one_line_with_what_moved() -> None:
-    before = record([0.5 + 0.01 * (place % 9) for place in range(40)])
-    moved = [0.4 + 0.012 * (place % 9) for place in range(40)]
+    before = record([0.5 + 0.01 * (folders % 9) for folders in range(40)])
+    moved = [0.4 + 0.012 * (folders % 9) for folders in range(40)]
     (line,) = drift_lines([record(moved)], {"j": before})
     assert line == (
         "Drift: j judges 40 anchors otherwise than at 2026-01-01T00:00: r -0.092 (p <0.001); its server names the same "

@@ -21,7 +21,7 @@ from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError
 from ragtasks.reports.outcome import decision_text
 from ragtasks.results import read_evaluations
-from ragtasks.scoring import Place, RaceOptions
+from ragtasks.scoring import Folders, RaceOptions
 from ragtasks.scoring import decide as decide_between
 from ragtasks.scoring._deciding import _require_verdicts
 from ragtasks.suites import suite_named
@@ -157,8 +157,8 @@ def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, jud
     server, named = judge(by_word)
     given = {"judges": [json.loads(named)], "skip_settled": True, "encoder": "none", "data": "sample"}
     given |= {"idk": "ngrams"} if idk == "ngrams" else {}
-    place = Place(Path("data"), Path("runs"))
-    found = decide_between([refusing, good], given, RaceOptions("rb_llm"), Path("decided"), place)
+    folders = Folders(Path("data"), Path("runs"))
+    found = decide_between([refusing, good], given, RaceOptions("rb_llm"), Path("decided"), folders)
     assert found.n_verdicts == len(server.asked) > 0
     assert found.n_settled == (found.n_asked["good"] if idk == "ngrams" else 0)
     assert found.n_asked["refusing"] == (0 if idk == "ngrams" else found.n_asked["good"])
@@ -293,10 +293,10 @@ def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judg
 
 def test_a_judge_that_answers_in_another_form_more_than_once_in_twenty_decides_nothing(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
-    for place, reply in enumerate(("Die Antwort ist gut. Bewertung: sieben von zehn.", "Fine.\nRating 0badc0de: 7")):
+    for index, reply in enumerate(("Die Antwort ist gut. Bewertung: sieben von zehn.", "Fine.\nRating 0badc0de: 7")):
         named = judge(lambda *_, reply=reply: completion(reply), is_script=True)[1]
         with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*to decide anything.*unparsable"):
-            decide(good, poor, "--judge", named, "--output", f"out{place}")
+            decide(good, poor, "--judge", named, "--output", f"out{index}")
     rate = rating(by_word)
 
     def but_one(prompt: str, n: int) -> Action:
@@ -318,7 +318,7 @@ def test_a_judge_that_leaves_out_more_than_1_verdict_in_20_decides_nothing(
 
     def sometimes(prompt: str, n: int) -> Action:
         is_rating = "Rating" in prompt
-        is_lost = is_rating and n == 0 and int((place := next(n_seen)) * share) < int((place + 1) * share)
+        is_lost = is_rating and n == 0 and int((folders := next(n_seen)) * share) < int((folders + 1) * share)
         if is_lost:
             lost.add(prompt)
         return completion("Nice.") if prompt in lost or any(one in prompt for one in lost) else rate(prompt, n)
@@ -336,7 +336,7 @@ def verdicts(**counts: int) -> Any:
         {"judge": "j", "rubric": "rb_llm", "outcome": outcome.replace("_", " "), "value": value, "reason": "r",
          "served_model": "m"}
         for outcome, n in counts.items()
-        for value in ([None] * n if outcome != "given" else [place / n for place in range(n)])
+        for value in ([None] * n if outcome != "given" else [folders / n for folders in range(n)])
     ]  # fmt: skip
     return {(0, 0, 0): (SimpleNamespace(verdicts=rows), None)}
 
@@ -428,7 +428,7 @@ def test_what_cannot_be_decided_is_said_in_full(
     folders = make(saved)
     given = {"judges": [{"model": "never", "base_url": "http://127.0.0.1:9"}], "encoder": "none"}
     with pytest.raises(ConfigurationError) as caught:
-        decide_between(folders, given, RaceOptions("rb_llm"), Path("decided"), Place(Path("data"), Path("runs")))
+        decide_between(folders, given, RaceOptions("rb_llm"), Path("decided"), Folders(Path("data"), Path("runs")))
     assert str(caught.value) == (
         f"comparison: {', '.join(map(str, folders))}\n"
         f"  expected: {expected}\n"
@@ -446,7 +446,7 @@ def test_answers_to_other_data_are_not_compared(saved: Any) -> None:
     file.write_text(json.dumps(content), "utf-8")
     given = {"judges": [{"model": "never", "base_url": "http://127.0.0.1:9"}], "encoder": "none", "data": "sample"}
     with pytest.raises(ConfigurationError) as caught:
-        decide_between(folders, given, RaceOptions("rb_llm"), Path("decided"), Place(Path("data"), Path("runs")))
+        decide_between(folders, given, RaceOptions("rb_llm"), Path("decided"), Folders(Path("data"), Path("runs")))
     assert f"comparison: {folders[0]}, {folders[1]}\n" in str(caught.value)
     assert "expected: answers to the same data\n" in str(caught.value)
     assert "mtrag (sample) (other, metrics: mtrag)" in str(caught.value) or "(other, metrics: mtrag)" in str(
@@ -463,7 +463,7 @@ def test_a_raw_score_is_not_decided_by_where_its_verdicts_are_left_out(saved: An
         "skip_settled": True,
     }
     with pytest.raises(ConfigurationError) as caught:
-        decide_between(folders, given, RaceOptions("rb_llm_raw"), Path("decided"), Place(Path("data"), Path("runs")))
+        decide_between(folders, given, RaceOptions("rb_llm_raw"), Path("decided"), Folders(Path("data"), Path("runs")))
     assert str(caught.value) == (
         "metric 'rb_llm_raw' needs the verdicts that skip_settled leaves out. Next step: leave that out, or decide by "
         "rb_llm"

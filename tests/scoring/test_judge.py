@@ -15,7 +15,7 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.records import Setting
 from ragtasks.results import read_evaluations
-from ragtasks.scoring import Place, rescore, take_failures
+from ragtasks.scoring import Folders, rescore, take_failures
 from tests._evaluations import LIMIT, results_file
 from tests._messages import raises
 from tests.clients._server import closed_port
@@ -31,13 +31,13 @@ def saved(evaluations: Path) -> Path:
 
 
 @pytest.fixture
-def again(place: Place, tmp_path: Path) -> Rescore:
+def again(folders: Folders, tmp_path: Path) -> Rescore:
     """Score what is saved at some paths into `out`, with some metadata."""
 
     def run(*paths: Path, output: Path | None = None, **options: Any) -> list[str]:
         named = {key: options.pop(key) for key in ("benchmark", "setting") if key in options}
         folder, may_replace = output or tmp_path / "out", options.pop("may_replace", lambda _: True)
-        return rescore(paths, options, folder, place, may_replace=may_replace, local_judge=JudgeModel, **named)
+        return rescore(paths, options, folder, folders, may_replace=may_replace, local_judge=JudgeModel, **named)
 
     return run
 

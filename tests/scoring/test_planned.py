@@ -15,7 +15,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.judges import Question, write_anchors
 from ragtasks.records import Answerability, IdkVerdict, Response, Setting
 from ragtasks.results import GivenAnswer
-from ragtasks.scoring import Place, estimated_tokens, token_counter, tokens_of_text
+from ragtasks.scoring import Folders, estimated_tokens, token_counter, tokens_of_text
 from ragtasks.scoring._anchors import built_in_anchors
 from ragtasks.scoring.planning import (
     JudgedAnswers,
@@ -174,13 +174,13 @@ def test_the_context_of_a_setting_holds_its_longest_prompt_with_its_longest_repl
     assert (empty.context, empty.quantile(0.5), empty.share_within(1)) == (5, 0, 1)
 
 
-def saved(place: Place, tmp_path: Path, given: dict[str, GivenAnswer], **options: Any) -> Sequence[Any]:
+def saved(folders: Folders, tmp_path: Path, given: dict[str, GivenAnswer], **options: Any) -> Sequence[Any]:
     named = {"system": {"benchmark": "mtrag"}, "options": options}
-    return answers_of(given, place, tmp_path, Setting.REFERENCE, **named).evaluation.tasks
+    return answers_of(given, folders, tmp_path, Setting.REFERENCE, **named).evaluation.tasks
 
 
 def test_answers_that_are_there_are_read_for_refusals_and_those_that_failed_left_out(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     tasks = [task for task in sample.tasks if task.answerability is Answerability.ANSWERABLE]
     given = {
@@ -191,22 +191,22 @@ def test_answers_that_are_there_are_read_for_refusals_and_those_that_failed_left
     }
     told: list[tuple[int, int | None]] = []
     found = judging_of(
-        saved(place, tmp_path, given, judges=[JUDGE]),
+        saved(folders, tmp_path, given, judges=[JUDGE]),
         characters,
-        place,
+        folders,
         lambda _what, done, total: told.append((done, total)),
     )
     assert found.n_calls == 4 + 3 + 4
     assert told == [(1, 3), (2, 3), (3, 3)]
-    settled = saved(place, tmp_path, given, judges=[JUDGE], skip_settled=True)
-    assert judging_of(settled, characters, place).n_calls == 4 + 1 + 4
+    settled = saved(folders, tmp_path, given, judges=[JUDGE], skip_settled=True)
+    assert judging_of(settled, characters, folders).n_calls == 4 + 1 + 4
 
 
 def test_a_note_says_which_scores_there_will_be_and_which_only_with_judges(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = {sample.tasks[0].task_id: GivenAnswer("It is so.")}
-    note = scores_note(saved(place, tmp_path, given))
+    note = scores_note(saved(folders, tmp_path, given))
     metrics = suite_named("mtrag").metrics
     free = [metric.name for metric in metrics if metric.is_given(judges=False, official_prompts=False)]
     judged = [metric.name for metric in metrics if metric.is_given(judges=True, official_prompts=False)]
@@ -214,7 +214,7 @@ def test_a_note_says_which_scores_there_will_be_and_which_only_with_judges(
         "scores": ", ".join(free),
         "only with --judge": ", ".join(name for name in judged if name not in free),
     }
-    assert scores_note(saved(place, tmp_path, given, judges=[JUDGE])) == {"scores": ", ".join(judged)}
+    assert scores_note(saved(folders, tmp_path, given, judges=[JUDGE])) == {"scores": ", ".join(judged)}
     assert scores_note([]) == {"scores": ""}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.results import Evaluation, read_evaluations
-from ragtasks.scoring import Place, rescore
+from ragtasks.scoring import Folders, rescore
 from ragtasks.scoring._judging import judged_again
 from ragtasks.tables import Section
 from tests.scoring._noisy import NoisyServer
@@ -22,7 +22,7 @@ def unsteady(prompt: str, n_before: int) -> int:
     return -(n_before % 2) if len(prompt) % 3 == 0 else 0
 
 
-def judged(place: Place, tmp_path: Path, server: NoisyServer, n: int = 112, **options: Any) -> Evaluation:
+def judged(folders: Folders, tmp_path: Path, server: NoisyServer, n: int = 112, **options: Any) -> Evaluation:
     """Return the sample's first answers with the server's verdicts."""
     file = written(tmp_path / "in" / "m.jsonl", predictions(n))
     given = {key: value for key, value in SAMPLE.items() if key not in {"benchmark", "setting"}}
@@ -30,7 +30,7 @@ def judged(place: Place, tmp_path: Path, server: NoisyServer, n: int = 112, **op
         [file],
         {**given, "judges": [server.judge()], **options},
         tmp_path / "out",
-        place,
+        folders,
         benchmark="mtrag",
         setting="full_rag",
         may_replace=lambda _: True,
@@ -45,13 +45,13 @@ def table_of(section: Section, title: str) -> dict[str, dict[str, Any]]:
     return {row["metric"]: row for row in rows}
 
 
-def test_a_share_of_the_answers_is_judged_again_once_and_the_scores_stay(place: Place, tmp_path: Path) -> None:
+def test_a_share_of_the_answers_is_judged_again_once_and_the_scores_stay(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(unsteady) as server:
-        once = judged(place, tmp_path, server, 30)
+        once = judged(folders, tmp_path, server, 30)
         n_once = server.n_asked
-        twice = judged(place, tmp_path, server, 30, repeats=2, repeat_share=0.5)
+        twice = judged(folders, tmp_path, server, 30, repeats=2, repeat_share=0.5)
         n_twice = server.n_asked
-        judged(place, tmp_path, server, 30, repeats=2, repeat_share=0.5)
+        judged(folders, tmp_path, server, 30, repeats=2, repeat_share=0.5)
         assert server.n_asked == n_twice  # a repeat has a place of its own in the cache
     assert [row.values for row in twice.rows] == [row.values for row in once.rows]
     again = [row for row in twice.rows if row.again]
@@ -79,10 +79,10 @@ def remarks_of(section: Section) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_report_says_how_far_scores_move_or_that_nobody_knows(place: Place, tmp_path: Path) -> None:
+def test_a_report_says_how_far_scores_move_or_that_nobody_knows(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(unsteady) as server:
-        (once,) = report_sections([judged(place, tmp_path, server)])
-        (section,) = report_sections([judged(place, tmp_path, server, repeats=2, repeat_share=1)])
+        (once,) = report_sections([judged(folders, tmp_path, server)])
+        (section,) = report_sections([judged(folders, tmp_path, server, repeats=2, repeat_share=1)])
     assert "every verdict was asked once" in once.heading
     assert "every verdict was asked once" not in section.heading
     assert all(table.title != "Judged again" for table in once.tables)
@@ -99,14 +99,14 @@ def test_a_report_says_how_far_scores_move_or_that_nobody_knows(place: Place, tm
 
 
 @pytest.mark.slow
-def test_judgings_that_shift_as_a_whole_widen_the_interval(place: Place, tmp_path: Path) -> None:
+def test_judgings_that_shift_as_a_whole_widen_the_interval(folders: Folders, tmp_path: Path) -> None:
     def lower_the_second_time(prompt: str, n_before: int) -> int:
         return -2 * n_before - len(prompt) % 2
 
     with NoisyServer(lower_the_second_time) as server:
-        (once,) = report_sections([judged(place, tmp_path, server)], ReportOptions(metrics=("rb_llm_raw",)))
+        (once,) = report_sections([judged(folders, tmp_path, server)], ReportOptions(metrics=("rb_llm_raw",)))
         (section,) = report_sections(
-            [judged(place, tmp_path, server, repeats=2, repeat_share=1)], ReportOptions(metrics=("rb_llm_raw",))
+            [judged(folders, tmp_path, server, repeats=2, repeat_share=1)], ReportOptions(metrics=("rb_llm_raw",))
         )
     assert once.conclusion
     before, after = (one.conclusion.rows[0][3] for one in (once, section) if one.conclusion)
@@ -116,7 +116,7 @@ def test_judgings_that_shift_as_a_whole_widen_the_interval(place: Place, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_judge_that_always_says_the_same_and_one_that_changes_are_named(place: Place, tmp_path: Path) -> None:
+def test_a_judge_that_always_says_the_same_and_one_that_changes_are_named(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(lambda *_: -9, "m-2026-01") as server:
         asked = iter(range(10_000))
 
@@ -125,7 +125,7 @@ def test_a_judge_that_always_says_the_same_and_one_that_changes_are_named(place:
             return -9
 
         server.move = change
-        (section,) = report_sections([judged(place, tmp_path, server)])
+        (section,) = report_sections([judged(folders, tmp_path, server)])
     assert any("noisy gave 0.100 under rb_llm to all 108 answers" in text for text in section.conclusion.legend)
     (line,) = (text for text in section.conclusion.legend if text.startswith("Judge changed"))
     assert "m-2026-01 for" in line
@@ -133,11 +133,11 @@ def test_a_judge_that_always_says_the_same_and_one_that_changes_are_named(place:
 
 
 def test_the_answers_judged_again_follow_from_their_conversations_alone() -> None:
-    names = [f"c{place % 20}" for place in range(100)]
+    names = [f"c{index % 20}" for index in range(100)]
     few, more = judged_again(names, 0.2), judged_again(names, 0.5)
     assert len(few) == 20
     assert set(few) < set(more)
-    assert judged_again(list(reversed(names)), 0.2) == [99 - place for place in reversed(few)]
+    assert judged_again(list(reversed(names)), 0.2) == [99 - folders for folders in reversed(few)]
     assert judged_again(names, 1) == list(range(100))
     assert judged_again([], 0.5) == []
 
@@ -146,9 +146,9 @@ def test_the_order_of_conversations_to_judge_again_follows_from_their_names_and_
     names = [f"c{number:02d}" for number in range(40) for _ in range(3)]
     half = judged_again(names, 0.5)
     assert len(half) == 60
-    chosen = {names[place] for place in half}
+    chosen = {names[folders] for folders in half}
     assert chosen != set(sorted(set(names))[:20])
-    assert chosen == {names[::-1][place] for place in judged_again(names[::-1], 0.5)}
+    assert chosen == {names[::-1][folders] for folders in judged_again(names[::-1], 0.5)}
     assert set(judged_again(names, 0.25)) < set(half)
     without = [name for name in names if name not in sorted(chosen)[:5]]
-    assert {without[place] for place in judged_again(without, 0.5)} > chosen - set(sorted(chosen)[:5])
+    assert {without[folders] for folders in judged_again(without, 0.5)} > chosen - set(sorted(chosen)[:5])

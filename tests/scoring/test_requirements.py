@@ -14,7 +14,7 @@ import pytest
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.records import Setting
 from ragtasks.requirements import checked
-from ragtasks.scoring import Place, evaluation_requirements
+from ragtasks.scoring import Folders, evaluation_requirements
 from tests.clients._server import ChatServer, chat_server, completion, refusal
 
 PARTS = [("mtrag", Setting.REFERENCE)]
@@ -47,8 +47,8 @@ def problems(
     probes: bool = True,
     **options: Any,
 ) -> list[str]:
-    place = Place(folder / "data", folder / "store")
-    found = checked(evaluation_requirements(parts, given, output, place, **options), with_requests=probes)
+    folders = Folders(folder / "data", folder / "store")
+    found = checked(evaluation_requirements(parts, given, output, folders, **options), with_requests=probes)
     return [result.problem for result in found if result.problem]
 
 

@@ -14,7 +14,7 @@ import pytest
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.records import Answerability, Setting, Task
 from ragtasks.results import GivenAnswer
-from ragtasks.scoring import Place, SystemAnswers, score_answers
+from ragtasks.scoring import Folders, SystemAnswers, score_answers
 from ragtasks.suites import suite_named
 from tests.scoring.test_system import answers_of
 
@@ -28,16 +28,16 @@ def first_tasks(benchmark: Benchmark, n: int = 3) -> list[Task]:
     return [task for name in domains for task in [item for item in counted if item.domain == name][:n]]
 
 
-def answered(benchmark: Benchmark, reply: Reply, place: Place, output: Path, **more: Any) -> SystemAnswers:
+def answered(benchmark: Benchmark, reply: Reply, folders: Folders, output: Path, **more: Any) -> SystemAnswers:
     given = {task.task_id: reply(number, task) for number, task in enumerate(first_tasks(benchmark))}
     setting = more.pop("setting", Setting.REFERENCE)
     system = {"benchmark": benchmark.name, "name": "mine", **more.pop("system", {})}
-    return answers_of(given, place, output, setting, system=system, **more)
+    return answers_of(given, folders, output, setting, system=system, **more)
 
 
-def written(answers: SystemAnswers, place: Place) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+def written(answers: SystemAnswers, folders: Folders) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
     """Return the content of the results file, and task -> its samples."""
-    file = score_answers(answers, place).file
+    file = score_answers(answers, folders).file
     results = json.loads(file.read_text(encoding="utf-8"))
     rows: dict[str, list[dict[str, Any]]] = {}
     for name in results["configs"]:
@@ -53,9 +53,9 @@ def mixed(number: int, task: Task) -> GivenAnswer:
 
 
 def test_a_mean_is_over_what_has_a_score_and_says_of_how_many_samples(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
-    results, rows = written(answered(sample, mixed, place, tmp_path), place)
+    results, rows = written(answered(sample, mixed, folders, tmp_path), folders)
     assert len(rows) == 4
     for name, samples in rows.items():
         found = results["results"][name]
@@ -72,12 +72,12 @@ def test_a_mean_is_over_what_has_a_score_and_says_of_how_many_samples(
 
 
 def test_a_group_has_the_means_over_the_samples_of_all_its_tasks(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = {task.task_id: GivenAnswer(task.target) for task in first_tasks(sample)[:4]}
     given |= {task.task_id: GivenAnswer("Nobody says so.") for task in first_tasks(sample)[4:6]}
-    answers = answers_of(given, place, tmp_path, Setting.REFERENCE, system={"benchmark": "mtrag"})
-    results, rows = written(answers, place)
+    answers = answers_of(given, folders, tmp_path, Setting.REFERENCE, system={"benchmark": "mtrag"})
+    results, rows = written(answers, folders)
     group, names = "mtrag_reference", list(rows)
     assert [len(rows[name]) for name in names] == [3, 3]
     values = [row["rouge_l"] for name in names for row in rows[name]]
@@ -90,9 +90,9 @@ def test_a_group_has_the_means_over_the_samples_of_all_its_tasks(
 
 
 def test_configurations_name_metrics_with_their_directions_and_what_was_scored_by(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
-    results, rows = written(answered(sample, mixed, place, tmp_path), place)
+    results, rows = written(answered(sample, mixed, folders, tmp_path), folders)
     directions = {metric.name: metric.higher_is_better for metric in suite_named("mtrag").metrics}
     for name in (*rows, "mtrag_reference"):
         assert results["higher_is_better"][name] == directions
@@ -109,13 +109,13 @@ def test_configurations_name_metrics_with_their_directions_and_what_was_scored_b
         assert facts["summary"]["n"] == 3
 
 
-def test_a_score_of_all_answers_together_is_made_of_responses_and_references(place: Place, tmp_path: Path) -> None:
+def test_a_score_of_all_answers_together_is_made_of_responses_and_references(folders: Folders, tmp_path: Path) -> None:
     benchmark = open_benchmark("inscit", benchmark_folder("inscit", "sample", Path()).resolve())
 
     def reply(number: int, task: Task) -> GivenAnswer:
         return GivenAnswer(f" {task.target} ") if number else GivenAnswer("", no_answer="HTTP 500")
 
-    results, rows = written(answered(benchmark, reply, place, tmp_path), place)
+    results, rows = written(answered(benchmark, reply, folders, tmp_path), folders)
     (name,) = rows
     first, *others = rows[name]
     assert math.isnan(first["sacrebleu"])
@@ -134,7 +134,7 @@ def passages_of(samples: Mapping[str, list[dict[str, Any]]]) -> set[str]:
 
 
 def test_passages_of_another_corpus_are_named_but_for_those_of_a_stored_run(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     tasks = first_tasks(sample)
     published = sample.read_contexts(Setting.FULL_RAG).passages
@@ -143,17 +143,19 @@ def test_passages_of_another_corpus_are_named_but_for_those_of_a_stored_run(
         other = tasks[(number + 3) % len(tasks)]
         return GivenAnswer(f"{task.target} Indeed.", published[other.task_id])
 
-    answers = answered(sample, elsewhere, place, tmp_path, setting=Setting.FULL_RAG)
-    assert passages_of(written(answers, place)[1]) == {"foreign_passages"}
+    answers = answered(sample, elsewhere, folders, tmp_path, setting=Setting.FULL_RAG)
+    assert passages_of(written(answers, folders)[1]) == {"foreign_passages"}
     tasks_of_run = tuple(replace(task, recorded={"run": "bm25-1"}) for task in answers.evaluation.tasks)
     of_run = replace(answers, evaluation=replace(answers.evaluation, tasks=tasks_of_run))
-    assert passages_of(written(of_run, place)[1]) == set()
+    assert passages_of(written(of_run, folders)[1]) == set()
 
 
-def test_a_declared_baseline_is_not_checked_and_its_turns_are(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+def test_a_declared_baseline_is_not_checked_and_its_turns_are(
+    sample: Benchmark, folders: Folders, tmp_path: Path
+) -> None:
     for name, is_checked in (("mine", True), ("ragtasks-refuse", False)):
-        answers = answered(sample, lambda *_: GivenAnswer("I do not know."), place, tmp_path, system={"name": name})
-        found = score_answers(answers, place)
+        answers = answered(sample, lambda *_: GivenAnswer("I do not know."), folders, tmp_path, system={"name": name})
+        found = score_answers(answers, folders)
         assert bool(found.checked) == is_checked
         file = found.file
         docs = [
@@ -168,7 +170,7 @@ def test_a_declared_baseline_is_not_checked_and_its_turns_are(sample: Benchmark,
 
 
 def test_an_answer_costs_what_its_tokens_cost_unless_its_cost_is_known(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     usages: list[dict[str, Any]] = [{"input_tokens": 1000, "output_tokens": 100}, {"dollars": 7.0}, {}]
 
@@ -177,15 +179,15 @@ def test_an_answer_costs_what_its_tokens_cost_unless_its_cost_is_known(
 
     for price, dollars in (([2.0, 8.0], [0.0028, 7.0, None]), (None, [None, 7.0, None])):
         options = {"price": price} if price else {}
-        answers = answered(sample, reply, place, tmp_path / str(price), options=options)
-        for rows in written(answers, place)[1].values():
+        answers = answered(sample, reply, folders, tmp_path / str(price), options=options)
+        for rows in written(answers, folders)[1].values():
             assert [row["doc"].get("usage", {}).get("dollars") for row in rows] == dollars
 
 
 def test_what_was_saved_of_the_model_stays_and_groups_keep_their_members(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
-    answers = answered(sample, mixed, place, tmp_path)
+    answers = answered(sample, mixed, folders, tmp_path)
     names = [task.name for task in answers.evaluation.tasks]
     saved = {
         **answers.evaluation.results,
@@ -199,7 +201,7 @@ def test_what_was_saved_of_the_model_stays_and_groups_keep_their_members(
         "versions": {names[0]: 3.0, "all": 1.0, "other": 2.0},
         "git_hash": "abc",
     }
-    results, rows = written(replace(answers, evaluation=replace(answers.evaluation, results=saved)), place)
+    results, rows = written(replace(answers, evaluation=replace(answers.evaluation, results=saved)), folders)
     assert results["git_hash"] == "abc"
     assert results["model_name"] == "mine"
     assert results["group_subtasks"] == {name: saved["group_subtasks"][name] for name in ("all", "mtrag_reference")}
@@ -213,9 +215,9 @@ def test_what_was_saved_of_the_model_stays_and_groups_keep_their_members(
     assert list(rows) == names
 
 
-def test_letters_of_every_script_are_written_as_they_are(sample: Benchmark, place: Place, tmp_path: Path) -> None:
-    answers = answered(sample, lambda *_: GivenAnswer("Größe 図書館"), place, tmp_path, system={"name": "größe"})
-    file = score_answers(answers, place).file
+def test_letters_of_every_script_are_written_as_they_are(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
+    answers = answered(sample, lambda *_: GivenAnswer("Größe 図書館"), folders, tmp_path, system={"name": "größe"})
+    file = score_answers(answers, folders).file
     assert '"größe"' in file.read_text(encoding="utf-8")
     samples = sorted(file.parent.glob("samples_*.jsonl"))
     assert [path.name for path in samples] == sorted(

@@ -13,7 +13,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import IdkLabel
 from ragtasks.records import IdkVerdict
 from ragtasks.results import Evaluation, read_evaluations
-from ragtasks.scoring import Place, rescore
+from ragtasks.scoring import Folders, rescore
 from ragtasks.scoring._judging import _is_settled
 from tests.judges._scripted import response
 from tests.scoring._noisy import NoisyServer
@@ -33,12 +33,12 @@ def unscored_of(evaluation: Evaluation, metric: str) -> set[str]:
 
 
 @pytest.mark.parametrize("idk", [None, "ngrams"])
-def test_scores_are_equal_and_judges_asked_less(place: Place, tmp_path: Path, idk: str | None) -> None:
+def test_scores_are_equal_and_judges_asked_less(folders: Folders, tmp_path: Path, idk: str | None) -> None:
     options: dict[str, Any] = {} if idk is None else {"idk": idk}
     with NoisyServer(steady) as server:
-        less = judged(place, tmp_path / "less", server, 40, skip_settled=True, **options)
+        less = judged(folders, tmp_path / "less", server, 40, skip_settled=True, **options)
         n_less = server.n_asked
-        whole = judged(place, tmp_path / "whole", server, 40, **options)
+        whole = judged(folders, tmp_path / "whole", server, 40, **options)
     assert 0 < n_less < server.n_asked  # what was asked before comes from the cache
     for row, other in zip(less.rows, whole.rows, strict=True):
         assert {name: row.values[name] for name in CONDITIONED} == {name: other.values[name] for name in CONDITIONED}
@@ -53,9 +53,9 @@ def test_scores_are_equal_and_judges_asked_less(place: Place, tmp_path: Path, id
             assert ("not sent to judges: a refusal" in reason) == (doc["task_id"] in settled)
 
 
-def test_repeats_and_anchors_are_judged_too(place: Place, tmp_path: Path) -> None:
+def test_repeats_and_anchors_are_judged_too(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(steady) as server:
-        found = judged(place, tmp_path, server, 30, skip_settled=True, repeats=2, repeat_share=1.0, anchors=20)
+        found = judged(folders, tmp_path, server, 30, skip_settled=True, repeats=2, repeat_share=1.0, anchors=20)
     again = [(row.values["rb_llm"], row.again[0]["rb_llm"]) for row in found.rows if row.again]
     assert again
     assert all(one == two for one, two in again)
@@ -63,13 +63,13 @@ def test_repeats_and_anchors_are_judged_too(place: Place, tmp_path: Path) -> Non
     assert anchors == 20  # whole: drift is a matter of all rubrics
 
 
-def test_a_model_that_always_refuses_has_scores_too(place: Place, tmp_path: Path) -> None:
+def test_a_model_that_always_refuses_has_scores_too(folders: Folders, tmp_path: Path) -> None:
     rows = [{**row, "predictions": [{"text": "I don't know."}]} for row in predictions(12)]
     file = written(tmp_path / "in" / "m.jsonl", rows)
     options = {key: value for key, value in SAMPLE.items() if key not in {"benchmark", "setting"}}
     with NoisyServer(steady) as server:
         given = {**options, "judges": [server.judge()], "skip_settled": True, "max_implausible": 1.0}
-        rescore([file], given, tmp_path / "out", place, benchmark="mtrag", setting="full_rag")
+        rescore([file], given, tmp_path / "out", folders, benchmark="mtrag", setting="full_rag")
         assert server.n_asked <= 12  # who refuses, and nothing else
     (evaluation,) = read_evaluations([tmp_path / "out"])
     assert all(row.values["rb_llm"] is not None for row in evaluation.rows)

@@ -17,7 +17,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, ImplausibleE
 from ragtasks.records import Answerability, Ending, Passage, Setting, ToolStep, Trajectory
 from ragtasks.results import GivenAnswer, own_rows, read_evaluations
 from ragtasks.scoring import (
-    Place,
+    Folders,
     ScoredSystem,
     System,
     SystemAnswers,
@@ -52,19 +52,19 @@ def every(sample: Benchmark, answer: GivenAnswer) -> dict[str, GivenAnswer]:
 
 
 def answers_of(
-    given: Mapping[str, GivenAnswer], place: Place, output: Path, setting: Setting | None = None, **more: Any
+    given: Mapping[str, GivenAnswer], folders: Folders, output: Path, setting: Setting | None = None, **more: Any
 ) -> SystemAnswers:
     named = {"name": "my system", "benchmark": "custom", "source": output / "mine.jsonl", **more.pop("system", {})}
     options = {**OPTIONS, **more.pop("options", {})}
     system = ScoredSystem(setting=setting, **named)
-    return system_to_score(system, giving(given), options, output, place, **more)
+    return system_to_score(system, giving(given), options, output, folders, **more)
 
 
-def scored(given: Mapping[str, GivenAnswer], place: Place, output: Path, *more: Any, **named: Any) -> SystemScores:
-    return score_answers(answers_of(given, place, output, *more, **named), place)
+def scored(given: Mapping[str, GivenAnswer], folders: Folders, output: Path, *more: Any, **named: Any) -> SystemScores:
+    return score_answers(answers_of(given, folders, output, *more, **named), folders)
 
 
-def test_every_kind_of_answer_is_counted(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+def test_every_kind_of_answer_is_counted(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
     ids = [task.task_id for task in sample.tasks if task.answerability is not Answerability.CONVERSATIONAL]
     (talk,) = (task.task_id for task in sample.tasks if task.answerability is Answerability.CONVERSATIONAL)
     given = {
@@ -75,26 +75,26 @@ def test_every_kind_of_answer_is_counted(sample: Benchmark, place: Place, tmp_pa
         ids[4]: GivenAnswer("", no_answer="HTTP 500"),
         talk: GivenAnswer("You are welcome."),
     }
-    found = scored(given, place, tmp_path, Setting.REFERENCE)
+    found = scored(given, folders, tmp_path, Setting.REFERENCE)
     assert (found.n_tasks, found.n_answers, found.n_failed) == (9, 4, 1)
     assert (found.n_own_contexts, found.n_without, found.n_searched) == (3, 1, 1)
     assert dict(found.missing) == {"workshop": 4}
     assert found.problems == ()
     assert (found.is_agentic, found.is_own_rows) == (False, False)
     assert found.max_implausible == 1.0
-    assert [item.where for item in found.checked] == ["custom (sample) in reference"]
+    assert [item.label for item in found.checked] == ["custom (sample) in reference"]
     rows = read_evaluations([tmp_path])[0].rows
     assert [row.task.task_id for row in rows] == ids[:5]
-    talking = scored(given, place, tmp_path / "talk", Setting.REFERENCE, options={"conversational": True})
+    talking = scored(given, folders, tmp_path / "talk", Setting.REFERENCE, options={"conversational": True})
     assert (talking.n_tasks, talking.n_answers) == (10, 5)
 
 
 def test_answers_to_the_setting_agentic_are_scored_by_their_searches(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     step = ToolStep("search", {"query": "drill"}, 1, ("lending-02",), (), None)
     answer = GivenAnswer("For 5 days.", (PASSAGE,), trajectory=Trajectory((step,), Ending.ANSWERED, 1, 0))
-    assert scored(every(sample, answer), place, tmp_path, Setting.AGENTIC).is_agentic
+    assert scored(every(sample, answer), folders, tmp_path, Setting.AGENTIC).is_agentic
     assert {row.setting for row in read_evaluations([tmp_path])[0].rows} == {"agentic"}
 
 
@@ -107,10 +107,10 @@ def test_answers_to_the_setting_agentic_are_scored_by_their_searches(
     ],
 )
 def test_results_have_the_names_of_system_benchmark_and_setting(
-    place: Place, tmp_path: Path, name: str, setting: Setting | None, file: str
+    folders: Folders, tmp_path: Path, name: str, setting: Setting | None, file: str
 ) -> None:
     given = {"loans-1<::>1": GivenAnswer("For 5 days.", (PASSAGE,))}
-    found = answers_of(given, place, tmp_path, setting, system={"name": name})
+    found = answers_of(given, folders, tmp_path, setting, system={"name": name})
     assert found.file == tmp_path / file
     assert found.evaluation.folder == found.file.parent
     assert found.evaluation.source == tmp_path / "mine.jsonl"
@@ -118,26 +118,28 @@ def test_results_have_the_names_of_system_benchmark_and_setting(
     assert found.evaluation.results["model_name"] == name
 
 
-def test_without_a_setting_every_answer_must_name_its_contexts(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+def test_without_a_setting_every_answer_must_name_its_contexts(
+    sample: Benchmark, folders: Folders, tmp_path: Path
+) -> None:
     given = every(sample, GivenAnswer("For 5 days.", ()))
     ids = list(given)
     given[ids[0]] = GivenAnswer("", no_answer="HTTP 500")
-    found = answers_of(given, place, tmp_path)
+    found = answers_of(given, folders, tmp_path)
     assert found.contexts.setting is Setting.FULL_RAG
     given[ids[1]] = given[ids[2]] = GivenAnswer("For 5 days.")
     with raises(ConfigurationError):
-        answers_of(given, place, tmp_path)
-    assert answers_of(given, place, tmp_path, Setting.REFERENCE).contexts.setting is Setting.REFERENCE
+        answers_of(given, folders, tmp_path)
+    assert answers_of(given, folders, tmp_path, Setting.REFERENCE).contexts.setting is Setting.REFERENCE
 
 
 def test_the_passages_of_the_setting_stand_where_an_answer_names_none(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = {
         sample.tasks[0].task_id: GivenAnswer("For 5 days."),
         sample.tasks[1].task_id: GivenAnswer("Half a florin.", (replace(PASSAGE, passage_id="own"),)),
     }
-    scored(given, place, tmp_path, Setting.REFERENCE)
+    scored(given, folders, tmp_path, Setting.REFERENCE)
     rows = read_evaluations([tmp_path])[0].rows
     expected = [item.passage_id for item in sample.tasks[0].references]
     (file,) = tmp_path.rglob("samples_*.jsonl")
@@ -147,29 +149,29 @@ def test_the_passages_of_the_setting_stand_where_an_answer_names_none(
 
 
 def test_results_that_are_there_need_leave_unless_they_are_to_be_completed(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
-    file = scored(given, place, tmp_path).file
+    file = scored(given, folders, tmp_path).file
     with pytest.raises(ConfigurationError, match="--force"):
-        answers_of(given, place, tmp_path)
-    answers_of(given, place, tmp_path, may_replace=lambda files: files == [file])
+        answers_of(given, folders, tmp_path)
+    answers_of(given, folders, tmp_path, may_replace=lambda files: files == [file])
     unfinished_file(file).touch()
-    answers_of(given, place, tmp_path)
-    assert scored(given, place, tmp_path).file == file
+    answers_of(given, folders, tmp_path)
+    assert scored(given, folders, tmp_path).file == file
     assert not unfinished_file(file).exists(), "everything is saved"
 
 
 def test_replies_stay_beside_the_results_until_all_of_them_are_scored(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
-    answers = answers_of(given, place, tmp_path)
+    answers = answers_of(given, folders, tmp_path)
     file = unfinished_file(answers.file)
     assert file.name == "unfinished_my-system-custom-full-rag-sample.sqlite"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"replies")
-    assert score_answers(answers, place).problems == ()
+    assert score_answers(answers, folders).problems == ()
     assert not file.exists()
 
 
@@ -182,26 +184,26 @@ def test_replies_stay_beside_the_results_until_all_of_them_are_scored(
     ],
 )
 def test_an_error_of_the_system_itself_is_asked_again_by_the_same_command(
-    place: Place, tmp_path: Path, failed: dict[str, Any], reason: str
+    folders: Folders, tmp_path: Path, failed: dict[str, Any], reason: str
 ) -> None:
     is_ready = False
     with chat_server(lambda text, _: said("For 5 days.") if is_ready or "drill" in text else said(**failed)) as server:
-        found = score_answers(asked_of(server, place, tmp_path), place)
+        found = score_answers(asked_of(server, folders, tmp_path), folders)
         assert (found.n_answers, found.n_failed) == (2, 7)
         assert found.problems[0].startswith(f"7 of 9 requests got no answer: {reason} (7 times)")
         is_ready, n_before = True, len(server.asked)
-        again = score_answers(asked_of(server, place, tmp_path, may_replace=lambda _: False), place)
+        again = score_answers(asked_of(server, folders, tmp_path, may_replace=lambda _: False), folders)
     assert (again.n_answers, again.n_failed, len(server.asked) - n_before) == (9, 0, 7)
 
 
-def test_what_failed_is_a_problem_and_the_same_command_asks_only_the_rest(place: Place, tmp_path: Path) -> None:
+def test_what_failed_is_a_problem_and_the_same_command_asks_only_the_rest(folders: Folders, tmp_path: Path) -> None:
     is_down = True
 
     def script(text: str, _: int) -> Action:
         return refusal(400, "broken") if is_down and "drill" not in text else said("For 5 days.")
 
     with chat_server(script) as server:
-        found = score_answers(asked_of(server, place, tmp_path), place)
+        found = score_answers(asked_of(server, folders, tmp_path), folders)
         assert (found.n_answers, found.n_failed) == (2, 7)
         (problem,) = found.problems
         assert problem.startswith("7 of 9 requests got no answer: ")
@@ -210,7 +212,7 @@ def test_what_failed_is_a_problem_and_the_same_command_asks_only_the_rest(place:
         assert unfinished_file(found.file).exists()
         assert take_failures() == []
         is_down = False
-        again = score_answers(asked_of(server, place, tmp_path, may_replace=lambda _: False), place)
+        again = score_answers(asked_of(server, folders, tmp_path, may_replace=lambda _: False), folders)
         assert (again.n_answers, again.n_failed, again.problems) == (9, 0, ())
         assert len(server.asked) == 9 + 7
     assert not unfinished_file(again.file).exists()
@@ -225,20 +227,20 @@ def system_at(server: ChatServer, protocol: str = "plain", **endpoint: Any) -> S
 
 
 def asked_of(
-    server: ChatServer, place: Place, output: Path, setting: Setting = Setting.REFERENCE, **more: Any
+    server: ChatServer, folders: Folders, output: Path, setting: Setting = Setting.REFERENCE, **more: Any
 ) -> SystemAnswers:
-    answering = ask_endpoint(system_at(server), setting, place.run_store)
+    answering = ask_endpoint(system_at(server), setting, folders.run_store)
     system = ScoredSystem("mine", "custom", setting, output)
-    return system_to_score(system, answering, OPTIONS, output, place, **{"may_replace": lambda _: True, **more})
+    return system_to_score(system, answering, OPTIONS, output, folders, **{"may_replace": lambda _: True, **more})
 
 
 def test_a_system_is_sent_the_passages_of_a_setting_and_none_where_it_retrieves(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     tasks = {task.task_id: task for task in sample.tasks}
     for setting in (Setting.REFERENCE, Setting.FULL_RAG, Setting.AGENTIC):
         with chat_server(lambda *_: said("For 5 days.")) as server:
-            answers = asked_of(server, place, tmp_path, setting)
+            answers = asked_of(server, folders, tmp_path, setting)
         assert len(server.bodies) == 9, "conversational tasks are not asked"
         for body in server.bodies:
             task = tasks[body["id"]]
@@ -252,16 +254,16 @@ def test_a_system_is_sent_the_passages_of_a_setting_and_none_where_it_retrieves(
         assert {answer.text for answer in answers.given.values()} == {"For 5 days."}
 
 
-def test_each_task_has_the_answer_to_its_own_question(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+def test_each_task_has_the_answer_to_its_own_question(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
     with chat_server(lambda text, _: said(f"About {text}")) as server:
-        answers = asked_of(server, place, tmp_path)
+        answers = asked_of(server, folders, tmp_path)
     questions = {task.task_id: task.question for task in sample.tasks}
     assert {name: answer.text for name, answer in answers.given.items()} == {
         name: f"About {questions[name]}" for name in answers.given
     }
 
 
-def test_a_chat_system_has_no_place_for_passages(place: Place) -> None:
+def test_a_chat_system_has_no_place_for_passages(folders: Folders) -> None:
     with chat_server(lambda *_: completion("x")) as server:
         system = system_at(server, "openai")
         assert not system.gives_passages(Setting.FULL_RAG)
@@ -269,7 +271,7 @@ def test_a_chat_system_has_no_place_for_passages(place: Place) -> None:
         for setting in (Setting.REFERENCE, Setting.REFERENCE_RAG):
             assert system_at(server).gives_passages(setting)
             with raises(ConfigurationError):
-                ask_endpoint(system, setting, place.run_store)
+                ask_endpoint(system, setting, folders.run_store)
         assert not system_at(server).gives_passages(Setting.FULL_RAG)
 
 
@@ -352,18 +354,22 @@ def test_a_doc_is_asked_as_an_exported_task(sample: Benchmark) -> None:
 
 
 def test_too_many_implausible_answers_are_refused_once_all_is_saved(
-    sample: Benchmark, place: Place, tmp_path: Path
+    sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
-    found = scored(every(sample, GivenAnswer("")), place, tmp_path, Setting.REFERENCE)
+    found = scored(every(sample, GivenAnswer("")), folders, tmp_path, Setting.REFERENCE)
     found.require_plausible()
     strict = scored(
-        every(sample, GivenAnswer("")), place, tmp_path / "strict", Setting.REFERENCE, options={"max_implausible": 0.5}
+        every(sample, GivenAnswer("")),
+        folders,
+        tmp_path / "strict",
+        Setting.REFERENCE,
+        options={"max_implausible": 0.5},
     )
     with pytest.raises(ImplausibleError, match=f"everything is saved in {strict.file}, but 9 of 9 answers"):
         strict.require_plausible()
 
 
-def test_rows_of_one_s_own_are_scored_under_their_name(place: Place, tmp_path: Path) -> None:
+def test_rows_of_one_s_own_are_scored_under_their_name(folders: Folders, tmp_path: Path) -> None:
     def note(*problem: object) -> None:
         raise AssertionError(problem)
 
@@ -378,7 +384,7 @@ def test_rows_of_one_s_own_are_scored_under_their_name(place: Place, tmp_path: P
     answers = to_score()
     assert answers.file == tmp_path / "my-rows" / "results_my-rows-rows.json"
     assert answers.evaluation.source == tmp_path / "rows.jsonl"
-    found = score_answers(answers, place, notes={"asked_by": "hand"})
+    found = score_answers(answers, folders, notes={"asked_by": "hand"})
     assert (found.n_tasks, found.n_answers, found.is_own_rows, found.is_agentic) == (1, 1, True, True)
     assert json.loads(found.file.read_text())["asked_by"] == "hand"
     assert read_evaluations([tmp_path])[0].model == "my rows"
@@ -387,15 +393,19 @@ def test_rows_of_one_s_own_are_scored_under_their_name(place: Place, tmp_path: P
     assert to_score(may_replace=lambda files: files == [found.file]).file == found.file
 
 
-def test_what_went_wrong_before_is_no_problem_of_these_answers(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+def test_what_went_wrong_before_is_no_problem_of_these_answers(
+    sample: Benchmark, folders: Folders, tmp_path: Path
+) -> None:
     from ragtasks.scoring import record_failure
 
     record_failure("an earlier evaluation's")
     given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
-    assert scored(given, place, tmp_path).problems == ()
+    assert scored(given, folders, tmp_path).problems == ()
 
 
-def test_an_answering_is_told_benchmark_configuration_and_file(sample: Benchmark, place: Place, tmp_path: Path) -> None:
+def test_an_answering_is_told_benchmark_configuration_and_file(
+    sample: Benchmark, folders: Folders, tmp_path: Path
+) -> None:
     told: list[tuple[Benchmark, EvaluationConfig, Path]] = []
 
     def answering(benchmark: Benchmark, config: EvaluationConfig, file: Path) -> Mapping[str, GivenAnswer]:
@@ -403,8 +413,8 @@ def test_an_answering_is_told_benchmark_configuration_and_file(sample: Benchmark
         return every(sample, GivenAnswer("For 5 days.", ()))
 
     system = ScoredSystem("mine", "custom", None, tmp_path)
-    answers = system_to_score(system, answering, OPTIONS, tmp_path, place)
+    answers = system_to_score(system, answering, OPTIONS, tmp_path, folders)
     ((benchmark, config, file),) = told
     assert (benchmark.label, config.data, config.encoder, file) == ("custom (sample)", "sample", "none", answers.file)
     with pytest.raises(BenchmarkFileError):
-        system_to_score(system, answering, {"encoder": "none"}, tmp_path, Place(tmp_path / "nowhere", tmp_path))
+        system_to_score(system, answering, {"encoder": "none"}, tmp_path, Folders(tmp_path / "nowhere", tmp_path))

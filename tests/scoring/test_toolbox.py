@@ -201,7 +201,7 @@ def test_calls_of_many_tasks_are_one_search_a_corpus(toolbox: Toolbox, monkeypat
 
     monkeypatch.setattr("retrieval_cache.searches.searched", counted)
     sessions = [toolbox.session(domain) for domain in ("govt", "clapnq", "govt")]
-    calls = [ToolCall("search", {"query": f"permit {place} song"}) for place in range(3)]
+    calls = [ToolCall("search", {"query": f"permit {index} song"}) for index in range(3)]
     results = toolbox.call_all([*zip(sessions, calls, strict=True), (sessions[0], ToolCall("fly", {}))])
     assert batches == [["permit 0 song", "permit 2 song"], ["permit 1 song"]]
     assert [bool(result.passages) for result in results] == [True, True, True, False]

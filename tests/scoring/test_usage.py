@@ -22,7 +22,7 @@ from ragtasks.errors import RagtasksError
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.results import Evaluation, ScoredAnswer, read_answers, read_evaluations
-from ragtasks.scoring import Place, ScoredSystem, System, ask_endpoint, rescore, score_answers, system_to_score
+from ragtasks.scoring import Folders, ScoredSystem, System, ask_endpoint, rescore, score_answers, system_to_score
 from ragtasks.tables import Table
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 from tests.judges._demo import QUICK, _demo
@@ -65,14 +65,14 @@ def spent(rows: Iterable[ScoredAnswer], who: str, *kinds: Spent, is_used: bool |
     return tuple(sum(call.get(key, 0) for call in chosen) for key in ("input_tokens", "output_tokens", "cached_tokens"))
 
 
-def asked_of(server: ChatServer, folder: Path, place: Place, **endpoint: Any) -> list[ScoredAnswer]:
+def asked_of(server: ChatServer, folder: Path, folders: Folders, **endpoint: Any) -> list[ScoredAnswer]:
     """Ask a system every task of the sample and return its rows."""
     named = {"base_url": server.base_url, **QUICK, "price": PRICE, **endpoint}
     system = System(*system_endpoint(named, "mine", "openai"), secret)
     scored = ScoredSystem("mine", "mtrag", Setting.FULL_RAG, folder)
-    answering = ask_endpoint(system, Setting.FULL_RAG, place.run_store)
+    answering = ask_endpoint(system, Setting.FULL_RAG, folders.run_store)
     options = {"data": "sample", "encoder": "none", "max_implausible": 1.0}
-    score_answers(system_to_score(scored, answering, options, folder, place, may_replace=lambda _: True), place)
+    score_answers(system_to_score(scored, answering, options, folder, folders, may_replace=lambda _: True), folders)
     (evaluation,) = read_evaluations([folder])
     return list(evaluation.rows)
 
@@ -81,7 +81,7 @@ def judged_by(
     server: ChatServer,
     results: Path,
     output: Path,
-    place: Place,
+    folders: Folders,
     options: Mapping[str, Any] | None = None,
     **judge: Any,
 ) -> list[ScoredAnswer]:
@@ -90,7 +90,7 @@ def judged_by(
         [results],
         {"judges": [named], "encoder": "none", "min_judge_coverage": 0.0, **(options or {})},
         output,
-        place,
+        folders,
         may_replace=lambda _: True,
     )
     (evaluation,) = read_evaluations([output])
@@ -121,7 +121,7 @@ def spending_table(evaluations: Sequence[Evaluation]) -> Table:
     return table
 
 
-def test_the_sum_over_answers_is_what_the_server_reported(tmp_path: Path, place: Place) -> None:
+def test_the_sum_over_answers_is_what_the_server_reported(tmp_path: Path, folders: Folders) -> None:
     def reply(text: str, n_before: int) -> Action | str:
         number = len(text)
         if number % 5 == 0 and not n_before:
@@ -130,7 +130,7 @@ def test_the_sum_over_answers_is_what_the_server_reported(tmp_path: Path, place:
 
     counting = CountingServer(reply)
     with chat_server(counting.script) as server:
-        rows = asked_of(server, tmp_path / "out", place)
+        rows = asked_of(server, tmp_path / "out", folders)
     assert len(rows) == N_TASKS
     assert spent(rows, "model", NOW) == counting.sums
     values = [row.values for row in rows]
@@ -142,7 +142,7 @@ def test_the_sum_over_answers_is_what_the_server_reported(tmp_path: Path, place:
 
 
 @pytest.fixture
-def saved(tmp_path: Path, place: Place) -> Path:
+def saved(tmp_path: Path, folders: Folders) -> Path:
     """Answers of a system, one of them twice: two judge prompts are then equal."""
     benchmark_answers = tmp_path / "answers.jsonl"
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
@@ -157,14 +157,14 @@ def saved(tmp_path: Path, place: Place) -> Path:
         lambda opened, _config, _file: read_answers(benchmark_answers, opened),
         options,
         tmp_path / "saved",
-        place,
+        folders,
     )
-    score_answers(answers, place)
+    score_answers(answers, folders)
     return tmp_path / "saved"
 
 
 def test_the_sum_over_verdicts_is_what_the_judge_reported_failures_and_parallel_requests_included(
-    saved: Path, tmp_path: Path, place: Place
+    saved: Path, tmp_path: Path, folders: Folders
 ) -> None:
     verdict = _demo().verdict
 
@@ -175,9 +175,9 @@ def test_the_sum_over_verdicts_is_what_the_judge_reported_failures_and_parallel_
 
     counting = CountingServer(reply)
     with chat_server(counting.script) as server:
-        rows = judged_by(server, saved, tmp_path / "judged", place)
+        rows = judged_by(server, saved, tmp_path / "judged", folders)
         n_asked = counting.reported["n"]
-        again = judged_by(server, saved, tmp_path / "again", place)
+        again = judged_by(server, saved, tmp_path / "again", folders)
     unused = spent(rows, "judge judge", NOW, is_used=False)
     assert unused[0] > 0
     assert spent(rows, "judge judge", NOW, is_used=True)[0] > 0
@@ -192,7 +192,7 @@ def test_the_sum_over_verdicts_is_what_the_judge_reported_failures_and_parallel_
 
 @pytest.mark.slow
 def test_a_judge_that_is_lost_in_the_middle_and_asked_again_has_every_reply_counted_once(
-    saved: Path, tmp_path: Path, place: Place
+    saved: Path, tmp_path: Path, folders: Folders
 ) -> None:
     verdict, lost_at = _demo().verdict, [17]
 
@@ -203,27 +203,27 @@ def test_a_judge_that_is_lost_in_the_middle_and_asked_again_has_every_reply_coun
 
     counting = CountingServer(reply)
     with chat_server(counting.script) as server:
-        lines = judged_lost(server, saved, tmp_path / "lost", place)
+        lines = judged_lost(server, saved, tmp_path / "lost", folders)
         assert lines
         lost_at.clear()
-        rows = judged_by(server, saved, tmp_path / "judged", place, slots=1)
+        rows = judged_by(server, saved, tmp_path / "judged", folders, slots=1)
     now, before = spent(rows, "judge judge", NOW), spent(rows, "judge judge", BEFORE)
     assert before[0] > 0
     assert tuple(map(sum, zip(now, before, strict=True))) == counting.sums
 
 
-def judged_lost(server: ChatServer, results: Path, output: Path, place: Place) -> str:
+def judged_lost(server: ChatServer, results: Path, output: Path, folders: Folders) -> str:
     with pytest.raises(RagtasksError, match="key") as found:
-        judged_by(server, results, output, place, slots=1)
+        judged_by(server, results, output, folders, slots=1)
     return str(found.value)
 
 
 @pytest.mark.slow
-def test_the_sum_holds_what_the_anchors_took(saved: Path, tmp_path: Path, place: Place) -> None:
+def test_the_sum_holds_what_the_anchors_took(saved: Path, tmp_path: Path, folders: Folders) -> None:
     verdict = _demo().verdict
     counting = CountingServer(lambda text, _: "no" if len(text) % 5 == 0 else str(verdict(text)))
     with chat_server(counting.script) as server:
-        judged_by(server, saved, tmp_path / "judged", place, options={"anchors": 20, "repeats": 2})
+        judged_by(server, saved, tmp_path / "judged", folders, options={"anchors": 20, "repeats": 2})
     (evaluation,) = read_evaluations([tmp_path / "judged"])
     (who,) = evaluation.spending
     assert who == "anchors, judge judge"
@@ -240,7 +240,7 @@ def test_the_sum_holds_what_the_anchors_took(saved: Path, tmp_path: Path, place:
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["verdicts", "anchors"])
 def test_a_judging_that_is_killed_and_goes_on_counts_what_the_server_did_but_for_what_was_under_way(
-    saved: Path, tmp_path: Path, place: Place, where: str
+    saved: Path, tmp_path: Path, folders: Folders, where: str
 ) -> None:
     verdict, held = _demo().verdict, threading.Event()
     last: Counter[str] = Counter()
@@ -260,11 +260,11 @@ def test_a_judging_that_is_killed_and_goes_on_counts_what_the_server_did_but_for
         judge = {"model": "judge", "base_url": server.base_url, **QUICK, "slots": 1, "price": PRICE}
         command = ["score", str(saved), "--judge", json.dumps(judge), "--metadata", "anchors=20", "--encoder", "none"]
         command += ["--no-probe", "--metadata", "min_judge_coverage=0", "--output", str(tmp_path / "killed")]
-        environment = {**os.environ, "RAGTASKS_DATA": str(place.data_folder), "RAGTASKS_RUNS": str(place.run_store)}
+        environment = {**os.environ, "RAGTASKS_DATA": str(folders.data_folder), "RAGTASKS_RUNS": str(folders.run_store)}
         with subprocess.Popen([sys.executable, "-m", "ragtasks", *command], env=environment) as process:
             assert held.wait(60)
             process.kill()
-        judged_by(server, saved, tmp_path / "judged", place, options=options, slots=1)
+        judged_by(server, saved, tmp_path / "judged", folders, options=options, slots=1)
     (evaluation,) = read_evaluations([tmp_path / "judged"])
     calls = all_calls(evaluation)
     of_anchors = {call.get("spent") for call in evaluation.spending["anchors, judge judge"]}
@@ -281,12 +281,12 @@ def test_a_judging_that_is_killed_and_goes_on_counts_what_the_server_did_but_for
 
 
 def test_the_report_says_what_was_spent_on_replies_that_could_not_be_used(
-    saved: Path, tmp_path: Path, place: Place
+    saved: Path, tmp_path: Path, folders: Folders
 ) -> None:
     verdict = _demo().verdict
     counting = CountingServer(lambda text, _: "no" if len(text) % 3 == 0 else str(verdict(text)))
     with chat_server(counting.script) as server:
-        rows = judged_by(server, saved, tmp_path / "judged", place)
+        rows = judged_by(server, saved, tmp_path / "judged", folders)
     table = spending_table(read_evaluations([tmp_path / "judged"]))
     n_input, n_output, _ = spent(rows, "judge judge", NOW)
     unused = spent(rows, "judge judge", NOW, is_used=False)
