@@ -56,7 +56,7 @@ def keys(cache: ReplyCache) -> str:
         ({"older_than_days": 0, "model": "far/m", "outcome": "answered"}, "345"),
     ],
 )
-def test_replies_that_fit_everything_chosen_go(file: Path, choice: dict[str, Any], left: str) -> None:
+def test_prune_deletes_replies_that_match_every_criterion(file: Path, choice: dict[str, Any], left: str) -> None:
     with ReplyCache(file) as cache:
         n_gone = 5 - len(left)
         assert prune(cache, **choice, dry_run=True)[0] == n_gone
@@ -66,7 +66,7 @@ def test_replies_that_fit_everything_chosen_go(file: Path, choice: dict[str, Any
         assert prune(cache, **choice)[0] == 0
 
 
-def test_what_goes_makes_the_file_smaller(tmp_path: Path) -> None:
+def test_pruning_shrinks_the_file(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / "c") as cache:
         cache.put(CachedReply(str(number), HERE, ANSWERED) for number in range(300))
         prune(cache, model="other")
@@ -82,7 +82,7 @@ def test_what_goes_makes_the_file_smaller(tmp_path: Path) -> None:
         ({"outcome": "refusd"}, "unknown outcome 'refusd': did you mean 'refused'"),
     ],
 )
-def test_a_choice_of_nothing_removes_nothing(file: Path, choice: dict[str, Any], words: str) -> None:
+def test_pruning_without_criteria_deletes_nothing(file: Path, choice: dict[str, Any], words: str) -> None:
     with ReplyCache(file) as cache:
         with pytest.raises(ConfigurationError, match=words):
             prune(cache, **choice)
@@ -105,7 +105,7 @@ def test_a_file_is_described_with_its_size_and_a_table(file: Path) -> None:
     assert n_bytes > 4e6, "with what is not yet in the file itself"
 
 
-def test_an_empty_file_has_no_table_and_a_missing_one_is_not_made(tmp_path: Path) -> None:
+def test_an_empty_file_has_no_table_and_a_missing_file_is_not_created(tmp_path: Path) -> None:
     assert describe_cache(tmp_path / "c") == [f"{tmp_path / 'c'}: no cached replies yet"]
     assert not (tmp_path / "c").exists()
     with ReplyCache(tmp_path / "c"):

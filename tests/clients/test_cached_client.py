@@ -75,7 +75,7 @@ def readable(text: str) -> bool:
     return text.startswith("verdict")
 
 
-def test_a_reply_that_cannot_be_read_is_asked_again_until_one_can(tmp_path: Path) -> None:
+def test_an_unreadable_reply_is_requested_again_until_one_is_readable(tmp_path: Path) -> None:
     client = Repeating({"q": "what?"})
     with ReplyCache(tmp_path / "c") as cache:
         asked = [Prompt.of("q", kind="idk", is_readable=readable)]
@@ -88,7 +88,7 @@ def test_a_reply_that_cannot_be_read_is_asked_again_until_one_can(tmp_path: Path
             assert (reply.text, len(client.asked), len(cache)) == ("verdict: yes", 3, 1)
 
 
-def test_earlier_attempts_are_kept_with_the_one_that_could_be_read(tmp_path: Path) -> None:
+def test_earlier_attempts_are_stored_with_the_readable_reply(tmp_path: Path) -> None:
     client = Repeating({"first": "what?", "second": "verdict"})
     with ReplyCache(tmp_path / "c") as cache:
         cached = CachedClient(client, cache)
@@ -100,7 +100,7 @@ def test_earlier_attempts_are_kept_with_the_one_that_could_be_read(tmp_path: Pat
     assert client.asked == ["first", "second"]
 
 
-def test_failures_that_are_stored_count_as_missing(tmp_path: Path) -> None:
+def test_stored_failures_count_as_missing(tmp_path: Path) -> None:
     kept = {"a": ("answered", "verdict a"), "b": ("empty", None), "c": ("truncated", None)}
     kept |= {"d": ("refused", None), "e": ("answered", "nothing that can be read"), "f": ("filtered", None)}
     client = Repeating({text: f"verdict {text}" for text in kept})
@@ -114,7 +114,7 @@ def test_failures_that_are_stored_count_as_missing(tmp_path: Path) -> None:
     assert len(client.asked) == 3
 
 
-def test_incomplete_replies_that_are_stored_as_answers_are_asked_again(tmp_path: Path) -> None:
+def test_incomplete_replies_stored_as_answers_are_requested_again(tmp_path: Path) -> None:
     def raw(reason: str, **fields: Any) -> str:
         message = {"role": "assistant", "content": "verdict 1"}
         return orjson.dumps({"choices": [{"finish_reason": reason, "message": message}], **fields}).decode()
@@ -144,7 +144,7 @@ def _endpoint(server: ChatServer, **options: Any) -> OpenAIClient:
     return OpenAIClient({"model": "m", "base_url": server.base_url, **options})
 
 
-def test_of_equal_prompts_one_has_taken_the_reply(tmp_path: Path) -> None:
+def test_equal_prompts_share_one_reply_and_only_the_first_has_a_cost(tmp_path: Path) -> None:
     def spent_by(*texts: str) -> list[str]:
         replies = CachedClient(_endpoint(server), cache).answer(prompts(*texts))
         return [call.spent.value for reply in replies for call in calls_of(reply)]
@@ -154,7 +154,7 @@ def test_of_equal_prompts_one_has_taken_the_reply(tmp_path: Path) -> None:
         assert spent_by("a", "a", "c") == ["before", "shared", "now"]
 
 
-def test_another_address_is_asked_unless_replies_are_shared(tmp_path: Path) -> None:
+def test_another_address_is_requested_unless_replies_are_shared(tmp_path: Path) -> None:
     script = lambda text, _: completion(text)  # noqa: E731
     with chat_server(script) as one, chat_server(script) as other, ReplyCache(tmp_path / "c") as cache:
         for server in (one, other, one, other):
@@ -171,7 +171,7 @@ def _naming(model: str) -> Action:
     return Action(orjson.dumps({**body, "model": model}))
 
 
-def test_a_change_of_the_served_model_is_said_once_and_kept_with_each_reply(
+def test_a_change_of_the_served_model_is_warned_of_once_and_stored_with_each_reply(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     models = {"a": "m-1", "b": "m-1", "c": "m-2", "d": "m-1", "e": "m-3"}
@@ -200,7 +200,7 @@ class Held(Repeating):
         return super()._one(index, prompt, journal)
 
 
-def test_a_call_waits_for_another_call_of_its_process_and_sends_what_that_leaves(tmp_path: Path) -> None:
+def test_a_call_waits_for_another_call_of_its_process_and_sends_the_missing_prompts(tmp_path: Path) -> None:
     held, client = Held({"b": "unreadable"}), Counting({"b": "verdict"})
     said: list[tuple[str, int, int | None]] = []
     found: list[list[Reply]] = []
@@ -245,7 +245,7 @@ def test_many_calls_of_one_process_send_each_prompt_once(tmp_path: Path) -> None
     assert sorted(server.asked) == [*"abcdefgh"]
 
 
-def test_what_a_reply_took_that_cannot_be_used_is_known_to_who_asks_next(tmp_path: Path) -> None:
+def test_the_usage_of_an_unusable_reply_is_returned_with_the_next_request(tmp_path: Path) -> None:
     class Counted(Repeating):
         def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
             known = journal.recall(index)
@@ -271,7 +271,7 @@ def test_what_a_reply_took_that_cannot_be_used_is_known_to_who_asks_next(tmp_pat
 
 
 @pytest.mark.parametrize(("error", "n_unseen"), [(KeyboardInterrupt, 1), (RuntimeError, 1), (JudgeError, 0)])
-def test_what_an_interruption_left_under_way_may_have_cost_and_what_our_errors_end_has_not(
+def test_an_interrupted_request_may_have_a_cost_and_a_request_ended_by_our_error_has_none(
     tmp_path: Path, error: type[BaseException], n_unseen: int
 ) -> None:
     class Ending(Repeating):
@@ -288,7 +288,7 @@ def test_what_an_interruption_left_under_way_may_have_cost_and_what_our_errors_e
         assert calls == [("before", False, None)] * n_unseen
 
 
-def test_a_waiting_call_ends_when_its_journal_says_so(tmp_path: Path) -> None:
+def test_a_waiting_call_ends_when_its_journal_is_cancelled(tmp_path: Path) -> None:
     class Ending:
         def recall(self, index: int) -> None:
             raise InterruptedError
@@ -308,7 +308,7 @@ def test_a_waiting_call_ends_when_its_journal_says_so(tmp_path: Path) -> None:
     assert held.asked == ["a"]
 
 
-def test_an_unwritable_place_is_found_by_the_check(tmp_path: Path) -> None:
+def test_the_check_detects_an_unwritable_folder(tmp_path: Path) -> None:
     check_reply_cache(tmp_path / "new" / "c")
     (tmp_path / "file").touch()
     with pytest.raises(CacheError, match="reply cache"):
@@ -328,7 +328,7 @@ def _start(server: ChatServer, file: Path, n_prompts: int, slots: int) -> subpro
 
 
 @pytest.mark.slow
-def test_a_second_process_sends_only_what_the_first_has_not_stored_by_then(tmp_path: Path) -> None:
+def test_a_second_process_sends_only_prompts_that_the_first_has_not_stored(tmp_path: Path) -> None:
     n_prompts, n_stored, slots = 40, 20, 4
     is_held, may_reply = threading.Event(), threading.Event()
 
@@ -353,7 +353,7 @@ def test_a_second_process_sends_only_what_the_first_has_not_stored_by_then(tmp_p
 
 
 @pytest.mark.engine
-def test_processes_that_start_together_send_no_prompt_more_than_once_each(tmp_path: Path) -> None:
+def test_processes_that_start_together_send_each_prompt_at_most_once(tmp_path: Path) -> None:
     with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.3)) as server:
         processes = [_start(server, tmp_path / "c", 160, 32) for _ in range(2)]
         assert [process.wait() for process in processes] == [0, 0]
@@ -374,7 +374,7 @@ class Counting(Repeating):
         return replies
 
 
-def test_progress_counts_each_distinct_prompt_once_and_what_is_cached_first(tmp_path: Path) -> None:
+def test_progress_counts_distinct_prompts_and_cached_replies_first(tmp_path: Path) -> None:
     said: list[tuple[str, int, int | None]] = []
     with ReplyCache(tmp_path / "c") as cache:
         client = CachedClient(Counting(), cache)
@@ -388,7 +388,7 @@ def test_progress_counts_each_distinct_prompt_once_and_what_is_cached_first(tmp_
         assert said == [("m\t2 cached", 2, 2)]
 
 
-def test_what_a_reply_costs_is_counted_for_the_first_of_equal_prompts(tmp_path: Path) -> None:
+def test_the_cost_of_a_reply_is_counted_for_the_first_of_equal_prompts(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / "c") as cache:
         client = CachedClient(Repeating(), cache)
         assert [reply.from_cache for reply in client.answer(prompts("a", "b", "a"))] == [False, False, True]
@@ -405,7 +405,7 @@ def test_what_a_reply_costs_is_counted_for_the_first_of_equal_prompts(tmp_path: 
     ],
     ids=["another message", "another attempt", "another body", "another text"],
 )
-def test_what_decides_a_reply_makes_it_another_prompt(other: Prompt, tmp_path: Path) -> None:
+def test_every_setting_that_determines_a_reply_changes_the_key(other: Prompt, tmp_path: Path) -> None:
     client = Repeating()
     with ReplyCache(tmp_path / "c") as cache:
         CachedClient(client, cache).answer([Prompt.of("a"), other])
@@ -414,7 +414,7 @@ def test_what_decides_a_reply_makes_it_another_prompt(other: Prompt, tmp_path: P
         assert len(client.asked) == 2, "what it is asked for decides nothing"
 
 
-def test_a_reader_decides_about_texts_and_outcomes_about_the_rest(tmp_path: Path) -> None:
+def test_a_prompt_parser_decides_about_texts_and_the_outcome_about_other_replies(tmp_path: Path) -> None:
     class Outcomes(Repeating):
         def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
             known = journal.recall(index) if journal else None
@@ -438,7 +438,7 @@ def test_a_reader_decides_about_texts_and_outcomes_about_the_rest(tmp_path: Path
             assert len(cache) == len(kept)
 
 
-def test_a_cache_that_is_named_by_its_file_is_open_during_calls_only(tmp_path: Path) -> None:
+def test_a_cache_given_as_a_path_is_open_during_calls_only(tmp_path: Path) -> None:
     client = Repeating()
     cached = CachedClient(client, tmp_path / "c")
     assert (cached.name, dict(cached.describe())) == ("m", {"model": "m"})
@@ -481,7 +481,7 @@ class Chained(Repeating):
         return reply if following is None else self._one(index, following, journal)
 
 
-def test_what_follows_from_a_reply_is_asked_at_once_through_a_cache_and_kept(tmp_path: Path) -> None:
+def test_follow_up_prompts_are_sent_at_once_through_a_cache_and_stored(tmp_path: Path) -> None:
     client, asked = Chained(), prompts("a", "b", "a")
     with ReplyCache(tmp_path / "c") as cache:
         journal = Following(asked, {"a": "a2", "a2": "a3"})
@@ -495,7 +495,7 @@ def test_what_follows_from_a_reply_is_asked_at_once_through_a_cache_and_kept(tmp
         assert all(reply.from_cache for reply in replies)
 
 
-def test_earlier_attempts_at_an_address_are_kept_for_that_address(tmp_path: Path) -> None:
+def test_earlier_attempts_at_an_address_are_stored_for_that_address(tmp_path: Path) -> None:
     class There(Repeating):
         origin = "https://h:443/v1"
 

@@ -54,14 +54,12 @@ def test_replies_come_in_the_order_of_the_prompts() -> None:
     assert {reply.usage.input_tokens for reply in replies} == {7}
 
 
-def test_no_prompts_send_nothing() -> None:
+def test_no_prompts_send_no_request() -> None:
     assert OpenAIClient("openai/any").answer([]) == []
 
 
 @pytest.mark.parametrize("library", ["openai", "aiohttp"])
-def test_a_library_that_is_missing_is_named_with_the_line_that_installs_it(
-    library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_reported_with_its_install_command(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError) as caught:
         OpenAIClient("openai/any").answer([Prompt.of("q")])
@@ -70,7 +68,7 @@ def test_a_library_that_is_missing_is_named_with_the_line_that_installs_it(
     assert "ragtasks[judge]" in str(caught.value)
 
 
-def test_request_holds_model_messages_and_decoding() -> None:
+def test_a_request_contains_model_messages_and_decoding() -> None:
     with chat_server(lambda *_: completion()) as server:
         endpoint = {"model": "m", "base_url": server.base_url}
         OpenAIClient(endpoint, KEY, Decoding(None, 5, 9)).answer([Prompt.of("q", system="s")])
@@ -85,7 +83,7 @@ def test_request_holds_model_messages_and_decoding() -> None:
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_azure_addresses_the_deployment() -> None:
+def test_azure_requests_address_the_deployment() -> None:
     with chat_server(lambda *_: completion()) as server:
         endpoint = {"model": "dep", "base_url": server.base_url.removesuffix("/v1"), "api_version": "2024-10-21"}
         (reply,) = OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])
@@ -111,31 +109,31 @@ def test_azure_addresses_the_deployment() -> None:
         pytest.param(Action(b""), id="empty body"),
     ],
 )
-def test_transport_failures_are_tried_again(failure: Action) -> None:
+def test_transport_errors_are_retried(failure: Action) -> None:
     reply, server = ask_one(then_fine(failure))
     assert (reply.outcome, reply.text) == (Outcome.ANSWERED, "fine")
     assert len(server.asked) == 2
 
 
-def test_hang_ends_at_the_time_limit_and_is_tried_again() -> None:
+def test_a_hanging_request_ends_at_the_timeout_and_is_retried() -> None:
     hang = Action(completion().body, delay_seconds=1.0)
     reply, server = ask_one(then_fine(hang), timeout_seconds=0.2)
     assert (reply.text, len(server.asked)) == ("fine", 2)
 
 
-def test_dripping_body_ends_at_the_time_limit() -> None:
+def test_a_dripping_body_ends_at_the_timeout() -> None:
     drip = Action(completion().body, drip_seconds=0.05)  # every byte within the limit, the whole far beyond it
     reply, server = ask_one(then_fine(drip), timeout_seconds=0.3)
     assert (reply.text, len(server.asked)) == ("fine", 2)
 
 
-def test_slow_reply_within_the_limit_is_taken() -> None:
+def test_a_slow_reply_within_the_timeout_is_accepted() -> None:
     reply, server = ask_one(Action(completion("late").body, delay_seconds=0.3))
     assert (reply.text, len(server.asked)) == ("late", 1)
 
 
 @pytest.mark.parametrize(("failure", "n_requests"), [(refusal(500, "boom"), 4), (Action(reset=True), 4)])
-def test_storm_ends_after_the_attempts_with_a_reason(failure: Action, n_requests: int) -> None:
+def test_a_storm_of_errors_ends_after_the_attempts_with_a_reason(failure: Action, n_requests: int) -> None:
     reply, server = ask_one(failure)
     assert (reply.outcome, reply.text) == (Outcome.FAILED, None)
     assert "no attempt left" in reply.reason
@@ -156,7 +154,7 @@ PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html
         (Action(reset=True), "the connection broke"),
     ],
 )
-def test_a_server_that_only_fails_ends_the_call_and_says_what_came_back(failure: Action, said: str) -> None:
+def test_a_server_that_only_fails_ends_the_call_with_the_last_failure(failure: Action, said: str) -> None:
     with chat_server(lambda *_: failure) as server, pytest.raises(JudgeError, match=said) as caught:
         client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(200)])
     # Three of four slots have used up the attempts of their prompts, two of them are at their next one.
@@ -164,7 +162,7 @@ def test_a_server_that_only_fails_ends_the_call_and_says_what_came_back(failure:
     assert "next step: " in str(caught.value)
 
 
-def test_few_prompts_that_all_fail_cost_no_other_reply() -> None:
+def test_few_failing_prompts_lose_no_other_reply() -> None:
     """What is asked again is often only what a server stumbles over: the call ends as soon, and without an error."""
     with chat_server(lambda *_: refusal(500)) as server:
         replies = client_for(server, slots=8).answer([Prompt.of(str(number)) for number in range(8)])
@@ -172,27 +170,27 @@ def test_few_prompts_that_all_fail_cost_no_other_reply() -> None:
 
 
 @pytest.mark.parametrize("word", [completion(), refusal(400, "too long"), refusal(400, "policy", "content_filter")])
-def test_a_server_that_once_said_something_is_asked_on(word: Action) -> None:
+def test_a_server_that_replied_once_gets_further_requests(word: Action) -> None:
     script = lambda text, _: word if text == "0" else refusal(500)  # noqa: E731
     with chat_server(script) as server:
         replies = client_for(server, slots=2).answer([Prompt.of(str(number)) for number in range(9)])
     assert [reply.outcome is Outcome.FAILED for reply in replies[1:]] == [True] * 8
 
 
-def test_a_first_prompt_that_always_fails_disturbs_no_other() -> None:
+def test_a_first_prompt_that_always_fails_affects_no_other() -> None:
     script = lambda text, _: refusal(500) if text == "0" else completion()  # noqa: E731
     with chat_server(script) as server:
         replies = client_for(server, slots=1).answer([Prompt.of(str(number)) for number in range(5)])
     assert [reply.outcome is Outcome.ANSWERED for reply in replies] == [False, True, True, True, True]
 
 
-def test_hanging_server_uses_up_the_attempts_sooner() -> None:
+def test_a_hanging_server_reaches_the_time_limit_before_the_attempts() -> None:
     reply, server = ask_one(Action(delay_seconds=1.0), timeout_seconds=0.1)
     assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)  # its patience is twice the time limit
     assert "no reply in time" in reply.reason
 
 
-def test_waits_between_attempts_use_up_the_patience_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_between_attempts_count_towards_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtasks.clients._openai_client.random.uniform", lambda _low, high: high)
     waiting = {"backoff_seconds": 0.3, "longest_backoff_seconds": 0.3, "attempts": 50}
     reply, server = ask_one(refusal(500), patience_seconds=1.0, **waiting)
@@ -204,7 +202,7 @@ def test_retry_after_is_waited_for() -> None:
     assert server.times[1] - server.times[0] >= 0.4
 
 
-def test_retry_after_holds_back_every_request() -> None:
+def test_retry_after_delays_every_request() -> None:
     def script(text: str, n_before: int) -> Action:
         if text == "0" and n_before == 0:
             return refusal(429, retry_after="0.6")
@@ -234,7 +232,9 @@ def test_retry_after_holds_back_every_request() -> None:
         (completion(["parts"]), Outcome.MALFORMED, "content"),
     ],
 )
-def test_what_the_server_decides_is_final_and_told_apart(action: Action, outcome: Outcome, in_reason: str) -> None:
+def test_decisions_of_the_server_are_final_and_have_separate_outcomes(
+    action: Action, outcome: Outcome, in_reason: str
+) -> None:
     reply, server = ask_one(action)
     assert (reply.outcome, reply.text) == (outcome, None)
     assert in_reason in reply.reason
@@ -248,7 +248,7 @@ def test_what_the_server_decides_is_final_and_told_apart(action: Action, outcome
         (Action(b'{"error": "odd"}'), "an error in place of a reply: odd"),
     ],
 )
-def test_a_reply_that_the_server_broke_off_is_asked_for_once_more(broken: Action, reason: str) -> None:
+def test_a_reply_aborted_by_the_server_is_requested_once_more(broken: Action, reason: str) -> None:
     with chat_server(lambda _, n_before: completion() if n_before else broken) as server:
         (reply,) = client_for(server).answer([Prompt.of("q")])
     assert (reply.text, len(server.asked)) == ("fine", 2)
@@ -268,7 +268,7 @@ def test_a_reply_that_the_server_broke_off_is_asked_for_once_more(broken: Action
         refusal(429, "tomorrow", retry_after="86400"),
     ],
 )
-def test_fatal_answers_end_the_call_once(action: Action) -> None:
+def test_fatal_errors_end_the_call_once(action: Action) -> None:
     with chat_server(lambda *_: action) as server, pytest.raises(JudgeError) as caught:
         client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(50)])
     assert len(server.asked) <= 4
@@ -276,7 +276,7 @@ def test_fatal_answers_end_the_call_once(action: Action) -> None:
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
-def test_replies_under_way_when_a_call_ends_are_kept_and_nothing_more_is_sent() -> None:
+def test_replies_in_flight_at_the_end_of_a_call_are_kept_and_no_request_follows() -> None:
     kept: dict[int, Reply] = {}
     all_open = threading.Barrier(3)
 
@@ -298,13 +298,13 @@ def test_replies_under_way_when_a_call_ends_are_kept_and_nothing_more_is_sent() 
     assert {index: reply.text for index, reply in kept.items()} == {0: "fine", 1: "fine"}
 
 
-def test_nobody_at_the_address_is_said_once() -> None:
+def test_an_unreachable_address_is_reported_once() -> None:
     endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1", **QUICK}
     with pytest.raises(JudgeError, match="no server answers"):
         OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(200)])
 
 
-def test_a_server_without_encryption_at_a_secure_address_is_said_once() -> None:
+def test_a_server_without_tls_at_an_https_address_is_reported_once() -> None:
     with chat_server(lambda *_: completion()) as server:
         endpoint = {"model": "m", "base_url": server.base_url.replace("http://", "https://"), **QUICK}
         with pytest.raises(JudgeError, match="found: no secure connection to the address"):
@@ -312,7 +312,7 @@ def test_a_server_without_encryption_at_a_secure_address_is_said_once() -> None:
     assert not server.asked
 
 
-def test_nobody_at_the_address_is_said_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_address_is_reported_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []  # of the longest wait before another attempt; nothing is waited here
 
     def without_waiting(_low: float, high: float) -> float:
@@ -326,7 +326,7 @@ def test_nobody_at_the_address_is_said_within_seconds(monkeypatch: pytest.Monkey
     assert 3 < sum(first * 2**place * share for place, share in enumerate(shares)) < 10
 
 
-def test_server_that_is_starting_is_waited_for() -> None:
+def test_a_starting_server_is_waited_for() -> None:
     port = closed_port()
     client = OpenAIClient({"model": "m", "base_url": f"http://127.0.0.1:{port}/v1", "backoff_seconds": 0.2}, KEY)
     replies: list[Reply] = []
@@ -338,7 +338,7 @@ def test_server_that_is_starting_is_waited_for() -> None:
     assert [reply.text for reply in replies] == ["fine"]
 
 
-def test_server_that_dies_and_comes_back_costs_no_reply() -> None:
+def test_a_restarting_server_loses_no_reply() -> None:
     replies: list[Reply] = []
     first = ChatServer(lambda *_: Action(completion().body, delay_seconds=0.02))
     port = int(first.base_url.removesuffix("/v1").rsplit(":", 1)[1])
@@ -356,7 +356,7 @@ def test_server_that_dies_and_comes_back_costs_no_reply() -> None:
     assert [reply.text for reply in replies] == ["fine"] * 12
 
 
-def test_a_minute_without_a_server_that_answered_is_outlived_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_of_a_minute_is_survived_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     with chat_server(lambda *_: completion()) as server:
         client = OpenAIClient({"model": "m", "base_url": server.base_url}, KEY)
         client.answer([Prompt.of("p")])
@@ -374,7 +374,7 @@ def test_a_minute_without_a_server_that_answered_is_outlived_by_default(monkeypa
     assert sum(waits) >= 60
 
 
-def test_slots_bound_the_open_requests() -> None:
+def test_slots_limit_the_open_requests() -> None:
     with chat_server(lambda *_: Action(completion().body, delay_seconds=0.02)) as server:
         client_for(server, slots=3).answer([Prompt.of(str(number)) for number in range(12)])
     assert server.most_open == 3
@@ -392,7 +392,7 @@ def test_progress_counts_to_the_total_without_failed_requests() -> None:
     assert re.fullmatch(r"[\d,.]+/s  1 failed  20 tokens", note)
 
 
-def test_works_inside_a_running_event_loop() -> None:
+def test_a_call_works_inside_a_running_event_loop() -> None:
     async def notebook(server: ChatServer) -> list[Reply]:
         return client_for(server).answer([Prompt.of("q")])
 
@@ -400,7 +400,7 @@ def test_works_inside_a_running_event_loop() -> None:
         assert asyncio.run(notebook(server))[0].text == "fine"
 
 
-def test_key_shows_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_appears_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     echo = completion(f"your key is {KEY}")
     with (
         caplog.at_level(logging.DEBUG),
@@ -412,7 +412,7 @@ def test_key_shows_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     assert KEY not in shown
 
 
-def test_requests_a_minute_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_per_minute_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtasks.clients._limits.WINDOW_SECONDS", 1.0)
     with chat_server(lambda *_: completion()) as server:
         client_for(server, requests_per_minute=2).answer([Prompt.of(str(number)) for number in range(5)])
@@ -432,19 +432,19 @@ def notes_while(monkeypatch: pytest.MonkeyPatch, script: Script, **options: Any)
     return [note.split("\t")[2] for note in told if note.count("\t") == 2]
 
 
-def test_a_pause_for_a_rate_limit_shows_in_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_for_a_rate_limit_appears_in_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     notes = notes_while(monkeypatch, then_fine(refusal(429, retry_after="0.6")), rate_limit_patience_seconds=60.0)
     pause = re.compile(r"rate limit, next request in \d s; no reply for \d+ of 60 s")
     assert any(map(pause.fullmatch, notes)), notes
 
 
-def test_silence_shows_in_the_progress_with_what_came_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_appears_in_the_progress_with_the_last_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     actions = [refusal(500, "boom"), Action(completion().body, delay_seconds=0.5)]
     notes = notes_while(monkeypatch, lambda _, n_before: actions[n_before])
     assert re.fullmatch(r"no reply for \d+ s \(HTTP 500: .*boom\), 1 open, at most 10 s a prompt", notes[-1])
 
 
-def test_a_client_describes_what_decides_its_replies_and_nothing_else() -> None:
+def test_describe_returns_only_settings_that_determine_replies() -> None:
     def described(**options: Any) -> dict[str, Any]:
         endpoint = {"model": "m", "base_url": "http://h:1/v1", **options}
         return OpenAIClient(endpoint, KEY, Decoding(0.5, 7, 9)).describe()
@@ -470,7 +470,7 @@ def test_a_client_describes_what_decides_its_replies_and_nothing_else() -> None:
     assert described(temperature="server")["decoding"]["temperature"] is None
 
 
-def test_a_reply_that_the_journal_knows_is_not_asked_for_and_every_other_is_written_at_once() -> None:
+def test_recalled_replies_are_not_requested_and_others_are_recorded_at_once() -> None:
     class Journal:
         def __init__(self) -> None:
             self.written: dict[int, Reply] = {}
@@ -493,7 +493,7 @@ def test_a_reply_that_the_journal_knows_is_not_asked_for_and_every_other_is_writ
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_a_server_that_only_refuses_for_its_rate_is_left_after_its_patience() -> None:
+def test_a_rate_limit_without_end_is_abandoned_after_the_patience() -> None:
     (reply,), server = asked_for_a_while(refusal(429, "slower", retry_after="0.1"))
     assert (reply.outcome, reply.text) == (Outcome.FAILED, None)
     assert "HTTP 429" in reply.reason
@@ -507,7 +507,7 @@ def asked_for_a_while(action: Action) -> tuple[list[Reply], ChatServer]:
         return client_for(server, rate_limit_patience_seconds=0.5).answer([Prompt.of("q")]), server
 
 
-def test_a_limit_that_is_too_far_off_ends_a_call_with_prompts_left() -> None:
+def test_a_rate_limit_beyond_the_patience_ends_a_call_with_prompts_left() -> None:
     with (
         chat_server(lambda *_: refusal(429, "slower", retry_after="50")) as server,
         pytest.raises(JudgeError) as caught,
@@ -521,7 +521,7 @@ def test_a_limit_that_is_too_far_off_ends_a_call_with_prompts_left() -> None:
     assert len(server.asked) == 1
 
 
-def test_the_first_change_of_the_model_that_a_server_names_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_change_of_the_served_model_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     served = ServedModels("m")
     for name in ("", "a", "a", "b", "a", "c", "b"):
         served.note(Reply(Outcome.ANSWERED, "x", served_model=name))

@@ -33,7 +33,7 @@ def test_any_json_gives_a_reply_with_text_or_reason(body: object) -> None:
 
 
 @given(st.binary(max_size=30))
-def test_any_bytes_are_a_reply_or_no_json(body: bytes) -> None:
+def test_any_bytes_are_a_reply_or_invalid_json(body: bytes) -> None:
     try:
         reply = read_completion(body)
     except ValueError:
@@ -42,7 +42,7 @@ def test_any_bytes_are_a_reply_or_no_json(body: bytes) -> None:
 
 
 @given(JSON)
-def test_any_message_is_read(message: object) -> None:
+def test_any_message_is_parsed(message: object) -> None:
     reply = read_completion(json.dumps({"choices": [{"message": message}]}).encode())
     assert bool(reply.reason) == (reply.text is None)
 
@@ -59,12 +59,12 @@ def test_any_message_is_read(message: object) -> None:
         ("say <think> aloud", ("", "say <think> aloud")),
     ],
 )
-def test_thinking_is_split_off(text: str, expected: tuple[str, str | None]) -> None:
+def test_thinking_is_split_from_the_answer(text: str, expected: tuple[str, str | None]) -> None:
     reply = read_text(text)
     assert (reply.thinking, reply.text) == expected
 
 
-def test_thinking_of_both_kinds_is_kept() -> None:
+def test_thinking_from_field_and_marks_is_kept() -> None:
     assert read_text("<think>b</think>c", thinking="a").thinking == "a\nb"
 
 
@@ -74,7 +74,7 @@ def body(message: object, **fields: object) -> bytes:
     return json.dumps({"model": "m-1", "choices": [choice], "usage": usage, **fields}).encode()
 
 
-def test_a_reply_holds_all_that_the_server_said() -> None:
+def test_a_reply_contains_all_fields_of_the_response() -> None:
     sent = body({"content": "<think>b</think> c ", "reasoning_content": "a"})
     assert read_completion(sent) == Reply(
         Outcome.ANSWERED,
@@ -118,11 +118,11 @@ def test_a_reply_holds_all_that_the_server_said() -> None:
         (body({"content": "x", "refusal": {}}), "refusal is dict, expected str"),
     ],
 )
-def test_a_body_that_is_no_completion_says_what_is_wrong(sent: bytes, reason: str) -> None:
+def test_a_body_without_completion_has_a_reason(sent: bytes, reason: str) -> None:
     assert read_completion(sent).reason == f"no chat completion: {reason}"
 
 
-def test_text_parts_of_a_content_are_the_reply_and_thinking_parts_the_thought() -> None:
+def test_text_parts_are_the_reply_and_thinking_parts_the_thinking() -> None:
     thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
     content = [thought, {"type": "text", "text": "It opens "}, {"type": "text", "text": "at nine."}]
     reply = read_completion(body({"content": content}))
@@ -132,7 +132,7 @@ def test_text_parts_of_a_content_are_the_reply_and_thinking_parts_the_thought() 
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_thinking_stands_under_either_name(name: str) -> None:
+def test_thinking_is_read_from_either_field(name: str) -> None:
     assert read_completion(body({"content": "c", name: "a"})).thinking == "a"
     assert read_completion(body({"content": "", name: "a"})).reason == "the reply contains only thinking"
 
@@ -148,15 +148,13 @@ def test_thinking_stands_under_either_name(name: str) -> None:
         ({"completion_tokens": 3}, (None, 3)),
     ],
 )
-def test_tokens_that_the_server_does_not_count_are_unknown(
-    usage: object, counts: tuple[int | None, int | None]
-) -> None:
+def test_uncounted_tokens_are_unknown(usage: object, counts: tuple[int | None, int | None]) -> None:
     reply = read_completion(body({"content": "c"}, usage=usage))
     assert (reply.text, reply.usage.input_tokens, reply.usage.output_tokens) == ("c", *counts)
 
 
 @pytest.mark.parametrize(("named", "model"), [(None, ""), (5, ""), (["m"], ""), ("m" * 300, "m" * 200)])
-def test_the_model_that_answered_is_a_short_name_or_none(named: object, model: str) -> None:
+def test_the_served_model_is_a_short_name_or_empty(named: object, model: str) -> None:
     assert read_completion(body({"content": "c"}, model=named)).served_model == model
 
 
@@ -171,7 +169,7 @@ def test_the_model_that_answered_is_a_short_name_or_none(named: object, model: s
         ("c", "", "", Outcome.ANSWERED, ""),
     ],
 )
-def test_a_text_is_an_answer_where_it_came_to_its_end(
+def test_a_text_is_an_answer_after_a_normal_stop(
     text: str, thinking: str, finish_reason: str, outcome: Outcome, reason: str
 ) -> None:
     reply = read_text(text, thinking=thinking, finish_reason=finish_reason, raw="r", served_model="m")
@@ -190,12 +188,12 @@ EARLY = {
 
 
 @pytest.mark.parametrize("reason", COMPLETE)
-def test_a_normal_stop_in_any_spelling_or_none_at_all_is_complete(reason: str | None) -> None:
+def test_a_normal_stop_in_any_spelling_or_without_a_reason_is_complete(reason: str | None) -> None:
     assert read_completion(body({"content": "c"}, choices=[choice("c", finish_reason=reason)])).text == "c"
 
 
 @pytest.mark.parametrize(("outcome", "reason"), [(outcome, one) for outcome, all_ in EARLY.items() for one in all_])
-def test_a_reply_that_ended_for_another_reason_is_no_answer(outcome: Outcome, reason: str) -> None:
+def test_a_reply_with_another_finish_reason_is_no_answer(outcome: Outcome, reason: str) -> None:
     reply = read_completion(body({}, choices=[choice("Rating: 1", finish_reason=reason)]))
     assert (reply.outcome, reply.text, reply.usage.input_tokens) == (outcome, None, 7)
 
@@ -203,20 +201,20 @@ def test_a_reply_that_ended_for_another_reason_is_no_answer(outcome: Outcome, re
 @pytest.mark.parametrize(
     "fields", [{"done_reason": "length"}, {"stop_reason": "max_tokens"}, {"finishReason": "MAX_TOKENS"}]
 )
-def test_the_reason_is_read_under_every_usual_name(fields: dict[str, str]) -> None:
+def test_the_finish_reason_is_read_from_every_usual_field(fields: dict[str, str]) -> None:
     bare = choice("cut")
     del bare["finish_reason"]
     assert read_completion(body({}, choices=[bare], **fields)).outcome is Outcome.TRUNCATED
     assert read_completion(body({}, choices=[{**bare, **fields}])).outcome is Outcome.TRUNCATED
 
 
-def test_an_unknown_reason_is_shown_short_and_without_what_a_terminal_acts_on() -> None:
+def test_an_unknown_finish_reason_is_shortened_and_without_control_characters() -> None:
     reply = read_completion(body({}, choices=[choice("c", finish_reason="\x1b[2Jodd" + "y" * 500)]))
     assert reply.reason.startswith("the reply ended early (finish_reason \\x1b[2Joddy")
     assert len(reply.reason) < 100
 
 
-def test_calls_of_tools_are_a_normal_end_where_tools_were_offered() -> None:
+def test_tool_calls_are_a_normal_end_if_tools_were_offered() -> None:
     ended = {"choices": [choice("", finish_reason="tool_calls")]}
     assert early_end(ended, offers_tools=True) is None
     assert early_end({"choices": [choice("", finish_reason="length")]}, offers_tools=True) is not None
@@ -241,7 +239,7 @@ NO_ERRORS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(("fields", "shown"), ERRORS)
-def test_an_error_beside_an_answer_is_a_failed_request(fields: dict[str, Any], shown: str) -> None:
+def test_an_error_next_to_an_answer_is_a_failed_request(fields: dict[str, Any], shown: str) -> None:
     plain = {"answer": "Nine.", "contexts": []}
     chat = {"choices": [choice("Nine.")]}
     for sent in (plain, chat):
@@ -251,12 +249,12 @@ def test_an_error_beside_an_answer_is_a_failed_request(fields: dict[str, Any], s
 
 
 @pytest.mark.parametrize("fields", NO_ERRORS)
-def test_an_answer_beside_no_error_stays_an_answer(fields: dict[str, Any]) -> None:
+def test_an_answer_with_an_empty_error_field_is_an_answer(fields: dict[str, Any]) -> None:
     assert early_end({"answer": "Nine.", **fields}) is None
     assert read_completion(body({"content": "Nine."}, **fields)).text == "Nine."
 
 
-def test_details_count_as_an_error_only_without_an_answer() -> None:
+def test_detail_is_an_error_only_without_an_answer() -> None:
     assert early_end({"answer": "", "detail": "no index"}) == (Outcome.FAILED, "an error in place of a reply: no index")
 
 

@@ -39,15 +39,15 @@ def sent_headers(monkeypatch: pytest.MonkeyPatch, own_address: bool = False, **o
     return [headers.get(name) for name in HEADERS]
 
 
-def test_a_server_that_nobody_named_a_key_for_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_a_named_key_gets_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent_headers(monkeypatch) == ["Bearer no-key", None, None]
 
 
-def test_the_named_key_goes_to_its_server_without_openais_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_named_key_is_sent_without_openai_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent_headers(monkeypatch, api_key_env="OTHER_KEY") == [f"Bearer {OTHER}", None, None]
 
 
-def test_openais_key_and_headers_go_to_the_address_in_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_key_and_headers_are_sent_to_the_address_in_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [f"Bearer {OWN}", "our-organisation", "our-project"]
     assert sent_headers(monkeypatch, own_address=True) == expected
 
@@ -67,13 +67,13 @@ def test_openais_key_and_headers_go_to_the_address_in_its_variable(monkeypatch: 
         ("http://localhost:8001/v1", None),
     ],
 )
-def test_the_default_key_belongs_to_two_addresses(address: str | None, key: str | None) -> None:
+def test_the_default_key_is_sent_to_two_addresses(address: str | None, key: str | None) -> None:
     secrets = {**ENVIRONMENT, "OPENAI_BASE_URL": "https://proxy.example/v1"}
     found = credentials_for(endpoint_of({"model": "openai/m", "base_url": address}), secrets.get)
     assert (found.key, bool(found.organization), bool(found.project)) == (key, bool(key), bool(key))
 
 
-def test_a_named_key_that_is_not_set_is_said_before_anything_is_sent() -> None:
+def test_an_unset_named_key_is_reported_before_any_request() -> None:
     endpoint = endpoint_of({"model": "m", "base_url": "http://localhost/v1", "api_key_env": "MISSING"})
     with raises(ConfigurationError):
         credentials_for(endpoint, ENVIRONMENT.get)
@@ -90,7 +90,7 @@ def test_a_named_key_that_is_not_set_is_said_before_anything_is_sent() -> None:
         ("http://[::1]:8001/v1", False),
     ],
 )
-def test_plain_http_to_another_machine_is_open_to_others(address: str, is_open: bool) -> None:
+def test_plain_http_to_another_machine_is_readable_by_others(address: str, is_open: bool) -> None:
     assert is_open_to_others(address) is is_open
 
 
@@ -105,7 +105,7 @@ def test_plain_http_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text.count("http://0.0.0.0:9/v1: prompts, and the key if one is set, are sent unencrypted") == 1
 
 
-def test_a_redirect_to_another_host_is_refused_with_its_name() -> None:
+def test_a_redirect_to_another_host_is_refused_with_the_host_name() -> None:
     with chat_server(lambda *_: completion()) as other, ChatServer(lambda *_: completion()).running() as server:
         location = other.base_url.replace("127.0.0.1", "localhost")
         server.script = lambda *_: Action(b"{}", 307, {"Location": f"{location}/chat/completions"})
@@ -123,7 +123,7 @@ def test_a_placeholder_key_changes_no_reply(key: str) -> None:
     assert json_of(reply.raw) == text
 
 
-def test_a_key_that_can_be_a_secret_is_masked_in_a_reply() -> None:
+def test_a_likely_secret_is_masked_in_a_reply() -> None:
     assert Credentials(OTHER).without_key(f"it is {OTHER}".encode()) == b"it is ***"
 
 
@@ -140,13 +140,13 @@ def json_of(raw: str) -> Any:
         ("nothing", "nothing"),
     ],
 )
-def test_a_message_is_shown_without_the_key_or_anything_shaped_like_one(text: str, shown: str) -> None:
+def test_a_message_is_masked_for_the_key_and_similar_texts(text: str, shown: str) -> None:
     assert Credentials(OTHER).masked(text) == shown
     assert OTHER not in repr(Credentials(OTHER, "org", "project"))
 
 
 @pytest.mark.parametrize(("key", "shown"), [("abcdef", "a *** z"), ("abcde", "a abcde z"), (None, "a abcdef z")])
-def test_a_key_that_may_be_a_word_is_left_in_a_message(key: str | None, shown: str) -> None:
+def test_a_key_that_may_be_a_word_is_kept_in_a_message(key: str | None, shown: str) -> None:
     assert Credentials(key).masked(f"a {key or 'abcdef'} z") == shown
 
 
@@ -166,7 +166,7 @@ def test_a_secret_is_long_and_mixed(key: str, is_secret: bool) -> None:
 
 @pytest.mark.parametrize("key", ["sk-with a\nline", "schlüssel-0123456789"])
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "OTHER_KEY"])
-def test_a_key_that_no_header_can_hold_is_named_by_its_variable(key: str, variable: str) -> None:
+def test_a_key_unfit_for_a_header_is_reported_by_its_variable(key: str, variable: str) -> None:
     named = {"api_key_env": "OTHER_KEY"} if variable == "OTHER_KEY" else {}
     with pytest.raises(
         ConfigurationError, match=f"^{variable} contains characters that an HTTP header cannot contain"
@@ -175,7 +175,7 @@ def test_a_key_that_no_header_can_hold_is_named_by_its_variable(key: str, variab
     assert key not in str(caught.value)
 
 
-def test_an_address_in_the_variable_that_is_none_gets_no_key() -> None:
+def test_an_invalid_address_in_the_variable_gets_no_key() -> None:
     endpoint = endpoint_of({"model": "m", "base_url": "http://[::1]:8001/v1"})
     for odd in ("http://[::1", "http://h:port/v1", "nothing", ""):
         assert credentials_for(endpoint, {**ENVIRONMENT, "OPENAI_BASE_URL": odd}.get) == Credentials()

@@ -26,7 +26,7 @@ PROMPTS = [Prompt.of(str(number)) for number in range(4)]
         ),
     ],
 )
-def test_a_refused_setting_is_left_out_or_renamed_with_one_note(
+def test_a_refused_setting_is_left_out_or_renamed_with_one_warning(
     setting: str, message: str, instead: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):
@@ -66,13 +66,13 @@ def test_a_refused_system_message_is_sent_before_the_first_user_message(status: 
     assert "learned" not in client.describe()
 
 
-def test_an_error_about_roles_is_no_reason_to_ask_again_without_a_system_message() -> None:
+def test_an_error_about_roles_without_a_system_message_is_not_retried() -> None:
     with chat_server(lambda *_: completion()) as server:
         (reply,) = asked(server, lambda _: refusal(400, "Conversation roles must alternate user/assistant"))
     assert (reply.outcome, len(server.bodies)) == (Outcome.FAILED, 1)
 
 
-def test_a_form_is_sent_where_the_endpoint_says_so_and_left_out_where_the_server_refuses_it(
+def test_a_reply_format_is_sent_if_structured_and_left_out_if_refused(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     schema = {"type": "object"}
@@ -102,19 +102,19 @@ def thinking_until(limit: int) -> tuple[list[Reply], ChatServer]:
         return OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1}).answer(PROMPTS), server
 
 
-def test_thinking_that_ate_the_limit_is_given_room_once() -> None:
+def test_thinking_that_used_up_the_limit_gets_a_higher_limit_once() -> None:
     replies, server = thinking_until(2000)
     assert [reply.text for reply in replies] == ["8"] * 4
     assert [body["max_tokens"] for body in server.bodies] == [1024, *[1024 + 8192] * 4]
 
 
-def test_thinking_that_never_ends_is_no_answer() -> None:
+def test_endless_thinking_is_no_answer() -> None:
     replies, server = thinking_until(1_000_000)
     assert {reply.outcome for reply in replies} <= {Outcome.EMPTY, Outcome.TRUNCATED}
     assert len(server.bodies) == 5
 
 
-def test_fields_of_the_endpoint_go_before_those_of_the_caller() -> None:
+def test_fields_of_the_endpoint_override_those_of_the_caller() -> None:
     options = {"temperature": 0.7, "max_tokens": 50, "reasoning_effort": "low", "extra_body": {"top_p": 0.9}}
     with chat_server(lambda *_: completion()) as server:
         OpenAIClient({"model": "m", "base_url": server.base_url, **options}, None, Decoding(0, 5, 9)).answer(
@@ -131,7 +131,7 @@ def asked(server: ChatServer, script: Any, prompts: list[Prompt] = PROMPTS[:1], 
     return OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **options}).answer(prompts)
 
 
-def test_the_note_says_what_was_sent_and_what_follows(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_warning_names_the_sent_setting_and_its_replacement(caplog: pytest.LogCaptureFixture) -> None:
     message = "Unsupported value: 'temperature' does not support 0.5 with this model."
     with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):
         asked(server, lambda sent: refusal(400, message) if "temperature" in sent else completion(), temperature=0.5)
@@ -140,7 +140,7 @@ def test_the_note_says_what_was_sent_and_what_follows(caplog: pytest.LogCaptureF
     )
 
 
-def test_a_server_that_takes_neither_name_of_the_limit_is_asked_with_each_once() -> None:
+def test_each_name_of_the_limit_is_tried_once() -> None:
     def refuse(sent: dict[str, Any]) -> Action:
         return refusal(400, f"Unsupported parameter: '{next(name for name in sent if name.endswith('_tokens'))}'")
 
@@ -154,7 +154,7 @@ def test_a_server_that_takes_neither_name_of_the_limit_is_asked_with_each_once()
     ]
 
 
-def test_the_limit_goes_back_to_its_other_name_where_the_endpoint_names_the_newer() -> None:
+def test_the_older_name_of_the_limit_is_tried_if_the_newer_is_refused() -> None:
     refuse = refusal(400, "Unsupported parameter: 'max_completion_tokens'")
     with chat_server(lambda *_: completion()) as server:
         replies = asked(
@@ -168,14 +168,14 @@ def test_the_limit_goes_back_to_its_other_name_where_the_endpoint_names_the_newe
     assert [sent.get("max_tokens") for sent in server.bodies] == [None, 9, 9, 9, 9]
 
 
-def test_a_field_that_the_user_set_is_not_left_out_on_the_quiet() -> None:
+def test_a_field_set_by_the_user_is_never_left_out() -> None:
     refuse = refusal(400, "Unsupported value: 'temperature'")
     with chat_server(lambda *_: completion()) as server:
         (reply,) = asked(server, lambda _: refuse, extra_body={"temperature": 0.3})
     assert (reply.outcome, [sent["temperature"] for sent in server.bodies]) == (Outcome.FAILED, [0.3])
 
 
-def test_a_setting_that_was_not_sent_is_no_reason_to_ask_again() -> None:
+def test_an_error_about_an_unsent_setting_is_not_retried() -> None:
     with chat_server(lambda *_: completion()) as server:
         (reply,) = asked(server, lambda _: refusal(400, "Unsupported value: 'seed'"), PROMPTS[:1], temperature="server")
         assert (reply.outcome, len(server.bodies)) == (Outcome.FAILED, 2)
@@ -183,9 +183,7 @@ def test_a_setting_that_was_not_sent_is_no_reason_to_ask_again() -> None:
 
 
 @pytest.mark.parametrize("setting", ["temperature", "max_tokens"])
-def test_requests_that_were_on_their_way_are_asked_again_with_one_note(
-    setting: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_requests_in_flight_are_resent_with_one_warning(setting: str, caplog: pytest.LogCaptureFixture) -> None:
     everybody = threading.Barrier(4)
 
     def script(sent: dict[str, Any]) -> Action:
@@ -207,7 +205,7 @@ def said(sent: dict[str, Any]) -> str:
     return str(sent["messages"][-1]["content"])
 
 
-def test_an_answer_that_had_begun_is_cut_off_and_not_asked_for_again() -> None:
+def test_a_started_answer_is_truncated_and_not_requested_again() -> None:
     for content in ("8, beca", "<think>hm</think> 8, beca"):
         with chat_server(lambda *_: completion()) as server:
             (reply,) = asked(server, lambda _, content=content: completion(content, finish_reason="length"))
@@ -215,14 +213,14 @@ def test_an_answer_that_had_begun_is_cut_off_and_not_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("content", ["", None, "<think>hm", "hm</think>  "])
-def test_thinking_alone_is_given_room_however_it_stands_in_the_reply(content: str | None) -> None:
+def test_thinking_gets_a_higher_limit_in_every_format(content: str | None) -> None:
     short = completion(content, finish_reason="length")
     with chat_server(lambda *_: completion()) as server:
         (reply,) = asked(server, lambda sent: completion("8") if sent["max_tokens"] > 2000 else short)
     assert (reply.text, [sent["max_tokens"] for sent in server.bodies]) == ("8", [1024, 1024 + 8192])
 
 
-def test_a_reply_that_ended_by_itself_is_given_no_more_room() -> None:
+def test_a_reply_with_a_normal_stop_gets_no_higher_limit() -> None:
     with chat_server(lambda *_: completion()) as server:
         (reply,) = asked(server, lambda _: completion("", reasoning_content="hm"))
     assert (reply.outcome, len(server.bodies)) == (Outcome.EMPTY, 1)
@@ -233,13 +231,13 @@ def test_a_reply_that_ended_by_itself_is_given_no_more_room() -> None:
     [{"thinking_tokens": 0}, {"extra_body": {"max_tokens": 70}}, {"reasoning_effort": "low"}],
     ids=["no room to give", "a limit of the user's", "room from the start"],
 )
-def test_a_limit_that_cannot_grow_is_asked_once(options: dict[str, Any]) -> None:
+def test_a_limit_that_cannot_grow_is_tried_once(options: dict[str, Any]) -> None:
     with chat_server(lambda *_: completion()) as server:
         (reply,) = asked(server, lambda _: completion("", finish_reason="length"), **options)
     assert (reply.outcome, len(server.bodies)) == (Outcome.TRUNCATED, 1)
 
 
-def test_a_server_that_takes_no_larger_limit_is_asked_with_the_small_one_again() -> None:
+def test_a_server_that_refuses_the_higher_limit_gets_the_lower_one_again() -> None:
     cut = completion("", reasoning_content="hm", finish_reason="length")
     with chat_server(lambda *_: completion()) as server:
         replies = asked(
@@ -249,14 +247,14 @@ def test_a_server_that_takes_no_larger_limit_is_asked_with_the_small_one_again()
     assert [sent["max_tokens"] for sent in server.bodies] == [1024, 1024 + 8192] * 2
 
 
-def test_a_prompt_that_needs_a_longer_reply_gets_a_larger_limit() -> None:
+def test_a_prompt_for_a_longer_reply_gets_a_higher_limit() -> None:
     prompts = [Prompt(PROMPTS[0].messages, longer=3), PROMPTS[1]]
     with chat_server(lambda *_: completion()) as server:
         asked(server, lambda _: completion(), prompts, max_tokens=50)
     assert [sent["max_tokens"] for sent in server.bodies] == [150, 50]
 
 
-def test_fields_of_the_prompt_go_before_those_of_the_endpoint() -> None:
+def test_fields_of_the_prompt_override_those_of_the_endpoint() -> None:
     prompt = Prompt(PROMPTS[0].messages, body={"top_p": 0.1, "seed": 7})
     with chat_server(lambda *_: completion()) as server:
         asked(server, lambda _: completion(), [prompt], extra_body={"top_p": 0.9, "seed": 8, "min_p": 0.2})
@@ -264,7 +262,7 @@ def test_fields_of_the_prompt_go_before_those_of_the_endpoint() -> None:
     assert (sent["top_p"], sent["seed"], sent["min_p"]) == (0.1, 7, 0.2)
 
 
-def test_a_form_is_sent_for_prompts_that_have_one() -> None:
+def test_a_schema_is_sent_for_prompts_that_have_one() -> None:
     prompts = [Prompt(PROMPTS[0].messages, schema={"type": "object"}), PROMPTS[1]]
     with chat_server(lambda *_: completion()) as server:
         asked(server, lambda _: completion(), prompts, structured=True)

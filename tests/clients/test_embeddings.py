@@ -64,7 +64,7 @@ class Known:
         self.written[index] = reply
 
 
-def test_texts_are_sent_without_what_only_chats_have() -> None:
+def test_texts_are_sent_without_chat_settings() -> None:
     with embedding_server() as server:
         client = client_for(server, extra_body={"dimensions": 16}, temperature=0.5, reasoning_effort="low")
         client.answer([Prompt.of("a"), Prompt.of("b", system="only the last message is a text")])
@@ -73,7 +73,7 @@ def test_texts_are_sent_without_what_only_chats_have() -> None:
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_every_text_gets_its_own_vector_whatever_order_the_server_keeps() -> None:
+def test_every_text_gets_its_own_vector_in_any_order_of_the_reply() -> None:
     with embedding_server() as server:
         replies = client_for(server, batch_texts=2).answer(prompts(*TEXTS))
     assert vectors(replies) == words(TEXTS)
@@ -92,7 +92,7 @@ def test_every_text_gets_its_own_vector_whatever_order_the_server_keeps() -> Non
         ([0, 1, 2.0], "[0, 1, 2.0]"),
     ],
 )
-def test_vectors_whose_texts_are_not_known_are_refused_and_not_kept(
+def test_vectors_with_unclear_texts_are_refused_and_not_cached(
     tmp_path: Path, indexes: list[object], found: str
 ) -> None:
     def script(texts: list[str]) -> Action:
@@ -107,7 +107,7 @@ def test_vectors_whose_texts_are_not_known_are_refused_and_not_kept(
     assert f"expected each `index` from 0 to 2 once, found {found}" in replies[0].reason
 
 
-def test_the_same_vector_for_different_texts_is_refused_in_one_request_and_over_several() -> None:
+def test_equal_vectors_for_different_texts_are_refused_within_and_across_requests() -> None:
     for batch_texts, n_wrong in ((32, 3), (1, 2)):
         with embedding_server(lambda texts: [[0.5, 1.0] for _ in texts]) as server:
             replies = client_for(server, batch_texts=batch_texts).answer(prompts(*TEXTS))
@@ -119,7 +119,7 @@ def test_the_same_vector_for_different_texts_is_refused_in_one_request_and_over_
     assert {one.outcome for one in replies} == {Outcome.ANSWERED}, "an encoder may see neither case nor signs"
 
 
-def test_a_model_or_a_width_that_changes_between_requests_is_refused_and_not_kept(tmp_path: Path) -> None:
+def test_a_change_of_model_or_dimensions_between_requests_is_refused_and_not_cached(tmp_path: Path) -> None:
     def script(texts: list[str]) -> Action:
         model = "m-1" if len(server.bodies) == 1 else "m-2"
         return reply(words(texts), model=model)
@@ -135,7 +135,7 @@ def test_a_model_or_a_width_that_changes_between_requests_is_refused_and_not_kep
     assert replies[1].reason == "vectors of 2 and of 4 dimensions"
 
 
-def test_an_error_or_a_number_that_is_none_is_told_at_once() -> None:
+def test_an_error_or_an_invalid_number_is_reported_at_once() -> None:
     for body, reason in (
         (b'{"error": {"message": "no such encoder"}}', "an error in place of a reply: no such encoder"),
         (b'{"data": [{"index": 0, "embedding": [0.5, NaN]}]}', "no list of vectors: a vector that is empty"),
@@ -153,7 +153,7 @@ def test_numbers_and_base64_give_the_same_reply() -> None:
     assert found[0] == found[1]
 
 
-def test_a_request_holds_as_many_texts_and_tokens_as_its_limits_let_it() -> None:
+def test_a_request_contains_as_many_texts_and_tokens_as_allowed() -> None:
     text = "x" * 36  # ten tokens: one for each text, and one for every four characters
     for limits, sizes in (
         ({"batch_texts": 2}, [2, 2, 1]),
@@ -171,13 +171,13 @@ def test_a_request_holds_as_many_texts_and_tokens_as_its_limits_let_it() -> None
     assert [len(body["input"]) for body in server.bodies] == [32, 1], "several servers take no more than 32 texts"
 
 
-def test_a_request_that_is_filled_anew_starts_from_nothing() -> None:
+def test_each_request_counts_its_tokens_from_zero() -> None:
     with embedding_server() as server:
         client_for(server, batch_tokens=30).answer(prompts("x" * 76, *["x" * 36] * 4))
     assert [len(body["input"]) for body in server.bodies] == [2, 3]
 
 
-def test_what_a_request_took_stands_in_the_reply_to_its_first_text() -> None:
+def test_the_usage_of_a_request_is_recorded_at_its_first_text() -> None:
     usage = {"prompt_tokens": 12, "total_tokens": 12, "prompt_tokens_details": {"cached_tokens": 4}, "cost": 0.5}
     with embedding_server(script=lambda texts: reply(words(texts), usage=usage)) as server:
         first, second, third = client_for(server, batch_texts=2).answer(prompts(*TEXTS))
@@ -189,7 +189,7 @@ def test_what_a_request_took_stands_in_the_reply_to_its_first_text() -> None:
     assert third.usage.input_tokens == 12, "the third is the first of another request"
 
 
-def test_attempts_that_failed_before_count_for_the_first_text_only() -> None:
+def test_earlier_failed_attempts_count_for_the_first_text_only() -> None:
     refused = {"error": {"code": 500, "message": "again"}, "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
     replies = iter([reply([], **refused)])
     with embedding_server(script=lambda texts: next(replies, None) or reply(words(texts))) as server:
@@ -207,7 +207,7 @@ def test_progress_counts_texts_and_not_requests() -> None:
     assert {what.partition("\t")[0] for what, _, _ in told} == {"m"}
 
 
-def test_a_request_whose_vectors_are_all_known_by_now_is_not_sent() -> None:
+def test_a_request_whose_vectors_are_all_cached_is_not_sent() -> None:
     known = [Reply(Outcome.ANSWERED, vector, from_cache=True) for vector in in_base64([[1.0, 2.0], [3.0, 4.0]])]
     told: list[tuple[int, int | None]] = []
     with embedding_server() as server:
@@ -225,7 +225,7 @@ def test_a_request_whose_vectors_are_all_known_by_now_is_not_sent() -> None:
     assert told == [(2, 5), (4, 5), (5, 5)]
 
 
-def test_known_vectors_stay_in_a_request_with_unknown_ones_and_the_first_of_these_counts_it() -> None:
+def test_cached_vectors_are_kept_and_the_first_new_text_counts_the_usage() -> None:
     known = Reply(Outcome.ANSWERED, in_base64([[1.0, 2.0]])[0], from_cache=True)
     with embedding_server() as server:
         journal = Known(at_0=known)
@@ -237,7 +237,7 @@ def test_known_vectors_stay_in_a_request_with_unknown_ones_and_the_first_of_thes
     assert [reply.usage.input_tokens is None for reply in replies[1:]] == [False, True]
 
 
-def test_a_vector_that_was_paid_for_is_not_asked_for_again_beside_other_texts(tmp_path: Path) -> None:
+def test_a_cached_vector_is_not_requested_again_with_other_texts(tmp_path: Path) -> None:
     with embedding_server() as server, ReplyCache(tmp_path / "c") as cache:
         client = CachedClient(client_for(server), cache)
         first = client.answer(prompts("a", "b"))
@@ -262,7 +262,7 @@ def test_a_vector_that_was_paid_for_is_not_asked_for_again_beside_other_texts(tm
         ([None, None], "no list of vectors: "),
     ],
 )
-def test_a_reply_without_a_vector_for_each_text_is_none_for_any_of_them(sent: list[Any], reason: str) -> None:
+def test_a_reply_with_too_few_vectors_is_refused_for_all_its_texts(sent: list[Any], reason: str) -> None:
     with embedding_server(script=lambda _: reply(sent)) as server:
         replies = client_for(server).answer(prompts("a", "b"))
     for one in replies:
@@ -271,7 +271,7 @@ def test_a_reply_without_a_vector_for_each_text_is_none_for_any_of_them(sent: li
     assert len(server.bodies) == 1
 
 
-def test_what_is_wrong_with_a_reply_is_short_and_what_it_took_is_counted_once() -> None:
+def test_the_reason_of_a_bad_reply_is_short_and_its_usage_counted_once() -> None:
     wrong = {"data": [{"embedding": [1.0]}, {"embedding": ["x" * 500]}]}
     with embedding_server(script=lambda _: reply([], **wrong)) as server:
         (one,) = client_for(server).answer(prompts("a"))
@@ -284,7 +284,7 @@ def test_what_is_wrong_with_a_reply_is_short_and_what_it_took_is_counted_once() 
 @pytest.mark.parametrize(
     ("dimensions", "reason"), [(2, ""), (3, "3 dimensions were requested, and the vectors have 2")]
 )
-def test_vectors_have_the_dimensions_that_were_asked_for(dimensions: int, reason: str) -> None:
+def test_vectors_have_the_requested_dimensions(dimensions: int, reason: str) -> None:
     with embedding_server(lambda texts: [[1.0, 2.0] for _ in texts]) as server:
         (one,) = client_for(server, extra_body={"dimensions": dimensions}).answer(prompts("a"))
     assert one.reason == reason
@@ -292,13 +292,13 @@ def test_vectors_have_the_dimensions_that_were_asked_for(dimensions: int, reason
 
 
 @pytest.mark.parametrize(("named", "model"), [("m-1", "m-1"), ("x" * 500, "x" * 200), (None, ""), (7, "")])
-def test_the_model_that_made_a_vector_is_a_short_name_or_none(named: object, model: str) -> None:
+def test_the_model_of_a_vector_is_a_short_name_or_empty(named: object, model: str) -> None:
     with embedding_server(script=lambda texts: reply(words(texts), model=named)) as server:
         (one,) = client_for(server).answer(prompts("a"))
     assert (one.served_model, one.outcome) == (model, Outcome.ANSWERED)
 
 
-def test_a_request_that_is_refused_fails_each_of_its_texts_and_no_other() -> None:
+def test_a_refused_request_fails_only_its_own_texts() -> None:
     with embedding_server(
         script=lambda texts: refusal(400, "too long") if "long" in texts else reply(words(texts))
     ) as server:
@@ -308,7 +308,7 @@ def test_a_request_that_is_refused_fails_each_of_its_texts_and_no_other() -> Non
     assert replies[1].reason == replies[0].reason
 
 
-def test_what_decides_vectors_is_described_and_nothing_else() -> None:
+def test_describe_returns_only_settings_that_determine_vectors() -> None:
     with embedding_server() as server:
         assert client_for(server, batch_texts=3).describe() == {"model": "m", "reply": "embedding"}
         described = client_for(server, extra_body={"dimensions": 8}).describe()

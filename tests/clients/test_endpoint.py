@@ -10,13 +10,13 @@ from ragtasks.errors import ConfigurationError
 from tests._messages import raises
 
 
-def test_one_line_names_an_openai_model() -> None:
+def test_a_line_names_an_openai_model() -> None:
     endpoint = endpoint_of("openai/gpt-4o-mini")
     assert (endpoint.address, endpoint.server_model) == (OPENAI_URL, "gpt-4o-mini")
     assert endpoint.token_limit_field == "max_completion_tokens"
 
 
-def test_mapping_names_a_model_elsewhere() -> None:
+def test_a_mapping_names_a_model_elsewhere() -> None:
     endpoint = endpoint_of({"model": "openai/gpt-oss-20b", "base_url": "http://localhost:8001/v1"})
     assert endpoint.server_model == "openai/gpt-oss-20b"  # its own name there, not OpenAI's prefix
     assert endpoint.token_limit_field == "max_tokens"
@@ -33,12 +33,12 @@ def test_mapping_names_a_model_elsewhere() -> None:
         ({"model": "m", "base_url": "http://h", "slots": 0}, "slots"),
     ],
 )
-def test_what_cannot_be_used_is_refused(named: object, message: str) -> None:
+def test_invalid_endpoints_are_refused(named: object, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         endpoint_of(named)  # type: ignore[arg-type]
 
 
-def test_a_failure_is_told_in_our_words_alone() -> None:
+def test_a_failure_is_reported_in_our_own_words() -> None:
     told = "endpoint: base_url must begin with http:// or https:// and name a host"
     with pytest.raises(ConfigurationError, match=f"^{told}$"):
         endpoint_of({"model": "m", "base_url": "foo"})
@@ -47,7 +47,7 @@ def test_a_failure_is_told_in_our_words_alone() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://user:hunter2@host/v1", "http://host/v1?api-key=hunter2", "ftp://hunter2"])
-def test_address_with_a_secret_is_refused_without_showing_it(url: str) -> None:
+def test_an_address_with_a_secret_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         endpoint_of({"model": "m", "base_url": url})
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
@@ -87,7 +87,7 @@ def test_a_line_names_a_model_and_its_options(line: str, fields: dict[str, Any])
         ("openai/m,slost=3", "unknown key 'slost': did you mean 'slots'"),
     ],
 )
-def test_a_line_that_is_none_is_refused(line: str, message: str) -> None:
+def test_an_invalid_line_is_refused(line: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         endpoint_of(line)
 
@@ -95,7 +95,7 @@ def test_a_line_that_is_none_is_refused(line: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("named", "shown"), [("gpt-4o", "gpt-4o"), ("sk-secret-0123456789", "NAME"), ("http://me:pw@host/v1", "NAME")]
 )
-def test_a_model_without_an_address_is_told_both_ways_and_shown_only_where_it_is_a_plain_name(
+def test_a_model_without_an_address_is_reported_with_both_forms_and_shown_only_as_a_plain_name(
     named: str, shown: str
 ) -> None:
     with raises(ConfigurationError):
@@ -111,7 +111,7 @@ def test_a_model_without_an_address_is_told_both_ways_and_shown_only_where_it_is
         ("http://[::1]:8001/v1", "http://[::1]:8001/v1"),
     ],
 )
-def test_replies_belong_to_an_address_however_it_is_spelled(address: str, origin: str) -> None:
+def test_cached_replies_belong_to_an_address_in_any_spelling(address: str, origin: str) -> None:
     assert elsewhere(base_url=address).origin == origin
     assert elsewhere(base_url=address, shared_replies=True).origin == ""
     assert endpoint_of("openai/m").origin == "https://api.openai.com:443/v1"
@@ -128,18 +128,18 @@ def test_replies_belong_to_an_address_however_it_is_spelled(address: str, origin
         ({"timeout_seconds": 5, "reasoning_effort": "high", "patience_seconds": 7}, 5, 7),
     ],
 )
-def test_a_server_is_waited_for_longer_where_it_thinks(options: dict[str, Any], reply: float, prompt: float) -> None:
+def test_a_thinking_model_has_a_longer_timeout(options: dict[str, Any], reply: float, prompt: float) -> None:
     endpoint = elsewhere(**options)
     assert (endpoint.longest_reply_seconds, endpoint.longest_prompt_seconds) == (reply, prompt)
     assert endpoint.thinks == (options.get("reasoning_effort") in {"low", "high"})
 
 
-def test_the_name_of_the_limit_may_be_said() -> None:
+def test_the_name_of_the_reply_limit_can_be_set() -> None:
     assert elsewhere(token_limit="max_completion_tokens").token_limit_field == "max_completion_tokens"
     assert endpoint_of("openai/m,token_limit=max_tokens").token_limit_field == "max_tokens"
 
 
-def test_further_fields_are_one_object_however_they_are_given() -> None:
+def test_extra_fields_are_one_object_in_every_notation() -> None:
     given = [{"top_p": 0.9, "a": [1]}, '{"a": [1], "top_p": 0.9}']
     (first, second) = (elsewhere(extra_body=fields) for fields in given)
     assert first == second
@@ -159,20 +159,20 @@ def test_further_fields_are_one_object_however_they_are_given() -> None:
         ({"a": {1, 2}}, "extra_body: must contain plain JSON values"),
     ],
 )
-def test_further_fields_that_cannot_be_sent_are_refused(fields: Any, message: str) -> None:
+def test_extra_fields_that_cannot_be_sent_are_refused(fields: Any, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         elsewhere(extra_body=fields)
     assert str(caught.value) == f"endpoint: {message}"
 
 
 @pytest.mark.parametrize("name", ["sk-1234567890", "MY KEY", "1KEY"])
-def test_a_key_s_place_is_named_by_a_variable(name: str) -> None:
+def test_a_key_is_named_by_its_variable(name: str) -> None:
     with pytest.raises(ConfigurationError, match="api_key_env: "):
         elsewhere(api_key_env=name)
     assert elsewhere(api_key_env="_MY_KEY2").api_key_env == "_MY_KEY2"
 
 
 @pytest.mark.parametrize("address", ["http://h/v1#part", "http://user@h/v1", "http://", "http:///v1", "HTTPS//h"])
-def test_an_address_is_a_plain_one(address: str) -> None:
+def test_an_address_is_plain(address: str) -> None:
     with raises(ConfigurationError):
         elsewhere(base_url=address)

@@ -35,13 +35,13 @@ def error(status: int, *, message: str = "no", **fields: Any) -> Action:
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 504, 529])
-def test_a_failure_for_now_is_asked_again(status: int) -> None:
+def test_a_temporary_failure_is_retried(status: int) -> None:
     (reply,), server = asked(refusal(status), completion("fine"))
     assert (reply.text, len(server.asked)) == ("fine", 2)
 
 
 @pytest.mark.parametrize("status", [400, 403, 405, 413, 418, 422])
-def test_a_refusal_of_one_prompt_is_the_end_of_that_prompt(status: int) -> None:
+def test_a_refused_prompt_is_final(status: int) -> None:
     replies, server = asked(error(status, message="not this"), n=2)
     assert {(reply.outcome, reply.reason) for reply in replies} == {(Outcome.FAILED, replies[0].reason)}
     assert replies[0].reason.startswith(f"HTTP {status}: ")
@@ -69,7 +69,7 @@ def test_a_refusal_of_one_prompt_is_the_end_of_that_prompt(status: int) -> None:
         (Action(b"{}", 302), "no key is sent there (HTTP 302)"),
     ],
 )
-def test_a_refusal_of_the_caller_ends_the_call(action: Action, why: str) -> None:
+def test_a_refused_caller_ends_the_call(action: Action, why: str) -> None:
     with pytest.raises(JudgeError) as caught:
         asked(action, n=3)
     assert why in str(caught.value)
@@ -98,7 +98,7 @@ def test_a_prompt_that_never_fits_is_not_waited_for(words: str) -> None:
         {"choices": [{"error": {"code": 500, "message": "cut"}, "message": {"content": "half"}}]},
     ],
 )
-def test_an_error_in_the_place_of_a_reply_is_asked_again(content: dict[str, Any]) -> None:
+def test_an_error_instead_of_a_reply_is_retried(content: dict[str, Any]) -> None:
     (reply,), server = asked(Action(json.dumps(content).encode()), completion("fine"))
     assert (reply.text, len(server.asked)) == ("fine", 2)
 
@@ -113,19 +113,19 @@ def test_an_error_in_the_place_of_a_reply_is_asked_again(content: dict[str, Any]
         {"error": ["429"]},
     ],
 )
-def test_an_error_of_another_kind_is_a_failed_request_after_one_more_attempt(content: dict[str, Any]) -> None:
+def test_another_error_is_a_failed_request_after_one_more_attempt(content: dict[str, Any]) -> None:
     (reply,), server = asked(Action(json.dumps(content).encode()))
     assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)
     assert reply.reason.startswith("an error in place of a reply: ")
 
 
 @pytest.mark.parametrize("content", [{"error": None}, {"choices": [], "error": {}}])
-def test_an_error_that_is_empty_is_none(content: dict[str, Any]) -> None:
+def test_an_empty_error_is_ignored(content: dict[str, Any]) -> None:
     (reply,), server = asked(Action(json.dumps(content).encode()))
     assert (reply.outcome, len(server.asked)) == (Outcome.MALFORMED, 1)
 
 
-def test_an_answer_that_speaks_of_an_error_is_an_answer() -> None:
+def test_an_answer_about_an_error_is_an_answer() -> None:
     (reply,), _ = asked(completion('Write {"error": "rate limit"} to the log.'))
     assert reply.outcome is Outcome.ANSWERED
 
@@ -140,13 +140,13 @@ def test_an_answer_that_speaks_of_an_error_is_an_answer() -> None:
         (b"", "Error code: 403"),
     ],
 )
-def test_the_server_s_own_words_are_shown_without_the_key(body: bytes, shown: str) -> None:
+def test_the_server_s_message_is_shown_without_the_key(body: bytes, shown: str) -> None:
     (reply,), _ = asked(Action(body, 403, {"Content-Type": "text/plain"}))
     assert shown in reply.reason
     assert KEY not in reply.reason
 
 
-def test_long_words_are_cut() -> None:
+def test_long_messages_are_cut() -> None:
     (reply,), _ = asked(Action(b"x" * 5_000, 403, {"Content-Type": "text/plain"}))
     assert len(reply.reason) == len("HTTP 403: ") + 200
     (reply,), _ = asked(Action(b"<html>" + b"y" * 5_000))
@@ -154,7 +154,7 @@ def test_long_words_are_cut() -> None:
     assert len(reply.reason) < 200
 
 
-def test_a_filter_is_told_from_a_refusal_by_its_code() -> None:
+def test_a_filter_is_distinguished_from_a_refusal_by_its_code() -> None:
     (filtered,), _ = asked(error(400, message="policy", code="content_filter"))
     assert (filtered.outcome, filtered.reason.startswith("a content filter stopped the prompt (HTTP 400: ")) == (
         Outcome.FILTERED,
@@ -177,7 +177,7 @@ def test_a_filter_is_told_from_a_refusal_by_its_code() -> None:
     ],
 )
 @pytest.mark.parametrize("status", [400, 422])
-def test_a_setting_that_is_not_taken_is_known_by_the_server_s_words(
+def test_a_refused_setting_is_detected_in_the_server_s_message(
     fields: dict[str, Any], left_out: str | None, status: int
 ) -> None:
     _, server = asked(error(status, **fields), completion())
@@ -196,7 +196,7 @@ def listed(*names: str) -> Action:
     return Action(json.dumps({"object": "list", "data": [{"id": name} for name in names]}).encode())
 
 
-def test_a_wrong_model_is_told_with_those_that_the_server_has() -> None:
+def test_a_wrong_model_is_reported_with_the_models_of_the_server() -> None:
     with chat_server(lambda *_: error(404, message="no model m")) as server:
         server.listing = {"/v1/models": listed("small:1b", "large:7b")}
         with pytest.raises(JudgeError) as caught:
@@ -205,7 +205,7 @@ def test_a_wrong_model_is_told_with_those_that_the_server_has() -> None:
     assert "next step: correct the model's name" in str(caught.value)
 
 
-def test_a_model_that_the_server_has_means_a_wrong_path() -> None:
+def test_a_listed_model_means_a_wrong_path() -> None:
     with chat_server(lambda *_: error(404, message="Not Found")) as server:
         server.listing = {"/v1/models": listed("m")}
         client = model_client("m", server.base_url, {})
@@ -213,7 +213,7 @@ def test_a_model_that_the_server_has_means_a_wrong_path() -> None:
     assert f"such as {server.base_url}/chat/completions" in found.reason
 
 
-def test_an_address_without_v1_is_told_with_the_right_one() -> None:
+def test_an_address_without_v1_is_reported_with_the_right_one() -> None:
     with chat_server(lambda *_: Action(b'{"detail": "Not Found"}', 404)) as server:
         server.listing = {"/v1/models": listed("m")}
         endpoint = {"model": "m", "base_url": server.base_url.removesuffix("/v1"), **QUICK}
@@ -230,7 +230,7 @@ def test_an_address_without_v1_is_told_with_the_right_one() -> None:
         ({"api_key_env": "MY_KEY"}, KEY, "the key in MY_KEY was sent)", "correct MY_KEY"),
     ],
 )
-def test_a_refused_key_is_told_with_where_it_is_from(
+def test_a_refused_key_is_reported_with_its_source(
     options: dict[str, str], set_to: str | None, note: str, cure: str
 ) -> None:
     with chat_server(lambda *_: error(401, message=f"bad key {KEY}")) as server:
@@ -268,13 +268,13 @@ NGINX = (
         (b"<!DOCTYPE html><title>Sign in</title>", 200, "the reply is not JSON but the web page 'Sign in'"),
     ],
 )
-def test_the_server_s_own_words_are_the_reason(body: bytes, status: int, reason: str) -> None:
+def test_the_server_s_message_is_the_reason(body: bytes, status: int, reason: str) -> None:
     (reply,), _ = asked(Action(body, status, {"Content-Type": "text/plain"}))
     assert reason in reply.reason
     assert "<" not in reply.reason
 
 
-def test_a_long_wait_is_told_in_seconds() -> None:
+def test_a_long_wait_is_reported_in_seconds() -> None:
     tomorrow = refusal(429, "requests per day", retry_after="7200")
     with chat_server(lambda *_: tomorrow) as server:
         endpoint = {"model": "m", "base_url": server.base_url, **QUICK}
@@ -282,7 +282,7 @@ def test_a_long_wait_is_told_in_seconds() -> None:
     assert reply.reason == "HTTP 429: requests per day; the server requests a wait of 7200 s"
 
 
-def test_the_end_of_an_endpoint_is_handed_to_another_process() -> None:
+def test_an_endpoint_error_can_be_pickled() -> None:
     error_made = EndpointError("m at http://x", "no connection", "start the server").with_replies(12, "answers")
     again = pickle.loads(pickle.dumps(error_made))
     assert (str(again), again.next_step) == (

@@ -65,7 +65,7 @@ READERS: list[Callable[[bytes], Any]] = [
 
 
 @given(HEADERS, MESSAGES)
-def test_any_headers_and_message_give_hints_that_can_be_waited_for(headers: dict[str, str], message: str) -> None:
+def test_any_headers_and_message_give_a_finite_wait(headers: dict[str, str], message: str) -> None:
     hints = rate_hints(headers, message)
     times = (hints.wait_seconds, hints.reset_seconds, hints.tokens_reset_seconds, hints.exhausted_reset_seconds)
     assert all(0 <= seconds <= YEAR for seconds in times if seconds is not None)
@@ -76,7 +76,7 @@ def test_any_headers_and_message_give_hints_that_can_be_waited_for(headers: dict
 
 
 @given(st.lists(st.tuples(st.booleans(), HEADERS, MESSAGES), max_size=6))
-def test_no_series_of_replies_stops_the_requests_for_good(replies: list[tuple[bool, dict[str, str], str]]) -> None:
+def test_no_sequence_of_replies_stops_the_requests_for_good(replies: list[tuple[bool, dict[str, str], str]]) -> None:
     throttle, now = Throttle(60.0, random.Random(1)), 0.0
     for is_refused, headers, message in replies:
         n_looks = 0
@@ -89,7 +89,7 @@ def test_no_series_of_replies_stops_the_requests_for_good(replies: list[tuple[bo
         now += 0.1
 
 
-def test_a_server_that_has_nothing_left_is_asked_again_within_minutes() -> None:
+def test_an_exhausted_server_is_requested_again_within_minutes() -> None:
     throttle = Throttle(60.0, random.Random(1))
     spent = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300d"}
     throttle.passed(throttle.send(0.0), 0.1, rate_hints(spent))
@@ -97,7 +97,7 @@ def test_a_server_that_has_nothing_left_is_asked_again_within_minutes() -> None:
 
 
 @given(BODIES, HEADERS)
-def test_any_body_is_read_or_is_no_json(body: bytes, headers: dict[str, str]) -> None:
+def test_any_body_is_parsed_or_invalid_json(body: bytes, headers: dict[str, str]) -> None:
     for read in READERS:
         try:
             read(body)
@@ -147,7 +147,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_reply_costs_one_prompt_its_answer(name: str) -> None:
+def test_a_hostile_reply_affects_one_prompt(name: str) -> None:
     hostile = HOSTILE[name]
 
     def script(text: str, _before: int) -> Action:

@@ -36,7 +36,7 @@ def admitted(tokens: list[int], requests: int | None, limit: int | None) -> list
 
 
 @given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 7), st.integers(50, 120))
-def test_no_window_holds_more_than_the_limits(tokens: list[int], requests: int, limit: int) -> None:
+def test_no_window_exceeds_the_limits(tokens: list[int], requests: int, limit: int) -> None:
     times = admitted(tokens, requests, limit)
     for begin in times:
         window = [n for time, n in zip(times, tokens, strict=True) if begin <= time < begin + WINDOW_SECONDS]
@@ -49,12 +49,12 @@ def test_requests_within_the_limits_pass_at_once() -> None:
     assert admitted([10] * 100, None, None) == [0.0] * 100
 
 
-def test_what_was_sent_a_minute_ago_makes_room_again() -> None:
+def test_requests_older_than_a_minute_free_the_limit() -> None:
     assert admitted([50] * 5, None, 100) == [0.0, 0.0, WINDOW_SECONDS, WINDOW_SECONDS, 2 * WINDOW_SECONDS]
     assert admitted([0] * 5, 2, None) == [0.0, 0.0, WINDOW_SECONDS, WINDOW_SECONDS, 2 * WINDOW_SECONDS]
 
 
-def test_a_server_with_nothing_left_is_left_alone_until_its_reset() -> None:
+def test_an_exhausted_server_gets_no_request_until_its_reset() -> None:
     clock = Clock()
 
     async def run() -> tuple[float, float]:
@@ -87,11 +87,11 @@ def test_a_short_wait_is_short() -> None:
     assert 0.2 <= clock.now - WINDOW_SECONDS < 0.3
 
 
-def test_request_beyond_the_whole_limit_passes_alone() -> None:
+def test_a_request_above_the_whole_limit_passes_alone() -> None:
     assert admitted([5, 500, 5], None, 100) == [0.0, WINDOW_SECONDS, 2 * WINDOW_SECONDS]
 
 
-def test_a_refusal_holds_everything_back() -> None:
+def test_a_refusal_delays_every_request() -> None:
     clock = Clock()
 
     async def run() -> None:
@@ -105,7 +105,7 @@ def test_a_refusal_holds_everything_back() -> None:
     assert 7.0 <= clock.now < 7.2
 
 
-def test_each_request_is_written_before_the_next_one_is_made() -> None:
+def test_each_request_is_written_before_the_next_is_built() -> None:
     happened: list[str] = []
 
     async def run() -> None:
@@ -122,7 +122,7 @@ def test_each_request_is_written_before_the_next_one_is_made() -> None:
     assert happened == ["made a", "written a", "made b", "written b", "made c", "written c"]
 
 
-def test_a_request_that_is_called_off_lets_the_next_one_pass() -> None:
+def test_a_cancelled_request_lets_the_next_one_pass() -> None:
     async def run() -> None:
         limiter = Limiter()
         limiter.refused(await limiter.admit(1), RateHints(wait_seconds=3600.0))

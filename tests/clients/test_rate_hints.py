@@ -35,13 +35,13 @@ ANTHROPIC = {
 
 
 @pytest.mark.parametrize("headers", [OPENAI, ANTHROPIC])
-def test_limits_on_requests_and_on_tokens_are_told_apart(headers: Mapping[str, str]) -> None:
+def test_limits_on_requests_and_on_tokens_are_distinguished(headers: Mapping[str, str]) -> None:
     assert rate_hints(headers) == RateHints(
         limit=60, remaining=59, reset_seconds=1.0, tokens_reset_seconds=360.0, exhausted_reset_seconds=360.0
     )
 
 
-def test_a_limit_that_does_not_say_of_what_is_one_of_requests_where_there_is_no_other() -> None:
+def test_a_limit_without_a_unit_counts_requests_if_it_is_the_only_one() -> None:
     plain = {"ratelimit-limit": "10", "ratelimit-remaining": "3", "ratelimit-reset": "7"}
     of_plain = RateHints(limit=10, remaining=3, reset_seconds=7.0, exhausted_reset_seconds=7.0)
     assert rate_hints(plain) == of_plain
@@ -61,7 +61,7 @@ def test_a_limit_that_does_not_say_of_what_is_one_of_requests_where_there_is_no_
         ({}, 360.0),
     ],
 )
-def test_the_reset_that_matters_is_that_of_what_is_used_up(remaining: Mapping[str, str], seconds: float) -> None:
+def test_the_reset_of_the_exhausted_limit_is_used(remaining: Mapping[str, str], seconds: float) -> None:
     resets = {"x-ratelimit-reset-requests": "1", "x-ratelimit-reset-tokens": "360"}
     left = {f"x-ratelimit-remaining-{kind}": number for kind, number in remaining.items()}
     assert rate_hints({**resets, **left}).exhausted_reset_seconds == seconds
@@ -81,7 +81,7 @@ def test_the_reset_that_matters_is_that_of_what_is_used_up(remaining: Mapping[st
         ("", None),
     ],
 )
-def test_counts_are_whole_numbers_that_a_server_can_mean(text: str, number: int | None) -> None:
+def test_counts_are_plausible_whole_numbers(text: str, number: int | None) -> None:
     assert rate_hints({"x-ratelimit-remaining-requests": text}).remaining == number
 
 
@@ -114,14 +114,14 @@ def test_counts_are_whole_numbers_that_a_server_can_mean(text: str, number: int 
         ("tomorrow", None),
     ],
 )
-def test_times_are_read_in_every_spelling(text: str, seconds: float | None) -> None:
+def test_times_are_parsed_in_every_spelling(text: str, seconds: float | None) -> None:
     assert reset_seconds(text) == (None if seconds is None else pytest.approx(seconds))
     if text:
         assert retry_after_seconds({"retry-after": text}) == reset_seconds(text)
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows has one time zone a machine")
-def test_a_date_without_a_zone_is_of_greenwich_wherever_the_machine_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_date_without_a_zone_is_utc_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("TZ", "JST-9")
         time.tzset()
@@ -130,7 +130,7 @@ def test_a_date_without_a_zone_is_of_greenwich_wherever_the_machine_stands(monke
 
 
 @pytest.mark.parametrize("unit", [1, 1000], ids=["seconds", "milliseconds"])
-def test_a_reset_that_counts_from_1970_is_read_in_seconds_and_in_milliseconds(unit: int) -> None:
+def test_an_epoch_is_parsed_in_seconds_and_in_milliseconds(unit: int) -> None:
     assert reset_seconds(str(int((NOW + 30) * unit))) == 30.0
     assert reset_seconds(str(int((NOW - 30) * unit))) == 0.0, "one that is over is now"
 
@@ -146,7 +146,7 @@ def test_a_reset_that_counts_from_1970_is_read_in_seconds_and_in_milliseconds(un
         ({}, None),
     ],
 )
-def test_milliseconds_go_before_seconds(headers: Mapping[str, str], seconds: float | None) -> None:
+def test_milliseconds_take_precedence_over_seconds(headers: Mapping[str, str], seconds: float | None) -> None:
     assert retry_after_seconds(headers) == seconds
     assert rate_hints(headers).wait_seconds == seconds
 
@@ -168,13 +168,13 @@ def test_milliseconds_go_before_seconds(headers: Mapping[str, str], seconds: flo
         ("", None),
     ],
 )
-def test_a_message_says_when_to_come_back(message: str, seconds: float | None) -> None:
+def test_the_wait_is_parsed_from_a_message(message: str, seconds: float | None) -> None:
     assert wait_in(message) == seconds
     assert rate_hints({}, message).wait_seconds == seconds
     assert rate_hints({"retry-after": "9"}, message).wait_seconds == 9.0, "headers go before the message"
 
 
-def test_the_first_two_thousand_characters_of_a_message_are_looked_at() -> None:
+def test_the_first_two_thousand_characters_of_a_message_are_parsed() -> None:
     words = "try again in 5s"
     assert rate_hints({}, " " * (2000 - len(words)) + words).wait_seconds == 5.0
     assert rate_hints({}, " " * 2000 + words).wait_seconds is None
@@ -195,7 +195,7 @@ def test_the_first_two_thousand_characters_of_a_message_are_looked_at() -> None:
         ("", None),
     ],
 )
-def test_a_message_says_how_many_requests_are_granted(message: str, a_minute: float | None) -> None:
+def test_the_request_limit_is_parsed_from_a_message(message: str, a_minute: float | None) -> None:
     hints = rate_hints({}, message)
     assert hints.requests_per_minute == (None if a_minute is None else pytest.approx(a_minute))
     assert hints.rate(60.0) == (None if a_minute is None else pytest.approx(a_minute / 60))
@@ -215,7 +215,7 @@ def test_a_message_says_how_many_requests_are_granted(message: str, a_minute: fl
         (RateHints(remaining=40, reset_seconds=10.0), None),
     ],
 )
-def test_a_bucket_fills_by_what_is_missing_until_its_reset(hints: RateHints, rate: float | None) -> None:
+def test_the_fill_rate_of_a_bucket_follows_from_its_reset(hints: RateHints, rate: float | None) -> None:
     assert hints.refill_rate() == rate
 
 
@@ -232,7 +232,7 @@ def test_a_bucket_fills_by_what_is_missing_until_its_reset(hints: RateHints, rat
         (NO_HINTS, False, None),
     ],
 )
-def test_after_a_refusal_nothing_is_sent_until_there_is_room(
+def test_no_request_is_sent_after_a_refusal_until_there_is_room(
     hints: RateHints, is_rolling: bool, seconds: float | None
 ) -> None:
     assert hints.pause_seconds(is_rolling=is_rolling) == seconds

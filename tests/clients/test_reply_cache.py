@@ -51,7 +51,7 @@ def texts(replies: list[Reply]) -> list[str | None]:
     return [reply.text for reply in replies]
 
 
-def test_second_call_asks_nothing_and_gives_the_same(tmp_path: Path) -> None:
+def test_a_second_call_sends_nothing_and_returns_equal_replies(tmp_path: Path) -> None:
     with chat_server(lambda text, _: completion(f"echo {text}")) as server:
         with ReplyCache(tmp_path / "replies.sqlite") as cache:
             first = cached(server, cache).answer(prompts("a", "b"))
@@ -62,7 +62,7 @@ def test_second_call_asks_nothing_and_gives_the_same(tmp_path: Path) -> None:
     assert len(server.asked) == 2
 
 
-def test_everything_that_decides_a_reply_is_in_the_key(tmp_path: Path) -> None:
+def test_every_setting_that_determines_a_reply_is_in_the_key(tmp_path: Path) -> None:
     with chat_server(lambda *_: completion()) as server, ReplyCache(tmp_path / "c") as cache:
         cached(server, cache).answer([Prompt.of("a")])
         cached(server, cache).answer([Prompt.of("a", system="s")])
@@ -89,7 +89,7 @@ def test_everything_that_decides_a_reply_is_in_the_key(tmp_path: Path) -> None:
         (Action(b"{}"), False),
     ],
 )
-def test_answers_and_refusals_are_kept_and_failures_are_asked_again(
+def test_answers_and_refusals_are_stored_and_failures_requested_again(
     tmp_path: Path, action: Action, is_kept: bool
 ) -> None:
     with chat_server(lambda *_: action) as server, ReplyCache(tmp_path / "c") as cache:
@@ -98,7 +98,7 @@ def test_answers_and_refusals_are_kept_and_failures_are_asked_again(
     assert len(server.asked) == (1 if is_kept else 2)
 
 
-def test_fatal_error_keeps_what_came_before(tmp_path: Path) -> None:
+def test_a_fatal_error_keeps_earlier_replies(tmp_path: Path) -> None:
     script = lambda _text, _before: completion() if len(server.asked) <= 3 else refusal(401)  # noqa: E731
     with chat_server(script) as server, ReplyCache(tmp_path / "c") as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1}), cache)
@@ -110,7 +110,7 @@ def test_fatal_error_keeps_what_came_before(tmp_path: Path) -> None:
     assert len(server.asked) == 3 + 1 + 3
 
 
-def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
+def test_a_reply_records_whether_it_had_a_cost(tmp_path: Path) -> None:
     """Also if another process stores it after this one has begun, whose journal hears of that reply too."""
     collected: dict[int, bool] = {}
 
@@ -163,7 +163,7 @@ def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
         raw=st.text(st.characters(codec="utf-8")),
     )
 )
-def test_stored_reply_comes_back_equal(reply: Reply) -> None:
+def test_a_stored_reply_is_returned_equal(reply: Reply) -> None:
     with ReplyCache(Path(":memory:")) as cache:
         cache.put([CachedReply("k", {}, reply, "rewrite")])
         cache.put([CachedReply("k", {}, Reply(Outcome.EMPTY))])  # the first one stays
@@ -185,7 +185,7 @@ def _foreign(path: Path) -> None:
         pytest.param(lambda path: path.mkdir(), id="folder"),
     ],
 )
-def test_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path, make: Any) -> None:
+def test_another_file_is_refused_and_left_unchanged(tmp_path: Path, make: Any) -> None:
     path = tmp_path / "c"
     make(path)
     before = path.read_bytes() if path.is_file() else None
@@ -195,7 +195,7 @@ def test_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path, make: A
 
 
 @pytest.mark.parametrize("version", [1, 2, 4])
-def test_a_cache_of_another_format_is_one_error_with_the_way_to_a_new_file(
+def test_another_format_is_one_error_with_the_way_to_a_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     path = tmp_path / "replies.sqlite"
@@ -220,7 +220,7 @@ def test_a_cache_of_another_format_is_one_error_with_the_way_to_a_new_file(
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_stored_file_of_format_3_is_read_as_it_is(tmp_path: Path) -> None:
+def test_a_stored_file_of_format_3_is_readable(tmp_path: Path) -> None:
     """The file was made with the tables `claims` and `owners`, which nothing reads, and with a request under way."""
 
     class There:
@@ -264,7 +264,7 @@ def _read_all(path: Path, n_replies: int) -> None:
             cache.get(str(number))
 
 
-def test_corrupt_file_is_named(tmp_path: Path) -> None:
+def test_a_corrupt_file_is_reported_by_name(tmp_path: Path) -> None:
     path = tmp_path / "c"
     with ReplyCache(path) as cache:
         for number in range(200):
@@ -276,7 +276,7 @@ def test_corrupt_file_is_named(tmp_path: Path) -> None:
         _read_all(path, 200)
 
 
-def test_full_disk_is_said_and_what_is_stored_stays(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_stored_replies_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "c"
     with ReplyCache(path) as cache:
         cache.put([CachedReply("first", {}, Reply(Outcome.ANSWERED, "kept"))])
@@ -288,7 +288,7 @@ def test_full_disk_is_said_and_what_is_stored_stays(tmp_path: Path) -> None:
     assert kept.reply.text == "kept"
 
 
-def test_a_file_is_closed_when_no_thread_is_at_work_in_it(tmp_path: Path) -> None:
+def test_a_file_is_closed_only_while_no_thread_uses_it(tmp_path: Path) -> None:
     # SQLite ends the process with a segmentation fault where a connection is closed in the middle of a statement.
     cache, order = ReplyCache(tmp_path / "replies.sqlite"), []
     cache.put([CachedReply("k", {}, Reply(Outcome.ANSWERED, "kept"))])
@@ -316,13 +316,13 @@ def test_a_file_is_closed_when_no_thread_is_at_work_in_it(tmp_path: Path) -> Non
     assert order == ["read", "closed"]
 
 
-def test_half_a_character_in_a_prompt_disturbs_nobody(tmp_path: Path) -> None:
+def test_a_lone_surrogate_in_a_prompt_does_no_harm(tmp_path: Path) -> None:
     with chat_server(lambda text, _: completion(text)) as server, ReplyCache(tmp_path / "c") as cache:
         assert texts(cached(server, cache).answer(prompts("a \ud83d b", "c"))) == ["a ? b", "c"]
 
 
 @pytest.mark.slow
-def test_many_processes_may_open_the_same_new_file_at_once(tmp_path: Path) -> None:
+def test_many_processes_can_open_the_same_new_file_at_once(tmp_path: Path) -> None:
     n_processes, n_files = 4, 40
     context = multiprocessing.get_context("spawn")
     together = context.Barrier(n_processes)
@@ -341,7 +341,7 @@ def test_many_processes_may_open_the_same_new_file_at_once(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_process_waits_for_another_one_that_writes(tmp_path: Path) -> None:
+def test_a_process_waits_for_another_writer(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     is_held, may_end = context.Event(), context.Event()
     holder = context.Process(target=hold_for_writing, args=(tmp_path / "c", is_held, may_end))
@@ -360,7 +360,7 @@ def test_a_process_waits_for_another_one_that_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_two_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     keys = [[f"{number}" for number in range(300)], [f"{number}" for number in range(150, 450)]]
     processes = [context.Process(target=write_all, args=(tmp_path / "c", part)) for part in keys]
@@ -391,7 +391,7 @@ def _start(server: ChatServer, path: Path, n_prompts: int) -> subprocess.Popen[b
 
 
 @pytest.mark.slow
-def test_killed_process_pays_twice_only_for_what_was_in_flight(tmp_path: Path) -> None:
+def test_a_killed_process_pays_twice_only_for_requests_in_flight(tmp_path: Path) -> None:
     path = tmp_path / "c"
     n_prompts, n_kills = 60, 2
     with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.03)) as server:

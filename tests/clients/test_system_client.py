@@ -34,7 +34,7 @@ def asked(action: Action, protocol: SystemProtocol, **options: Any) -> tuple[Rep
     return reply, client, server
 
 
-def test_a_chat_system_is_sent_the_conversation_and_nothing_that_was_not_named() -> None:
+def test_a_chat_system_is_sent_only_the_conversation_and_named_settings() -> None:
     reply, client, server = asked(completion("fine"), SystemProtocol.OPENAI)
     assert (reply.outcome, reply.text) == (Outcome.ANSWERED, "fine")
     assert server.bodies == [{"model": "mine", "messages": MESSAGES}]
@@ -43,7 +43,7 @@ def test_a_chat_system_is_sent_the_conversation_and_nothing_that_was_not_named()
     assert (client.name, client.origin) == ("mine", server.base_url)
 
 
-def test_what_the_user_names_is_sent_and_described() -> None:
+def test_settings_named_by_the_user_are_sent_and_described() -> None:
     options = {"temperature": 0.3, "max_tokens": 50, "reasoning_effort": "low", "extra_body": {"top_k": 3}}
     _, client, server = asked(completion(), SystemProtocol.OPENAI, **options)
     named = {"temperature": 0.3, "max_tokens": 50, "reasoning_effort": "low"}
@@ -53,7 +53,7 @@ def test_what_the_user_names_is_sent_and_described() -> None:
     assert "temperature" not in server.bodies[0]
 
 
-def test_a_plain_system_is_sent_the_id_and_the_conversation_at_its_address() -> None:
+def test_a_plain_system_is_sent_id_and_conversation_at_its_address() -> None:
     action = Action(b'{"answer": "fine", "contexts": ["one", {"id": "p", "text": "two", "title": "t"}]}')
     reply, client, server = asked(action, SystemProtocol.PLAIN, extra_body={"k": 3}, temperature=0.3)
     assert (reply.outcome, reply.text, reply.raw) == (Outcome.ANSWERED, "fine", action.body.decode())
@@ -79,7 +79,7 @@ def test_a_plain_system_is_sent_the_id_and_the_conversation_at_its_address() -> 
         (b'{"answer": "a", "contexts": [{"id": "p"}]}', "`contexts`: expected context 1: a text"),
     ],
 )
-def test_a_plain_reply_of_another_form_says_what_is_wrong(body: bytes, reason: str) -> None:
+def test_a_plain_reply_in_another_form_has_a_reason(body: bytes, reason: str) -> None:
     reply, _, server = asked(Action(body), SystemProtocol.PLAIN)
     assert (reply.outcome, reply.text, reply.raw) == (Outcome.MALFORMED, None, body.decode())
     assert reply.reason.startswith(reason)
@@ -88,14 +88,14 @@ def test_a_plain_reply_of_another_form_says_what_is_wrong(body: bytes, reason: s
 
 
 @pytest.mark.parametrize(("contexts", "n"), [({}, None), ({"contexts": None}, None), ({"contexts": []}, 0)])
-def test_retrieving_nothing_is_not_saying_nothing(contexts: Mapping[str, Any], n: int | None) -> None:
+def test_empty_contexts_differ_from_missing_contexts(contexts: Mapping[str, Any], n: int | None) -> None:
     reply, client, _ = asked(Action(json.dumps({"answer": "", **contexts}).encode()), SystemProtocol.PLAIN)
     assert reply.text == ""
     found = client.used(reply)[0]
     assert (None if found is None else len(found)) == n
 
 
-def test_what_a_plain_system_says_that_an_answer_took_is_its_usage() -> None:
+def test_the_usage_reported_by_a_plain_system_is_recorded() -> None:
     took = {"answer": "fine", "seconds": 2.5, "input_tokens": 7}
     for protocol, content, expected in (
         (SystemProtocol.PLAIN, took, {"seconds": 2.5, "input_tokens": 7}),
@@ -107,13 +107,13 @@ def test_what_a_plain_system_says_that_an_answer_took_is_its_usage() -> None:
 
 
 @pytest.mark.parametrize("content", ["<think>hm</think> fine ", "", " fine"])
-def test_the_text_of_a_chat_system_is_left_as_it_is(content: str) -> None:
+def test_the_text_of_a_chat_system_is_unchanged(content: str) -> None:
     reply, _, _ = asked(completion(content), SystemProtocol.OPENAI)
     assert (reply.outcome, reply.text) == (Outcome.ANSWERED, content)
 
 
 @pytest.mark.parametrize("reason", ["length", "MAX_TOKENS", "SAFETY"])
-def test_a_system_s_reply_that_ended_early_is_no_answer(reason: str) -> None:
+def test_an_incomplete_reply_of_a_system_is_no_answer(reason: str) -> None:
     plain = Action(json.dumps({"answer": "cut o", "finish_reason": reason}).encode())
     for action, protocol in (
         (completion("cut o", finish_reason=reason), SystemProtocol.OPENAI),
@@ -135,7 +135,7 @@ def test_a_system_s_reply_that_ended_early_is_no_answer(reason: str) -> None:
         (b"[1]", "the reply has no text as choices[0].message.content"),
     ],
 )
-def test_a_chat_reply_without_a_text_says_so(body: bytes, reason: str) -> None:
+def test_a_chat_reply_without_a_text_has_a_reason(body: bytes, reason: str) -> None:
     reply, client, _ = asked(Action(body), SystemProtocol.OPENAI)
     assert (reply.outcome, reply.text, reply.reason) == (Outcome.MALFORMED, None, reason)
     assert client.used(reply)[0] is None
@@ -152,7 +152,7 @@ SEARCHES = [{"query": "q", "passages": ["one", {"id": "p", "text": "two"}]}, {"r
 
 
 @pytest.mark.parametrize("place", range(3), ids=["message", "choice", "body"])
-def test_searches_may_stand_in_a_chat_reply_and_are_what_the_answer_rests_on(place: int) -> None:
+def test_searches_in_a_chat_reply_give_the_passages_of_the_answer(place: int) -> None:
     holders: list[dict[str, Any]] = [{}, {}, {}]
     holders[place] = {"searches": SEARCHES}
     message, choice, body = holders
@@ -164,7 +164,7 @@ def test_searches_may_stand_in_a_chat_reply_and_are_what_the_answer_rests_on(pla
 
 
 @pytest.mark.parametrize("protocol", SystemProtocol)
-def test_searches_in_another_form_are_no_answer_and_say_why(protocol: SystemProtocol) -> None:
+def test_searches_in_another_form_are_malformed_with_a_reason(protocol: SystemProtocol) -> None:
     searches = {"searches": [{"query": "q"}]}
     content = {"answer": "a", **searches, "choices": [{"message": {"content": "a"}}]}
     reply, _, _ = asked(Action(json.dumps(content).encode()), protocol)
@@ -179,7 +179,7 @@ AS_TWO = [("p", "one", "t"), ("context-2", "two", "")]
 
 @pytest.mark.parametrize("field", ["contexts", "context", "citations", "sources"])
 @pytest.mark.parametrize("place", range(3), ids=["message", "choice", "body"])
-def test_passages_may_stand_in_every_usual_place(field: str, place: int) -> None:
+def test_passages_are_read_from_every_usual_field(field: str, place: int) -> None:
     holders: list[dict[str, Any]] = [{}, {}, {}]
     holders[place] = {field: TWO}
     assert contexts_in(*holders) == AS_TWO
@@ -189,7 +189,7 @@ def test_passages_may_stand_in_every_usual_place(field: str, place: int) -> None
 
 @pytest.mark.parametrize("text", ["text", "content", "page_content"])
 @pytest.mark.parametrize("name", ["id", "passage_id", "document_id", "chunk_id", "filepath"])
-def test_a_passage_has_its_text_and_its_id_under_every_usual_key(text: str, name: str) -> None:
+def test_text_and_id_of_a_passage_are_read_from_every_usual_key(text: str, name: str) -> None:
     assert contexts_in({"contexts": [{text: "x", name: "p"}]}, {}, {}) == [("p", "x", "")]
     assert contexts_in({"contexts": [{text: "x", name: ""}, {text: "y", name: 7}]}, {}, {}) == [
         ("context-1", "x", ""),
@@ -211,11 +211,11 @@ def test_a_passage_has_its_text_and_its_id_under_every_usual_key(text: str, name
         ({}, None),
     ],
 )
-def test_a_list_counts_as_far_as_it_holds_texts(message: Mapping[str, Any], found: list[Any] | None) -> None:
+def test_entries_without_text_are_skipped(message: Mapping[str, Any], found: list[Any] | None) -> None:
     assert contexts_in(message, {}, {}) == found
 
 
-def test_the_message_s_own_passages_go_before_those_of_the_whole_reply() -> None:
+def test_passages_of_the_message_precede_those_of_the_body() -> None:
     assert contexts_in({"sources": TWO}, {"contexts": ["choice"]}, {"contexts": ["body"]}) == AS_TWO
     assert contexts_in({}, {"contexts": ["choice"]}, {"contexts": ["body"]}) == [("context-1", "choice", "")]
 
@@ -243,12 +243,12 @@ def test_a_system_is_named_by_its_address_or_an_object(named: Any, address: str,
         ("not an address", "base_url must begin with http"),
     ],
 )
-def test_what_names_no_system_is_refused(named: Any, message: str) -> None:
+def test_invalid_system_descriptions_are_refused(named: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         system_endpoint(named, "mine", "plain")
 
 
-def test_what_names_no_passages_rests_on_those_sent_or_on_none() -> None:
+def test_an_answer_without_named_passages_uses_those_sent_or_none() -> None:
     named, bare = {"answer": "Two.", "contexts": ["Mars has two moons."]}, {"answer": "Two."}
     with chat_server(lambda text, _: Action(json.dumps(named if "moons" in text else bare).encode())) as server:
         endpoint = {"base_url": server.base_url, "timeout_seconds": 5.0}

@@ -33,7 +33,7 @@ def test_every_prompt_is_answered_in_time(kind: str, style: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("style", ["none", "retry-after", "x-ratelimit, durations"])
-def test_processes_share_a_limit_they_know_nothing_of(kind: str, style: str) -> None:
+def test_processes_share_an_unknown_limit(kind: str, style: str) -> None:
     found = simulated(kind, style, n_processes=2, limit=LIMIT, n_prompts=N_PROMPTS)
     assert found.times_ideal <= 1.15
     assert found.requests_a_prompt <= 1.1
@@ -43,7 +43,7 @@ def test_processes_share_a_limit_they_know_nothing_of(kind: str, style: str) -> 
 @pytest.mark.parametrize(
     "style", ["none", "retry-after", "x-ratelimit, tokens", "x-ratelimit, tokens and ample requests"]
 )
-def test_a_limit_on_tokens_is_kept_to_as_well(kind: str, style: str) -> None:
+def test_a_limit_on_tokens_is_respected(kind: str, style: str) -> None:
     found = simulated(kind, style, limit=LIMIT, n_prompts=950, tokens=True)
     assert found.times_ideal <= 1.15
     assert found.requests_a_prompt <= 1.1
@@ -66,7 +66,7 @@ def exhausted(at: Throttle, now: float) -> None:
     at.passed(at.send(now), now, NO_HINTS)
 
 
-def test_what_a_server_let_pass_a_minute_ago_counts_half() -> None:
+def test_requests_of_a_minute_ago_count_half() -> None:
     learning = throttle()
     exhausted(learning, 0.0)
     # Each account has the request that tried first, and not the one that was refused.
@@ -78,7 +78,7 @@ def test_what_a_server_let_pass_a_minute_ago_counts_half() -> None:
         assert learning.rate == pytest.approx(expected, rel=1e-3)
 
 
-def test_a_late_refusal_of_what_was_sent_before_a_pause_starts_no_other() -> None:
+def test_a_late_refusal_of_a_request_before_a_pause_starts_no_other_pause() -> None:
     learning = throttle()
     first, late = learning.send(0.0), learning.send(0.0)
     learning.refused(first, 0.0, RateHints(wait_seconds=SETTLE))
@@ -88,7 +88,7 @@ def test_a_late_refusal_of_what_was_sent_before_a_pause_starts_no_other() -> Non
     assert learning.pause(now) == 0
 
 
-def test_what_a_server_let_pass_long_ago_counts_half_for_each_minute_since() -> None:
+def test_the_weight_of_past_requests_halves_each_minute() -> None:
     learning = throttle()
     exhausted(learning, 0.0)
     for _ in range(59):
@@ -98,7 +98,7 @@ def test_what_a_server_let_pass_long_ago_counts_half_for_each_minute_since() -> 
     assert learning.rate == pytest.approx((60 / 8 + 1) / (MINUTE / 8 + 3 * MINUTE), rel=1e-2)
 
 
-def test_the_rate_that_a_refusal_names_stays_known() -> None:
+def test_the_rate_in_a_refusal_is_remembered() -> None:
     learning = throttle()
     learning.refused(learning.send(0.0), 0.0, RateHints(requests_per_minute=120.0, wait_seconds=SETTLE))
     assert learning.rate == 120.0 / MINUTE
@@ -106,7 +106,7 @@ def test_the_rate_that_a_refusal_names_stays_known() -> None:
     assert learning.rate == 120.0 / MINUTE
 
 
-def test_after_a_pause_each_step_lets_twice_as_many_pass() -> None:
+def test_each_step_after_a_pause_doubles_the_requests() -> None:
     learning = throttle()
     exhausted(learning, 0.0)
     now, steps = 1.0, []
@@ -121,7 +121,7 @@ def test_after_a_pause_each_step_lets_twice_as_many_pass() -> None:
     assert steps == [2, 4, 8, 16, 32]
 
 
-def test_where_a_server_says_nothing_the_time_waited_doubles_up_to_half_of_the_last_pause() -> None:
+def test_without_hints_the_wait_doubles_up_to_half_of_the_last_pause() -> None:
     learning = throttle()
     learning.refused(learning.send(0.0), 0.0, RateHints(wait_seconds=40.0))
     ticket = learning.send(learning.pause(0.0))
@@ -142,7 +142,7 @@ def test_where_a_server_says_nothing_the_time_waited_doubles_up_to_half_of_the_l
 @pytest.mark.parametrize(
     ("sixths", "times"), [(0.5, 1 + 1 / 8), (1.0, 2.0), (2.0, 9.0)], ids=["half of it", "all of it", "twice"]
 )
-def test_a_minute_s_sixth_without_a_refusal_doubles_the_credit_and_more_of_it_counts_by_its_cube(
+def test_a_sixth_of_a_minute_without_a_refusal_doubles_the_credit_which_then_grows_cubically(
     sixths: float, times: float
 ) -> None:
     learning = throttle()
@@ -161,7 +161,7 @@ def test_a_minute_s_sixth_without_a_refusal_doubles_the_credit_and_more_of_it_co
     assert due - 2 <= n_sent <= 1.01 * due / (1 - due / 500)
 
 
-def test_who_was_told_the_same_does_not_come_back_at_the_same_moment() -> None:
+def test_processes_with_the_same_wait_do_not_return_together() -> None:
     def pauses(hints: RateHints) -> list[float]:
         found = []
         for seed in range(200):
@@ -187,7 +187,7 @@ def bucket() -> Throttle:
     return learning
 
 
-def test_a_bucket_that_is_said_to_be_empty_is_drawn_from_as_it_fills() -> None:
+def test_an_empty_bucket_is_used_as_it_fills() -> None:
     learning = bucket()
     assert learning.rate is None
     learning.passed(learning.send(6.0), 6.0, RateHints(limit=60, remaining=0, reset_seconds=12.0))
@@ -199,7 +199,7 @@ def test_a_bucket_that_is_said_to_be_empty_is_drawn_from_as_it_fills() -> None:
     assert window.pause(6.0) == pytest.approx(12.0 + 0.1 * SETTLE), "a window opens all at once"
 
 
-def test_a_pause_that_is_worked_out_and_wrong_grows_with_the_time_waited() -> None:
+def test_a_wrong_estimated_pause_grows_with_the_time_waited() -> None:
     learning = bucket()
     hints = RateHints(limit=60, remaining=0, reset_seconds=12.0)
     now = 6.0

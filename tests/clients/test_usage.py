@@ -45,7 +45,7 @@ def test_a_reply_costs_its_tokens_at_the_price() -> None:
     assert usage_of(as_cached(reply), MINI) == Usage(n_cached=1, cost=0.0)
 
 
-def test_what_the_server_does_not_count_is_said() -> None:
+def test_uncounted_tokens_are_reported() -> None:
     uncounted = usage_of(Reply(Outcome.ANSWERED, "8", raw="{}"), MINI)
     assert (uncounted.n_uncounted, uncounted.cost) == (1, 0.0)
     assert uncounted.note(1.0) == "1.0/s  0 failed  0 tokens  1 uncounted  $0.00"
@@ -53,7 +53,7 @@ def test_what_the_server_does_not_count_is_said() -> None:
 
 
 @given(st.lists(REPLIES, max_size=20))
-def test_sums_hold_every_reply_once_and_known_ones_cost_nothing(replies: list[Reply]) -> None:
+def test_sums_contain_every_reply_once_and_cached_replies_cost_nothing(replies: list[Reply]) -> None:
     usage = reduce(add, (usage_of(reply, MINI) for reply in replies), Usage(cost=0.0))
     asked = [reply for reply in replies if not reply.from_cache]
     assert usage.n_asked + usage.n_cached == len(replies)
@@ -82,7 +82,7 @@ def test_note(usage: Usage, seconds: float, note: str) -> None:
     assert usage.note(seconds) == note
 
 
-def test_the_whole_note_names_what_was_asked_and_known() -> None:
+def test_the_final_note_has_requested_and_cached_counts() -> None:
     assert Usage(1210, 122, 3, 0, 5, 5, 1234.5).note(30.25, is_final=True) == (
         "1,210 requested at 40/s  122 cached  3 failed  10 tokens  $1,234.50"
     )
@@ -104,7 +104,7 @@ def test_a_price_is_two_or_three_amounts(price: object) -> None:
 COUNTED = {"input_tokens": 2_000_000, "output_tokens": 1_000_000}
 
 
-def test_a_row_costs_its_tokens_unless_it_says_what_it_cost() -> None:
+def test_a_row_costs_its_tokens_unless_it_contains_its_cost() -> None:
     assert priced(COUNTED, MINI) == {**COUNTED, "dollars": 0.90}
     assert priced({**COUNTED, "cached_tokens": 1_000_000}, (2.0, 1.0, 0.5))["dollars"] == 3.5
     for usage, price in (
@@ -119,7 +119,7 @@ def test_a_row_costs_its_tokens_unless_it_says_what_it_cost() -> None:
     assert calls == {"seconds": 1.0, "calls": [{**COUNTED, "dollars": 0.90}, {"input_tokens": 5}]}
 
 
-def test_a_call_costs_its_tokens_at_a_named_price_and_else_what_the_reply_says() -> None:
+def test_a_call_costs_its_tokens_at_a_price_or_the_cost_in_the_reply() -> None:
     counted = Reply(Outcome.ANSWERED, "8", usage=CallUsage(2_000_000, 1_000_000))
     assert [call.dollars for call in calls_of(counted, MINI)] == [0.90]
     said = replace(counted, usage=replace(counted.usage, dollars=0.1))
@@ -131,14 +131,14 @@ def test_a_call_costs_its_tokens_at_a_named_price_and_else_what_the_reply_says()
     assert [call.dollars for call in calls_of(counted)] == [None]
 
 
-def test_tokens_that_a_server_had_cached_cost_what_is_named_for_them() -> None:
+def test_tokens_cached_by_a_server_have_their_own_price() -> None:
     reply = Reply(Outcome.ANSWERED, "8", usage=CallUsage(3_000_000, 1_000_000, 2_000_000), raw="{}")
     assert usage_of(reply, (2.0, 1.0, 0.5)).cost == 2.0 + 1.0 + 1.0
     assert usage_of(reply, (2.0, 1.0)).cost == 7.0, "as others, where no price of their own is named"
     assert dollars_of((2.0, 1.0, 0.5), 1_000_000, 1_000_000) == 3.0
 
 
-def test_calls_are_added_up_by_when_they_were_made_and_what_is_known_of_them() -> None:
+def test_calls_are_summed_by_time_and_reported_amounts() -> None:
     now, before = {"spent": "now", "seconds": 0.5, "input_tokens": 3}, {"spent": "before", "input_tokens": 4}
     calls = [now, before, now, {**now, "is_used": False}, {"spent": "shared", "input_tokens": 9}, {**before, "n": 5}]
     assert summed_calls(calls) == [
@@ -149,7 +149,7 @@ def test_calls_are_added_up_by_when_they_were_made_and_what_is_known_of_them() -
     assert summed_calls([]) == []
 
 
-def test_what_several_took_is_added_up_for_each_who_was_asked() -> None:
+def test_spending_is_summed_by_role() -> None:
     one, other = {"input_tokens": 3}, {"input_tokens": 4}
     found = joined_spending([{"a": [one, one], "b": [other]}, {}, {"a": [other]}, {"c": []}])
     assert found == {"a": [{"n": 3, "input_tokens": 10}], "b": [{"n": 1, "input_tokens": 4}], "c": []}

@@ -44,7 +44,7 @@ def answers(n: int = 60, n_conversations: int = 15) -> list[tuple[Response, str]
     return found
 
 
-def test_a_set_is_spread_over_labels_and_conversations_and_is_the_same_each_time() -> None:
+def test_a_set_is_spread_over_labels_and_conversations_and_reproducible() -> None:
     labelled = answers()
     anchors = choose_anchors(labelled, 20, "made")
     labels = {item.text: label for item, label in labelled}
@@ -60,7 +60,7 @@ def test_a_set_of_too_few_conversations_is_refused() -> None:
         choose_anchors(answers(60, 9), 20, "made")
 
 
-def test_a_file_gives_the_set_back_and_refuses_an_edited_one(tmp_path: Path) -> None:
+def test_a_file_returns_its_set_and_an_edited_file_is_refused(tmp_path: Path) -> None:
     anchors, file = choose_anchors(answers(), 20, "made"), tmp_path / "anchors.jsonl"
     write_anchors(file, anchors)
     again = read_anchors(file)
@@ -90,7 +90,7 @@ def verdicts(values: Sequence[float | None], time: str = "2026-01-01T00:00:00", 
     return AnchorVerdicts(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_a_judge_that_moved_is_found_and_one_with_noise_alone_is_not() -> None:
+def test_drift_is_detected_and_noise_alone_is_not() -> None:
     rng = np.random.default_rng(1)
     first = rng.uniform(0.3, 0.8, 40)
     noise = rng.normal(0, 0.05, 40)
@@ -103,7 +103,7 @@ def test_a_judge_that_moved_is_found_and_one_with_noise_alone_is_not() -> None:
     assert "rb_llm -0.080 (p <0.001)" in moved.text or "rb_llm -0.080 (p 0.00" in moved.text
 
 
-def test_a_judge_that_repeats_itself_exactly_has_not_moved_and_one_that_moved_all_alike_has() -> None:
+def test_an_exact_repetition_is_no_drift_and_an_equal_shift_is_drift() -> None:
     values = [0.1 * (place % 7) for place in range(40)]
     (same,) = drift_of(verdicts(values), verdicts(values))
     assert (same.p, same.is_drift) == (1.0, False)
@@ -113,7 +113,7 @@ def test_a_judge_that_repeats_itself_exactly_has_not_moved_and_one_that_moved_al
     assert (few.p, few.is_drift) == (None, False)
 
 
-def test_anchors_without_a_verdict_are_left_out_and_nothing_is_claimed_where_none_is_left() -> None:
+def test_anchors_without_a_verdict_are_left_out_and_none_left_gives_no_test() -> None:
     (found,) = drift_of(verdicts([None, *[0.5] * 39]), verdicts([0.1, *[0.5] * 39]))
     assert (found.difference.n_values, found.difference.value) == (39, 0.0)
     (nothing,) = drift_of(verdicts([None] * 40), verdicts([0.5] * 40))
@@ -121,7 +121,7 @@ def test_anchors_without_a_verdict_are_left_out_and_nothing_is_claimed_where_non
     assert "no shared verdict" in nothing.text
 
 
-def test_other_words_another_set_and_another_judge_are_no_drift_and_begin_another_baseline(tmp_path: Path) -> None:
+def test_other_prompts_sets_or_judges_are_no_drift_and_have_their_own_baseline(tmp_path: Path) -> None:
     file = tmp_path / "store" / "anchors.jsonl"
     assert stored_verdicts(file) == []
     first, second = verdicts([0.5] * 40), verdicts([0.4] * 40, "2026-02-01T00:00:00")
@@ -152,11 +152,11 @@ def test_other_words_another_set_and_another_judge_are_no_drift_and_begin_anothe
         {**verdicts([0.5] * 4).json_values, "served": []},
     ],
 )
-def test_what_others_wrote_is_a_record_or_nothing(saved: object) -> None:
+def test_invalid_records_are_ignored(saved: object) -> None:
     assert AnchorVerdicts.of_json(saved) is None
 
 
-def test_a_record_is_the_same_from_its_json() -> None:
+def test_a_record_is_equal_after_json() -> None:
     found = verdicts([0.5, None], served={"m": 2})
     assert AnchorVerdicts.of_json(found.json_values) == found
 
@@ -172,7 +172,7 @@ def drifting(constant: float, slope: float, n: int = 60) -> tuple[AnchorVerdicts
     )
 
 
-def test_a_judge_that_moved_is_put_on_its_earlier_scale() -> None:
+def test_a_drifted_judge_is_recalibrated_to_its_earlier_scale() -> None:
     before, now = drifting(0.1, 0.5)
     line = recalibration_of(before, now, "rb_llm")
     assert isinstance(line, Recalibration)
@@ -183,14 +183,14 @@ def test_a_judge_that_moved_is_put_on_its_earlier_scale() -> None:
     assert line.text == "j: rb_llm -0.200 +2.000 times its value"
 
 
-def test_no_line_is_drawn_through_one_value_or_few_conversations() -> None:
+def test_a_constant_judge_or_few_conversations_give_no_recalibration() -> None:
     flat, other = verdicts([0.5] * 40), verdicts([0.4] * 40)
     assert recalibration_of(flat, other, "rb_llm") == "the judge gives all anchors the same value"
     few = [0.1 * place if place < 12 else None for place in range(40)]
     assert "fewer than 10 conversations" in str(recalibration_of(verdicts(few), verdicts(few), "rb_llm"))
 
 
-def test_a_file_gives_back_all_that_a_judge_is_shown(tmp_path: Path) -> None:
+def test_a_file_contains_all_fields_that_a_judge_is_shown(tmp_path: Path) -> None:
     shown = [
         replace(
             response(
@@ -226,7 +226,7 @@ def test_conversations_are_numbered_in_the_order_of_the_set() -> None:
     assert [names.index(name) for name in names] == [numbers.index(number) for number in numbers]
 
 
-def test_what_a_judge_said_is_taken_apart_by_rubric_and_by_served_model() -> None:
+def test_verdicts_are_recorded_by_rubric_and_served_model() -> None:
     anchors = Anchors("made", tuple(item for item, _ in answers(3, 2)))
     values = {"rb_llm": [0.1234567, None, 1.0], "rl_f": [0.0, 0.5, 0.25]}
     table = {
@@ -255,7 +255,7 @@ def test_what_a_judge_said_is_taken_apart_by_rubric_and_by_served_model() -> Non
     )
 
 
-def test_drift_is_corrected_for_the_number_of_rubrics_and_says_which() -> None:
+def test_drift_is_corrected_for_the_number_of_rubrics() -> None:
     rng = np.random.default_rng(1)
     first, noise = rng.uniform(0.3, 0.8, 40), rng.normal(0, 0.05, 40)
 
@@ -276,7 +276,7 @@ def test_drift_is_corrected_for_the_number_of_rubrics_and_says_which() -> None:
     assert nothing.text == "rb_llm no shared verdict (not tested)"
 
 
-def test_two_times_compare_by_the_words_that_both_have() -> None:
+def test_two_records_are_compared_by_their_common_prompts() -> None:
     first = verdicts([0.5] * 4, rubrics={"a": "w", "b": "x"})
     assert comparable(first, verdicts([0.5] * 4, rubrics={"a": "w", "b": "new"}))
     assert not comparable(first, verdicts([0.5] * 4, rubrics={"a": "new", "b": "new"}))
@@ -285,7 +285,7 @@ def test_two_times_compare_by_the_words_that_both_have() -> None:
         assert not comparable(first, replace(first, **change))
 
 
-def test_the_first_time_is_the_baseline_of_all_later_ones(tmp_path: Path) -> None:
+def test_the_first_record_is_the_baseline_of_later_ones(tmp_path: Path) -> None:
     file = tmp_path / "anchors.jsonl"
     times = [verdicts([0.5] * 4, f"2026-0{month}-01") for month in (1, 2, 3)]
     other = replace(times[0], rubrics={"rb_llm": "old words"}, time="2025-01-01")
@@ -297,7 +297,7 @@ def test_the_first_time_is_the_baseline_of_all_later_ones(tmp_path: Path) -> Non
     assert baseline_of(stored_verdicts(file), more) is None
 
 
-def test_numbers_from_0_to_1_are_verdicts_at_either_end() -> None:
+def test_verdicts_are_numbers_from_0_to_1_inclusive() -> None:
     for values in ((0.0, 1.0), (None, 0.5)):
         found = verdicts(list(values))
         assert AnchorVerdicts.of_json(found.json_values) == found

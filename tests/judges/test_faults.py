@@ -92,7 +92,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("failure", "outcome", "reason"), FAILURES)
-def test_a_failure_costs_the_verdicts_it_meets_and_no_other(
+def test_a_failure_loses_only_its_own_verdicts(
     tmp_path: Path, failure: Action, outcome: VerdictOutcome, reason: str
 ) -> None:
     cache = tmp_path / "replies.sqlite"
@@ -130,7 +130,9 @@ FATAL = [
 
 
 @pytest.mark.parametrize(("failure", "reason"), FATAL)
-def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, failure: Action, reason: str) -> None:
+def test_a_judge_that_ends_keeps_its_verdicts_and_affects_no_other(
+    tmp_path: Path, failure: Action, reason: str
+) -> None:
     cache = tmp_path / "replies.sqlite"
     with chat_server(well) as steady, chat_server(well) as ending:
         ending.script = lambda prompt, n_before: failure if len(ending.asked) > 4 else well(prompt, n_before)
@@ -156,7 +158,7 @@ def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, fa
 
 
 @pytest.mark.slow
-def test_an_interrupted_judging_keeps_what_came(tmp_path: Path) -> None:
+def test_an_interrupted_run_keeps_its_replies(tmp_path: Path) -> None:
     cache = tmp_path / "replies.sqlite"
     with DemoServer(DELAY_SECONDS) as server:
         judge = server.judge("m", slots=N_SLOTS)

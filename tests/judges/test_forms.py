@@ -12,7 +12,7 @@ from ragtasks.judges._parsers import read_coded_rating, read_texts, read_yes_no
 from ragtasks.judges._question import as_text, schema_of
 
 
-def test_an_object_has_the_keys_of_its_form() -> None:
+def test_an_object_has_the_keys_of_its_format() -> None:
     schema = schema_of('{"id": "c0de", "questions": [QUESTION, QUESTION], "evades": LABEL}')
     assert schema["required"] == ["id", "questions", "evades"]
     assert schema["properties"]["id"] == {"const": "c0de"}
@@ -28,7 +28,7 @@ def test_an_object_has_the_keys_of_its_form() -> None:
 @pytest.mark.parametrize(
     ("form", "line"), [("Verdict c0de: LABEL", "Verdict c0de: no"), ("Rating c0de: N", "Rating c0de: 10")]
 )
-def test_a_line_comes_after_the_reasoning(form: str, line: str) -> None:
+def test_a_last_line_follows_the_reasoning(form: str, line: str) -> None:
     schema = schema_of(form)
     assert list(schema["properties"]) == ["reasoning", "last_line"]
     assert re.search(schema["properties"]["last_line"]["pattern"], line)
@@ -43,11 +43,11 @@ def test_a_line_comes_after_the_reasoning(form: str, line: str) -> None:
 @pytest.mark.parametrize(
     "reply", ["Verdict c0de: no", '{"id": "c0de", "statements": ["a"]}', "[1]", '{"last_line": 1}']
 )
-def test_other_replies_stay_as_they_are(reply: str) -> None:
+def test_other_replies_are_unchanged(reply: str) -> None:
     assert as_text(reply) == reply
     if "statements" in reply:
         assert read_texts(as_text(reply), "c0de", "statements") == ["a"]
 
 
-def test_a_whole_object_is_read_as_before() -> None:
+def test_a_complete_object_is_parsed_as_before() -> None:
     assert read_yes_no(as_text('{"id": "c0de", "supported": {"1": "yes"}}'), "c0de", "supported", 1) == [True]

@@ -36,13 +36,13 @@ def name_of(case: dict[str, Any]) -> str:
     return f"{case['kind']}: {case['reply']!r}"
 
 
-def test_the_list_is_long_and_holds_every_kind() -> None:
+def test_the_list_is_long_and_contains_every_type() -> None:
     assert Counter(case["kind"] for case in CASES) == {"rating": 62, "idk": 33, "clarification": 18}
     assert len({(case["kind"], case["reply"]) for case in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_ibm_profile_reads_as_the_official_functions(case: dict[str, Any]) -> None:
+def test_the_ibm_profile_parses_like_the_official_functions(case: dict[str, Any]) -> None:
     if case["kind"] == "idk":
         assert ibm_idk(case["reply"]) == (None if case["ibm"] is None else IdkVerdict(case["ibm"]))
     else:
@@ -51,7 +51,7 @@ def test_ibm_profile_reads_as_the_official_functions(case: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_paper_profile_reads_the_final_verdict_or_none(case: dict[str, Any]) -> None:
+def test_the_paper_profile_parses_the_final_verdict_or_none(case: dict[str, Any]) -> None:
     read: Any = {"rating": read_rating, "idk": read_label, "clarification": read_decision}[case["kind"]]
     if case["paper"] is None:
         with pytest.raises(UnparsableReplyError):
@@ -60,7 +60,7 @@ def test_paper_profile_reads_the_final_verdict_or_none(case: dict[str, Any]) -> 
         assert read(case["reply"]) == case["paper"]
 
 
-def test_each_of_the_twelve_patterns_is_read() -> None:
+def test_each_of_the_twelve_patterns_is_parsed() -> None:
     forms = ["Rating: [[2]]", "Rating: 2", "[[2]]", "[2]", "Rating: [[2.5]]", "Overall Rating: 2.5", "Score: 2.5/10"]
     forms += ["Score: 2.5", "[Rating]\n2", "Rating: [[2/10]]", "Rating: [[2", "2 out of 10"]
     assert [ibm_last_pattern(form) for form in forms] == [2, 2, 2, 2, 2.5, 2.5, 2.5, 2.5, 2, 2, 2, 2]
@@ -75,13 +75,13 @@ def test_ibm_drops_the_example_to_the_end_of_its_line_only() -> None:
     assert ibm_without_example("a for example: b\nc") == "a \nc"
 
 
-def test_every_reader_agrees_with_the_scripts_on_odd_replies(mtrag_checkout: Path) -> None:
+def test_every_parser_agrees_with_the_scripts_on_odd_replies(mtrag_checkout: Path) -> None:
     replies = [*odd_replies(1500), *(case["reply"] for case in CASES)]
     found = reader_agreement(load_scripts(mtrag_checkout), replies)
     assert found == dict.fromkeys(("rating", "idk", "clarification"), (len(replies), len(replies)))
 
 
-def test_ibm_label_of_what_is_no_text_is_none() -> None:
+def test_the_ibm_label_of_a_missing_text_is_none() -> None:
     assert ibm_idk(None) is None
 
 
@@ -98,7 +98,7 @@ def test_ibm_always_gives_a_score_in_range(reply: str) -> None:
 
 
 @given(REPLIES)
-def test_paper_gives_a_verdict_that_was_offered_or_none(reply: str) -> None:
+def test_paper_gives_an_offered_verdict_or_none(reply: str) -> None:
     offered: list[tuple[Any, Any]] = [(read_rating, range(1, 11)), (read_label, ("yes", "partial", "no"))]
     for read, values in [*offered, (read_decision, ("yes", "no"))]:
         with suppress(UnparsableReplyError):
@@ -106,5 +106,5 @@ def test_paper_gives_a_verdict_that_was_offered_or_none(reply: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(blacklist_categories=["Cs"]), max_size=80), st.integers(1, 10))
-def test_whatever_comes_before_the_last_line_decides_nothing(before: str, rating: int) -> None:
+def test_text_before_the_last_line_changes_no_verdict(before: str, rating: int) -> None:
     assert read_rating(f"{before}\nRating: {rating}") == rating

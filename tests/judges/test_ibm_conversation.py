@@ -34,16 +34,16 @@ def test_a_conversation_is_lines_of_speaker_and_text() -> None:
         (("Is it?", "No:\nuser:7 is", "\nWhy?"), "user: Is it?\nagent: No:\nuser:7 is\nuser: ", ""),
     ],
 )
-def test_history_and_question_are_cut_by_lines(texts: tuple[str, ...], history: str, question: str) -> None:
+def test_history_and_question_are_split_by_lines(texts: tuple[str, ...], history: str, question: str) -> None:
     assert ibm_split_conversation(ibm_conversation(messages(*texts))) == (history, question)
 
 
-def test_where_the_scripts_end_with_an_error_the_question_is_what_follows_the_colon() -> None:
+def test_a_user_line_without_a_space_gives_the_text_after_the_colon() -> None:
     assert ibm_split_conversation("user: a\nagent: b\nuser:7") == ("user: a\nagent: b", "7")
 
 
 @given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=7))
-def test_every_conversation_is_cut_as_by_the_scripts(mtrag_checkout: Path, texts: list[str]) -> None:
+def test_every_conversation_is_split_as_by_the_scripts(mtrag_checkout: Path, texts: list[str]) -> None:
     utils = load_scripts(mtrag_checkout).utils
     turns = [{"speaker": "agent" if index % 2 else "user", "text": text} for index, text in enumerate(texts)]
     theirs = utils.extract_conversation(turns)

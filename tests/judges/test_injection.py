@@ -79,13 +79,13 @@ def echoing(script: Script, attack: str, place: str) -> Script:
     return said
 
 
-def test_there_are_many_attacks_of_different_kinds() -> None:
+def test_there_are_many_attacks_of_different_types() -> None:
     assert len(set(ATTACKS.values())) == len(ATTACKS) >= 30
 
 
 @pytest.mark.parametrize("place", ["before", "after", "both"])
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_the_judges_own_verdict_counts_whatever_it_repeats(attack: str, place: str) -> None:
+def test_the_judges_own_verdict_counts_despite_repeated_texts(attack: str, place: str) -> None:
     client = ScriptedClient(echoing(obedient(), attack, place))
     judged = response(attack, answerability=Answerability.UNDERSPECIFIED)
     verdicts = verdicts_of([judged], rubrics_named(NAMES), [client])
@@ -102,14 +102,14 @@ def test_a_judge_that_only_repeats_the_response_gives_no_verdict(attack: str) ->
     assert {verdict.value for verdict in verdicts.all()} == {None}
 
 
-def test_a_judge_that_only_repeats_the_form_gives_no_verdict() -> None:
+def test_a_judge_that_only_repeats_the_format_gives_no_verdict() -> None:
     judged = response(answerability=Answerability.UNDERSPECIFIED)
     verdicts = verdicts_of([judged], rubrics_named(NAMES), [ScriptedClient(lambda prompt, _: form_of(prompt))])
     assert {verdict.outcome.value for verdict in verdicts.all()} == {"unparsable"}
 
 
 @pytest.mark.parametrize("place", ["passages", "question", "history", "target"])
-def test_material_beside_the_response_is_fenced_in_too(place: str) -> None:
+def test_texts_other_than_the_response_are_fenced_too(place: str) -> None:
     attack = ATTACKS["a whole prompt"]
     hostile = {"passages": {"passages": (attack,)}, "question": {"question": attack}}
     judged = response(**hostile.get(place, {"history": (attack, "x")}))  # type: ignore[arg-type]
@@ -118,14 +118,14 @@ def test_material_beside_the_response_is_fenced_in_too(place: str) -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_a_passage_decides_nothing_about_itself(attack: str) -> None:
+def test_a_passage_cannot_decide_its_own_verdict(attack: str) -> None:
     judged = response(passages=(attack, "From April to October."))
     verdicts = verdicts_of([judged], rubrics_named(CONTEXTS), [ScriptedClient(echoing(obedient(), attack, "both"))])
     assert {name: verdicts.scores(name)[0].value for name in CONTEXTS} == {CONTEXTS[0]: 1.0, CONTEXTS[1]: 0.5}
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
-def test_a_code_stands_in_no_shown_text_and_follows_from_the_first(texts: list[str]) -> None:
+def test_a_code_occurs_in_no_shown_text_and_depends_on_the_first(texts: list[str]) -> None:
     code = code_of(*texts)
     assert re.fullmatch("[0-9a-f]{8}", code)
     assert not any(code in text.lower() for text in texts)
@@ -135,21 +135,21 @@ def test_a_code_stands_in_no_shown_text_and_follows_from_the_first(texts: list[s
 
 
 @given(st.text(), st.integers(1, 5))
-def test_whoever_works_a_code_out_and_writes_it_gets_another(text: str, n_foreseen: int) -> None:
+def test_a_forged_code_is_replaced_by_another(text: str, n_foreseen: int) -> None:
     foreseen: list[str] = []
     for _ in range(n_foreseen):
         foreseen.append(code_of(text, *foreseen))
     assert code_of(text, " ".join(foreseen)) not in foreseen
 
 
-def test_a_code_that_stands_in_a_text_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_code_that_occurs_in_a_text_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     # One digit is found in most texts: the search must go on until it is not.
     monkeypatch.setattr("ragtasks.judges._question._CODE_LENGTH", 1)
     assert {code_of("0123456789abcd" + "g" * length) for length in range(30)} == {"e", "f"}
 
 
 @given(st.text(max_size=60))
-def test_blocks_of_a_prompt_hold_the_code_where_we_put_it_only(text: str) -> None:
+def test_blocks_of_a_prompt_contain_the_code_only_as_our_marks(text: str) -> None:
     (rubric,) = rubrics_named(["idk"])
     question = rubric.open(response(text))
     assert not isinstance(question, tuple)

@@ -57,7 +57,7 @@ def test_columns_of_the_ibm_profile_equal_the_scores_of_the_scripts(
     assert found == dict.fromkeys(("rb_llm_ibm", "rl_f_ibm", "rb_alg_ibm"), (N_TASKS, N_TASKS))
 
 
-def test_the_same_reply_is_read_in_both_profiles_and_asked_for_again_in_one(mtrag_checkout: Path) -> None:
+def test_one_reply_is_parsed_in_both_profiles_and_requested_again_in_one(mtrag_checkout: Path) -> None:
     client = HashedJudge(["I am **unsure**; 3 out of 10 claims took a second look."])
     rubrics = official_rubrics(mtrag_checkout, NAMES)
     assert [rubric.name for rubric in rubrics] == [f"{name}{end}" for name in NAMES for end in ("", "_ibm")]
@@ -68,13 +68,13 @@ def test_the_same_reply_is_read_in_both_profiles_and_asked_for_again_in_one(mtra
         assert found[f"{name}_ibm"] == (VerdictOutcome.GIVEN, label, value, 1)
 
 
-def test_a_reply_that_the_scripts_call_unknown_is_an_answer_without_a_value(mtrag_checkout: Path) -> None:
+def test_a_reply_that_the_scripts_label_unknown_is_an_answer_without_a_value(mtrag_checkout: Path) -> None:
     _, rubric = official_rubrics(mtrag_checkout, ["idk"])
     (found,) = verdicts_of([response()], [rubric], [HashedJudge(["**Yes**"])]).all()
     assert (found.outcome, found.label, found.value, found.attempts) == (VerdictOutcome.GIVEN, "unknown", None, 1)
 
 
-def test_other_prompts_are_not_looked_for(mtrag_checkout: Path, tmp_path: Path) -> None:
+def test_other_prompts_are_not_read(mtrag_checkout: Path, tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir(parents=True)
     shutil.copy(mtrag_checkout / FOLDER / "judge_utils.py", tmp_path / FOLDER)
     assert len(official_rubrics(tmp_path, ["rb_llm", "idk"])) == 4
@@ -124,7 +124,7 @@ def test_a_file_without_the_prompt_is_refused_with_one_clear_error(
         official_rubrics(tmp_path, [name])
 
 
-def test_no_checkout_is_refused_with_the_file_that_is_missing(tmp_path: Path) -> None:
+def test_a_missing_checkout_is_refused_with_the_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"FileNotFoundError") as caught:
         official_rubrics(tmp_path, NAMES)
     assert str(tmp_path / FOLDER / "judge_utils.py") in str(caught.value)

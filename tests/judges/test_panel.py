@@ -36,7 +36,7 @@ def one_verdict(*said: str | Reply, max_attempts: int = 2) -> tuple[Verdict, Scr
     return verdicts.verdict(0, "rb_llm", client.name), client
 
 
-def test_a_verdict_keeps_what_it_rests_on() -> None:
+def test_a_verdict_contains_its_replies_and_prompt_hash() -> None:
     client = ScriptedClient(obedient(rating=7))
     verdict = judge([response()], [rb_llm()], [client]).verdict(0, "rb_llm", "scripted")
     assert (verdict.label, verdict.value, verdict.outcome) == ("7", 0.7, VerdictOutcome.GIVEN)
@@ -56,14 +56,14 @@ def test_two_steps_keep_both_replies_and_sum_their_tokens() -> None:
     assert (verdict.prompt_tokens, verdict.completion_tokens) == (10, 4)
 
 
-def test_nothing_to_judge_asks_nothing() -> None:
+def test_no_responses_send_no_request() -> None:
     client = ScriptedClient(obedient())
     verdicts = judge([], rubrics_named(tuple(RUBRICS.built_in)), [client])
     assert (verdicts.all(), verdicts.scores("idk"), client.asked) == ([], [], [])
     assert judge(many(2), [], [client]).all() == []
 
 
-def test_second_attempt_says_so_and_is_recorded() -> None:
+def test_a_second_attempt_is_marked_in_prompt_and_verdict() -> None:
     script = obedient(rating=6)
     client = ScriptedClient(lambda prompt, n_before: script(prompt, 0) if n_before else "It is fine. Rating: 9")
     verdict = judge([response()], [rb_llm()], [client]).verdict(0, "rb_llm", "scripted")
@@ -75,7 +75,7 @@ def test_second_attempt_says_so_and_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("max_attempts", [1, 2, 4])
-def test_attempts_are_bounded(max_attempts: int) -> None:
+def test_attempts_are_limited(max_attempts: int) -> None:
     verdict, client = one_verdict(*["fine"] * 5, max_attempts=max_attempts)
     assert (verdict.outcome, verdict.value, verdict.label) == (VerdictOutcome.UNPARSABLE, None, None)
     assert (verdict.attempts, len(client.asked)) == (max_attempts, max_attempts)
@@ -96,21 +96,21 @@ def test_attempts_are_bounded(max_attempts: int) -> None:
         (Reply(Outcome.ANSWERED, "Rating: 8"), VerdictOutcome.UNPARSABLE, 2),
     ],
 )
-def test_kinds_of_silence_are_told_apart(reply: Reply, outcome: VerdictOutcome, n_asked: int) -> None:
+def test_outcomes_without_a_verdict_are_distinguished(reply: Reply, outcome: VerdictOutcome, n_asked: int) -> None:
     verdict, client = one_verdict(reply, reply)
     assert (verdict.outcome, verdict.value, len(client.asked)) == (outcome, None, n_asked)
     assert verdict.reason
     assert verdict.reason == reply.reason or outcome is VerdictOutcome.UNPARSABLE
 
 
-def test_second_step_gets_attempts_of_its_own() -> None:
+def test_a_second_step_has_its_own_attempts() -> None:
     script, (rubric,) = obedient(), rubrics_named(["rl_f"])
     client = ScriptedClient(lambda prompt, n_before: "hm" if n_before in (0, 2) else script(prompt, 0))
     verdict = judge([response()], [rubric], [client]).verdict(0, "rl_f", "scripted")
     assert (verdict.value, verdict.attempts, len(verdict.replies)) == (0.5, 2, 4)
 
 
-def test_a_lost_judge_keeps_what_it_said_and_the_others_go_on() -> None:
+def test_a_lost_judge_keeps_its_verdicts_and_the_others_continue() -> None:
     lost = ScriptedClient(obedient(rating=2), name="lost", lost_after=3)
     well = ScriptedClient(obedient(rating=8), name="well")
     verdicts = judge(many(5), [rb_llm()], [lost, well])
@@ -127,7 +127,7 @@ def test_a_judge_lost_between_two_steps_has_no_verdict() -> None:
     assert (verdict.outcome, len(verdict.replies)) == (VerdictOutcome.JUDGE_LOST, 1)
 
 
-def test_all_judges_lost_is_an_error_with_each_reason() -> None:
+def test_losing_all_judges_is_an_error_with_each_reason() -> None:
     clients = [ScriptedClient(obedient(), name=name, lost_after=0) for name in ("one", "two")]
     with raises(JudgeError) as caught:
         judge(many(2), [idk()], clients)
@@ -165,7 +165,7 @@ def test_progress_counts_all_judges_to_the_end() -> None:
     assert all(total is not None and done <= total for _, done, total in seen)
 
 
-def test_usage_tells_what_was_asked_from_what_was_known(tmp_path: Path) -> None:
+def test_usage_distinguishes_requested_from_cached_replies(tmp_path: Path) -> None:
     """Twelve answers, two of them equal: the judge counts tokens, fails for good on one, and has a price."""
     responses = [*many(11), response("Answer 0.", task_id="c<::>12")]
 
@@ -200,7 +200,7 @@ def kinds(prompts: list[str]) -> list[str]:
     return [next(kind for kind, word in words.items() if word in form_of(prompt)) for prompt in prompts]
 
 
-def test_a_second_step_that_begins_alike_is_asked_next(tmp_path: Path) -> None:
+def test_a_second_step_with_an_equal_beginning_is_sent_next(tmp_path: Path) -> None:
     with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **QUICK}), cache)
         first = judge(of_conversations(3), rubrics_named(["rb_llm", "rl_f", "idk"]), [client])
@@ -212,14 +212,14 @@ def test_a_second_step_that_begins_alike_is_asked_next(tmp_path: Path) -> None:
     assert [one.value for one in again.all()] == [one.value for one in first.all()]
 
 
-def test_a_second_step_that_begins_otherwise_waits_for_its_likes(tmp_path: Path) -> None:
+def test_a_second_step_with_another_beginning_waits_for_similar_ones(tmp_path: Path) -> None:
     with chat_server(as_server(obedient())) as server:
         client = OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **QUICK})
         judge(of_conversations(3), rubrics_named(["rl_r"]), [client])
     assert kinds(server.asked) == ["questions"] * 3 + ["same"] * 3  # equal prompts, and no cache
 
 
-def test_equal_answers_on_other_passages_have_second_steps_of_their_own(tmp_path: Path) -> None:
+def test_equal_answers_on_other_passages_have_separate_second_steps(tmp_path: Path) -> None:
     """One first step serves three answers; two of them were given the same passages."""
     answers = [response(passages=("It runs.",)), response(passages=("It runs.",)), response(passages=("In May.",))]
     (rl_f,) = rubrics_named(["rl_f"])
@@ -231,7 +231,7 @@ def test_equal_answers_on_other_passages_have_second_steps_of_their_own(tmp_path
     assert verdicts.usage["m"].n_asked == 3
 
 
-def test_a_second_step_that_another_answer_led_to_is_asked_once(tmp_path: Path) -> None:
+def test_a_second_step_shared_by_several_answers_is_sent_once(tmp_path: Path) -> None:
     """Other answers, the same statements, the same passages: one second step for all three."""
     (rl_f,) = rubrics_named(["rl_f"])
     with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
@@ -241,7 +241,7 @@ def test_a_second_step_that_another_answer_led_to_is_asked_once(tmp_path: Path) 
     assert [score.value for score in verdicts.scores("rl_f")] == [0.5] * 3
 
 
-def test_calls_at_the_same_time_ask_each_step_once(tmp_path: Path) -> None:
+def test_concurrent_calls_send_each_step_once(tmp_path: Path) -> None:
     found = []
 
     def work() -> None:
@@ -260,7 +260,7 @@ def test_calls_at_the_same_time_ask_each_step_once(tmp_path: Path) -> None:
     assert len(server.asked) == len(set(server.asked)) == 3 * 12 + 1
 
 
-def test_what_is_known_of_a_first_step_is_not_asked_again(tmp_path: Path) -> None:
+def test_a_cached_first_step_is_not_sent_again(tmp_path: Path) -> None:
     fails = {"now": True}
 
     def problems(prompt: str, _before: int) -> Action | None:
@@ -278,19 +278,19 @@ def test_what_is_known_of_a_first_step_is_not_asked_again(tmp_path: Path) -> Non
     assert kinds(server.asked[n_before:]) == ["support"] * 2
 
 
-def test_usage_without_a_price_names_no_cost() -> None:
+def test_usage_without_a_price_has_no_cost() -> None:
     verdicts = judge(many(3), [rb_llm()], [ScriptedClient(obedient())])
     assert verdicts.usage == {"scripted": Usage(3, 0, 0, 0, 15, 6)}
 
 
-def test_many_long_names_are_counted_instead() -> None:
+def test_many_long_names_are_replaced_by_a_count() -> None:
     seen: list[str] = []
     clients = [ScriptedClient(obedient(), name=f"a-server/with-a-long-name-{number}") for number in range(3)]
     judge(many(1), [idk()], clients, progress=lambda what, *_: seen.append(what))
     assert {what.partition("\t")[0] for what in seen} == {"3 judges"}
 
 
-def test_judges_work_at_the_same_time() -> None:
+def test_judges_work_concurrently() -> None:
     meeting = threading.Barrier(3, timeout=20)
 
     def script(prompt: str, n_before: int) -> str | Reply:
@@ -321,7 +321,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("recalls", [True, False], ids=["before the next request", "with requests open"])
 @pytest.mark.parametrize("interrupt", [interrupt_process, interrupt_thread])
-def test_interruption_ends_the_threads_at_their_next_reply(interrupt: Callable[[], None], recalls: bool) -> None:
+def test_an_interruption_ends_the_threads_at_their_next_reply(interrupt: Callable[[], None], recalls: bool) -> None:
     clients = [ScriptedClient(slowly(obedient()), name=name, recalls=recalls) for name in ("one", "two")]
 
     seen: list[int] = []
@@ -357,7 +357,7 @@ def as_server(script: Any, problems: Any = lambda _prompt, _before: None) -> Scr
     return action
 
 
-def test_what_a_judge_refuses_for_good_is_counted_and_the_median_is_of_the_others() -> None:
+def test_final_refusals_of_a_judge_are_counted_and_the_median_excludes_them() -> None:
     responses = many(30)
 
     def problems(prompt: str, _before: int) -> Action | None:
@@ -381,7 +381,7 @@ def test_what_a_judge_refuses_for_good_is_counted_and_the_median_is_of_the_other
     verdicts.require_coverage(0.9)
 
 
-def test_nobody_at_the_address_loses_that_judge_only() -> None:
+def test_an_unreachable_address_loses_that_judge_only() -> None:
     with chat_server(as_server(obedient())) as well:
         addresses = {"well": well.base_url, "gone": f"http://127.0.0.1:{closed_port()}/v1"}
         clients = [OpenAIClient({"model": name, "base_url": url, **QUICK}) for name, url in addresses.items()]

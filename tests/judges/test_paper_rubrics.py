@@ -43,7 +43,7 @@ def test_context_precision_is_the_average_precision(useful: list[str], value: fl
     assert finding.value == pytest.approx(value)
 
 
-def test_context_recall_is_asked_of_the_reference_answer_and_ignores_the_response() -> None:
+def test_context_recall_judges_the_reference_answer_and_ignores_the_response() -> None:
     one, other = (asked("context_recall", response(text)) for text in ("It runs.", "It does not."))
     assert one.text == other.text
     assert "From April to October." in one.text
@@ -55,7 +55,7 @@ def test_context_recall_is_asked_of_the_reference_answer_and_ignores_the_respons
 
 
 @pytest.mark.parametrize("name", ["context_precision", "context_recall"])
-def test_passages_are_judged_where_there_is_an_answer_to_find(name: str) -> None:
+def test_passages_are_judged_for_tasks_with_an_answer(name: str) -> None:
     for answerability in Answerability:
         step = opened(name, response(answerability=answerability))
         if answerability in {Answerability.ANSWERABLE, Answerability.PARTIAL}:
@@ -75,7 +75,7 @@ def test_no_passage_is_0() -> None:
     assert finding.value == 0
 
 
-def test_rl_r_is_the_share_of_the_derived_questions_that_ask_the_same() -> None:
+def test_rl_r_is_the_share_of_derived_questions_equal_to_the_users() -> None:
     first = asked("rl_r", response())
     second = replied(first, questions=["When?", "Until when?", "Which months?"], evades="no")
     assert isinstance(second, Question)
@@ -85,7 +85,7 @@ def test_rl_r_is_the_share_of_the_derived_questions_that_ask_the_same() -> None:
     assert (finding.label, finding.value) == ("1/3", pytest.approx(1 / 3))
 
 
-def test_an_answer_that_evades_or_is_empty_has_no_relevance() -> None:
+def test_an_evasive_or_empty_answer_has_no_relevance() -> None:
     evading = replied(asked("rl_r", response("I cannot tell.")), questions=[], evades="yes")
     empty = opened("rl_r", response("  \n"))
     for step in (evading, empty):
@@ -104,7 +104,7 @@ def test_an_answer_that_evades_or_is_empty_has_no_relevance() -> None:
         {"questions": ["a", "b", "c"], "evades": "perhaps"},
     ],
 )
-def test_derived_questions_in_another_form_are_none(content: dict[str, object]) -> None:
+def test_derived_questions_in_another_format_are_unparsable(content: dict[str, object]) -> None:
     with pytest.raises(UnparsableReplyError):
         replied(asked("rl_r", response()), **content)
 

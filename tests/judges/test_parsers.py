@@ -45,12 +45,12 @@ def read_plainly(reply: str, openings: str) -> list[Any]:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.sampled_from(["{[", "{"]))
 @settings(max_examples=600)
-def test_values_are_those_that_a_plain_reader_finds(reply: str, openings: str) -> None:
+def test_values_equal_those_of_a_simple_parser(reply: str, openings: str) -> None:
     assert repr(json_values(reply, openings)) == repr(read_plainly(reply, openings))
 
 
 @given(st.recursive(st.none() | st.floats() | st.text(), lambda i: st.lists(i) | st.dictionaries(st.text(), i)))
-def test_any_value_is_found_between_words(value: Any) -> None:
+def test_any_value_between_words_is_parsed(value: Any) -> None:
     assert repr(json_values(f"so: {json.dumps([value], indent=1)} [sic] and", "{[")) == repr([[value]])
 
 
@@ -85,14 +85,16 @@ def work(read: Callable[[str], Any], reply: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("read", [json_values, read_decision])
-def test_work_grows_with_the_reply(name: str, read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_is_linear_in_the_reply(
+    name: str, read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Twice: what is compiled on first use counts too.
     _, small, large = (work(read, HOSTILE[name](n), monkeypatch) for n in (10, 3_000, 6_000))
     assert large <= 2.2 * small + 50
 
 
 @pytest.mark.parametrize("marks", ["*" * 5_000, "* " * 5_000, "5" + "*" * 5_000, "[" + "*" * 5_000])
-def test_marks_without_end_are_no_rating(marks: str) -> None:
+def test_endless_marks_are_no_rating(marks: str) -> None:
     for read in (lambda reply: read_coded_rating(reply, "ab"), read_rating):
         with pytest.raises(JudgeError):
             read(f"Rating: x\nRating ab: {marks}x\nRating: {'*' * 5_000}x")

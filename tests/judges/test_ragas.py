@@ -53,7 +53,7 @@ def test_the_extra_installs_alone_and_its_tests_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_without_ragas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ragas_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ragas.metrics._faithfulness", None)
     with raises(MissingExtraError):
         ragas_rl_f()
@@ -64,13 +64,13 @@ def test_without_ragas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     ("values", "score"),
     [((1, 0), 0.5), ((1, 1), 1.0), ((0,), 0.0), ((1, 0, 0), 1 / 3), ((7, -1), 1.0)],
 )
-def test_score_is_verdicts_not_zero_over_verdicts_returned(values: tuple[int, ...], score: float) -> None:
+def test_the_score_is_verdicts_not_zero_over_verdicts_returned(values: tuple[int, ...], score: float) -> None:
     verdict, _ = judged(statements("a", "b"), f"Here:\n```json\n{said_of(*values)}\n```")
     assert verdict.value == pytest.approx(score)
 
 
 @pytest.mark.ragas
-def test_prompts_show_conversation_answer_and_passages_where_ragas_does() -> None:
+def test_prompts_show_conversation_answer_and_passages_like_ragas() -> None:
     _, client = judged(statements("a"), said_of(1))
     first, second = (prompt.messages[0].content for prompt in client.asked)
     assert "user: Is there a ferry in Lindvik?\\nagent: Yes, one.\\nuser: When does it run?" in first
@@ -80,14 +80,14 @@ def test_prompts_show_conversation_answer_and_passages_where_ragas_does() -> Non
 
 
 @pytest.mark.ragas
-def test_no_statements_has_no_second_question_and_no_value() -> None:
+def test_an_answer_without_statements_has_no_second_question_and_no_value() -> None:
     verdict, client = judged(statements())
     assert (verdict.outcome, verdict.value, len(client.asked)) == (VerdictOutcome.NO_STATEMENTS, None, 1)
 
 
 @pytest.mark.ragas
 @pytest.mark.parametrize("odd", ["", "no JSON", said_of(), said_of("maybe"), '{"statements": 3}'])
-def test_what_cannot_be_read_is_asked_again_then_unscored(odd: str) -> None:
+def test_an_unparsable_reply_is_requested_again_and_then_unscored(odd: str) -> None:
     verdict, client = judged(statements("a"), odd, odd)
     assert (verdict.outcome, verdict.value, verdict.attempts) == (VerdictOutcome.UNPARSABLE, None, 2)
     assert len(client.asked) == 3
@@ -101,7 +101,7 @@ def test_prompts_and_scores_equal_those_of_ragas_itself(mtrag_checkout: Path, mt
 
 
 @pytest.mark.ragas
-def test_half_a_character_breaks_no_prompt() -> None:
+def test_a_lone_surrogate_breaks_no_prompt() -> None:
     client = ScriptedClient(lambda _prompt, n_before: (statements("a"), said_of(1))[n_before])
     verdicts = verdicts_of([response("half \ud83d", passages=["\ude00 half"])], [ragas_rl_f()], [client])
     assert verdicts.verdict(0, "rl_f", client.name).value == 1.0

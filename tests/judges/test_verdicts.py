@@ -43,7 +43,7 @@ def verdicts_of(rubric: str, *said: str | None) -> Verdicts:
         ([None, None], None),
     ],
 )
-def test_label_is_the_middle_one_that_judges_gave(said: list[str | None], label: str | None) -> None:
+def test_the_label_is_the_median_of_the_judges_labels(said: list[str | None], label: str | None) -> None:
     ((found, reason),) = verdicts_of("idk", *said).labels("idk")
     assert found == label
     assert reason
@@ -51,7 +51,7 @@ def test_label_is_the_middle_one_that_judges_gave(said: list[str | None], label:
 
 
 @given(st.lists(LABELS, min_size=1, max_size=6), st.randoms())
-def test_median_ignores_the_order_of_judges_and_who_did_not_answer(said: list[str | None], random: object) -> None:
+def test_the_median_ignores_order_and_judges_without_a_verdict(said: list[str | None], random: object) -> None:
     (score,) = verdicts_of("idk", *said).scores("idk")
     (turned,) = verdicts_of("idk", *reversed(said)).scores("idk")
     values = [LABEL_VALUES[label] for label in said if label]
@@ -61,18 +61,18 @@ def test_median_ignores_the_order_of_judges_and_who_did_not_answer(said: list[st
     assert label is None or label in said
 
 
-def test_without_any_verdict_the_score_says_why_by_judge() -> None:
+def test_without_any_verdict_the_score_has_the_reason_of_each_judge() -> None:
     (score,) = verdicts_of("rb_llm", None, None).scores("rb_llm")
     assert (score.value, score.reason) == (None, "judge 0: HTTP 500; judge 1: HTTP 500")
 
 
-def test_judges_own_scores_stay() -> None:
+def test_scores_of_each_judge_are_kept() -> None:
     verdicts = verdicts_of("idk", "yes", None)
     assert verdicts.judge_scores("idk", "judge 0")[0].value == 1.0
     assert verdicts.judge_scores("idk", "judge 1")[0].reason == "HTTP 500"
 
 
-def test_coverage_leaves_out_what_was_not_asked_and_counts_an_answer_without_statements() -> None:
+def test_coverage_excludes_unrequested_verdicts_and_includes_answers_without_statements() -> None:
     outcomes = [VerdictOutcome.NO_STATEMENTS, VerdictOutcome.NOT_ASKED, VerdictOutcome.UNPARSABLE]
     table = {
         (i, "rl_f", "j"): Verdict("c<::>1", "rl_f", "j", outcome, reason="x") for i, outcome in enumerate(outcomes)
@@ -81,7 +81,7 @@ def test_coverage_leaves_out_what_was_not_asked_and_counts_an_answer_without_sta
     assert (item.n_asked, item.n_answered, item.share, item.missing) == (2, 1, 0.5, {"unparsable": 1})
 
 
-def test_coverage_of_nothing_is_whole() -> None:
+def test_coverage_without_requests_is_complete() -> None:
     Verdicts([], ["rl_f"], ["j"], {}).require_coverage(1.0)
 
 
@@ -90,7 +90,7 @@ def test_clarifications() -> None:
     assert found == [[True], [False], [None]]
 
 
-def test_a_label_of_refusal_is_the_one_in_the_middle() -> None:
+def test_an_idk_label_is_the_median_label() -> None:
     (label,) = verdicts_of("idk", "yes", "yes", "no").idk_labels()
     assert (label.verdict, label.reason) == (IdkVerdict.YES, "judge 0: yes, judge 1: yes, judge 2: no")
     (missing,) = verdicts_of("idk", None).idk_labels()

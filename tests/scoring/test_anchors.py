@@ -55,7 +55,7 @@ def noisy(prompt: str, n_before: int) -> int:
 
 
 @pytest.mark.slow
-def test_anchors_are_asked_where_the_judge_is_asked_and_else_the_last_time_counts(
+def test_anchors_are_judged_with_the_judge_and_otherwise_the_last_record_is_used(
     folders: Folders, tmp_path: Path
 ) -> None:
     with NoisyServer(steady) as server:
@@ -78,7 +78,7 @@ def test_anchors_are_asked_where_the_judge_is_asked_and_else_the_last_time_count
 
 
 @pytest.mark.slow
-def test_a_judge_that_changed_is_found_and_its_scores_stand_apart(
+def test_a_changed_judge_is_detected_and_its_scores_are_marked(
     folders: Folders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with NoisyServer(noisy, "j-1") as server:
@@ -118,7 +118,7 @@ def table_of_anchors(section: Section) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_server_that_names_another_model_is_named_without_drift(
+def test_a_server_that_names_another_model_is_reported_without_drift(
     folders: Folders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with NoisyServer(steady, "j-1") as server:
@@ -156,7 +156,7 @@ def test_the_command_freezes_a_set_once(folders: Folders, tmp_path: Path) -> Non
     assert head["n"] == len(rows) == 40
 
 
-def test_an_edited_set_ends_before_any_judge_is_asked(folders: Folders, tmp_path: Path) -> None:
+def test_an_edited_set_is_refused_before_any_request(folders: Folders, tmp_path: Path) -> None:
     file = tmp_path / "anchors.jsonl"
     assert frozen(file).status == 0
     file.write_text(file.read_text().replace("the", "teh"))
@@ -185,10 +185,10 @@ class Asked:
 
 def given(responses: Any, judges: list[str], value: float, n_asked: int = 1) -> Verdicts:
     table = {
-        (folders, RUBRIC.name, judge): Verdict(
+        (index, RUBRIC.name, judge): Verdict(
             item.task.task_id, RUBRIC.name, judge, VerdictOutcome.GIVEN, value=value, served_model="m-1"
         )
-        for folders, item in enumerate(responses)
+        for index, item in enumerate(responses)
         for judge in judges
     }
     return Verdicts(responses, [RUBRIC.name], judges, table, {name: Usage(n_asked=n_asked) for name in judges})
@@ -202,14 +202,14 @@ def judging_of(tmp_path: Path) -> tuple[AnchorJudging, Asked]:
     return AnchorJudging(built_in_anchors(40, tmp_path), [RUBRIC], tmp_path / "store.jsonl"), Asked()
 
 
-def test_anchors_of_the_sample_stand_on_their_references_and_half_are_right(tmp_path: Path) -> None:
+def test_anchors_of_the_sample_use_its_references_and_half_are_right(tmp_path: Path) -> None:
     found = built_in_anchors(40, tmp_path).responses
     assert all(item.passages == item.task.references for item in found)
     assert any(item.passages for item in found)
     assert sum(item.text == item.task.target for item in found) == 20
 
 
-def test_anchors_are_asked_of_judges_that_were_asked_and_of_those_that_never_were(tmp_path: Path) -> None:
+def test_anchors_are_judged_by_judges_with_requests_and_by_new_judges(tmp_path: Path) -> None:
     judging, asked = judging_of(tmp_path)
     real = {name: given([], [name], 0.5, n_asked=n).usage[name] for name, n in (("j", 3), ("k", 0))}
     verdicts = Verdicts([], [], list(JUDGES), {}, real)
@@ -230,16 +230,16 @@ def test_anchors_are_asked_of_judges_that_were_asked_and_of_those_that_never_wer
     assert len(stored_verdicts(tmp_path / "store.jsonl")) == 3
 
 
-def test_what_anchors_took_is_added_up_by_judge_over_all_times(tmp_path: Path) -> None:
+def test_the_usage_of_anchors_is_summed_by_judge_over_all_times(tmp_path: Path) -> None:
     judging, _ = judging_of(tmp_path)
 
     def paid(responses: Any, judges: Any, _: str) -> Verdicts:
         found = given(responses, [judge.model for judge in judges], 0.5)
         table = {
-            (folders, RUBRIC.name, name): replace(
-                found.verdict(folders, RUBRIC.name, name), calls=(CallUsage(10, 2 if name == "j" else 3),)
+            (index, RUBRIC.name, name): replace(
+                found.verdict(index, RUBRIC.name, name), calls=(CallUsage(10, 2 if name == "j" else 3),)
             )
-            for folders in range(len(responses))
+            for index in range(len(responses))
             for name in ("j", "k")
         }
         return Verdicts(responses, [RUBRIC.name], ["j", "k"], table, found.usage)
@@ -257,7 +257,7 @@ def test_what_anchors_took_is_added_up_by_judge_over_all_times(tmp_path: Path) -
         }
 
 
-def test_a_set_to_write_down_is_of_ones_own_answers_where_results_are_named(folders: Folders, tmp_path: Path) -> None:
+def test_a_frozen_set_of_results_contains_their_own_answers(folders: Folders, tmp_path: Path) -> None:
     assert frozen_anchors([], 20, tmp_path) == built_in_anchors(20, tmp_path)
     given = {key: value for key, value in SAMPLE.items() if key not in {"benchmark", "setting"}}
 
@@ -277,7 +277,7 @@ def test_a_set_to_write_down_is_of_ones_own_answers_where_results_are_named(fold
         frozen_anchors([empty], 20, tmp_path)
 
 
-def test_anchors_that_cannot_be_asked_are_a_warning_and_no_verdicts(
+def test_anchors_that_cannot_be_judged_are_a_warning_without_verdicts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     judging, asked = judging_of(tmp_path)
@@ -291,7 +291,7 @@ def test_anchors_that_cannot_be_asked_are_a_warning_and_no_verdicts(
     assert (judging.provenance(), stored_verdicts(tmp_path / "store.jsonl")) == ({}, [])
 
 
-def test_other_words_or_another_set_are_another_time(tmp_path: Path) -> None:
+def test_other_prompts_or_another_set_start_another_record(tmp_path: Path) -> None:
     judging, asked = judging_of(tmp_path)
     idle = given([], ["j"], 0.5, n_asked=0)
     judging.ask({"j": JUDGES["j"]}, idle, asked)
@@ -310,15 +310,15 @@ def test_other_words_or_another_set_are_another_time(tmp_path: Path) -> None:
 def record(values: list[float], **changes: Any) -> AnchorVerdicts:
     fields: dict[str, Any] = {
         **{"judge": "j", "anchors": "set", "time": "2026-01-01T00:00:00.123", "rubrics": {"r": "w", "s": "x"}},
-        **{"conversations": tuple(folders // 2 for folders in range(len(values)))},
+        **{"conversations": tuple(index // 2 for index in range(len(values)))},
         **{"values": {"r": tuple(values), "s": tuple(0.5 for _ in values)}, "served": {"m-1": len(values)}},
     }
     return AnchorVerdicts(**{**fields, **changes})
 
 
-def test_a_judge_that_moved_is_one_line_with_what_moved() -> None:
-    before = record([0.5 + 0.01 * (folders % 9) for folders in range(40)])
-    moved = [0.4 + 0.012 * (folders % 9) for folders in range(40)]
+def test_a_drifted_judge_is_reported_in_one_line() -> None:
+    before = record([0.5 + 0.01 * (index % 9) for index in range(40)])
+    moved = [0.4 + 0.012 * (index % 9) for index in range(40)]
     (line,) = drift_lines([record(moved)], {"j": before})
     assert line == (
         "Drift: j judges 40 anchors otherwise than at 2026-01-01T00:00: r -0.092 (p <0.001); its server names the same "
@@ -328,7 +328,7 @@ def test_a_judge_that_moved_is_one_line_with_what_moved() -> None:
     assert "r -0.092 (p <0.001); its server named m-1 then and m-2 now. Scores before" in line
 
 
-def test_a_judge_with_another_model_behind_its_name_is_a_line_without_drift() -> None:
+def test_a_judge_with_another_served_model_is_reported_without_drift() -> None:
     before = record([0.5] * 40)
     (line,) = drift_lines([record([0.5] * 40, served={"m-2": 30, "m-1": 10})], {"j": before})
     assert line == (

@@ -122,7 +122,7 @@ def decide(*arguments: object) -> str:
     return done.output
 
 
-def test_a_clear_difference_takes_a_part_of_the_requests_and_asking_again_takes_none(saved: Any, judge: Any) -> None:
+def test_a_clear_difference_needs_part_of_the_requests_and_a_repeated_call_none(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
     text = decide(poor, good, "--judge", named)
@@ -139,7 +139,7 @@ def test_a_clear_difference_takes_a_part_of_the_requests_and_asking_again_takes_
 
 
 @pytest.mark.slow
-def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(saved: Any, judge: Any) -> None:
+def test_the_rules_can_detect_refusals_so_that_judges_only_rate(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
     assert "\nasked: 20 verdicts of scripted, on 20 of 32 answers" in decide(
@@ -152,7 +152,7 @@ def test_rules_may_tell_refusals_so_that_judges_are_asked_for_ratings_alone(save
 
 @pytest.mark.slow
 @pytest.mark.parametrize("idk", ["judges", "ngrams"])
-def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, judge: Any, idk: str) -> None:
+def test_settled_answers_are_not_counted_as_requested(saved: Any, judge: Any, idk: str) -> None:
     good, refusing = saved("good", GOOD), saved("refusing", "", answer="I do not know.")
     server, named = judge(by_word)
     given = {"judges": [json.loads(named)], "skip_settled": True, "encoder": "none", "data": "sample"}
@@ -166,7 +166,7 @@ def test_what_is_settled_without_a_judge_is_not_counted_as_asked(saved: Any, jud
 
 
 @pytest.mark.slow
-def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judge: Any, tmp_path: Path) -> None:
+def test_judged_answers_are_saved_as_results_and_listed_in_a_file(saved: Any, judge: Any, tmp_path: Path) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     decide(poor, good, "--judge", judge(by_word)[1])
     found = json.loads((tmp_path / "decided" / "decision.json").read_text())
@@ -186,7 +186,7 @@ def test_what_was_asked_is_saved_as_results_and_named_in_a_file(saved: Any, judg
         assert all(row.values["rb_llm"] is not None for row in evaluation.rows)
 
 
-def test_reports_and_comparisons_say_that_the_judging_stopped_early(saved: Any, judge: Any) -> None:
+def test_reports_and_comparisons_state_that_the_judging_stopped_early(saved: Any, judge: Any) -> None:
     decide(saved("poor", POOR), saved("good", GOOD), "--judge", judge(by_word)[1])
     stopped = "judges were asked about 10 of 16 tasks, and not at all for rl_f, until decided: good is better than poor"
     first = CliRunner().invoke(app, ["report", "decided"], catch_exceptions=False)
@@ -197,7 +197,7 @@ def test_reports_and_comparisons_say_that_the_judging_stopped_early(saved: Any, 
         assert stopped in done.output
 
 
-def test_judges_are_asked_only_what_the_deciding_metric_rests_on(saved: Any, judge: Any, tmp_path: Path) -> None:
+def test_judges_get_only_the_rubrics_of_the_deciding_metric(saved: Any, judge: Any, tmp_path: Path) -> None:
     server, named = judge(by_word)
     text = decide(saved("poor", POOR), saved("good", GOOD), "--judge", named)
     assert "not asked at all: rl_f, which rb_llm does not rest on" in text
@@ -207,7 +207,7 @@ def test_judges_are_asked_only_what_the_deciding_metric_rests_on(saved: Any, jud
         assert {row.unscored["rl_f"] for row in evaluation.rows} == {"not sent to judges: rb_llm decides"}
 
 
-def test_every_judged_metric_of_a_suite_names_what_it_rests_on() -> None:
+def test_every_judged_metric_of_a_suite_names_its_rubrics() -> None:
     for name in ("mtrag", "mtrag_s", "multidoc2dial", "multihop_rag", "rows", "trec_rag24", "trec_rag25"):
         suite = suite_named(name)
         asked = {rubric.name for rubric in suite.rubrics()}
@@ -216,14 +216,14 @@ def test_every_judged_metric_of_a_suite_names_what_it_rests_on() -> None:
                 assert metric.rubrics & asked, f"{name}: {metric.name}"
 
 
-def test_a_judge_of_chance_decides_nothing(saved: Any, judge: Any) -> None:
+def test_a_random_judge_decides_nothing(saved: Any, judge: Any) -> None:
     text = decide(saved("one", GOOD), saved("two", POOR), "--judge", judge(coin)[1])
     assert "cannot decide which of one and two is better in rb_llm" in text
     assert "in fewer than four cases of five" in text
     assert "is better than" not in text
 
 
-def test_without_a_metric_the_first_one_of_judges_decides(saved: Any, judge: Any) -> None:
+def test_without_a_metric_the_first_judged_metric_decides(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     command = ["compare", str(good), str(poor), "--judge", judge(by_word)[1]]
     assert "good is better than poor in rb_llm\n" in CliRunner().invoke(app, command, catch_exceptions=False).output
@@ -237,7 +237,7 @@ def test_three_systems_race_for_the_best(saved: Any, judge: Any) -> None:
     assert re.search(r"\| good .* best ", text)
 
 
-def test_of_several_settings_one_is_decided_over_the_tasks_that_both_answered_in_it(saved: Any, judge: Any) -> None:
+def test_one_of_several_settings_is_decided_over_its_shared_tasks(saved: Any, judge: Any) -> None:
     _, named = judge(by_word)
     good, poor = saved("good", GOOD), saved("poor", POOR)
     saved("good", POOR, slice(0, 11), setting="full_rag")
@@ -249,7 +249,7 @@ def test_of_several_settings_one_is_decided_over_the_tasks_that_both_answered_in
     assert "10 of 11 tasks" in text
 
 
-def test_an_interrupted_race_goes_on_in_its_folder(saved: Any, judge: Any) -> None:
+def test_an_interrupted_race_continues_in_its_folder(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     broken, answered = {"is": True}, set()
     rate = rating(by_word)
@@ -271,7 +271,7 @@ def test_an_interrupted_race_goes_on_in_its_folder(saved: Any, judge: Any) -> No
     assert len(before & set(server.asked)) < 4  # what was on its way when the judge was lost
 
 
-def test_another_question_does_not_replace_what_was_scored(saved: Any, judge: Any) -> None:
+def test_another_question_does_not_replace_scores(saved: Any, judge: Any) -> None:
     good, poor, named = saved("good", GOOD), saved("poor", POOR), judge(by_word)[1]
     decide(good, poor, "--judge", named)
     with pytest.raises(ConfigurationError, match="--force"):
@@ -280,7 +280,7 @@ def test_another_question_does_not_replace_what_was_scored(saved: Any, judge: An
 
 
 @pytest.mark.slow
-def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judge: Any) -> None:
+def test_a_constant_or_silent_judge_decides_nothing(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     with pytest.raises(JudgeError, match="gives every answer the same rb_llm"):
         decide(good, poor, "--judge", judge(lambda _: 7)[1])
@@ -291,11 +291,11 @@ def test_a_judge_that_says_one_thing_or_nothing_decides_nothing(saved: Any, judg
         decide(good, poor, "--judge", judge(lambda *_: completion("Nice."), is_script=True)[1], "--output", "never")
 
 
-def test_a_judge_that_answers_in_another_form_more_than_once_in_twenty_decides_nothing(saved: Any, judge: Any) -> None:
+def test_a_judge_with_more_than_one_unparsable_reply_in_twenty_decides_nothing(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     for index, reply in enumerate(("Die Antwort ist gut. Bewertung: sieben von zehn.", "Fine.\nRating 0badc0de: 7")):
         named = judge(lambda *_, reply=reply: completion(reply), is_script=True)[1]
-        with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*to decide anything.*unparsable"):
+        with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*of the requested verdicts.*unparsable"):
             decide(good, poor, "--judge", named, "--output", f"out{index}")
     rate = rating(by_word)
 
@@ -318,13 +318,13 @@ def test_a_judge_that_leaves_out_more_than_1_verdict_in_20_decides_nothing(
 
     def sometimes(prompt: str, n: int) -> Action:
         is_rating = "Rating" in prompt
-        is_lost = is_rating and n == 0 and int((folders := next(n_seen)) * share) < int((folders + 1) * share)
+        is_lost = is_rating and n == 0 and int((index := next(n_seen)) * share) < int((index + 1) * share)
         if is_lost:
             lost.add(prompt)
         return completion("Nice.") if prompt in lost or any(one in prompt for one in lost) else rate(prompt, n)
 
     lost: set[str] = set()
-    with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*at least 95% of the verdicts.*to decide anything"):
+    with pytest.raises(JudgeError, match=r"(?s)scripted, rb_llm.*at least 95% of the requested verdicts"):
         decide(good, poor, "--judge", judge(sometimes, is_script=True)[1])
     content = json.loads(Path("decided/decision.json").read_text())
     assert (content["verdict"], content["asked"]) == (None, [])
@@ -336,7 +336,7 @@ def verdicts(**counts: int) -> Any:
         {"judge": "j", "rubric": "rb_llm", "outcome": outcome.replace("_", " "), "value": value, "reason": "r",
          "served_model": "m"}
         for outcome, n in counts.items()
-        for value in ([None] * n if outcome != "given" else [folders / n for folders in range(n)])
+        for value in ([None] * n if outcome != "given" else [index / n for index in range(n)])
     ]  # fmt: skip
     return {(0, 0, 0): (SimpleNamespace(verdicts=rows), None)}
 
@@ -355,7 +355,9 @@ def verdicts(**counts: int) -> Any:
         ({"settled": 10}, True),
     ],
 )
-def test_what_is_missing_is_counted_of_what_was_asked(counts: dict[str, int], is_enough: bool, tmp_path: Path) -> None:
+def test_missing_verdicts_are_counted_among_the_requested_ones(
+    counts: dict[str, int], is_enough: bool, tmp_path: Path
+) -> None:
     config = SimpleNamespace(min_judge_coverage=0.95)
     pool: Any = SimpleNamespace(
         evaluations=[SimpleNamespace(tasks=[SimpleNamespace(config=config)])],
@@ -372,7 +374,7 @@ def test_what_is_missing_is_counted_of_what_was_asked(counts: dict[str, int], is
         _require_verdicts(pool, verdicts(**counts), tmp_path)
 
 
-def test_a_judge_that_becomes_another_model_in_mid_run_decides_nothing(saved: Any, judge: Any) -> None:
+def test_a_judge_that_changes_its_model_during_the_run_decides_nothing(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     rate, n = rating(coin), itertools.count()
     named = judge(lambda *asked: served(rate(*asked), "old" if next(n) < 30 else "new"), is_script=True)[1]
@@ -380,7 +382,7 @@ def test_a_judge_that_becomes_another_model_in_mid_run_decides_nothing(saved: An
         decide(good, poor, "--judge", named)
 
 
-def test_what_cannot_be_compared_costs_no_request(saved: Any, judge: Any) -> None:
+def test_incomparable_systems_cost_no_request(saved: Any, judge: Any) -> None:
     server, named = judge(by_word)
     good, poor = saved("good", GOOD), saved("poor", POOR)
     first, last = saved("first", POOR, slice(0, 8)), saved("last", GOOD, slice(8, 16))
@@ -422,7 +424,7 @@ def test_what_cannot_be_compared_costs_no_request(saved: Any, judge: Any) -> Non
         ),
     ],
 )
-def test_what_cannot_be_decided_is_said_in_full(
+def test_an_impossible_decision_is_reported_in_full(
     saved: Any, make: Callable[[Any], list[Path]], expected: str, found: str
 ) -> None:
     folders = make(saved)
@@ -454,7 +456,7 @@ def test_answers_to_other_data_are_not_compared(saved: Any) -> None:
     )
 
 
-def test_a_raw_score_is_not_decided_by_where_its_verdicts_are_left_out(saved: Any) -> None:
+def test_a_raw_metric_cannot_decide_without_its_verdicts(saved: Any) -> None:
     folders = [saved("good", GOOD), saved("poor", POOR)]
     given = {
         "judges": [{"model": "never", "base_url": "http://127.0.0.1:9"}],
@@ -465,8 +467,7 @@ def test_a_raw_score_is_not_decided_by_where_its_verdicts_are_left_out(saved: An
     with pytest.raises(ConfigurationError) as caught:
         decide_between(folders, given, RaceOptions("rb_llm_raw"), Path("decided"), Folders(Path("data"), Path("runs")))
     assert str(caught.value) == (
-        "metric 'rb_llm_raw' needs the verdicts that skip_settled leaves out. Next step: leave that out, or decide by "
-        "rb_llm"
+        "metric 'rb_llm_raw' needs the verdicts that skip_settled leaves out. Next step: remove it, or decide by rb_llm"
     )
 
 
@@ -479,7 +480,7 @@ def gate(*arguments: object) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-def test_a_gate_stops_at_worse_and_at_not_worse_with_the_status_of_a_gate(saved: Any, judge: Any) -> None:
+def test_a_gate_stops_at_worse_and_at_not_worse_with_its_exit_status(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
     options = ("--margin", "rb_llm=0.3", "--judge", named)
@@ -492,7 +493,7 @@ def test_a_gate_stops_at_worse_and_at_not_worse_with_the_status_of_a_gate(saved:
     assert len(server.asked) == n
 
 
-def test_a_gate_asks_nothing_about_an_unchanged_system_or_what_it_cannot_test(saved: Any, judge: Any) -> None:
+def test_a_gate_sends_no_request_for_an_unchanged_system_or_an_impossible_test(saved: Any, judge: Any) -> None:
     good, same, poor = saved("good", GOOD), saved("same", GOOD), saved("poor", POOR)
     server, named = judge(by_word)
     judged = ("--judge", named)
@@ -509,7 +510,7 @@ def test_a_gate_asks_nothing_about_an_unchanged_system_or_what_it_cannot_test(sa
     assert server.asked == []
 
 
-def test_a_gate_cannot_say_by_a_judge_of_chance(saved: Any, judge: Any) -> None:
+def test_a_gate_with_a_random_judge_stays_undecided(saved: Any, judge: Any) -> None:
     status, text = gate(
         *(saved("one", GOOD), "--baseline", saved("two", POOR), "--margin", "rb_llm=0.05"),
         *("--judge", judge(coin)[1]),
@@ -520,9 +521,7 @@ def test_a_gate_cannot_say_by_a_judge_of_chance(saved: Any, judge: Any) -> None:
 # The same at the end of an evaluation, and from Python.
 
 
-def test_an_evaluation_judges_its_system_beside_saved_ones_until_decided(
-    saved: Any, judge: Any, tmp_path: Path
-) -> None:
+def test_an_evaluation_is_judged_with_saved_ones_until_decided(saved: Any, judge: Any, tmp_path: Path) -> None:
     saved("poor", POOR)
     saved("good", GOOD)  # for its file of answers
     server, named = judge(by_word)
@@ -549,7 +548,7 @@ def test_an_evaluation_judges_its_system_beside_saved_ones_until_decided(
     assert not Path("results/other").exists()
 
 
-def test_a_decision_from_python_prints_what_the_command_prints(saved: Any, judge: Any) -> None:
+def test_a_decision_from_python_prints_the_output_of_the_command(saved: Any, judge: Any) -> None:
     good, poor = saved("good", GOOD), saved("poor", POOR)
     named = judge(by_word)[1]
     found = ragtasks.compare_until_decided([good, poor], [json.loads(named)], metric="rb_llm")
@@ -558,7 +557,7 @@ def test_a_decision_from_python_prints_what_the_command_prints(saved: Any, judge
     assert repr(found) == "<Decision: good is better than poor in rb_llm>"
 
 
-def test_the_arena_fights_no_more_battles_than_a_decision_takes(saved: Any, judge: Any, tmp_path: Path) -> None:
+def test_the_arena_fights_no_more_battles_than_a_decision_needs(saved: Any, judge: Any, tmp_path: Path) -> None:
     def better_of_two(prompt: str, _: int) -> Any:
         code = re.findall(r"\b[0-9a-f]{8}\b", prompt)[-1]
         return completion(f"Verdict {code}: {'A' if prompt.find(GOOD) < prompt.find(POOR) else 'B'}")

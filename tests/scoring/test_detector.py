@@ -15,7 +15,7 @@ from tests.judges._demo import _demo
 from tests.judges._scripted import response
 
 
-def test_a_judge_that_decided_is_named_after_a_pass_in_which_rules_stood_in(
+def test_the_deciding_judge_is_named_after_a_batch_decided_by_the_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
@@ -34,7 +34,7 @@ def test_a_judge_that_decided_is_named_after_a_pass_in_which_rules_stood_in(
     assert scorer.provenance()["idk_by_stand_in"] == 2
 
 
-def test_the_encoder_decides_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_encoder_decides_if_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
     sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     scorer = ResponseScorer(sample, config_from_options({"encoder": "none", "idk": "encoder"}))

@@ -16,7 +16,7 @@ def _nothing_is_left() -> None:
     take_checked()
 
 
-def test_failures_are_taken_once_in_order(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_returned_once_in_order(caplog: pytest.LogCaptureFixture) -> None:
     record_failure("one")
     record_failure("two")
     assert take_failures() == ["one", "two"]
@@ -24,19 +24,21 @@ def test_failures_are_taken_once_in_order(caplog: pytest.LogCaptureFixture) -> N
     assert [item.message for item in caplog.records if item.levelname == "ERROR"] == ["one", "two"]
 
 
-def test_checks_are_taken_once_with_their_limits() -> None:
+def test_checks_are_returned_once_with_their_limits() -> None:
     checked = CheckedAnswers("mtrag", ())
     record_checked(checked, 0.2)
     assert take_checked() == [(checked, 0.2)]
     assert take_checked() == []
 
 
-def test_a_part_that_works_is_what_it_gives() -> None:
+def test_a_successful_part_returns_its_result() -> None:
     assert survive("search", lambda: "found", str.upper) == "found"
     assert take_failures() == []
 
 
-def test_an_error_of_ours_is_its_message_and_any_other_its_name_and_its_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_our_error_is_recorded_by_its_message_and_any_other_by_type_with_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def ours() -> str:
         raise CacheError("the disk is full")
 
@@ -51,7 +53,7 @@ def test_an_error_of_ours_is_its_message_and_any_other_its_name_and_its_place(ca
     assert not any(item.message.endswith("\n") for item in caplog.records)
 
 
-def test_a_panic_in_rust_is_survived_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_panic_in_rust_is_survived_and_recorded(caplog: pytest.LogCaptureFixture) -> None:
     index = tantivy.Index(tantivy.SchemaBuilder().build())
 
     def work() -> str:
@@ -64,7 +66,7 @@ def test_a_panic_in_rust_is_survived_and_told(caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.parametrize("order", [KeyboardInterrupt, SystemExit])
-def test_an_order_to_end_is_obeyed(order: type[BaseException]) -> None:
+def test_an_interrupt_is_raised(order: type[BaseException]) -> None:
     def work() -> str:
         raise order
 

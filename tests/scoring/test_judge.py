@@ -81,7 +81,7 @@ def test_scoring_again_with_the_same_configuration_gives_the_same_scores(
 
 
 @pytest.mark.slow
-def test_judges_add_their_scores_and_verdicts_and_the_second_time_nothing_is_asked(
+def test_judges_add_scores_and_verdicts_and_a_second_run_sends_no_request(
     saved: Path, again: Rescore, tmp_path: Path
 ) -> None:
     with DemoServer() as server:
@@ -116,7 +116,7 @@ def test_judges_add_their_scores_and_verdicts_and_the_second_time_nothing_is_ask
 
 
 @pytest.mark.slow
-def test_what_results_name_is_shown_and_never_used_until_the_user_names_it(
+def test_judges_named_in_results_are_shown_but_not_used_until_named_by_the_user(
     saved: Path, again: Rescore, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
@@ -147,7 +147,7 @@ def test_what_results_name_is_shown_and_never_used_until_the_user_names_it(
     assert (configuration["run"], configuration["system_prompt"]) == ("../../x", "/etc/passwd")  # how it was answered
 
 
-def test_all_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Rescore, tmp_path: Path) -> None:
+def test_everything_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Rescore, tmp_path: Path) -> None:
     dead = {"model": "dead", "base_url": f"http://127.0.0.1:{closed_port()}/v1", "attempts": 2, "backoff_seconds": 0.01}
     with pytest.raises(RagtasksError, match=r"everything is saved in .*out") as caught:
         again(saved / "oracle", judges=[dead])
@@ -160,14 +160,14 @@ def test_all_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Res
 
 
 @pytest.mark.parametrize("target", ["", "inside", "oracle/deep"])
-def test_an_output_within_what_is_read_is_refused(saved: Path, again: Rescore, target: str) -> None:
+def test_an_output_inside_the_input_is_refused(saved: Path, again: Rescore, target: str) -> None:
     before = content_of(saved)
     with pytest.raises(ConfigurationError, match="is inside the input"):
         again(saved, output=saved / target)
     assert content_of(saved) == before
 
 
-def test_results_that_are_there_are_replaced_with_leave_only(saved: Path, again: Rescore, tmp_path: Path) -> None:
+def test_existing_results_are_replaced_with_permission_only(saved: Path, again: Rescore, tmp_path: Path) -> None:
     asked: list[Sequence[Path]] = []
     again(saved, encoder="none", may_replace=lambda _: pytest.fail("nothing is there"))
     before = content_of(tmp_path / "out")
@@ -180,9 +180,7 @@ def test_results_that_are_there_are_replaced_with_leave_only(saved: Path, again:
     again(saved, encoder="none")
 
 
-def test_a_cache_that_cannot_be_written_is_found_before_judges_are_asked(
-    saved: Path, again: Rescore, tmp_path: Path
-) -> None:
+def test_an_unwritable_cache_is_reported_before_any_request(saved: Path, again: Rescore, tmp_path: Path) -> None:
     (tmp_path / "store").touch()
     with pytest.raises(CacheError, match="reply cache"):
         again(saved, encoder="none", judges=[{"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}])
@@ -195,9 +193,7 @@ def test_an_output_that_would_replace_the_input_is_refused(saved: Path, again: R
         again(file, output=file.parent.parent)
 
 
-def test_two_copies_of_one_evaluation_are_not_written_over_each_other(
-    saved: Path, again: Rescore, tmp_path: Path
-) -> None:
+def test_two_copies_of_one_evaluation_do_not_overwrite_each_other(saved: Path, again: Rescore, tmp_path: Path) -> None:
     copy = tmp_path / "copy" / "oracle"
     shutil.copytree(saved / "oracle", copy)
     with pytest.raises(ConfigurationError, match="would both be written to"):
@@ -215,7 +211,7 @@ def test_two_copies_of_one_evaluation_are_not_written_over_each_other(
         ({"judges": [{"lm_eval": "hff"}]}, "unknown kind of model 'hff'"),
     ],
 )
-def test_options_that_cannot_be_are_refused(
+def test_invalid_options_are_refused(
     saved: Path, again: Rescore, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(RagtasksError, match=message):
@@ -223,12 +219,12 @@ def test_options_that_cannot_be_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_other_data_than_was_answered_is_refused(saved: Path, again: Rescore, mtrag_root: Path) -> None:
+def test_other_data_than_that_of_the_answers_is_refused(saved: Path, again: Rescore, mtrag_root: Path) -> None:
     with pytest.raises(BenchmarkFileError, match=r"expected: the benchmark of the answers, mtrag \(sample\)"):
         again(saved, data=str(mtrag_root))
 
 
-def test_broken_samples_are_told_all_at_once_and_by_line(saved: Path, again: Rescore, tmp_path: Path) -> None:
+def test_broken_samples_are_reported_together_by_line(saved: Path, again: Rescore, tmp_path: Path) -> None:
     copy = tmp_path / "broken"
     shutil.copytree(saved / "oracle", copy)
     (file,) = copy.rglob("samples_mtrag_full_rag_fiqa_*.jsonl")
@@ -262,7 +258,7 @@ def test_answers_are_scored_all_or_not_at_all(
 
 
 @pytest.mark.parametrize("made", ["nothing", "empty", "no samples", "corrupt"])
-def test_folders_without_answers_are_told_with_the_next_step(again: Rescore, tmp_path: Path, made: str) -> None:
+def test_folders_without_answers_are_reported_with_the_next_step(again: Rescore, tmp_path: Path, made: str) -> None:
     folder = tmp_path / "given"
     if made != "nothing":
         folder.mkdir()
@@ -296,7 +292,7 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
 SAMPLE = {"data": "sample", "encoder": "none", "benchmark": "mtrag", "setting": "full_rag"}
 
 
-def test_answers_that_cannot_be_answers_are_an_error_in_whichever_file_they_are(again: Rescore, tmp_path: Path) -> None:
+def test_implausible_answers_are_an_error_in_every_file_format(again: Rescore, tmp_path: Path) -> None:
     rows = predictions()
     silent = [{**row, "predictions": [{"text": ""}]} for row in rows]
     for name, given in (("a", silent), ("b", rows), ("c", silent)):
@@ -328,7 +324,7 @@ def test_predictions_are_scored_against_the_benchmarks_targets(again: Rescore, t
     assert n_counted == len(rows) > 0
 
 
-def test_the_setting_gives_the_passages_where_the_file_has_none(again: Rescore, tmp_path: Path) -> None:
+def test_the_setting_supplies_passages_missing_in_the_file(again: Rescore, tmp_path: Path) -> None:
     rows = predictions(4)
     written(tmp_path / "with.jsonl", rows)
     written(tmp_path / "without.jsonl", [{key: row[key] for key in ("task_id", "predictions")} for row in rows])
@@ -340,7 +336,7 @@ def test_the_setting_gives_the_passages_where_the_file_has_none(again: Rescore, 
     assert texts[0]
 
 
-def test_problems_of_predictions_are_told_all_at_once_and_by_line(again: Rescore, tmp_path: Path) -> None:
+def test_problems_of_predictions_are_reported_together_by_line(again: Rescore, tmp_path: Path) -> None:
     rows = predictions(6)
     rows[0]["task_id"] = "nobody::1"
     rows[1]["predictions"] = []
@@ -360,13 +356,13 @@ def test_problems_of_predictions_are_told_all_at_once_and_by_line(again: Rescore
 def test_predictions_need_benchmark_and_setting(again: Rescore, tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", predictions(2))
     for left_out in ("benchmark", "setting"):
-        with pytest.raises(ConfigurationError, match="give benchmark, setting"):
+        with pytest.raises(ConfigurationError, match="do not name their benchmark and setting"):
             again(file, **{key: value for key, value in SAMPLE.items() if key != left_out})
     with pytest.raises(ConfigurationError, match="unknown setting 'rag'; known: reference"):
         again(file, **{**SAMPLE, "setting": "rag"})
 
 
-def test_a_folder_may_hold_both_kinds(saved: Path, again: Rescore, tmp_path: Path) -> None:
+def test_a_folder_may_contain_both_formats(saved: Path, again: Rescore, tmp_path: Path) -> None:
     folder = tmp_path / "both"
     shutil.copytree(saved / "oracle", folder / "oracle")
     written(folder / "predicted" / "model_a.jsonl", predictions(3))
@@ -376,7 +372,7 @@ def test_a_folder_may_hold_both_kinds(saved: Path, again: Rescore, tmp_path: Pat
     assert models == {"ragtasks-oracle", "model_a", "model_b"}
 
 
-def test_the_official_sample_file_is_read_as_it_is(again: Rescore, tmp_path: Path, mtrag_root: Path) -> None:
+def test_the_official_sample_file_is_readable(again: Rescore, tmp_path: Path, mtrag_root: Path) -> None:
     file = mtrag_root / "scripts" / "evaluation" / "sample_data" / "responses-10.jsonl"
     options = {"benchmark": "mtrag", "setting": "reference", "data": str(mtrag_root), "encoder": "none"}
     assert again(file, **options)[0].endswith("(10 answers)")

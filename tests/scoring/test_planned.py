@@ -57,7 +57,7 @@ def planned(*groups: JudgedAnswers) -> JudgingPlan:
     return judging_plan(groups, characters, lambda *_: None)
 
 
-def test_each_prompt_counts_as_it_is_sent_and_each_reply_without_its_frame(sample: Benchmark) -> None:
+def test_each_prompt_counts_as_sent_and_each_reply_without_its_frame(sample: Benchmark) -> None:
     item = answer(sample)
     found = [
         pair
@@ -73,7 +73,7 @@ def test_each_prompt_counts_as_it_is_sent_and_each_reply_without_its_frame(sampl
     assert planned() == JudgingPlan(0, 0, 0)
 
 
-def test_what_states_nothing_has_no_second_step(sample: Benchmark) -> None:
+def test_an_answer_without_statements_has_no_second_step(sample: Benchmark) -> None:
     refusal = answer(sample, "I do not know.", IdkVerdict.YES)
     assert planned(group(sample, refusal)).n_calls == 3
     assert planned(group(sample, refusal, skip_settled=True)).n_calls == 1, "whether it refuses; the rest is settled"
@@ -88,13 +88,13 @@ def test_more_statements_make_a_longer_second_step_and_more_labels(sample: Bench
 
 
 @pytest.mark.parametrize(("repeats", "share", "times"), [(1, 1.0, 1.0), (3, 1.0, 3.0), (3, 0.25, 1.5), (2, 0.5, 1.5)])
-def test_each_further_judging_counts_by_its_share(sample: Benchmark, repeats: int, share: float, times: float) -> None:
+def test_each_repeat_counts_by_its_share(sample: Benchmark, repeats: int, share: float, times: float) -> None:
     once = planned(group(sample, answer(sample)))
     more = planned(group(sample, answer(sample), repeats=repeats, repeat_share=share))
     assert more == JudgingPlan(*(math.ceil(times * n) for n in (once.n_calls, once.tokens, once.reply_tokens)))
 
 
-def test_anchors_count_as_so_many_answers_more(sample: Benchmark, tmp_path: Path) -> None:
+def test_anchors_count_as_further_answers(sample: Benchmark, tmp_path: Path) -> None:
     items = [answer(sample)] * 4
     once = planned(group(sample, *items))
     assert planned(group(sample, *items, anchors=40)).n_calls == 11 * once.n_calls
@@ -104,7 +104,7 @@ def test_anchors_count_as_so_many_answers_more(sample: Benchmark, tmp_path: Path
     assert planned(group(sample, anchors=40)) == JudgingPlan(0, 0, 0)
 
 
-def test_progress_is_told_of_every_answer(sample: Benchmark) -> None:
+def test_progress_counts_every_answer(sample: Benchmark) -> None:
     told: list[tuple[int, int | None]] = []
 
     def progress(_what: str, done: int, total: int | None) -> None:
@@ -119,7 +119,7 @@ def replies(sample: Benchmark, rubric: str) -> list[tuple[Question, str]]:
     return list(_questions(chosen.open(answer(sample)[0]), ["One.", "And two."]))
 
 
-def test_a_planned_reply_has_the_form_that_is_asked_for(sample: Benchmark) -> None:
+def test_a_planned_reply_has_the_requested_format(sample: Benchmark) -> None:
     (listed, listing), (checked, checking) = replies(sample, "rl_f")
     assert '"statements": ["One.", "And two."]' in listing
     assert '"supported": {"1": "yes", "2": "yes"}' in checking
@@ -132,7 +132,7 @@ def test_a_planned_reply_has_the_form_that_is_asked_for(sample: Benchmark) -> No
     assert len(reply) > 150, "an explanation stands before a rating"
 
 
-def test_the_tokens_of_a_text_are_without_those_of_its_message() -> None:
+def test_the_tokens_of_a_text_exclude_those_of_its_message() -> None:
     assert tokens_of_text(characters, "four") == 4
     assert tokens_of_text(characters, "") == 0
 
@@ -161,11 +161,11 @@ def test_an_estimate_counts_each_message_with_its_frame() -> None:
         ("a" * 100, 14),
     ],
 )
-def test_each_kind_of_sign_has_its_weight_in_an_estimate(text: str, n: int) -> None:
+def test_each_type_of_character_has_its_weight_in_an_estimate(text: str, n: int) -> None:
     assert estimated_tokens([{"role": "user", "content": text}]) - 4 == n
 
 
-def test_the_context_of_a_setting_holds_its_longest_prompt_with_its_longest_reply() -> None:
+def test_the_context_of_a_setting_fits_its_longest_prompt_with_its_longest_reply() -> None:
     plan = SettingPlan("x", (10, 20, 30, 40), 5)
     assert plan.context == 45
     assert [plan.quantile(share) for share in (0, 0.24, 0.25, 0.5, 0.99, 1)] == [10, 10, 20, 30, 40, 40]
@@ -179,7 +179,7 @@ def saved(folders: Folders, tmp_path: Path, given: dict[str, GivenAnswer], **opt
     return answers_of(given, folders, tmp_path, Setting.REFERENCE, **named).evaluation.tasks
 
 
-def test_answers_that_are_there_are_read_for_refusals_and_those_that_failed_left_out(
+def test_saved_answers_are_checked_for_refusals_and_failed_ones_left_out(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     tasks = [task for task in sample.tasks if task.answerability is Answerability.ANSWERABLE]
@@ -202,7 +202,7 @@ def test_answers_that_are_there_are_read_for_refusals_and_those_that_failed_left
     assert judging_of(settled, characters, folders).n_calls == 4 + 1 + 4
 
 
-def test_a_note_says_which_scores_there_will_be_and_which_only_with_judges(
+def test_a_note_lists_the_scores_and_those_that_need_judges(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = {sample.tasks[0].task_id: GivenAnswer("It is so.")}
@@ -218,7 +218,7 @@ def test_a_note_says_which_scores_there_will_be_and_which_only_with_judges(
     assert scores_note([]) == {"scores": ""}
 
 
-def test_a_tokeniser_that_cannot_be_had_is_one_error_with_what_helps(tmp_path: Path) -> None:
+def test_a_missing_tokenizer_is_one_error_with_a_next_step(tmp_path: Path) -> None:
     with raises(ConfigurationError):
         token_counter(str(tmp_path / "nowhere"))
     assert token_counter(None) is estimated_tokens

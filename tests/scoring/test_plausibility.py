@@ -131,7 +131,7 @@ NONSENSE: dict[str, tuple[Callable[[int, Task], str], str, float]] = {
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-def test_nonsense_is_named(kind: str) -> None:
+def test_implausible_answers_are_detected(kind: str) -> None:
     reply, name, least = NONSENSE[kind]
     assert checked([reply(index, task) for index, task in enumerate(TASKS)]).get(name, 0.0) >= least
 
@@ -185,7 +185,7 @@ FRAMED = {"names alone", "nothing but code", "about errors", "steps that begin a
 
 
 @pytest.mark.parametrize("kind", CLEAN)
-def test_what_an_answer_can_be_is_left_in_peace(kind: str) -> None:
+def test_unusual_answers_are_not_reported(kind: str) -> None:
     reply = CLEAN[kind]
     found = checked([reply(index, task) for index, task in enumerate(TASKS)])
     made_of = {"template"} if kind in FRAMED else {"leaked", "pasted"}  # reference answers and passages
@@ -210,7 +210,7 @@ TEMPLATES: dict[str, Callable[[Task], str]] = {
 
 @pytest.mark.parametrize("kind", TEMPLATES)
 @pytest.mark.parametrize("step", [1, 2, 5])
-def test_answers_that_share_a_frame_are_named_as_one_template(kind: str, step: int) -> None:
+def test_answers_that_share_a_frame_are_reported_as_one_template(kind: str, step: int) -> None:
     made = [TEMPLATES[kind](task) if index % step == 0 else task.target for index, task in enumerate(TASKS)]
     found = [
         set(names)
@@ -231,11 +231,11 @@ def test_answers_that_share_a_frame_are_named_as_one_template(kind: str, step: i
         pytest.param(lambda _: "Please contact our team in the office.", id="one text"),
     ],
 )
-def test_answers_of_their_own_are_no_template(write: Callable[[Task], str]) -> None:
+def test_independent_answers_are_no_template(write: Callable[[Task], str]) -> None:
     assert "template" not in checked([write(task) for task in TASKS])
 
 
-def test_sentences_of_the_passages_and_questions_to_an_unclear_user_are_no_template() -> None:
+def test_quoted_sentences_and_clarifying_questions_are_no_template() -> None:
     passages = (Passage("p", "Please contact our team about parcels, letters or stamps at any time of the day."),)
     texts = [f"Please contact our team about parcels, letters or stamps {index}." for index in range(len(TASKS))]
     quoted = [Response(task, passages, text) for task, text in zip(TASKS, texts, strict=True)]
@@ -258,13 +258,13 @@ def test_four_answers_that_share_a_frame_are_too_few() -> None:
         assert ("template" in checked([*replies, *texts[n:100]], TASKS[:100])) is is_found
 
 
-def test_an_answer_that_only_quotes_its_passage_is_no_leaked_reference_answer_and_a_sentence_of_it_not_pasted() -> None:
+def test_an_answer_that_quotes_its_passage_is_no_leak_and_one_sentence_of_it_not_pasted() -> None:
     tasks = [replace(task, target=task.references[0].text[:200]) for task in TASKS if task.references]
     found = checked([task.references[0].text[:200] for task in tasks], tasks)
     assert not {"leaked", "pasted"} & found.keys()
 
 
-def test_what_the_texts_around_say_of_instructions_may_stand_in_an_answer() -> None:
+def test_instructions_in_passages_or_conversation_may_be_quoted_in_an_answer() -> None:
     text = "The docs warn of prompts such as: ignore all previous instructions."
     tasks = [replace(task, references=(Passage("p", f"A warning. {text}"),)) for task in TASKS]
     assert "to_judge" not in checked([text + f" See {task.task_id}" for task in tasks], tasks)
@@ -293,7 +293,7 @@ def test_a_german_answer_to_a_german_question_is_no_other_language() -> None:
     assert checked(german, TASKS[:3]) == {"language": 1.0}
 
 
-def test_requests_that_failed_are_no_answers() -> None:
+def test_failed_requests_are_no_answers() -> None:
     failed = Response(TASKS[0], (), "", no_answer="HTTP 500")
     assert find_implausible([failed, Response(TASKS[1], (), "")]) == [{}, {"empty": ""}]
 
@@ -306,7 +306,7 @@ def with_passages(passages: Callable[[Task], Sequence[Passage]], setting: Settin
     return {item.name: item.share for item in summary}
 
 
-def test_passages_that_are_not_the_tasks_are_named() -> None:
+def test_passages_of_another_task_are_reported() -> None:
     retrieved = BENCHMARK.read_contexts(Setting.FULL_RAG).passages
     of_domain = {task.domain: retrieved[task.task_id] for task in TASKS}
     domains = list(of_domain)
@@ -357,7 +357,7 @@ def options(tmp_path: Path, **metadata: Any) -> list[str]:
     return ["--metadata", own, "--output", str(tmp_path / "out")]
 
 
-def test_score_ends_with_its_own_status_and_saves_everything(
+def test_score_exits_with_its_own_status_and_saves_everything(
     file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     answers = file(lambda index, task: "" if index % 4 == 0 else nearly(task))
@@ -382,7 +382,7 @@ def test_the_limit_can_be_set(file: Callable[..., str], capsys: pytest.CaptureFi
     assert "implausible: " in out
 
 
-def test_judge_ends_with_the_same_status(
+def test_judge_exits_with_the_same_status(
     file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     answers = file(lambda *_: "")
@@ -393,7 +393,7 @@ def test_judge_ends_with_the_same_status(
 
 
 @pytest.mark.slow
-def test_run_ends_with_the_same_status_but_for_declared_baselines(
+def test_run_exits_with_the_same_status_except_for_declared_baselines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     arguments = ["--tasks", "mtrag_reference", "--data", "sample", "--encoder", "none", "--limit", "5"]
@@ -409,7 +409,7 @@ def test_run_ends_with_the_same_status_but_for_declared_baselines(
 
 
 @pytest.mark.parametrize("text", ["", "...", "Error code: 429 - slow down", "<tool_call>{}</tool_call>"])
-def test_what_is_no_answer_is_neither_an_answer_nor_a_refusal(
+def test_a_text_without_an_answer_is_neither_an_answer_nor_a_refusal(
     text: str, file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     ended(capsys, "score", file(lambda *_: text), "--setting", "reference", *options(tmp_path))
@@ -417,7 +417,7 @@ def test_what_is_no_answer_is_neither_an_answer_nor_a_refusal(
     assert {row.values["ans_acc"] for row in evaluation.rows} == {0.0}
 
 
-def test_what_nobody_can_read_is_unscored(
+def test_unreadable_texts_are_unscored(
     file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     swedish = "Tyvärr hittar jag ingen information om detta i de dokument som jag har fått."
@@ -452,7 +452,7 @@ def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), r
         ("language", GERMAN, 5),
     ],
 )
-def test_a_check_that_errs_is_silent_while_its_matches_may_be_false_alarms(name: str, odd: str, silent: int) -> None:
+def test_a_check_with_false_alarms_reports_only_improbable_numbers_of_matches(name: str, odd: str, silent: int) -> None:
     """Of 108 answers: the numbers that false alarms reach with a probability of 1 in 1,000 or more."""
 
     def found(n: int) -> float:
@@ -465,7 +465,7 @@ def test_a_check_that_errs_is_silent_while_its_matches_may_be_false_alarms(name:
     assert found(silent + 1) == pytest.approx((silent + 1) / len(TASKS))
 
 
-def test_a_match_in_a_handful_of_answers_is_no_sign_of_damage() -> None:
+def test_a_match_among_few_answers_is_no_evidence_of_damage() -> None:
     cut = [*[task.target for task in TASKS[:9]], "It is one of the"]
     assert "cut_off" not in checked(cut, TASKS[:10])
     assert checked(["", *cut[1:]], TASKS[:10])["empty"] == 0.1, "an empty answer is never right"
@@ -475,7 +475,7 @@ def matches(name: str, n: int, of: int) -> CheckedAnswers:
     return CheckedAnswers("here", tuple((f"t{index}", {name: ""} if index < n else {}) for index in range(of)))
 
 
-def test_matches_stand_for_the_damage_that_their_check_misses() -> None:
+def test_matches_are_corrected_for_the_recall_of_their_check() -> None:
     cut = matches("cut_off", 95, 507)
     (item,) = cut.summary
     assert item.share == pytest.approx(0.187, abs=0.001)
@@ -486,7 +486,7 @@ def test_matches_stand_for_the_damage_that_their_check_misses() -> None:
     require_plausible([matches("empty", 95, 507)], 0.2, "saved")
 
 
-def test_the_estimate_is_never_below_zero_or_above_one_and_counts_an_answer_once() -> None:
+def test_the_estimate_is_between_zero_and_one_and_counts_an_answer_once() -> None:
     assert matches("cut_off", 5, 507).estimated_share == 0.0
     assert matches("cut_off", 400, 507).estimated_share == pytest.approx(1.0)
     assert matches("leaked", 500, 507).estimated_share == 0.0, "only shown"
@@ -585,7 +585,7 @@ def cite_unseen(index: int, task: Task) -> str:
         ("cut_off", lambda _, task: " ".join(task.target.split()[:12])),
     ],
 )
-def test_a_system_of_which_half_the_answers_are_damaged_is_refused(
+def test_a_system_with_half_of_its_answers_damaged_is_refused(
     name: str, text: Callable[[int, Task], str], every: int
 ) -> None:
     found = damaged(text, every)
@@ -594,7 +594,7 @@ def test_a_system_of_which_half_the_answers_are_damaged_is_refused(
         require_plausible([found], 0.2, "saved")
 
 
-def test_what_was_found_is_said_with_its_share_and_the_first_example() -> None:
+def test_matches_are_reported_with_their_share_and_the_first_example() -> None:
     long = "word " * 40
     found = CheckedAnswers(
         "mtrag in reference",
@@ -657,7 +657,7 @@ def test_three_tasks_with_one_text_are_too_many_and_two_are_not() -> None:
         "You can ask for the informatio",
     ],
 )
-def test_an_answer_that_breaks_off_is_found(text: str) -> None:
+def test_an_answer_that_breaks_off_is_detected(text: str) -> None:
     known = Passage("p", "All of the information is here.")
     assert one(text, passages=[known]) == {"cut_off"}
 
@@ -678,7 +678,7 @@ def test_an_answer_that_breaks_off_is_found(text: str) -> None:
         "The answer is number 2.",
     ],
 )
-def test_an_answer_that_ends_in_an_unusual_way_is_none_that_breaks_off(text: str) -> None:
+def test_an_answer_with_an_unusual_end_does_not_break_off(text: str) -> None:
     assert "cut_off" not in one(text, passages=[Passage("p", "All of the information is here.")])
 
 
@@ -699,7 +699,7 @@ def test_an_answer_that_ends_in_an_unusual_way_is_none_that_breaks_off(text: str
         '"It is open from nine on."',
     ],
 )
-def test_an_answer_in_a_wrapping_is_found(text: str) -> None:
+def test_a_wrapped_answer_is_detected(text: str) -> None:
     assert "wrapped" in one(text)
 
 
@@ -752,7 +752,7 @@ def test_an_answer_that_begins_with_the_question_repeats_it(text: str) -> None:
     assert "echo" not in one(text, task=asked(QUESTION), passages=[page]), "the page has the question itself"
 
 
-def test_an_answer_that_holds_the_conversation_repeats_it_wherever_it_stands() -> None:
+def test_an_answer_that_contains_the_conversation_repeats_it_at_any_position() -> None:
     task = asked(QUESTION, REPLY, "And may I renew it after that time?")
     assert "echo" in one(f"So far: {QUESTION} {REPLY} You may renew it twice.", task=task)
     assert "echo" in one(f"{QUESTION} You may.", task=task)
@@ -760,7 +760,7 @@ def test_an_answer_that_holds_the_conversation_repeats_it_wherever_it_stands() -
     assert "echo" not in one("You may renew it twice, and then bring it back.", task=task)
 
 
-def test_where_a_question_is_too_short_the_language_of_the_others_counts() -> None:
+def test_the_language_of_other_conversations_counts_if_a_question_is_too_short() -> None:
     tasks = [asked("Ok?"), asked("Ok?"), *TASKS[2:]]
     found = answered(GERMAN, GERMAN, *[task.target for task in tasks[2:4]], tasks=tasks[:4])
     assert [("language" in item) for item in found] == [True, True, False, False]
@@ -774,7 +774,7 @@ def origins(*ids: str, n: int = 10, task: Task = TASKS[0]) -> list[set[str]]:
     return [set(found) for found in find_implausible(responses, setting=Setting.FULL_RAG, benchmark=BENCHMARK)]
 
 
-def test_most_of_the_passages_must_be_elsewhere_to_be_foreign() -> None:
+def test_most_of_the_passages_must_be_from_another_corpus_to_be_foreign() -> None:
     own = next(task for task in TASKS if len(task.references) > 1)
     other = next(task for task in TASKS if task.domain != own.domain and len(task.references) > 1)
     here, there = ([item.passage_id for item in task.references[:2]] for task in (own, other))
@@ -783,12 +783,12 @@ def test_most_of_the_passages_must_be_elsewhere_to_be_foreign() -> None:
     assert not any(origins("context-1", "context-2", task=own)), "passages without ids say nothing of their origin"
 
 
-def test_ids_that_nobody_knows_are_named_from_five_answers_on() -> None:
+def test_unknown_ids_are_reported_from_five_answers_on() -> None:
     assert not any(origins("mine-1", n=4))
     assert all(found == {"unknown_passages"} for found in origins("mine-1", n=5))
 
 
-def test_ids_that_nobody_knows_are_named_only_if_more_than_95_of_100_answers_with_ids_have_no_other() -> None:
+def test_unknown_ids_are_reported_only_if_more_than_95_of_100_answers_have_no_known_id() -> None:
     known = next(task for task in TASKS if task.references).references[0].passage_id
 
     def found(n_unknown: int, n_unnamed: int = 0) -> set[int]:
@@ -804,7 +804,7 @@ def test_ids_that_nobody_knows_are_named_only_if_more_than_95_of_100_answers_wit
     assert not any("unknown_passages" in one for one in find_implausible(mixed, benchmark=BENCHMARK))
 
 
-def test_failed_requests_make_no_match_rarer() -> None:
+def test_failed_requests_do_not_lower_the_share_of_matches() -> None:
     cut = [Response(task, task.references, "It is one of the") for task in TASKS[:3]]
     right = [Response(task, task.references, nearly(task)) for task in TASKS[3:10]]
     failed = [Response(task, (), "", no_answer="HTTP 500") for task in TASKS[10:]]
@@ -814,7 +814,7 @@ def test_failed_requests_make_no_match_rarer() -> None:
     assert "cut_off" not in find_implausible([*cut, *[replace(one, no_answer="") for one in failed]])[0]
 
 
-def test_a_number_above_the_last_passage_is_an_unseen_citation_unless_the_passages_have_it() -> None:
+def test_a_number_above_the_last_passage_is_an_unseen_citation_unless_the_passages_contain_it() -> None:
     two = [Passage("a", "A text with a note [7]."), Passage("b", "Another text.")]
     for text in ("It is so [3].", "It is so [1, 4].", "It is so [1]. And so [2][9]."):
         assert "unseen_citations" in one(text, passages=two), text
@@ -823,7 +823,7 @@ def test_a_number_above_the_last_passage_is_an_unseen_citation_unless_the_passag
         assert "unseen_citations" not in one(text, passages=two), text
 
 
-def test_a_file_that_no_passage_is_of_is_an_unseen_citation_where_passages_are_named_by_files() -> None:
+def test_an_unknown_file_is_an_unseen_citation_if_passages_are_named_by_files() -> None:
     named = [Passage("docs/rules.pdf#page=4", "Keep `app.yaml` short."), Passage("b", "Another text.", "intro.md")]
     for text in ("It is so [fees.pdf].", "It is so [rules.pdf]. And so (source: other.md)."):
         assert "unseen_citations" in one(text, passages=named), text
@@ -838,7 +838,7 @@ def test_a_file_that_no_passage_is_of_is_an_unseen_citation_where_passages_are_n
         assert "unseen_citations" not in one(text, passages=named), text
 
 
-def test_a_question_behind_an_answer_asks_nothing_back() -> None:
+def test_a_question_after_an_answer_is_no_clarifying_question() -> None:
     task = replace(asked("When does the library open?"), target="The library opens at nine, but at ten on Sundays.")
     for text in (
         "Which library do you mean?",
@@ -859,20 +859,20 @@ def test_a_question_behind_an_answer_asks_nothing_back() -> None:
     assert "asking_back" not in one("It opens at noon. Anything else?", task=replace(task, target=""))
 
 
-def test_a_passage_without_text_beside_others_is_named() -> None:
+def test_a_passage_without_text_among_others_is_reported() -> None:
     passages = [Passage("a", "A text."), Passage("b", "\n")]
     (found,) = find_implausible([Response(TASKS[0], tuple(passages), nearly(TASKS[0]))])
     assert found == {"bare_passages": "passage b"}
 
 
-def test_more_than_the_limit_is_an_error_and_the_limit_itself_is_none() -> None:
+def test_a_share_above_the_limit_is_an_error_and_the_limit_itself_is_not() -> None:
     found = CheckedAnswers("mtrag in reference", tuple((f"t{n}", {"empty": ""} if n < 2 else {}) for n in range(10)))
     require_plausible([found, CheckedAnswers("nothing", ())], 0.2, "saved in x")
     with raises(ImplausibleError):
         require_plausible([found, found], 0.19, "saved in x")
 
 
-def test_results_say_of_checked_answers_what_was_found() -> None:
+def test_results_contain_the_checks_of_their_answers() -> None:
     response = Response(TASKS[0], (), "")
     found, plausible, unchecked = (
         ScoredAnswer(response, "reference", implausible=names) for names in ({"empty": ""}, {}, None)
@@ -887,7 +887,7 @@ def test_results_say_of_checked_answers_what_was_found() -> None:
     assert plausibility_of([unchecked]) == {}
 
 
-def test_a_logged_answer_without_a_reply_was_given_nothing() -> None:
+def test_a_logged_answer_without_a_reply_has_an_empty_reply() -> None:
     samples: list[dict[str, Any]] = [{"resps": [[None]]}, {"resps": []}, {}]
     answers = [ScoredAnswer(Response(TASKS[0], (), ""), "reference", sample=sample) for sample in samples]
     _, checked = check_answers("mtrag", answers, None)
@@ -897,12 +897,12 @@ def test_a_logged_answer_without_a_reply_was_given_nothing() -> None:
     assert checked_cut.implausible == {"emptied": "<think>So."}
 
 
-def test_nine_numbers_in_ten_may_be_an_answer_and_more_are_none() -> None:
+def test_nine_numbers_in_ten_words_may_be_an_answer_and_more_are_not() -> None:
     assert "garbled" not in one("It was " + " ".join(map(str, range(18))))
     assert "garbled" in one("It " + " ".join(map(str, range(19))))
 
 
-def test_an_answer_that_runs_on_is_shown_from_a_little_before_the_place() -> None:
+def test_the_excerpt_of_an_answer_that_runs_on_starts_shortly_before_the_mark() -> None:
     text = f"{'It is so. ' * 9}And that is all.\nUser: And?\nAssistant: No."
     found, _ = find_implausible([Response(TASKS[0], (), text)] * 2)
     shown = found["running_on"].replace("\n", " ")
@@ -911,7 +911,7 @@ def test_an_answer_that_runs_on_is_shown_from_a_little_before_the_place() -> Non
     assert "It is so. It is so." not in shown
 
 
-def test_what_went_wrong_in_a_turn_is_read_by_the_verdict_that_stands_beside_the_answer() -> None:
+def test_turn_errors_use_the_verdict_logged_with_the_answer() -> None:
     task = next(task for task in TASKS if task.answerability is Answerability.ANSWERABLE)
     answer = ScoredAnswer(Response(task, task.references, "I do not know."), "reference")
     found = [with_turn_error(replace(answer, idk=idk)).turn_error_kind for idk in ("yes", "no", None)]

@@ -15,7 +15,7 @@ from ragtasks.scoring import ResponseScorer
 from tests.judges._scripted import response
 
 
-def test_bertscore_shows_its_encoder_and_the_texts_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bertscore_shows_its_encoder_and_all_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, int, int | None]] = []
 
     @contextmanager

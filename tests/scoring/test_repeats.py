@@ -45,7 +45,7 @@ def table_of(section: Section, title: str) -> dict[str, dict[str, Any]]:
     return {row["metric"]: row for row in rows}
 
 
-def test_a_share_of_the_answers_is_judged_again_once_and_the_scores_stay(folders: Folders, tmp_path: Path) -> None:
+def test_a_share_of_the_answers_is_judged_again_once_and_scores_are_unchanged(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(unsteady) as server:
         once = judged(folders, tmp_path, server, 30)
         n_once = server.n_asked
@@ -79,7 +79,7 @@ def remarks_of(section: Section) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_report_says_how_far_scores_move_or_that_nobody_knows(folders: Folders, tmp_path: Path) -> None:
+def test_a_report_shows_how_far_scores_move_or_that_it_is_unknown(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(unsteady) as server:
         (once,) = report_sections([judged(folders, tmp_path, server)])
         (section,) = report_sections([judged(folders, tmp_path, server, repeats=2, repeat_share=1)])
@@ -99,7 +99,7 @@ def test_a_report_says_how_far_scores_move_or_that_nobody_knows(folders: Folders
 
 
 @pytest.mark.slow
-def test_judgings_that_shift_as_a_whole_widen_the_interval(folders: Folders, tmp_path: Path) -> None:
+def test_repeats_that_shift_together_widen_the_interval(folders: Folders, tmp_path: Path) -> None:
     def lower_the_second_time(prompt: str, n_before: int) -> int:
         return -2 * n_before - len(prompt) % 2
 
@@ -116,7 +116,7 @@ def test_judgings_that_shift_as_a_whole_widen_the_interval(folders: Folders, tmp
 
 
 @pytest.mark.slow
-def test_a_judge_that_always_says_the_same_and_one_that_changes_are_named(folders: Folders, tmp_path: Path) -> None:
+def test_a_constant_and_a_changing_judge_are_reported(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(lambda *_: -9, "m-2026-01") as server:
         asked = iter(range(10_000))
 
@@ -132,23 +132,23 @@ def test_a_judge_that_always_says_the_same_and_one_that_changes_are_named(folder
     assert "m-2026-02 for" in line
 
 
-def test_the_answers_judged_again_follow_from_their_conversations_alone() -> None:
+def test_the_answers_judged_again_depend_on_their_conversations_only() -> None:
     names = [f"c{index % 20}" for index in range(100)]
     few, more = judged_again(names, 0.2), judged_again(names, 0.5)
     assert len(few) == 20
     assert set(few) < set(more)
-    assert judged_again(list(reversed(names)), 0.2) == [99 - folders for folders in reversed(few)]
+    assert judged_again(list(reversed(names)), 0.2) == [99 - index for index in reversed(few)]
     assert judged_again(names, 1) == list(range(100))
     assert judged_again([], 0.5) == []
 
 
-def test_the_order_of_conversations_to_judge_again_follows_from_their_names_and_not_from_the_alphabet() -> None:
+def test_the_order_of_conversations_to_judge_again_depends_on_their_names_but_is_not_alphabetical() -> None:
     names = [f"c{number:02d}" for number in range(40) for _ in range(3)]
     half = judged_again(names, 0.5)
     assert len(half) == 60
-    chosen = {names[folders] for folders in half}
+    chosen = {names[index] for index in half}
     assert chosen != set(sorted(set(names))[:20])
-    assert chosen == {names[::-1][folders] for folders in judged_again(names[::-1], 0.5)}
+    assert chosen == {names[::-1][index] for index in judged_again(names[::-1], 0.5)}
     assert set(judged_again(names, 0.25)) < set(half)
     without = [name for name in names if name not in sorted(chosen)[:5]]
-    assert {without[folders] for folders in judged_again(without, 0.5)} > chosen - set(sorted(chosen)[:5])
+    assert {without[index] for index in judged_again(without, 0.5)} > chosen - set(sorted(chosen)[:5])

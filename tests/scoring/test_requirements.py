@@ -52,12 +52,12 @@ def problems(
     return [result.problem for result in found if result.problem]
 
 
-def test_an_evaluation_that_lacks_nothing_has_no_problem(tmp_path: Path) -> None:
+def test_a_complete_evaluation_has_no_problem(tmp_path: Path) -> None:
     assert problems(tmp_path, config(), output=tmp_path / "results") == []
     assert not (tmp_path / "results").exists()
 
 
-def test_results_need_more_room_with_passages_judges_and_searches(
+def test_results_need_more_space_with_passages_judges_and_searches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "free")
@@ -87,7 +87,7 @@ def test_only_a_score_that_needs_an_encoder_requires_one(tmp_path: Path) -> None
     assert problems(tmp_path, wanted, suites={"mtrag": "rewriting"}) == []
 
 
-def test_a_benchmark_without_an_encoder_hides_none_behind_it(tmp_path: Path) -> None:
+def test_a_benchmark_without_an_encoder_does_not_hide_the_requirement_of_another(tmp_path: Path) -> None:
     parts = [("multihop_rag", Setting.REFERENCE), *PARTS]
     (found,) = problems(tmp_path, config(encoder="nobody/has-this"), parts)
     assert found.startswith("encoder nobody/has-this: the main score rb_alg would be unscored")
@@ -112,7 +112,7 @@ def test_a_judge_of_this_process_needs_no_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("role", "who"), [("judges", "judge"), ("rewriter", "rewriter")])
-def test_an_endpoint_is_asked_once(role: str, who: str, server: ChatServer, tmp_path: Path) -> None:
+def test_an_endpoint_is_probed_once(role: str, who: str, server: ChatServer, tmp_path: Path) -> None:
     wanted = config(**{role: {"model": "j", "base_url": server.base_url, "attempts": 5}})
     server.script = lambda *_: refusal(500, "boom")
     (found,) = problems(tmp_path, wanted)
@@ -138,7 +138,7 @@ def test_two_benchmarks_are_checked_each_with_its_own_problem(tmp_path: Path) ->
     assert [line.partition(":")[0] for line in found] == ["data of mtrag", "data of mtrag_un"]
 
 
-def test_a_run_must_exist_where_its_passages_are_read(tmp_path: Path) -> None:
+def test_a_run_must_exist_if_its_passages_are_read(tmp_path: Path) -> None:
     wanted, parts = config(run="nothere"), [("mtrag", Setting.FULL_RAG)]
     (line,) = problems(tmp_path, wanted, parts)
     assert line.startswith("no run 'nothere' in ")

@@ -52,7 +52,7 @@ def mixed(number: int, task: Task) -> GivenAnswer:
     return GivenAnswer(said, no_answer="" if said else "HTTP 500")
 
 
-def test_a_mean_is_over_what_has_a_score_and_says_of_how_many_samples(
+def test_a_mean_covers_scored_samples_and_states_their_number(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     results, rows = written(answered(sample, mixed, folders, tmp_path), folders)
@@ -89,7 +89,7 @@ def test_a_group_has_the_means_over_the_samples_of_all_its_tasks(
     assert results["n-samples"].keys() == set(names)
 
 
-def test_configurations_name_metrics_with_their_directions_and_what_was_scored_by(
+def test_configurations_list_metrics_with_directions_and_the_scorer(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     results, rows = written(answered(sample, mixed, folders, tmp_path), folders)
@@ -109,7 +109,7 @@ def test_configurations_name_metrics_with_their_directions_and_what_was_scored_b
         assert facts["summary"]["n"] == 3
 
 
-def test_a_score_of_all_answers_together_is_made_of_responses_and_references(folders: Folders, tmp_path: Path) -> None:
+def test_a_corpus_score_is_computed_from_responses_and_references(folders: Folders, tmp_path: Path) -> None:
     benchmark = open_benchmark("inscit", benchmark_folder("inscit", "sample", Path()).resolve())
 
     def reply(number: int, task: Task) -> GivenAnswer:
@@ -133,7 +133,7 @@ def passages_of(samples: Mapping[str, list[dict[str, Any]]]) -> set[str]:
     return {name for name in found if "passages" in name}
 
 
-def test_passages_of_another_corpus_are_named_but_for_those_of_a_stored_run(
+def test_passages_of_another_corpus_are_reported_except_for_those_of_a_stored_run(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     tasks = first_tasks(sample)
@@ -150,7 +150,7 @@ def test_passages_of_another_corpus_are_named_but_for_those_of_a_stored_run(
     assert passages_of(written(of_run, folders)[1]) == set()
 
 
-def test_a_declared_baseline_is_not_checked_and_its_turns_are(
+def test_a_declared_baseline_is_not_checked_but_its_turns_are(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     for name, is_checked in (("mine", True), ("ragtasks-refuse", False)):
@@ -169,7 +169,7 @@ def test_a_declared_baseline_is_not_checked_and_its_turns_are(
         assert all(("plausibility" in fact) == is_checked for fact in facts)
 
 
-def test_an_answer_costs_what_its_tokens_cost_unless_its_cost_is_known(
+def test_an_answer_costs_its_tokens_unless_its_cost_is_known(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     usages: list[dict[str, Any]] = [{"input_tokens": 1000, "output_tokens": 100}, {"dollars": 7.0}, {}]
@@ -184,7 +184,7 @@ def test_an_answer_costs_what_its_tokens_cost_unless_its_cost_is_known(
             assert [row["doc"].get("usage", {}).get("dollars") for row in rows] == dollars
 
 
-def test_what_was_saved_of_the_model_stays_and_groups_keep_their_members(
+def test_saved_fields_of_the_model_are_kept_and_groups_keep_their_members(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     answers = answered(sample, mixed, folders, tmp_path)
@@ -215,7 +215,7 @@ def test_what_was_saved_of_the_model_stays_and_groups_keep_their_members(
     assert list(rows) == names
 
 
-def test_letters_of_every_script_are_written_as_they_are(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
+def test_letters_of_every_script_are_written_unchanged(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
     answers = answered(sample, lambda *_: GivenAnswer("Größe 図書館"), folders, tmp_path, system={"name": "größe"})
     file = score_answers(answers, folders).file
     assert '"größe"' in file.read_text(encoding="utf-8")

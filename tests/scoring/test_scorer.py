@@ -46,7 +46,7 @@ def answer(text: str, task: int = 0, **more: Any) -> ScoredAnswer:
     return ScoredAnswer(Response(TASKS[task], (), text, **more), "reference")
 
 
-def test_each_response_has_its_own_scores_and_a_request_that_failed_has_none() -> None:
+def test_each_response_has_its_own_scores_and_a_failed_request_has_none() -> None:
     answers = [
         answer(TASKS[0].target),
         answer("", 1, no_answer="HTTP 500"),
@@ -74,7 +74,7 @@ def test_without_judges_no_score_needs_one() -> None:
     assert {"rb_llm", "judge_coverage"} <= set(given_metrics(metrics, judged))
 
 
-def test_an_encoder_that_nobody_named_may_be_missing_and_one_that_was_named_may_not(
+def test_a_default_encoder_may_be_missing_and_a_configured_one_may_not(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def missing(*_: Any) -> None:
@@ -93,7 +93,7 @@ def test_an_encoder_that_nobody_named_may_be_missing_and_one_that_was_named_may_
         scorer(encoder=unnamed.encoding.name)
 
 
-def test_where_no_judge_can_be_reached_its_scores_are_missing_and_the_others_are_not() -> None:
+def test_without_a_reachable_judge_only_its_scores_are_missing() -> None:
     with chat_server(lambda *_: refusal(401)) as server:
         judge = {"model": "j", "base_url": server.base_url, **QUICK}
         (found,) = scorer(judges=[judge]).score([answer(TASKS[0].target)])
@@ -105,7 +105,7 @@ def test_where_no_judge_can_be_reached_its_scores_are_missing_and_the_others_are
     assert "does not accept the key" in problem
 
 
-def test_what_fails_in_scoring_is_unscored_and_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_part_of_the_scoring_is_unscored_and_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
@@ -116,7 +116,7 @@ def test_what_fails_in_scoring_is_unscored_and_a_problem(monkeypatch: pytest.Mon
     assert "ZeroDivisionError" in problem
 
 
-def test_provenance_says_what_the_scores_rest_on() -> None:
+def test_provenance_lists_the_components_of_the_scores() -> None:
     found = scorer(max_words=5)
     found.score([answer("x")])
     said = found.provenance()
@@ -127,7 +127,7 @@ def test_provenance_says_what_the_scores_rest_on() -> None:
     assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & said.keys()
 
 
-def test_provenance_names_the_encoder_and_counts_what_it_cut(caplog: pytest.LogCaptureFixture) -> None:
+def test_provenance_names_the_encoder_and_counts_truncated_texts(caplog: pytest.LogCaptureFixture) -> None:
     found = scorer(encoder="minilm")
     long = "word and " * 600
     found.score([answer("x"), answer(long, 1)])
@@ -142,7 +142,7 @@ def refusals(judges: str) -> Refusals:
     return Refusals(suite_named("mtrag"), EvaluationConfig(), judges)
 
 
-def test_where_a_judge_says_nothing_of_a_refusal_the_rules_stand_in_and_say_why() -> None:
+def test_the_rules_replace_a_judge_without_an_idk_verdict_and_give_the_reason() -> None:
     responses = [Response(TASKS[0], (), "I do not know."), Response(TASKS[1], (), "From April.")]
     table = {
         (0, IDK, "j"): Verdict("a", IDK, "j", VerdictOutcome.UNPARSABLE, reason="no verdict in it"),
@@ -162,7 +162,7 @@ def test_where_a_judge_says_nothing_of_a_refusal_the_rules_stand_in_and_say_why(
     assert alone.provenance() == {"idk_detector": NgramIdk().name}
 
 
-def test_results_hold_the_cards_of_their_judges() -> None:
+def test_results_contain_the_cards_of_their_judges() -> None:
     card = JudgeCard(
         "local", "2026-01-01T00:00:00", "made", rubric_words("rl_f"), (CardRow("rl_f", "alpha", 0.5, n=9),)
     )
@@ -197,7 +197,7 @@ def metric(name: str, *, higher: bool | None) -> Any:
         (True, None, None, None),
     ],
 )
-def test_of_several_labels_of_a_task_the_best_score_counts(
+def test_the_best_score_over_several_labels_of_a_task_counts(
     higher: bool | None, first: float | None, second: float | None, best: float | None
 ) -> None:
     suite: Any = SimpleNamespace(metrics=[metric("m", higher=higher), metric("n", higher=True)], score=list)
@@ -207,7 +207,7 @@ def test_of_several_labels_of_a_task_the_best_score_counts(
 
 
 @pytest.mark.parametrize("value", [5.0, -0.1, float("nan"), float("inf"), float("-inf")])
-def test_a_value_that_a_metric_cannot_have_is_unscored_and_says_so(value: float) -> None:
+def test_a_value_outside_a_metrics_bounds_is_unscored_with_a_reason(value: float) -> None:
     suite: Any = SimpleNamespace(metrics=[metric("m", higher=True)], score=list)
     rows: Any = [[{"m": Score(value)}, {"m": Score(1.0 + 1e-9)}, {"m": Score(None, "why")}]]
     first, rounded, unscored = best_scores(suite, rows)
@@ -215,14 +215,14 @@ def test_a_value_that_a_metric_cannot_have_is_unscored_and_says_so(value: float)
     assert (rounded, unscored) == ({"m": Score(1.0 + 1e-9)}, {"m": Score(None, "why")})
 
 
-def test_without_judges_the_rules_say_who_refuses() -> None:
+def test_without_judges_the_rules_detect_refusals() -> None:
     responses = [Response(TASKS[0], (), "I do not know."), Response(TASKS[1], (), "It is blue.")]
     alone = refusals("")
     assert [label.verdict for label in alone.score(responses, None)] == [IdkVerdict.YES, IdkVerdict.NO]
     assert alone.provenance() == {"idk_detector": NgramIdk().name}
 
 
-def test_a_judge_of_this_process_is_loaded_by_whoever_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_of_this_process_needs_a_loader(monkeypatch: pytest.MonkeyPatch) -> None:
     local = {"lm_eval": "hf", "model_args": {"pretrained": "x"}}
     with pytest.raises(
         ConfigurationError, match="judges: hf/x is a model of this process, which this command cannot load"

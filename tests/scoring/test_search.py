@@ -59,7 +59,7 @@ def test_a_corpus_is_indexed_once(search: CorpusSearch, monkeypatch: pytest.Monk
     assert opened == ["govt", "clapnq"]
 
 
-def test_it_says_which_retriever_searched(search: CorpusSearch) -> None:
+def test_the_description_names_the_retriever(search: CorpusSearch) -> None:
     described = search.describe()
     assert described["line"] == "bm25"
     assert {"line", "unsearched"} < set(described), "parameters of the retriever"
@@ -67,7 +67,7 @@ def test_it_says_which_retriever_searched(search: CorpusSearch) -> None:
     assert "statistics" not in described
 
 
-def test_a_corpus_that_cannot_be_searched_has_a_reason_and_costs_no_other_one(
+def test_a_corpus_that_cannot_be_searched_has_a_reason_and_affects_no_other(
     search: CorpusSearch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     import retrieval_cache.stage
@@ -92,7 +92,7 @@ def test_a_corpus_that_cannot_be_searched_has_a_reason_and_costs_no_other_one(
     assert take_failures() == []
 
 
-def test_a_retriever_that_cannot_search_for_new_queries_is_refused_before(
+def test_a_retriever_for_stored_queries_only_is_refused_in_advance(
     search: CorpusSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(*_: Any) -> Any:
@@ -107,7 +107,7 @@ def test_a_retriever_that_cannot_search_for_new_queries_is_refused_before(
 
 
 @pytest.mark.parametrize("library", ["tantivy", "pytrec_eval"])
-def test_without_a_library_nothing_is_searched_and_the_reason_says_what_to_install(
+def test_a_missing_library_is_the_reason_with_its_install_command(
     sample: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, library: str
 ) -> None:
     there = builtins.__import__
@@ -129,7 +129,7 @@ def test_without_a_library_nothing_is_searched_and_the_reason_says_what_to_insta
     assert (found.rankings, found.reason) == (None, search.missing)
 
 
-def test_a_reranker_has_its_key_keeps_its_replies_and_counts_them(sample: Benchmark, tmp_path: Path) -> None:
+def test_a_reranker_has_its_key_stores_its_replies_and_counts_them(sample: Benchmark, tmp_path: Path) -> None:
     with chat_server(by_overlap) as server:
         keys = {"OPENAI_API_KEY": "sk-4711", "OPENAI_BASE_URL": server.base_url}
         line = f"rerank(bm25,listwise:m,base_url={server.base_url})"
@@ -146,7 +146,7 @@ def test_a_reranker_has_its_key_keeps_its_replies_and_counts_them(sample: Benchm
     assert len(calls) == n_asked
 
 
-def test_how_deep_a_retriever_goes_is_asked_before_a_model_runs(
+def test_the_depth_of_a_retriever_is_checked_before_a_model_runs(
     search: CorpusSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     depths: list[tuple[object, int]] = []
@@ -162,7 +162,7 @@ def test_an_unknown_retriever_is_refused(sample: Benchmark, tmp_path: Path, line
         CorpusSearch(sample, line, tmp_path, no_secrets)
 
 
-def test_a_search_that_fails_after_the_answers_leaves_a_reason(sample: Benchmark, tmp_path: Path) -> None:
+def test_a_search_that_fails_after_the_answers_has_a_reason(sample: Benchmark, tmp_path: Path) -> None:
     search = CorpusSearch(sample, "bm25", tmp_path, no_secrets)
     search.prepare(("clapnq", "fiqa", "govt", "cloud"))
     shutil.rmtree(tmp_path)
@@ -172,15 +172,13 @@ def test_a_search_that_fails_after_the_answers_leaves_a_reason(sample: Benchmark
     assert found.reason.startswith("corpus of govt: ")
 
 
-def test_replies_that_cannot_be_kept_are_said_before_a_model_runs(sample: Benchmark, tmp_path: Path) -> None:
+def test_an_unwritable_reply_cache_is_reported_before_a_model_runs(sample: Benchmark, tmp_path: Path) -> None:
     RunStore(tmp_path).replies.write_text("no database", encoding="utf-8")
     with pytest.raises(CacheError, match="reply cache"):
         CorpusSearch(sample, "rerank(bm25,listwise:openai/m)", tmp_path, no_secrets)
 
 
-def test_a_reranker_that_does_not_go_deep_enough_is_refused_before_a_model_runs(
-    sample: Benchmark, tmp_path: Path
-) -> None:
+def test_a_reranker_without_enough_depth_is_refused_before_a_model_runs(sample: Benchmark, tmp_path: Path) -> None:
     search = CorpusSearch(sample, "rerank(bm25,listwise:openai/m,depth=20)", tmp_path, no_secrets)
     with raises(ConfigurationError):
         search.prepare(["govt"])
@@ -207,7 +205,7 @@ def test_live_questions_of_two_domains_are_searched_in_their_corpora(
         assert shown == expected[: len(shown)]
 
 
-def test_a_live_question_that_the_rewriter_did_not_answer_is_an_error_and_no_last_turn(
+def test_a_live_question_without_a_rewriter_reply_is_an_error_and_no_last_turn(
     sample: Benchmark, tmp_path: Path
 ) -> None:
     with chat_server(lambda *_: refusal(400)) as server:
@@ -231,7 +229,7 @@ def rewrite(text: str) -> Action:
     return completion(json.dumps({"class": "non-standalone", "reworded version": text}))
 
 
-def test_a_live_question_is_searched_in_the_form_that_is_named_and_shows_what_was_found(
+def test_a_live_question_is_searched_in_the_configured_form_and_shows_its_passages(
     sample: Benchmark, tmp_path: Path
 ) -> None:
     asked = question(sample, "govt", 2)
@@ -251,7 +249,7 @@ def test_a_live_question_is_searched_in_the_form_that_is_named_and_shows_what_wa
     assert live.with_passages([]) == []
 
 
-def test_live_questions_keep_their_order_and_each_its_own_passages(sample: Benchmark, tmp_path: Path) -> None:
+def test_live_questions_keep_their_order_and_their_own_passages(sample: Benchmark, tmp_path: Path) -> None:
     asked = [question(sample, domain, turn) for domain, turn in (("govt", 1), ("cloud", 1), ("govt", 2), ("cloud", 3))]
     live = live_of(sample, tmp_path)
     found = live.with_passages(asked)
@@ -260,7 +258,7 @@ def test_live_questions_keep_their_order_and_each_its_own_passages(sample: Bench
     assert found[0]["passages"] != found[2]["passages"]
 
 
-def test_a_rewriter_is_asked_for_later_turns_and_all_that_it_said_is_counted(sample: Benchmark, tmp_path: Path) -> None:
+def test_a_rewriter_gets_later_turns_and_all_its_replies_are_counted(sample: Benchmark, tmp_path: Path) -> None:
     with chat_server(lambda text, _: completion("no") if "command line" in text else rewrite("permit cost")) as server:
         live = live_of(sample, tmp_path, **rewriting(server.base_url, price=[1.0, 2.0]))
         first, second = live.with_passages([question(sample, "govt", 1), question(sample, "govt", 2)])
@@ -295,7 +293,7 @@ BROKEN = {
 }
 
 
-def test_the_three_most_frequent_reasons_of_lost_rewrites_are_named(sample: Benchmark, tmp_path: Path) -> None:
+def test_the_three_most_frequent_reasons_of_lost_rewrites_are_reported(sample: Benchmark, tmp_path: Path) -> None:
     reasons = "aaaabbbccd"
     docs = [
         build_doc(sample, task, Setting.FULL_RAG, "live", ())
@@ -321,7 +319,7 @@ def test_nineteen_rewrites_of_twenty_are_enough(
     assert sum(live.counts()["fallbacks"].values()) == n_broken
 
 
-def test_an_injected_passage_stands_among_those_of_a_live_question(sample: Benchmark, tmp_path: Path) -> None:
+def test_an_injected_passage_is_among_those_of_a_live_question(sample: Benchmark, tmp_path: Path) -> None:
     asked = question(sample, "govt", 1)
     (plain,) = live_of(sample, tmp_path).with_passages([asked])
     live = live_of(sample, tmp_path, injected=1.0)
@@ -368,14 +366,14 @@ def test_a_reranker_of_live_questions_has_its_key_and_its_replies_are_counted(
         ({"queries": "llm_rewrite"}, "'llm_rewrite' needs one"),
     ],
 )
-def test_what_cannot_search_is_refused_before_a_model_is_asked(
+def test_invalid_retrieval_options_are_refused_before_a_request(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         check_retrieval(config_from_options(options), tmp_path, no_secrets)
 
 
-def test_what_can_search_and_what_nobody_named_is_not_refused(tmp_path: Path) -> None:
+def test_valid_and_unset_retrieval_options_are_accepted(tmp_path: Path) -> None:
     for options in (
         {},
         {"retriever": "bm25s", "queries": "last_2_turns"},

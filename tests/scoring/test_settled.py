@@ -33,7 +33,7 @@ def unscored_of(evaluation: Evaluation, metric: str) -> set[str]:
 
 
 @pytest.mark.parametrize("idk", [None, "ngrams"])
-def test_scores_are_equal_and_judges_asked_less(folders: Folders, tmp_path: Path, idk: str | None) -> None:
+def test_scores_are_equal_with_fewer_judge_requests(folders: Folders, tmp_path: Path, idk: str | None) -> None:
     options: dict[str, Any] = {} if idk is None else {"idk": idk}
     with NoisyServer(steady) as server:
         less = judged(folders, tmp_path / "less", server, 40, skip_settled=True, **options)
@@ -76,12 +76,12 @@ def test_a_model_that_always_refuses_has_scores_too(folders: Folders, tmp_path: 
     assert [row.values["rl_f"] for row in evaluation.rows] == [row.values["rb_llm"] for row in evaluation.rows]
 
 
-def test_what_is_no_answer_at_all_refuses_nothing() -> None:
+def test_a_text_without_an_answer_is_no_refusal() -> None:
     label = IdkLabel(IdkVerdict.YES, "")
     assert _is_settled(response("I don't know."), label)
     assert not _is_settled(response(""), label)
 
 
-def test_official_prompts_condition_otherwise() -> None:
+def test_official_prompts_condition_differently() -> None:
     with pytest.raises(ConfigurationError, match="leave one of the two out"):
         config_from_options({"skip_settled": True, "prompts": "official", "judges": ["openai/any"]})

@@ -64,7 +64,7 @@ def scored(given: Mapping[str, GivenAnswer], folders: Folders, output: Path, *mo
     return score_answers(answers_of(given, folders, output, *more, **named), folders)
 
 
-def test_every_kind_of_answer_is_counted(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
+def test_every_type_of_answer_is_counted(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
     ids = [task.task_id for task in sample.tasks if task.answerability is not Answerability.CONVERSATIONAL]
     (talk,) = (task.task_id for task in sample.tasks if task.answerability is Answerability.CONVERSATIONAL)
     given = {
@@ -89,7 +89,7 @@ def test_every_kind_of_answer_is_counted(sample: Benchmark, folders: Folders, tm
     assert (talking.n_tasks, talking.n_answers) == (10, 5)
 
 
-def test_answers_to_the_setting_agentic_are_scored_by_their_searches(
+def test_answers_in_the_agentic_setting_are_scored_by_their_searches(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     step = ToolStep("search", {"query": "drill"}, 1, ("lending-02",), (), None)
@@ -106,7 +106,7 @@ def test_answers_to_the_setting_agentic_are_scored_by_their_searches(
         ("..", Setting.REFERENCE, "system/results_system-custom-reference-sample.json"),
     ],
 )
-def test_results_have_the_names_of_system_benchmark_and_setting(
+def test_results_are_named_by_system_benchmark_and_setting(
     folders: Folders, tmp_path: Path, name: str, setting: Setting | None, file: str
 ) -> None:
     given = {"loans-1<::>1": GivenAnswer("For 5 days.", (PASSAGE,))}
@@ -132,7 +132,7 @@ def test_without_a_setting_every_answer_must_name_its_contexts(
     assert answers_of(given, folders, tmp_path, Setting.REFERENCE).contexts.setting is Setting.REFERENCE
 
 
-def test_the_passages_of_the_setting_stand_where_an_answer_names_none(
+def test_an_answer_without_contexts_has_the_passages_of_the_setting(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = {
@@ -148,7 +148,7 @@ def test_the_passages_of_the_setting_stand_where_an_answer_names_none(
     assert [[item["passage_id"] for item in doc["passages"]] for doc in docs] == [expected, ["own"]]
 
 
-def test_results_that_are_there_need_leave_unless_they_are_to_be_completed(
+def test_existing_results_need_permission_unless_they_are_incomplete(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
@@ -162,7 +162,7 @@ def test_results_that_are_there_need_leave_unless_they_are_to_be_completed(
     assert not unfinished_file(file).exists(), "everything is saved"
 
 
-def test_replies_stay_beside_the_results_until_all_of_them_are_scored(
+def test_replies_are_kept_with_the_results_until_all_are_scored(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     given = every(sample, GivenAnswer("For 5 days.", (PASSAGE,)))
@@ -183,7 +183,7 @@ def test_replies_stay_beside_the_results_until_all_of_them_are_scored(
         ({"answer": "Half of", "status": "failed"}, "an error in place of a reply: status failed"),
     ],
 )
-def test_an_error_of_the_system_itself_is_asked_again_by_the_same_command(
+def test_an_error_of_the_system_itself_is_requested_again_by_the_same_command(
     folders: Folders, tmp_path: Path, failed: dict[str, Any], reason: str
 ) -> None:
     is_ready = False
@@ -196,7 +196,9 @@ def test_an_error_of_the_system_itself_is_asked_again_by_the_same_command(
     assert (again.n_answers, again.n_failed, len(server.asked) - n_before) == (9, 0, 7)
 
 
-def test_what_failed_is_a_problem_and_the_same_command_asks_only_the_rest(folders: Folders, tmp_path: Path) -> None:
+def test_a_failure_is_a_problem_and_the_same_command_requests_only_missing_answers(
+    folders: Folders, tmp_path: Path
+) -> None:
     is_down = True
 
     def script(text: str, _: int) -> Action:
@@ -234,7 +236,7 @@ def asked_of(
     return system_to_score(system, answering, OPTIONS, output, folders, **{"may_replace": lambda _: True, **more})
 
 
-def test_a_system_is_sent_the_passages_of_a_setting_and_none_where_it_retrieves(
+def test_a_system_is_sent_the_passages_of_a_setting_unless_it_retrieves(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     tasks = {task.task_id: task for task in sample.tasks}
@@ -263,7 +265,7 @@ def test_each_task_has_the_answer_to_its_own_question(sample: Benchmark, folders
     }
 
 
-def test_a_chat_system_has_no_place_for_passages(folders: Folders) -> None:
+def test_a_chat_system_has_no_field_for_passages(folders: Folders) -> None:
     with chat_server(lambda *_: completion("x")) as server:
         system = system_at(server, "openai")
         assert not system.gives_passages(Setting.FULL_RAG)
@@ -281,7 +283,7 @@ TASKS: list[dict[str, Any]] = [
 ]
 
 
-def test_what_a_system_says_of_passages_searches_and_cost_is_kept() -> None:
+def test_passages_searches_and_cost_reported_by_a_system_are_kept() -> None:
     contexts = [{"id": "p", "text": "Two days."}]
     searches = [{"query": "days", "passages": contexts}]
     replies: dict[str, Action] = {
@@ -299,7 +301,7 @@ def test_what_a_system_says_of_passages_searches_and_cost_is_kept() -> None:
         assert system_at(server).ask(TASKS[:1])[0].passages == (), "it was sent none and names none"
 
 
-def test_what_replies_took_has_the_price_of_the_endpoint() -> None:
+def test_usage_of_replies_has_the_price_of_the_endpoint() -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 100}
     with chat_server(lambda *_: completion("Two days.", usage=usage)) as server:
         (answer,) = system_at(server, "openai", price=[2.0, 8.0]).ask(TASKS[:1])
@@ -310,7 +312,7 @@ def test_what_replies_took_has_the_price_of_the_endpoint() -> None:
     assert "dollars" not in free.usage["calls"][0]
 
 
-def test_an_answer_that_did_not_come_says_why_and_costs_no_other_one() -> None:
+def test_a_missing_answer_has_a_reason_and_affects_no_other() -> None:
     script: Script = lambda text, _: refusal(400, "too long") if text == "How long?" else said("Nothing.")  # noqa: E731
     with chat_server(script) as server:
         failed, answered = system_at(server).ask(TASKS)
@@ -319,7 +321,7 @@ def test_an_answer_that_did_not_come_says_why_and_costs_no_other_one() -> None:
     assert (answered.text, answered.no_answer) == ("Nothing.", "")
 
 
-def test_an_answer_that_did_not_come_may_have_cost_something_all_the_same() -> None:
+def test_a_missing_answer_may_still_have_a_cost() -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 100}
     with chat_server(lambda *_: completion(None, refusal="I will not", usage=usage)) as server:
         (answer,) = system_at(server, "openai", price=[2.0, 8.0]).ask(TASKS[:1])
@@ -328,12 +330,12 @@ def test_an_answer_that_did_not_come_may_have_cost_something_all_the_same() -> N
     assert (call["input_tokens"], call["output_tokens"], call["dollars"]) == (1000, 100, pytest.approx(0.0028))
 
 
-def test_a_system_that_nobody_may_ask_is_an_error_of_the_model() -> None:
+def test_a_refused_system_key_is_a_model_error() -> None:
     with chat_server(lambda *_: refusal(401, "no key")) as server, pytest.raises(ModelError, match="key"):
         system_at(server).ask(TASKS)
 
 
-def test_kept_replies_are_not_asked_for_again(tmp_path: Path) -> None:
+def test_cached_replies_are_not_requested_again(tmp_path: Path) -> None:
     with chat_server(lambda text, _: said(text)) as server:
         first = system_at(server).ask(TASKS[:1], cache=tmp_path / "kept.sqlite")
         both = system_at(server).ask(TASKS, cache=tmp_path / "kept.sqlite")
@@ -343,7 +345,7 @@ def test_kept_replies_are_not_asked_for_again(tmp_path: Path) -> None:
         assert len(server.asked) == 4, "without a file nothing is kept"
 
 
-def test_a_doc_is_asked_as_an_exported_task(sample: Benchmark) -> None:
+def test_a_doc_is_sent_like_an_exported_task(sample: Benchmark) -> None:
     task = sample.tasks[1]
     doc = build_doc(sample, task, Setting.REFERENCE, "official", task.references)
     body = request_body(doc, with_passages=False)
@@ -353,7 +355,7 @@ def test_a_doc_is_asked_as_an_exported_task(sample: Benchmark) -> None:
     assert request_body(doc, with_passages=True) == {**body, "contexts": contexts}
 
 
-def test_too_many_implausible_answers_are_refused_once_all_is_saved(
+def test_too_many_implausible_answers_are_refused_after_everything_is_saved(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     found = scored(every(sample, GivenAnswer("")), folders, tmp_path, Setting.REFERENCE)
@@ -369,7 +371,7 @@ def test_too_many_implausible_answers_are_refused_once_all_is_saved(
         strict.require_plausible()
 
 
-def test_rows_of_one_s_own_are_scored_under_their_name(folders: Folders, tmp_path: Path) -> None:
+def test_own_rows_are_scored_under_their_name(folders: Folders, tmp_path: Path) -> None:
     def note(*problem: object) -> None:
         raise AssertionError(problem)
 
@@ -393,9 +395,7 @@ def test_rows_of_one_s_own_are_scored_under_their_name(folders: Folders, tmp_pat
     assert to_score(may_replace=lambda files: files == [found.file]).file == found.file
 
 
-def test_what_went_wrong_before_is_no_problem_of_these_answers(
-    sample: Benchmark, folders: Folders, tmp_path: Path
-) -> None:
+def test_earlier_failures_are_no_problem_of_these_answers(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
     from ragtasks.scoring import record_failure
 
     record_failure("an earlier evaluation's")
@@ -403,7 +403,7 @@ def test_what_went_wrong_before_is_no_problem_of_these_answers(
     assert scored(given, folders, tmp_path).problems == ()
 
 
-def test_an_answering_is_told_benchmark_configuration_and_file(
+def test_the_answering_function_gets_benchmark_configuration_and_file(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
     told: list[tuple[Benchmark, EvaluationConfig, Path]] = []

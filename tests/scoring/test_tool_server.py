@@ -61,7 +61,7 @@ def test_with_several_collections_a_call_names_one_and_with_one_it_does_not(tool
     assert [tool.input_schema for tool in tools] == [tool["parameters"] for tool in toolbox.schemas()]
 
 
-def test_what_cannot_be_done_is_an_error_in_words_and_the_server_goes_on(
+def test_an_impossible_call_is_an_error_message_and_the_server_continues(
     toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = toolbox.session
@@ -89,7 +89,7 @@ def test_what_cannot_be_done_is_an_error_in_words_and_the_server_goes_on(
     assert SECRET not in texts[3]
 
 
-def test_an_address_that_is_taken_is_one_clear_error(toolbox: Toolbox) -> None:
+def test_an_address_in_use_is_one_clear_error(toolbox: Toolbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ConfigurationError) as caught:
@@ -98,7 +98,7 @@ def test_an_address_that_is_taken_is_one_clear_error(toolbox: Toolbox) -> None:
     assert str(caught.value).endswith("  next step: name another --port (0 selects a free port)")
 
 
-def test_a_port_that_cannot_be_is_one_clear_error_and_leaves_no_socket(toolbox: Toolbox) -> None:
+def test_an_impossible_port_is_one_clear_error_and_leaves_no_socket(toolbox: Toolbox) -> None:
     with pytest.raises(ConfigurationError, match="ports are 0 to 65535"):
         serve_tools(toolbox, ["govt"], port=70000)
     gc.collect()  # an open socket would warn here

@@ -38,7 +38,7 @@ def found_file(store: Path) -> Path:
     return file
 
 
-def test_a_search_finds_what_full_rag_is_given(sample: Benchmark, session: ToolSession, tmp_path: Path) -> None:
+def test_a_search_returns_the_passages_of_full_rag(sample: Benchmark, session: ToolSession, tmp_path: Path) -> None:
     result = session.call("search", {"query": QUERY})
     expected = searcher(sample, "govt", "bm25", tmp_path)(QUERY)
     assert result.passages == expected
@@ -60,7 +60,7 @@ def test_passages_have_one_number_each_and_can_be_shortened(session: ToolSession
     assert first.shortened(10**6) == first.text
 
 
-def test_reading_shows_a_passage_between_its_neighbours(session: ToolSession) -> None:
+def test_reading_shows_a_passage_between_its_neighbors(session: ToolSession) -> None:
     first = session.call("search", {"query": QUERY, "k": 1}).passages[0]
     around = session.call("read", json.dumps({"passage_id": first.passage_id})).passages
     assert [item.passage_id for item in around] == [
@@ -106,7 +106,7 @@ NOT = "The call was not understood: "
         ("read", {"passage_id": "x", "k": 2}, BAD, NOT + "read takes passage_id, and got 'k'."),
     ],
 )
-def test_what_cannot_be_done_is_a_sentence_and_a_problem(
+def test_an_impossible_call_gives_a_sentence_and_a_problem(
     session: ToolSession, tool: str, arguments: Any, problem: CallProblem, text: str
 ) -> None:
     result = session.call(tool, arguments)
@@ -116,7 +116,7 @@ def test_what_cannot_be_done_is_a_sentence_and_a_problem(
     assert session.calls_left == 7
 
 
-def test_a_million_passages_are_twenty(session: ToolSession) -> None:
+def test_a_million_passages_are_limited_to_twenty(session: ToolSession) -> None:
     result = session.call("search", {"query": "permit park city", "k": 10**6})
     assert len(result.passages) == 20
     assert result.text.startswith("(The first 20: a search shows no more.)")
@@ -124,12 +124,12 @@ def test_a_million_passages_are_twenty(session: ToolSession) -> None:
     assert (step.is_bounded, step.arguments) == (True, {"query": "permit park city", "k": 10**6})
 
 
-def test_what_finds_nothing_is_no_problem_of_the_call(session: ToolSession) -> None:
+def test_an_empty_result_is_no_problem_of_the_call(session: ToolSession) -> None:
     result = session.call("search", {"query": "zzzz"})
     assert (result.text, result.problem) == ("Nothing was found. Try other words.", None)
 
 
-def test_the_same_query_for_ever_ends_at_the_limit(sample: Benchmark, tmp_path: Path) -> None:
+def test_an_endlessly_repeated_query_ends_at_the_limit(sample: Benchmark, tmp_path: Path) -> None:
     toolbox = Toolbox(sample, "bm25", tmp_path, limits=ToolLimits(calls=3))
     session = toolbox.session("govt")
     results = [session.call("search", {"query": query}) for query in (QUERY, QUERY.upper(), f" {QUERY} ", QUERY, QUERY)]
@@ -148,7 +148,7 @@ def test_a_reranker_behind_the_tools_has_its_key(sample: Benchmark, tmp_path: Pa
     assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-4711"}
 
 
-def test_a_query_is_searched_for_once_ever(sample: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_is_searched_only_once(sample: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Toolbox(sample, "bm25", tmp_path)
     found = first.session("govt").call("search", {"query": QUERY})
     second = Toolbox(sample, "bm25", tmp_path)
@@ -161,7 +161,7 @@ def test_a_query_is_searched_for_once_ever(sample: Benchmark, tmp_path: Path, mo
     assert second.describe()["searches"]["govt"][:32] == found_file(tmp_path).parent.name
 
 
-def test_a_line_that_a_kill_cut_off_is_searched_again(sample: Benchmark, tmp_path: Path) -> None:
+def test_a_truncated_line_is_searched_again(sample: Benchmark, tmp_path: Path) -> None:
     whole = [Toolbox(sample, "bm25", tmp_path).session("govt").call("search", {"query": q}) for q in (QUERY, "parks")]
     file = found_file(tmp_path)
     content = file.read_bytes()
@@ -180,7 +180,7 @@ def test_a_corrupt_file_of_searches_is_one_error(sample: Benchmark, tmp_path: Pa
         Toolbox(sample, "bm25", tmp_path).prepare(["govt"])
 
 
-def test_two_that_share_a_store_search_once(sample: Benchmark, tmp_path: Path) -> None:
+def test_two_processes_with_one_store_search_once(sample: Benchmark, tmp_path: Path) -> None:
     one, other = (Toolbox(sample, "bm25", tmp_path) for _ in range(2))
     one.prepare(["govt"])
     other.prepare(["govt"])
@@ -189,7 +189,7 @@ def test_two_that_share_a_store_search_once(sample: Benchmark, tmp_path: Path) -
     assert (one.n_searched, other.n_searched) == (1, 0)
 
 
-def test_calls_of_many_tasks_are_one_search_a_corpus(toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_many_tasks_are_one_search_per_corpus(toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
     import retrieval_cache.searches
 
     batches: list[list[str]] = []
@@ -208,7 +208,7 @@ def test_calls_of_many_tasks_are_one_search_a_corpus(toolbox: Toolbox, monkeypat
     assert results[2] == toolbox.session("govt").call("search", {"query": "permit 2 song"})
 
 
-def test_the_schemas_say_what_calls_take(toolbox: Toolbox) -> None:
+def test_the_schemas_describe_the_arguments(toolbox: Toolbox) -> None:
     search, read = toolbox.schemas()
     assert (search["name"], search["parameters"]["required"]) == ("search", ["query"])
     assert search["parameters"]["properties"]["k"]["maximum"] == 20
@@ -221,12 +221,12 @@ def test_the_schemas_say_what_calls_take(toolbox: Toolbox) -> None:
     }
 
 
-def test_an_unknown_retriever_is_refused_before_anything_is_read(sample: Benchmark, tmp_path: Path) -> None:
+def test_an_unknown_retriever_is_refused_before_any_file_is_read(sample: Benchmark, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="bm26"):
         Toolbox(sample, "bm26", tmp_path)
 
 
-def test_a_schema_holds_every_limit_and_nothing_else_can_be_given(sample: Benchmark, tmp_path: Path) -> None:
+def test_a_schema_contains_every_limit_and_allows_no_other_argument(sample: Benchmark, tmp_path: Path) -> None:
     limits = ToolLimits(k=3, most_k=7, query_characters=50)
     search, read = Toolbox(sample, "bm25", tmp_path, limits=limits).schemas()
     for schema in (search, read):
@@ -255,7 +255,9 @@ def test_a_schema_holds_every_limit_and_nothing_else_can_be_given(sample: Benchm
         (3.0, 3, False),
     ],
 )
-def test_a_search_shows_as_many_as_are_asked_for(session: ToolSession, k: Any, n: int, is_bounded: bool) -> None:
+def test_a_search_shows_the_requested_number_of_passages(
+    session: ToolSession, k: Any, n: int, is_bounded: bool
+) -> None:
     result = session.call("search", {"query": "permit park city", "k": k})
     assert (len(result.passages), result.problem) == (n, None)
     assert result.text.startswith("(The first 20: ") == is_bounded
@@ -265,12 +267,12 @@ def test_a_search_shows_as_many_as_are_asked_for(session: ToolSession, k: Any, n
 
 
 @pytest.mark.parametrize("k", ["x", "", "-1", -1, 1.5, [3], "9" * 30, False])
-def test_what_is_no_whole_number_from_1_is_refused(session: ToolSession, k: Any) -> None:
+def test_a_k_that_is_no_positive_integer_is_refused(session: ToolSession, k: Any) -> None:
     result = session.call("search", {"query": "permit", "k": k})
     assert (result.problem, result.text) == (BAD, NOT + "k must be a whole number from 1 to 20.")
 
 
-def test_a_query_may_be_as_long_as_its_limit_and_is_one_line(sample: Benchmark, tmp_path: Path) -> None:
+def test_a_query_is_limited_in_length_and_collapsed_to_one_line(sample: Benchmark, tmp_path: Path) -> None:
     toolbox = Toolbox(sample, "bm25", tmp_path, limits=ToolLimits(query_characters=11))
     session = toolbox.session("govt")
     assert session.call("search", {"query": " permit\n  cost\0 "}).problem is None
@@ -281,7 +283,7 @@ def test_a_query_may_be_as_long_as_its_limit_and_is_one_line(sample: Benchmark, 
     ]
 
 
-def test_a_record_holds_short_texts_and_exact_numbers_and_of_others_the_kind(session: ToolSession) -> None:
+def test_a_record_contains_short_texts_exact_numbers_and_otherwise_types(session: ToolSession) -> None:
     given = {
         **{"list": [1], "object": {"a": 1}, "long": "x" * 201, "none": None, "yes": True, "half": 0.5},
         **{"large": 2**53, "exact": 2**53 - 1, "below": -(2**53), "infinite": float("inf"), "n" * 41: 1},
@@ -297,7 +299,7 @@ def test_a_record_holds_short_texts_and_exact_numbers_and_of_others_the_kind(ses
     assert session.end(Ending.ANSWERED).steps[1].arguments == {"unread": "["}
 
 
-def test_a_sentence_shows_the_beginning_of_what_a_model_made_up(session: ToolSession) -> None:
+def test_an_error_message_shows_the_start_of_an_invented_name(session: ToolSession) -> None:
     name, cut = "x" * 90, "x" * 40
     assert session.call(name, {}).text == f"There is no tool {cut!r}. The tools are search and read."
     assert session.call("search", {name: 1}).text == f"{NOT}search takes query and k, and got {cut!r}."
@@ -308,7 +310,7 @@ def test_a_sentence_shows_the_beginning_of_what_a_model_made_up(session: ToolSes
         assert session.call("read", arguments).text == f"{NOT}passage_id must be the id of a passage, a text."
 
 
-def test_a_call_is_the_same_whatever_its_case_blanks_and_order(session: ToolSession) -> None:
+def test_calls_are_equal_despite_case_whitespace_and_order(session: ToolSession) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("search", {"query": "permit", "k": 2}),
         ("search", {"k": 2, "query": "PERMIT"}),
@@ -322,7 +324,7 @@ def test_a_call_is_the_same_whatever_its_case_blanks_and_order(session: ToolSess
     assert [step.is_repeat for step in session.end(Ending.ANSWERED).steps] == [False, True, False, False, False, True]
 
 
-def test_passages_that_the_model_knows_before_have_the_first_numbers(toolbox: Toolbox) -> None:
+def test_passages_shown_before_have_the_first_numbers(toolbox: Toolbox) -> None:
     first, second = toolbox.session("govt").call("search", {"query": QUERY, "k": 2}).passages
     known = Passage("before", "Known before.")
     session = toolbox.session("govt", [known, second])
@@ -334,7 +336,7 @@ def test_passages_that_the_model_knows_before_have_the_first_numbers(toolbox: To
     assert session.end(Ending.ANSWERED).seen == (first.passage_id, second.passage_id, "before")
 
 
-def test_steps_say_in_which_reply_they_stood_and_a_session_how_it_ended(toolbox: Toolbox) -> None:
+def test_steps_record_their_reply_and_a_session_its_ending(toolbox: Toolbox) -> None:
     session = toolbox.session("govt")
     session.call("search", {"query": QUERY})
     session.round += 1
@@ -345,7 +347,7 @@ def test_steps_say_in_which_reply_they_stood_and_a_session_how_it_ended(toolbox:
     assert session.calls_left == 6
 
 
-def test_calls_that_are_left_are_never_fewer_than_none(sample: Benchmark, tmp_path: Path) -> None:
+def test_remaining_calls_are_never_negative(sample: Benchmark, tmp_path: Path) -> None:
     session = Toolbox(sample, "bm25", tmp_path, limits=ToolLimits(calls=1)).session("govt")
     left = [session.calls_left]
     for _ in range(3):
@@ -354,7 +356,7 @@ def test_calls_that_are_left_are_never_fewer_than_none(sample: Benchmark, tmp_pa
     assert left == [1, 0, 0, 0]
 
 
-def test_the_description_names_retriever_limits_and_what_was_searched(sample: Benchmark, tmp_path: Path) -> None:
+def test_the_description_contains_retriever_limits_and_searches(sample: Benchmark, tmp_path: Path) -> None:
     plain = Toolbox(sample, "bm25", tmp_path)
     limits = {"calls": 8, "k": 5, "most_k": 20, "query_characters": 1000, "neighbours": 1}
     assert plain.describe() == {"retriever": "bm25", **limits, "searches": {}}
@@ -364,7 +366,7 @@ def test_the_description_names_retriever_limits_and_what_was_searched(sample: Be
     assert injecting.describe() == {**plain.describe(), "injected": [INJECTED_VERSION, 0.5], "searches": {}}
 
 
-def test_an_injected_passage_stands_in_every_search_and_can_be_read(sample: Benchmark, tmp_path: Path) -> None:
+def test_an_injected_passage_is_in_every_search_and_can_be_read(sample: Benchmark, tmp_path: Path) -> None:
     plain = Toolbox(sample, "bm25", tmp_path).session("govt").call("search", {"query": QUERY})
     toolbox = Toolbox(sample, "bm25", tmp_path, injected_share=1.0)
     session = toolbox.session("govt")
@@ -377,13 +379,13 @@ def test_an_injected_passage_stands_in_every_search_and_can_be_read(sample: Benc
     assert toolbox.session("govt").call("search", {"query": QUERY}) == result, "the same one for the same query"
 
 
-def test_a_passage_is_found_by_its_id_in_its_own_corpus(toolbox: Toolbox) -> None:
+def test_a_passage_is_returned_by_its_id_from_its_own_corpus(toolbox: Toolbox) -> None:
     (found,) = toolbox.session("govt").call("search", {"query": QUERY, "k": 1}).passages
     assert toolbox.passage("govt", found.passage_id) == found
     assert toolbox.passage("cloud", found.passage_id) is None
 
 
-def test_neighbours_are_as_many_as_the_limit_says(sample: Benchmark, tmp_path: Path) -> None:
+def test_the_limit_sets_the_number_of_neighbors(sample: Benchmark, tmp_path: Path) -> None:
     middle = "harrowick-deck-permits-1251-1812"
     for neighbours, n in ((0, 1), (1, 3), (9, 4)):
         toolbox = Toolbox(sample, "bm25", tmp_path, limits=ToolLimits(neighbours=neighbours))
@@ -392,7 +394,7 @@ def test_neighbours_are_as_many_as_the_limit_says(sample: Benchmark, tmp_path: P
         assert len(found) == n
 
 
-def test_a_passage_shows_its_title_where_its_text_lacks_it_and_may_be_cut() -> None:
+def test_a_passage_shows_its_title_unless_its_text_has_it_and_may_be_cut() -> None:
     titled, within = Passage("a", " Four words of text. ", "A title"), Passage("b", "A title: text.", "A title")
     result = ToolResult("whole", (titled, within), numbers=(3, 4))
     assert result.shortened(100) == "[3] id: a\nA title\nFour words of text.\n\n[4] id: b\nA title: text."
@@ -416,7 +418,7 @@ ARGUMENTS = st.one_of(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tool=st.sampled_from(["search", "read"]) | st.text(), arguments=ARGUMENTS)
-def test_nothing_that_a_model_writes_raises(toolbox: Toolbox, tool: str, arguments: Any) -> None:
+def test_no_model_output_raises(toolbox: Toolbox, tool: str, arguments: Any) -> None:
     session = toolbox.session("govt")
     result = session.call(tool, arguments)
     assert result.text

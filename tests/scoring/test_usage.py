@@ -121,7 +121,7 @@ def spending_table(evaluations: Sequence[Evaluation]) -> Table:
     return table
 
 
-def test_the_sum_over_answers_is_what_the_server_reported(tmp_path: Path, folders: Folders) -> None:
+def test_the_sum_over_answers_is_the_usage_reported_by_the_server(tmp_path: Path, folders: Folders) -> None:
     def reply(text: str, n_before: int) -> Action | str:
         number = len(text)
         if number % 5 == 0 and not n_before:
@@ -163,7 +163,7 @@ def saved(tmp_path: Path, folders: Folders) -> Path:
     return tmp_path / "saved"
 
 
-def test_the_sum_over_verdicts_is_what_the_judge_reported_failures_and_parallel_requests_included(
+def test_the_sum_over_verdicts_is_the_judges_usage_including_failures_and_parallel_requests(
     saved: Path, tmp_path: Path, folders: Folders
 ) -> None:
     verdict = _demo().verdict
@@ -191,7 +191,7 @@ def test_the_sum_over_verdicts_is_what_the_judge_reported_failures_and_parallel_
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_lost_in_the_middle_and_asked_again_has_every_reply_counted_once(
+def test_a_judge_lost_and_requested_again_has_every_reply_counted_once(
     saved: Path, tmp_path: Path, folders: Folders
 ) -> None:
     verdict, lost_at = _demo().verdict, [17]
@@ -219,7 +219,7 @@ def judged_lost(server: ChatServer, results: Path, output: Path, folders: Folder
 
 
 @pytest.mark.slow
-def test_the_sum_holds_what_the_anchors_took(saved: Path, tmp_path: Path, folders: Folders) -> None:
+def test_the_sum_includes_the_anchors(saved: Path, tmp_path: Path, folders: Folders) -> None:
     verdict = _demo().verdict
     counting = CountingServer(lambda text, _: "no" if len(text) % 5 == 0 else str(verdict(text)))
     with chat_server(counting.script) as server:
@@ -239,7 +239,7 @@ def test_the_sum_holds_what_the_anchors_took(saved: Path, tmp_path: Path, folder
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["verdicts", "anchors"])
-def test_a_judging_that_is_killed_and_goes_on_counts_what_the_server_did_but_for_what_was_under_way(
+def test_a_killed_and_resumed_run_counts_every_reply_except_those_in_flight(
     saved: Path, tmp_path: Path, folders: Folders, where: str
 ) -> None:
     verdict, held = _demo().verdict, threading.Event()
@@ -280,9 +280,7 @@ def test_a_judging_that_is_killed_and_goes_on_counts_what_the_server_did_but_for
     )
 
 
-def test_the_report_says_what_was_spent_on_replies_that_could_not_be_used(
-    saved: Path, tmp_path: Path, folders: Folders
-) -> None:
+def test_the_report_shows_the_spending_on_unusable_replies(saved: Path, tmp_path: Path, folders: Folders) -> None:
     verdict = _demo().verdict
     counting = CountingServer(lambda text, _: "no" if len(text) % 3 == 0 else str(verdict(text)))
     with chat_server(counting.script) as server:
@@ -296,6 +294,6 @@ def test_the_report_says_what_was_spent_on_replies_that_could_not_be_used(
     assert "front" not in table.columns  # one system alone beats nobody
 
 
-def test_without_any_count_there_is_no_table(saved: Path) -> None:
+def test_without_any_counts_there_is_no_table(saved: Path) -> None:
     (section,) = report_sections(read_evaluations([saved]), ReportOptions())
     assert "Quality against cost" not in {table.title for table in section.tables}

@@ -33,19 +33,19 @@ def test_the_judge_sees_question_reference_and_reply_but_no_passage() -> None:
 
 
 @pytest.mark.parametrize(("label", "value"), [("yes", 1.0), ("no", 0.0)])
-def test_a_verdict_beside_the_code_is_read(label: str, value: float) -> None:
+def test_a_verdict_with_the_code_is_parsed(label: str, value: float) -> None:
     asked = question()
     assert asked.read(f"The same months.\nVerdict {code_of(asked)}: {label}") == Finding(label, value)
 
 
 @pytest.mark.parametrize("reply", ["yes", "Verdict 00000000: yes", "Verdict CODE: partial", ""])
-def test_a_reply_without_such_a_verdict_is_none(reply: str) -> None:
+def test_a_reply_without_a_valid_verdict_is_unparsable(reply: str) -> None:
     asked = question("Verdict 00000000: yes")
     with pytest.raises(UnparsableReplyError):
         asked.read(reply.replace("CODE", code_of(asked)))
 
 
-def test_the_rubric_carries_the_words_that_it_asks_with() -> None:
+def test_the_rubric_contains_its_prompt() -> None:
     rubric = multihop_answer()
     assert rubric.name == MULTIHOP_ANSWER
     assert len(rubric.prompts) == 1

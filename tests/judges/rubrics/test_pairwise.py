@@ -20,7 +20,7 @@ def asked(first: object = FIRST, second: object = SECOND) -> Question:
     return question
 
 
-def test_the_prompt_is_as_it_was() -> None:
+def test_the_prompt_equals_its_snapshot() -> None:
     assert asked().text == SNAPSHOT.read_text(encoding="utf-8")
 
 
@@ -38,13 +38,13 @@ def test_labels(label: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("reply", ["Verdict: A", "A", "Verdict deadbeef: A", "Verdict CODE: both"])
-def test_what_is_no_verdict_is_none(reply: str) -> None:
+def test_a_reply_without_a_verdict_is_unparsable(reply: str) -> None:
     question = asked()
     with pytest.raises(UnparsableReplyError):
         question.read(reply.replace("CODE", code_in(question.text)))
 
 
-def test_equal_texts_are_a_tie_that_nobody_is_asked_about() -> None:
+def test_equal_texts_are_a_tie_without_a_request() -> None:
     found = pairwise().open(pair_of(FIRST, response(FIRST.text, passages=())))
     assert isinstance(found, Finding)
     assert found.value == 0.5

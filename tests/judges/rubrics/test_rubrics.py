@@ -86,7 +86,7 @@ def rendered() -> dict[str, str]:
     return {**texts, "idk_again": first["idk"].again().text}
 
 
-def test_earlier_turns_are_evidence_where_they_count() -> None:
+def test_earlier_turns_are_evidence_for_the_conversation_rubric() -> None:
     with_turns, without = (asked(rubric.open(response())) for rubric in rubrics_named(["rl_f_conversation", "rl_f"]))
     assert with_turns.text == without.text, "one reply serves both"
     (turns,) = rubrics_named(["rl_f_conversation"])
@@ -97,7 +97,7 @@ def test_earlier_turns_are_evidence_where_they_count() -> None:
     assert asked(turns.open(response(passages=()))).text == asked(rl_f().open(response(passages=()))).text
 
 
-def test_prompts_about_one_answer_begin_alike_through_all_that_both_show() -> None:
+def test_prompts_about_one_answer_share_their_common_beginning() -> None:
     texts = rendered()
     shared = {
         ("rb_llm", "rl_mtb"): "last message of the user]",
@@ -110,7 +110,7 @@ def test_prompts_about_one_answer_begin_alike_through_all_that_both_show() -> No
 
 
 @pytest.mark.parametrize("name", sorted(rendered()))
-def test_prompts_are_as_they_were(name: str) -> None:
+def test_prompts_equal_their_snapshots(name: str) -> None:
     assert rendered()[name] == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
 
 
@@ -133,27 +133,27 @@ def test_every_snapshot_belongs_to_a_prompt() -> None:
         ("rl_r", ["runs from April."], ["When does it", "Yes, one.", "to October."]),
     ],
 )
-def test_a_prompt_shows_what_its_question_needs(name: str, shown: list[str], hidden: list[str]) -> None:
+def test_a_prompt_shows_only_the_texts_of_its_question(name: str, shown: list[str], hidden: list[str]) -> None:
     (rubric,) = rubrics_named([name])
     text = asked(rubric.open(response(answerability=Answerability.UNDERSPECIFIED))).text
     assert all(part in text for part in shown)
     assert not any(part in text for part in hidden)
 
 
-def test_statements_are_held_against_the_passages_alone() -> None:
+def test_statements_are_checked_against_the_passages_only() -> None:
     first = asked(rl_f().open(response()))
     text = asked(first.read(str(obedient()(first.text, 0)))).text
     assert "to October." in text
     assert "Yes, one." not in text
 
 
-def test_equal_material_makes_an_equal_prompt_and_another_conversation_another_code() -> None:
+def test_equal_texts_give_equal_prompts_and_another_conversation_another_code() -> None:
     first, again, other = (asked(idk().open(response("one", question=text))) for text in ("when?", "when?", "who?"))
     assert first.text == again.text
     assert code_in(first.text) != code_in(other.text)
 
 
-def test_prompts_about_one_conversation_begin_alike_up_to_what_differs() -> None:
+def test_prompts_about_one_conversation_share_a_prefix_up_to_the_first_difference() -> None:
     rubric = rb_llm()
     one, other = (asked(rubric.open(response(text))).text for text in ("It is red.", "It is blue."))
     n_alike = sum(takewhile(bool, map(str.__eq__, one, other)))
@@ -170,7 +170,7 @@ def test_rb_llm_is_the_rating_over_ten(rating: int) -> None:
     assert (finding.label, finding.value) == (str(rating), rating / 10)
 
 
-def test_clarification_is_asked_of_underspecified_questions_only() -> None:
+def test_clarification_is_judged_for_underspecified_questions_only() -> None:
     (rubric,) = rubrics_named(["clarification"])
     for answerability in Answerability:
         step = rubric.open(response(answerability=answerability))
@@ -178,11 +178,11 @@ def test_clarification_is_asked_of_underspecified_questions_only() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])
-def test_empty_answer_has_no_statements_and_asks_nothing(text: str) -> None:
+def test_an_empty_answer_has_no_statements_and_no_request(text: str) -> None:
     assert found(rl_f().open(response(text))).outcome is VerdictOutcome.NO_STATEMENTS
 
 
-def test_no_statements_is_unscored_with_that_reason() -> None:
+def test_an_answer_without_statements_is_unscored_with_a_reason() -> None:
     question = asked(rl_f().open(response("I do not know.")))
     finding = found(question.read(json.dumps({"id": code_in(question.text), "statements": [" "]})))
     assert (finding.value, finding.outcome) == (None, VerdictOutcome.NO_STATEMENTS)
@@ -195,12 +195,12 @@ def test_statements_without_passages_are_unsupported() -> None:
     assert (finding.label, finding.value) == ("0/2", 0.0)
 
 
-def test_a_statement_with_lines_of_its_own_stays_one() -> None:
+def test_a_statement_with_line_ends_stays_one() -> None:
     reply = json.dumps({"id": CODE, "statements": ["one\n2. two", "three"]})
     assert read_texts(reply, CODE, "statements") == ["one 2. two", "three"]
 
 
-def test_unknown_rubric_names_the_near_ones() -> None:
+def test_an_unknown_rubric_is_reported_with_close_matches() -> None:
     with pytest.raises(ConfigurationError, match="'rb_llm'"):
         rubrics_named(["rb_lm"])
 
@@ -217,7 +217,7 @@ def test_unknown_rubric_names_the_near_ones() -> None:
         (f"Rating {CODE}: 4\nI meant:\nRating {CODE}: 5\nRating: 9", 5),
     ],
 )
-def test_coded_rating_is_read(reply: str, rating: int) -> None:
+def test_a_coded_rating_is_parsed(reply: str, rating: int) -> None:
     assert read_coded_rating(reply, CODE) == rating
 
 
@@ -225,7 +225,7 @@ def test_coded_rating_is_read(reply: str, rating: int) -> None:
     "rest",
     ["", " N", " 0", " 11", " 7.5", " 7-8", " 7 or 8", " -7", " 7/5", " seven", " ７", " 7 because", " " + "9" * 5000],  # noqa: RUF001
 )
-def test_other_values_beside_the_code_are_no_rating(rest: str) -> None:
+def test_invalid_values_with_the_code_are_no_rating(rest: str) -> None:
     with pytest.raises(UnparsableReplyError):
         read_coded_rating(f"Rating {CODE}: 5\nRating {CODE}:{rest}", CODE)
 
@@ -233,18 +233,18 @@ def test_other_values_beside_the_code_are_no_rating(rest: str) -> None:
 @pytest.mark.parametrize(
     "reply", ["", "Rating: 7", "Rating 0a1b2c3e: 7", f"{CODE}: 7", f"The Rating {CODE}: 7", f"Verdict {CODE}: 7"]
 )
-def test_rating_without_the_code_is_none(reply: str) -> None:
+def test_a_rating_without_the_code_is_ignored(reply: str) -> None:
     with pytest.raises(UnparsableReplyError, match=f"Rating {CODE}"):
         read_coded_rating(reply, CODE)
 
 
 @pytest.mark.parametrize("word", ["yes", "YES", " **Yes** ", "`yes`.", '"yes"'])
-def test_coded_label_is_read(word: str) -> None:
+def test_a_coded_label_is_parsed(word: str) -> None:
     assert read_coded_label(f"Verdict {CODE}: {word}", CODE, ("yes", "no")) == "yes"
 
 
 @pytest.mark.parametrize("word", ["", "LABEL", "partial", "yes and no", "yes, it does", "unknown", "y"])
-def test_labels_that_were_not_offered_are_refused(word: str) -> None:
+def test_unknown_labels_are_refused(word: str) -> None:
     with pytest.raises(UnparsableReplyError, match="none of yes, no"):
         read_coded_label(f"Verdict {CODE}: {word}", CODE, ("yes", "no"))
 
@@ -262,7 +262,7 @@ def test_labels_that_were_not_offered_are_refused(word: str) -> None:
         None,
     ],
 )
-def test_support_must_hold_each_statement_once(supported: object) -> None:
+def test_support_must_contain_each_statement_once(supported: object) -> None:
     with pytest.raises(UnparsableReplyError):
         read_yes_no(json.dumps({"id": CODE, "supported": supported}), CODE, "supported", 2)
 
@@ -273,27 +273,27 @@ def test_statements_must_be_texts(statements: object) -> None:
         read_texts(json.dumps({"id": CODE, "statements": statements}), CODE, "statements")
 
 
-def test_the_last_object_with_the_code_counts_and_must_be_whole() -> None:
+def test_the_last_object_with_the_code_counts_and_must_be_complete() -> None:
     one, two = (json.dumps({"id": CODE, "n": number}) for number in (1, 2))
     assert read_coded_object(f"```json\n{one}\n```\nbetter: {two} {{}}", CODE)["n"] == 2
     with pytest.raises(UnparsableReplyError, match="cannot be read"):
         read_coded_object(f'{one} {{"id": "{CODE}", "n":', CODE)
 
 
-def test_deeply_nested_objects_end_in_no_verdict() -> None:
+def test_deeply_nested_objects_give_no_verdict() -> None:
     with pytest.raises(UnparsableReplyError):
         read_coded_object(f'{{"id": "{CODE}", "n": ' + "[" * 100_000, CODE)
 
 
 @given(st.text(), st.integers(1, 10), st.text())
-def test_text_around_a_coded_rating_changes_nothing(before: str, rating: int, after: str) -> None:
+def test_text_around_a_coded_rating_is_ignored(before: str, rating: int, after: str) -> None:
     reply = f"{before}\nRating {CODE}: {rating}\n{after}"
     if CODE not in before + after:
         assert read_coded_rating(reply, CODE) == rating
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=30), st.text())
-def test_support_is_read_back(supported: list[bool], before: str) -> None:
+def test_a_support_reply_is_parsed(supported: list[bool], before: str) -> None:
     words = {str(number): "yes" if one else "no" for number, one in enumerate(supported, 1)}
     assert (
         read_yes_no(before + json.dumps({"id": CODE, "supported": words}), CODE, "supported", len(supported))
