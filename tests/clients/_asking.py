@@ -1,4 +1,4 @@
-"""Asks a server through a cache, in a process that a test may kill: `... URL FILE N [SLOTS]`."""
+"""Sends prompts to a server through a cache, in a process that a test may kill: `... URL FILE N [SLOTS]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ragtasks.clients import CachedClient, OpenAIClient, Prompt, ReplyCache
 
 
 def main(url: str, file: str, n_prompts: str, slots: str = "4") -> None:
-    """Answer prompts `0` to `n - 1`, each of which the server repeats."""
+    """Send prompts `0` to `n - 1`; the server repeats each."""
     texts = [str(number) for number in range(int(n_prompts))]
     with ReplyCache(Path(file)) as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": url, "slots": int(slots)}), cache)

@@ -1,4 +1,4 @@
-"""How servers limit requests, and how they say so: limits of three kinds, headers of a dozen styles."""
+"""Simulated rate limits of servers: three types of limits, a dozen styles of headers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class State:
-    """What a limit says about one request."""
+    """State of a limit at one request."""
 
     granted: bool
     limit: int
     remaining: int
-    wait_seconds: float  # until this request would be granted, 0 where it is
-    reset_seconds: float  # until the whole limit is there again
+    wait_seconds: float  # until this request would be granted, 0 if it is
+    reset_seconds: float  # until the full limit is available
 
 
 class Limit(Protocol):
     """Grants requests."""
 
     def take(self, now: float, cost: float = 1.0) -> State:
-        """Return what becomes of a request at a time."""
+        """Return whether a request at a time is granted, and the state."""
 
 
 class FixedWindow:
-    """So many in each window; windows follow each other from the first request on."""
+    """N requests per window; windows follow each other from the first request on."""
 
     def __init__(self, limit: int, window: float, offset: float = 0.0) -> None:
         self.limit, self.window, self._offset = limit, window, offset
@@ -51,7 +51,7 @@ class FixedWindow:
 
 
 class SlidingWindow:
-    """So many in any window."""
+    """N requests in any window."""
 
     def __init__(self, limit: int, window: float) -> None:
         self.limit, self.window = limit, window
@@ -87,11 +87,11 @@ class Bucket:
 
 
 Style = Callable[[State], Mapping[str, str]]
-"""What a limit says about a request -> headers."""
+"""State of a limit -> headers."""
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as OpenAI writes it: `6m0s`, `1.5s`, `120ms`."""
+    """Return a duration in OpenAI's notation: `6m0s`, `1.5s`, `120ms`."""
     if seconds < 1:
         return f"{math.ceil(seconds * 1000)}ms"
     minutes, rest = divmod(seconds, 60)
@@ -131,7 +131,7 @@ STYLES: dict[str, Style] = {
 
 
 def refusal_body(state: State, style: str, granted: str = "") -> bytes:
-    """Return the error of a refused request; with the style `message` it says when to come back, and how many."""
+    """Return the error of a refused request; with the style `message`, it states the wait and the limit."""
     message = "Rate limit reached"
     if style == "message":
         message += f" for m on requests per min (RPM): {granted}. Please try again in {duration(state.wait_seconds)}."

@@ -15,10 +15,10 @@ TICK_SECONDS = 0.02
 
 
 def open_and_put(folder: Path, n_files: int, own_key: str, together: Barrier) -> None:
-    """Store one reply in each of `n_files` caches that nobody has made yet."""
+    """Store one reply in each of `n_files` new caches."""
     for number in range(n_files):
         together.wait(30)
-        # A barrier lets processes go one after the other; the next tick of the clock lets all go at once.
+        # A barrier releases processes one after the other; waiting for the next clock tick starts all at once.
         tick = math.ceil(time.time() / TICK_SECONDS) * TICK_SECONDS
         while time.time() < tick:
             pass
@@ -35,7 +35,7 @@ def write_all(file: Path, keys: Iterable[str]) -> None:
 
 
 def hold_for_writing(file: Path, is_held: Event, may_end: Event) -> None:
-    """Store a reply in a transaction that ends when a test says so."""
+    """Store a reply in a transaction that ends at the test's signal."""
     with ReplyCache(file) as cache:
         cache.put([CachedReply("held", {}, Reply(Outcome.ANSWERED, "x"))])
     connection = sqlite3.connect(file, isolation_level=None)

@@ -1,4 +1,4 @@
-"""A chat endpoint on the loopback interface whose every reply a test decides."""
+"""A chat endpoint on the loopback interface with scripted replies."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ragtasks.harness.run import WORD
 
 @dataclass(frozen=True)
 class Action:
-    """What the server does with one request."""
+    """The server's reaction to one request."""
 
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
-    sent_bytes: int | None = None  # less than the body: the connection ends in the middle
+    sent_bytes: int | None = None  # less than the body: the connection breaks in the middle
     drip_seconds: float = 0.0  # between two bytes
     reset: bool = False  # instead of any reply
 
@@ -43,24 +43,24 @@ def completion(content: Any = "fine", *, finish_reason: Any = "stop", usage: Any
 
 
 def tool_call(name: Any, arguments: Any, call_id: str = "x1") -> dict[str, Any]:
-    """Return a call of a tool as a server hands it over; arguments that are a text stay as they are."""
+    """Return a tool call as servers send it; arguments given as a text are unchanged."""
     written = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": written}}
 
 
 def refusal(status: int, message: str = "no", code: str = "", **headers: str) -> Action:
-    """Return an action that sends an error in OpenAI's shape."""
+    """Return an action that sends an error in OpenAI's format."""
     content = {"error": {"message": message, "type": "error", "code": code or None}}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Action(json.dumps(content).encode(), status, named)
 
 
 Script = Callable[[str, int], Action]
-"""(text of the last message, how often it was asked before) -> action."""
+"""(text of the last message, number of earlier requests with it) -> action."""
 
 
 class ChatServer:
-    """The running server and what it was asked."""
+    """The running server and its requests."""
 
     def __init__(self, script: Script, port: int = 0, *, is_tested: bool = False) -> None:
         self.script = script
@@ -85,11 +85,12 @@ class ChatServer:
         text = body["messages"][-1]["content"]
         if not self._is_tested and WORD in body["messages"][0]["content"] and len(body["messages"]) == 2:
             self._open()
-            return completion(WORD)  # the test of the system role is no evaluation's
+            return completion(WORD)  # the probe of the system role is not part of an evaluation
         if not self._is_tested and body["messages"][0]["content"] == TOOLS_QUESTION:
             self._open()
             words = {"prompt_tokens": len(json.dumps(body).split())}
-            return completion(None, tool_calls=[tool_call("search", {"query": "ferry"})], usage=words)  # nor is it here
+            # It is not counted here either.
+            return completion(None, tool_calls=[tool_call("search", {"query": "ferry"})], usage=words)
         with self._lock:
             n_before = self.asked.count(text)
             self.asked.append(text)
@@ -173,23 +174,23 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 256
 
     def handle_error(self, *_: Any) -> None:
-        """A connection that a test breaks is no error."""
+        """Ignore connections that a test breaks."""
 
 
 @contextmanager
 def chat_server(script: Script, *, is_tested: bool = False) -> Iterator[ChatServer]:
-    """Yield a running server that answers as `script` says; the test of its system role too where `is_tested`."""
+    """Yield a running server that replies by `script`; with `is_tested`, also to the probe of its system role."""
     with ChatServer(script, is_tested=is_tested).running() as server:
         yield server
 
 
 def closed_port() -> int:
-    """Return a port at which nobody listens."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def forget_certificates() -> None:
-    """Have TLS settings read again, which a process does once."""
+    """Clear the cached TLS settings, which a process reads once."""
     _certificates.cache_clear()

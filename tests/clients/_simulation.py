@@ -1,4 +1,4 @@
-"""Prompts that one or more clients ask a server that limits them, by a clock of their own."""
+"""Simulated clients that send prompts to a rate-limited server, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS: dict[str, Callable[[int, float], Limit]] = {"window": FixedWindow, "slidi
 
 @dataclass(frozen=True)
 class Outcome:
-    """What all prompts took."""
+    """Duration and requests of all prompts."""
 
     seconds: float
     times_ideal: float
@@ -26,7 +26,7 @@ class Outcome:
 
 
 def ideal_seconds(kind: str, limit: int, n_prompts: float, n_processes: int, latency: float) -> float:
-    """Return the seconds that the limit itself needs: the first ones pass at once, the others as it opens again."""
+    """Return the minimum seconds under the limit: the first requests pass at once, the others as it opens again."""
     rest = n_prompts - limit
     if kind == "bucket":
         return MINUTE * rest / limit + latency
@@ -45,14 +45,14 @@ def simulated(
     seed: int = 1,
     latency: float = 1.0,
 ) -> Outcome:
-    """Return the time and the requests that every process's prompts take.
+    """Return the duration and the requests of every process's prompts.
 
     Args:
-        kind: how the server limits, a key of `KINDS`.
-        style: how it says so, a key of `STYLES`.
-        n_processes: how many share the limit, begun together.
-        limit: requests a minute.
-        n_prompts: of each process.
+        kind: type of the limit, a key of `KINDS`.
+        style: style of its headers, a key of `STYLES`.
+        n_processes: number of processes that share the limit, started together.
+        limit: requests per minute.
+        n_prompts: prompts per process.
         tokens: limit tokens instead; requests cost 50 to 150, 100 on average.
         seed: of jitter, latencies and costs.
         latency: of a reply, in seconds.

@@ -1,4 +1,4 @@
-"""What a reply cache holds: rows that people find replies by, counts over them, and which of them go."""
+"""Contents of a reply cache: columns for people, counts, and pruning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANSWERED, REFUSED = Reply(Outcome.ANSWERED, "x" * 3000), Reply(Outcome.REFUSED)
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Five replies under 1 to 5; the first was stored ten days ago."""
+    """Five replies with keys 1 to 5; the first was stored ten days ago."""
     with ReplyCache(tmp_path / "c") as cache:
         cache.put(
             [

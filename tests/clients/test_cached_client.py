@@ -1,4 +1,4 @@
-"""What a cache keeps and asks again, whose address counts, and what calls and processes at the same time send."""
+"""Cached clients: stored and repeated requests, addresses, and concurrent calls and processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Repeating:
-    """A client that gives every prompt back, one after the other, and counts them."""
+    """A client that echoes every prompt in order, and counts them."""
 
     name = "m"
     origin = ""
@@ -135,7 +135,7 @@ def test_incomplete_replies_stored_as_answers_are_requested_again(tmp_path: Path
 
 
 def _stored(text: str, reply: Reply) -> CachedReply:
-    """Return a reply to `Repeating` as it is stored."""
+    """Return a stored reply to `Repeating`."""
     request = {"client": {"model": "m"}, "messages": Prompt.of(text).payload()}
     return CachedReply(canonical_hash(request), request, reply)
 
@@ -185,7 +185,7 @@ def test_a_change_of_the_served_model_is_warned_of_once_and_stored_with_each_rep
 
 
 class Held(Repeating):
-    """Holds its first reply back until a test lets it go."""
+    """Delays its first reply until the test releases it."""
 
     def __init__(self, replies: dict[str, str] | None = None) -> None:
         super().__init__(replies)
@@ -362,7 +362,7 @@ def test_processes_that_start_together_send_each_prompt_at_most_once(tmp_path: P
 
 
 class Counting(Repeating):
-    """Tells its progress after each reply, as clients do."""
+    """Reports its progress after each reply, as clients do."""
 
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
@@ -451,7 +451,7 @@ def test_a_cache_given_as_a_path_is_open_during_calls_only(tmp_path: Path) -> No
 
 
 class Following:
-    """A journal that asks on: after each first text in `then`, the second in its place."""
+    """A journal with follow-up prompts: after each first text in `then`, the second text at the same index."""
 
     def __init__(self, asked: Sequence[Prompt], then: dict[str, str]) -> None:
         self.current = list(asked)
@@ -473,7 +473,7 @@ class Following:
 
 
 class Chained(Repeating):
-    """Asks what follows from a reply at once, as endpoints do."""
+    """Sends follow-up prompts at once, as endpoints do."""
 
     def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
         reply = super()._one(index, prompt, journal)

@@ -39,7 +39,7 @@ def ask_one(action: Action | Script, **options: Any) -> tuple[Reply, ChatServer]
 
 
 def then_fine(action: Action) -> Script:
-    """First the given action, from then on a completion."""
+    """Return a script: first the given action, then completions."""
     return lambda _text, n_before: action if n_before == 0 else completion()
 
 
@@ -122,7 +122,8 @@ def test_a_hanging_request_ends_at_the_timeout_and_is_retried() -> None:
 
 
 def test_a_dripping_body_ends_at_the_timeout() -> None:
-    drip = Action(completion().body, drip_seconds=0.05)  # every byte within the limit, the whole far beyond it
+    # Every byte arrives within the timeout, the complete body far beyond it.
+    drip = Action(completion().body, drip_seconds=0.05)
     reply, server = ask_one(then_fine(drip), timeout_seconds=0.3)
     assert (reply.text, len(server.asked)) == ("fine", 2)
 
@@ -157,13 +158,13 @@ PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html
 def test_a_server_that_only_fails_ends_the_call_with_the_last_failure(failure: Action, said: str) -> None:
     with chat_server(lambda *_: failure) as server, pytest.raises(JudgeError, match=said) as caught:
         client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(200)])
-    # Three of four slots have used up the attempts of their prompts, two of them are at their next one.
+    # Three of four slots have used up the attempts of their prompts; two of them are at their next prompt.
     assert len(server.asked) <= 4 * 4 + 2 * 4
     assert "next step: " in str(caught.value)
 
 
 def test_few_failing_prompts_lose_no_other_reply() -> None:
-    """What is asked again is often only what a server stumbles over: the call ends as soon, and without an error."""
+    """Often only prompts that the server cannot handle are sent again: the call ends as soon, without an error."""
     with chat_server(lambda *_: refusal(500)) as server:
         replies = client_for(server, slots=8).answer([Prompt.of(str(number)) for number in range(8)])
     assert {reply.outcome for reply in replies} == {Outcome.FAILED}
@@ -186,7 +187,7 @@ def test_a_first_prompt_that_always_fails_affects_no_other() -> None:
 
 def test_a_hanging_server_reaches_the_time_limit_before_the_attempts() -> None:
     reply, server = ask_one(Action(delay_seconds=1.0), timeout_seconds=0.1)
-    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)  # its patience is twice the time limit
+    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)  # its patience is twice the timeout
     assert "no reply in time" in reply.reason
 
 
@@ -210,7 +211,7 @@ def test_retry_after_delays_every_request() -> None:
 
     with chat_server(script) as server:
         client_for(server, slots=2).answer([Prompt.of(str(number)) for number in range(3)])
-    # `2` has a free slot as soon as `1` is answered, and waits all the same.
+    # `2` has a free slot as soon as `1` is answered, but still waits.
     assert server.times[server.asked.index("2")] - server.times[0] >= 0.6
 
 
@@ -313,7 +314,7 @@ def test_a_server_without_tls_at_an_https_address_is_reported_once() -> None:
 
 
 def test_an_unreachable_address_is_reported_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares: list[float] = []  # of the longest wait before another attempt; nothing is waited here
+    shares: list[float] = []  # of the longest wait before another attempt; this test never waits
 
     def without_waiting(_low: float, high: float) -> float:
         shares.append(high)
@@ -349,7 +350,7 @@ def test_a_restarting_server_loses_no_reply() -> None:
         asking.start()
         while len(first.asked) < 6:
             time.sleep(0.002)
-        first.script = lambda *_: Action(reset=True)  # connections that are open die with it
+        first.script = lambda *_: Action(reset=True)  # open connections end with it
     time.sleep(0.3)
     with ChatServer(lambda *_: completion(), port).running():
         asking.join()
@@ -423,7 +424,7 @@ def test_requests_per_minute_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def notes_while(monkeypatch: pytest.MonkeyPatch, script: Script, **options: Any) -> list[str]:
-    """Return what the progress line says while a server keeps a call waiting."""
+    """Return the progress notes while a server delays a call."""
     monkeypatch.setattr("ragtasks.clients._openai_client._POLL_SECONDS", 0.05)
     monkeypatch.setattr("ragtasks.clients._openai_client._QUIET_SECONDS", 0.1)
     told: list[str] = []

@@ -1,4 +1,4 @@
-"""Which key and which header reach which address."""
+"""Keys and headers reach only the addresses that they belong to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADERS = ("authorization", "openai-organization", "openai-project")
 
 
 def sent_headers(monkeypatch: pytest.MonkeyPatch, own_address: bool = False, **options: Any) -> list[str | None]:
-    """Return what reaches a loopback server, where the SDK could read all variables itself."""
+    """Return the headers that reach a loopback server, although the SDK could read all variables itself."""
     with chat_server(lambda *_: completion()) as server:
         secrets = {**ENVIRONMENT, "OPENAI_BASE_URL": server.base_url} if own_address else ENVIRONMENT
         for name, value in secrets.items():
@@ -96,7 +96,7 @@ def test_plain_http_to_another_machine_is_readable_by_others(address: str, is_op
 
 def test_plain_http_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     _warn_of_plain_http.cache_clear()
-    # A name of this machine that does not look like one; nothing leaves it.
+    # An unusual name of this machine; no request leaves it.
     client = OpenAIClient({"model": "m", "base_url": "http://0.0.0.0:9/v1", "attempts": 1})
     with caplog.at_level(logging.WARNING, "ragtasks"):
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Servers that refuse a setting, or think until their limit: asked again once, told once, and answered."""
+"""Servers that refuse a setting, or think until their limit: retried once, reported once, and answered."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_refused_system_message_is_sent_before_the_first_user_message(status: 
         )
         client = OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1})
         replies = client.answer([prompt] * 2)
-        replies += client.answer([prompt])  # the next call knows
+        replies += client.answer([prompt])  # the next call remembers it
     assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
     folded = [{"role": "user", "content": "Passage 1: at nine.\n\nWhen?"}]
     assert [body["messages"] for body in server.bodies[1:]] == [folded] * 3
@@ -90,7 +90,7 @@ def test_a_reply_format_is_sent_if_structured_and_left_out_if_refused(
 
 
 def thinking_until(limit: int) -> tuple[list[Reply], ChatServer]:
-    """Ask a server that thinks up to `limit` tokens before its answer begins."""
+    """Call a server that thinks up to `limit` tokens before its answer begins."""
     with chat_server(lambda *_: completion()) as server:
 
         def script(*_: object) -> Action:
@@ -189,7 +189,7 @@ def test_requests_in_flight_are_resent_with_one_warning(setting: str, caplog: py
     def script(sent: dict[str, Any]) -> Action:
         if setting not in sent:
             return completion()
-        everybody.wait(20)  # none is refused before all are on their way
+        everybody.wait(20)  # none is refused before all are in flight
         return refusal(400, f"Unsupported: '{setting}'")
 
     with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):

@@ -1,4 +1,4 @@
-"""Vectors of texts: what is sent, which text gets which vector, what each reply counts, and what is no vector."""
+"""Embedding requests: contents, vectors per text, usage, and invalid vectors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def vectors(replies: list[Reply]) -> list[list[float] | None]:
 
 
 class Known:
-    """A journal that knows the replies to some prompts, and writes every other one down."""
+    """A journal with replies to some prompts; it records all others."""
 
     def __init__(self, **known: Reply) -> None:
         self.known = {int(place.removeprefix("at_")): reply for place, reply in known.items()}
@@ -154,7 +154,7 @@ def test_numbers_and_base64_give_the_same_reply() -> None:
 
 
 def test_a_request_contains_as_many_texts_and_tokens_as_allowed() -> None:
-    text = "x" * 36  # ten tokens: one for each text, and one for every four characters
+    text = "x" * 36  # ten tokens: one per text, and one per four characters
     for limits, sizes in (
         ({"batch_texts": 2}, [2, 2, 1]),
         ({"batch_tokens": 30}, [3, 2]),

@@ -18,7 +18,7 @@ def test_a_line_names_an_openai_model() -> None:
 
 def test_a_mapping_names_a_model_elsewhere() -> None:
     endpoint = endpoint_of({"model": "openai/gpt-oss-20b", "base_url": "http://localhost:8001/v1"})
-    assert endpoint.server_model == "openai/gpt-oss-20b"  # its own name there, not OpenAI's prefix
+    assert endpoint.server_model == "openai/gpt-oss-20b"  # the model's own name, not OpenAI's prefix
     assert endpoint.token_limit_field == "max_tokens"
 
 

@@ -1,4 +1,4 @@
-"""Every key of an endpoint stands in the documentation's one table."""
+"""Every key of an endpoint is in the documentation's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server refuses, and whether that is for now, for this prompt, or for all of them."""
+"""Refusals of a server: temporary, final for a prompt, or final for all prompts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.clients.test_client import KEY, QUICK
 
 
 def asked(*actions: Action, n: int = 1) -> tuple[list[Reply], ChatServer]:
-    """Ask a server whose replies to a prompt are these actions, the last one for ever."""
+    """Call a server whose replies to a prompt are these actions, the last one repeated."""
     with chat_server(lambda _, n_before: actions[min(n_before, len(actions) - 1)]) as server:
         endpoint = {"model": "m", "base_url": server.base_url, "slots": 1, **QUICK}
         return OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(n)]), server

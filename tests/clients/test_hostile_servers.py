@@ -1,4 +1,4 @@
-"""Whatever a server sends, in headers or in a body, costs its own reply and no other one."""
+"""Hostile headers and bodies affect only their own reply."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_hostile_reply_affects_one_prompt(name: str) -> None:
         prompts = [Prompt.of(text) for text in ("1", "2", "3", "hostile")]
         with ends:
             client.answer(prompts, journal=Journal())
-    # A redirect ends the whole call: whatever was in flight beside it may not have come.
+    # A redirect ends the whole call: other replies in flight may be lost.
     awaited = replies.keys() & range(3) if hostile.status == 302 else range(3)
     assert [replies[index].text for index in awaited] == ["fine"] * len(awaited)
     assert hostile.status == 302 or replies[3].outcome is Outcome.ANSWERED or replies[3].reason

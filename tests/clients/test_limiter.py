@@ -9,7 +9,7 @@ from ragtasks.clients._limits import WINDOW_SECONDS, Limiter, RateHints, Throttl
 
 
 class Clock:
-    """Time that passes only while someone sleeps."""
+    """Time that passes only during a sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -98,7 +98,7 @@ def test_a_refusal_delays_every_request() -> None:
         limiter = Limiter(clock=clock, sleep=clock.sleep)
         ticket = await limiter.admit(1)
         limiter.refused(ticket, RateHints(wait_seconds=7.0))
-        limiter.refused(ticket, RateHints(wait_seconds=3.0))  # a shorter one does not end a longer one
+        limiter.refused(ticket, RateHints(wait_seconds=3.0))  # a shorter pause does not end a longer one
         await limiter.admit(1)
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""What servers say about their limits, in each of their spellings, and what is made of it."""
+"""Parsing of rate limits in every spelling, and the resulting waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from ragtasks.clients._limits import NO_HINTS, RateHints, rate_hints, reset_seconds, retry_after_seconds, wait_in
 
 NOW = 1_767_225_600.0
-"""2026-01-01, midnight in Greenwich."""
+"""2026-01-01, midnight UTC."""
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,7 @@ def test_counts_are_plausible_whole_numbers(text: str, number: int | None) -> No
         ("s", None),
         ("inf", None),
         ("2026-01-01T00:00:30Z", 30.0),
-        ("2026-01-01T00:00:30", 30.0),  # Greenwich, where it does not say
+        ("2026-01-01T00:00:30", 30.0),  # UTC if unspecified
         ("2026-01-01T01:00:30+01:00", 30.0),
         ("Thu, 01 Jan 2026 00:00:30 GMT", 30.0),
         ("Thu, 01 Jan 2026 00:00:30 -0000", 30.0),

@@ -111,7 +111,7 @@ def test_a_fatal_error_keeps_earlier_replies(tmp_path: Path) -> None:
 
 
 def test_a_reply_records_whether_it_had_a_cost(tmp_path: Path) -> None:
-    """Also if another process stores it after this one has begun, whose journal hears of that reply too."""
+    """This includes a reply that another process stores after this call has begun; its journal receives it too."""
     collected: dict[int, bool] = {}
 
     class Journal:
@@ -122,7 +122,7 @@ def test_a_reply_records_whether_it_had_a_cost(tmp_path: Path) -> None:
             collected[index] = reply.from_cache
 
     class Late:
-        """A client that finds the replies that another process has stored meanwhile."""
+        """A client that finds replies stored by another process in the meantime."""
 
         name = "m"
 
@@ -166,7 +166,7 @@ def test_a_reply_records_whether_it_had_a_cost(tmp_path: Path) -> None:
 def test_a_stored_reply_is_returned_equal(reply: Reply) -> None:
     with ReplyCache(Path(":memory:")) as cache:
         cache.put([CachedReply("k", {}, reply, "rewrite")])
-        cache.put([CachedReply("k", {}, Reply(Outcome.EMPTY))])  # the first one stays
+        cache.put([CachedReply("k", {}, Reply(Outcome.EMPTY))])  # the first reply is kept
         assert cache.get("k") == CachedReply("k", {}, reply, "rewrite")
         assert cache.get("other") is None
 
@@ -221,7 +221,7 @@ def test_another_format_is_one_error_with_the_way_to_a_new_file(
 
 
 def test_a_stored_file_of_format_3_is_readable(tmp_path: Path) -> None:
-    """The file was made with the tables `claims` and `owners`, which nothing reads, and with a request under way."""
+    """The file has unused tables `claims` and `owners`, and a request in flight."""
 
     class There:
         name, origin = "far/m", "https://host.example:443/v1"
@@ -289,7 +289,7 @@ def test_a_full_disk_is_reported_and_stored_replies_are_kept(tmp_path: Path) -> 
 
 
 def test_a_file_is_closed_only_while_no_thread_uses_it(tmp_path: Path) -> None:
-    # SQLite ends the process with a segmentation fault where a connection is closed in the middle of a statement.
+    # SQLite ends the process with a segmentation fault if a connection is closed in the middle of a statement.
     cache, order = ReplyCache(tmp_path / "replies.sqlite"), []
     cache.put([CachedReply("k", {}, Reply(Outcome.ANSWERED, "kept"))])
     is_reading, may_end = threading.Event(), threading.Event()

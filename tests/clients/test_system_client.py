@@ -1,4 +1,4 @@
-"""A RAG system behind HTTP: what it is sent, and where its answer and its passages are looked for."""
+"""A RAG system behind HTTP: its requests, and the fields of its answer and passages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that limits requests gives every answer in about the time that its limit needs, however it says so."""
+"""With a throttle, a rate-limited server answers everything in about the minimum time, for every style of headers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_limit_on_tokens_is_respected(kind: str, style: str) -> None:
 
 NO_JITTER = SimpleNamespace(random=lambda: 0.0, uniform=lambda low, _: low)
 SETTLE = MINUTE / 3000
-"""How long a throttle waits for refusals that are still on their way, at least."""
+"""Minimum time that a throttle waits for refusals in flight."""
 
 
 def throttle() -> Throttle:
@@ -59,7 +59,7 @@ def throttle() -> Throttle:
 
 
 def exhausted(at: Throttle, now: float) -> None:
-    """Have a request refused that was sent just now, and the next one pass."""
+    """Have a request refused that was sent just now, and the next accepted."""
     at.refused(at.send(now), now, RateHints(wait_seconds=SETTLE))
     while (wait := at.wait(now)) > 0:
         now += wait
@@ -69,7 +69,7 @@ def exhausted(at: Throttle, now: float) -> None:
 def test_requests_of_a_minute_ago_count_half() -> None:
     learning = throttle()
     exhausted(learning, 0.0)
-    # Each account has the request that tried first, and not the one that was refused.
+    # Each account includes the probe, but not the refused request.
     for minute, n_more in ((0, 59), (1, 29), (2, 29)):
         for _ in range(n_more):
             learning.send(minute * MINUTE + 1.0)
@@ -94,7 +94,7 @@ def test_the_weight_of_past_requests_halves_each_minute() -> None:
     for _ in range(59):
         learning.send(1.0)
     exhausted(learning, MINUTE)
-    exhausted(learning, 4 * MINUTE)  # one request in three minutes: what was before counts an eighth
+    exhausted(learning, 4 * MINUTE)  # one request in three minutes: earlier ones count an eighth
     assert learning.rate == pytest.approx((60 / 8 + 1) / (MINUTE / 8 + 3 * MINUTE), rel=1e-2)
 
 
@@ -125,7 +125,7 @@ def test_without_hints_the_wait_doubles_up_to_half_of_the_last_pause() -> None:
     learning = throttle()
     learning.refused(learning.send(0.0), 0.0, RateHints(wait_seconds=40.0))
     ticket = learning.send(learning.pause(0.0))
-    learning.passed(ticket, 40.0, NO_HINTS)  # a pause of forty seconds, which the next one is measured by
+    learning.passed(ticket, 40.0, NO_HINTS)  # a pause of forty seconds, the basis of the next one
     now = begun_at = 100.0
     learning.refused(learning.send(now), now, NO_HINTS)
     waited = []
@@ -156,7 +156,7 @@ def test_a_sixth_of_a_minute_without_a_refusal_doubles_the_credit_which_then_gro
     while learning.wait(now) <= 2 * SETTLE:
         learning.send(now)
         n_sent += 1
-    # The one that tried first counts, and each that passes lets the credit grow by a five-hundredth.
+    # The probe counts, and each accepted request increases the credit by a five-hundredth.
     due = sixths * 10 * times
     assert due - 2 <= n_sent <= 1.01 * due / (1 - due / 500)
 
@@ -180,7 +180,7 @@ def test_processes_with_the_same_wait_do_not_return_together() -> None:
 
 
 def bucket() -> Throttle:
-    """Return one that has seen that its server's limit is a bucket, as its reset moves on."""
+    """Return a throttle that has classified its limit as a bucket by its moving reset."""
     learning = throttle()
     for now in (0.0, 5.0):
         learning.passed(learning.send(now), now, RateHints(limit=60, remaining=50, reset_seconds=10.0))

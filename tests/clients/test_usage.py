@@ -1,4 +1,4 @@
-"""What replies cost: sums over any replies, and how they read."""
+"""Usage of replies: costs, sums and their text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in judge server of the demonstration in this process, with a log of what it was asked."""
+"""The demonstration's judge server in this process, with a log of its requests."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _demo() -> Any:
 
 
 class DemoServer:
-    """Its judges while a `with` lasts, each at an address of its own; `flaky` fails on every tenth request."""
+    """Judge servers inside a `with` block, each with its own address; `flaky` fails on every tenth request."""
 
     def __init__(self, delay_seconds: float = 0.0, content: Callable[[str], Any] = str) -> None:
-        """Start no server yet; `content` is what becomes of a verdict's text in the reply."""
+        """Start no server yet; `content` transforms a verdict's text in the reply."""
         self._verdict, self.delay_seconds, self._content = _demo().verdict, delay_seconds, content
         self._servers: dict[str, ChatServer] = {}
         self._running = ExitStack()

@@ -1,4 +1,4 @@
-"""A judging that can be killed and begun again: the sample's clapnq tasks, answered by their targets."""
+"""A judging run that can be killed and restarted: the sample's clapnq tasks, answered by their targets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ragtasks.suites import suite_named
 
 
 def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:
-    """Return what a judge says of the targets in the setting full_rag."""
+    """Return a judge's verdicts on the targets in the setting full_rag."""
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     passages = benchmark.read_contexts(Setting.FULL_RAG).passages
     tasks = [task for task in benchmark.tasks if task.domain == "clapnq" and task.task_id in passages]
@@ -30,11 +30,11 @@ def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:
 
 
 def main() -> None:
-    """Begin a judging for each line on standard input and print its process; the next line says that it is dead.
+    """Start a judging run for each line on standard input, and print its process id; the next line confirms its death.
 
-    Everything is imported before, so that a judging begins at once.
+    All imports happen first, so that a run starts at once.
     """
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, whoever starts this
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, independent of the parent process
     for library in ("aiohttp", "openai"):
         importlib.import_module(library)
     _say("ready")

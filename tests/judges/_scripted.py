@@ -1,4 +1,4 @@
-"""Responses of every kind, and judges that do what a test says."""
+"""Responses of every type, and scripted judges."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def response(
 
 
 def verdicts_of(responses: Sequence[Response], rubrics: Sequence[Rubric], clients: Sequence[Client]) -> Verdicts:
-    """Return what clients that are here already say of responses: no endpoint is opened and no reply is cached."""
+    """Return verdicts of existing clients on responses: no endpoint is opened and no reply is cached."""
     return judge(responses, rubrics, clients)
 
 
 Script = Callable[[str, int], str | Reply]
-"""(prompt, how often one was answered before) -> reply."""
+"""(prompt, number of earlier requests with it) -> reply."""
 
 
 @dataclass
 class ScriptedClient:
-    """A client that answers as its script says, one prompt after the other."""
+    """A client that replies by its script, one prompt after the other."""
 
     script: Script
     name: str = "scripted"
@@ -84,7 +84,7 @@ class ScriptedClient:
 
 
 def form_of(prompt: str) -> str:
-    """Return the form of the verdict: the last line of a prompt."""
+    """Return the format of the verdict: the last line of a prompt."""
     return prompt.strip().splitlines()[-1]
 
 
@@ -97,7 +97,7 @@ def code_in(prompt: str) -> str:
 def obedient(
     *, rating: int = 3, idk: str = "partial", clarification: str = "no", supported: Sequence[bool] = (True, False)
 ) -> Script:
-    """Return the script of a judge that answers every question of ours with these verdicts, in the form asked for."""
+    """Return the script of a judge that answers every question with these verdicts, in the requested format."""
 
     def script(prompt: str, _: int) -> str:
         form, code = form_of(prompt), code_in(prompt)

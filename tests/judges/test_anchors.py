@@ -1,4 +1,4 @@
-"""Frozen answers: which are chosen, that a file stays as it was written, and when a judge counts as changed."""
+"""Frozen answers: their selection, unchanged files, and detection of a changed judge."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_file_returns_its_set_and_an_edited_file_is_refused(tmp_path: Path) ->
 
 
 def verdicts(values: Sequence[float | None], time: str = "2026-01-01T00:00:00", **changes: object) -> AnchorVerdicts:
-    """Return a judge's values on anchors, two a conversation, under one rubric."""
+    """Return a judge's values on anchors, two per conversation, under one rubric."""
     fields: dict[str, object] = {
         "judge": "j",
         "anchors": "set",

@@ -1,4 +1,4 @@
-"""What becomes of verdicts where a judge's server, the disk or the process itself fails."""
+"""Verdicts after failures of a judge's server, the disk or the process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def well(prompt: str, n_before: int) -> Action:
 
 
 def faulty(failure: Action) -> Script:
-    """Answer well but for the questions about one response."""
+    """Answer correctly except for the questions about one response."""
     return lambda prompt, n_before: failure if f"Answer {BAD}." in prompt else well(prompt, n_before)
 
 
@@ -113,7 +113,7 @@ def test_a_failure_loses_only_its_own_verdicts(
         n_asked = len(server.asked)
         fixed = judged(cache, judge)
         again = server.asked[n_asked:]
-    if failure.status == 400 and outcome is WORD.FILTERED:  # the prompt stays as it is, and so does the filter
+    if failure.status == 400 and outcome is WORD.FILTERED:  # prompt and filter are unchanged
         assert (again, fixed.all()) == ([], verdicts.all())
     else:
         fixed.require_coverage(1.0)
@@ -153,7 +153,7 @@ def test_a_judge_that_ends_keeps_its_verdicts_and_affects_no_other(
         ending.script = well
         n_asked = len(ending.asked)
         judged(cache, *judges).require_coverage(1.0)
-        assert len(ending.asked) - n_asked == len(steady.asked) - 4  # its first four replies were kept
+        assert len(ending.asked) - n_asked == len(steady.asked) - 4  # its first four replies were stored
         assert len(set(steady.asked)) == len(steady.asked)
 
 
@@ -167,7 +167,7 @@ def test_an_interrupted_run_keeps_its_replies(tmp_path: Path) -> None:
             wait_for(lambda: len(stored_in(cache)) >= 2 * N_SLOTS)
             n_asked = len(server.asked)
             os.kill(interrupted, signal.SIGINT)
-            os.kill(begin(), signal.SIGKILL)  # it begins when the first one has ended
+            os.kill(begin(), signal.SIGKILL)  # it begins when the first has ended
             n_before, stored = len(server.asked), set(stored_in(cache))
         assert n_before - n_asked <= 2 * N_SLOTS, "it went on"
         assert n_before - len(stored) <= N_SLOTS
@@ -179,7 +179,7 @@ def test_an_interrupted_run_keeps_its_replies(tmp_path: Path) -> None:
 
 
 def stored_in(cache: Path) -> list[str]:
-    """Return the prompts whose replies a cache holds."""
+    """Return the prompts whose replies are in a cache."""
     if not cache.is_file():
         return []
     with closing(sqlite3.connect(cache)) as connection:
@@ -193,14 +193,14 @@ def test_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path, n_kills: i
     cache, moments = tmp_path / "replies.sqlite", random.Random(20)
     with DemoServer(DELAY_SECONDS) as server:
         judge = server.judge("m", slots=N_SLOTS)
-        kills: list[tuple[int, set[str]]] = []  # (requests so far, prompts answered for good)
+        kills: list[tuple[int, set[str]]] = []  # (requests so far, prompts answered successfully)
         with driver(judge, cache) as begin:
             for _ in range(n_kills):
                 n_before = len(server.asked)
                 pid = begin()
-                # Counted from its first request: how long a process takes to get there is the machine's business.
+                # Counted from its first request: the start-up time depends on the machine.
                 wait_for(lambda n=n_before: len(server.asked) > n)
-                if len(kills) == n_kills - 1:  # the last one leaves something
+                if len(kills) == n_kills - 1:  # the last kill leaves some requests
                     wait_for(lambda: bool(stored_in(cache)))
                 time.sleep(moments.uniform(0.0, 0.3))
                 os.kill(pid, signal.SIGKILL)
@@ -216,7 +216,7 @@ def test_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path, n_kills: i
     assert all(earlier <= later for (_, earlier), (_, later) in pairwise(kills))
     for n_asked, stored in kills:
         assert not stored & set(prompts[n_asked:])
-    # What was sent more than once had been in flight at a kill, and no kill can cost more than the open slots.
+    # Requests sent more than once were in flight at a kill, and a kill can lose at most the open slots.
     n_twice = len(prompts) - len(set(prompts))
     assert 0 < n_twice <= n_kills * N_SLOTS
     assert len(prompts) - n_before == len(set(prompts) - kills[-1][1])
@@ -225,7 +225,7 @@ def test_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path, n_kills: i
 
 
 def wait_for(happened: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Return once something has happened."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, "it did not happen"
@@ -234,7 +234,7 @@ def wait_for(happened: Callable[[], bool], seconds: float = 20.0) -> None:
 
 @contextmanager
 def driver(judge: dict[str, Any], cache: Path) -> Iterator[Any]:
-    """Yield what begins a judging in a process of its own and returns its number; none is left at the end."""
+    """Yield a function that starts a judging run in a new process and returns its id; all are ended afterwards."""
     command = [sys.executable, "-m", "tests.judges._killing", json.dumps(judge), str(cache)]
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin

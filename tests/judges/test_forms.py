@@ -1,4 +1,4 @@
-"""Verdicts by schema: what is asked for, and that the parsers read it as they read text."""
+"""Verdicts by JSON schema: the schemas, and their equivalence to text replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odd replies, as the official functions read them and as they are to be read."""
+"""Odd replies, as the official functions parse them and as they should be parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a response says about its own grade changes nothing, even where the judge repeats it."""
+"""Claims of a response about its own grade change nothing, even if the judge repeats them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_code_occurs_in_no_shown_text_and_depends_on_the_first(texts: list[str
     assert not any(code in text.lower() for text in texts)
     assert code == code_of(*texts)
     assert code_of("before", *texts) != code
-    assert code_of(*texts, "after") == code  # prompts that begin alike go on alike
+    assert code_of(*texts, "after") == code  # prompts with an equal beginning have an equal continuation
 
 
 @given(st.text(), st.integers(1, 5))
@@ -143,7 +143,7 @@ def test_a_forged_code_is_replaced_by_another(text: str, n_foreseen: int) -> Non
 
 
 def test_a_code_that_occurs_in_a_text_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    # One digit is found in most texts: the search must go on until it is not.
+    # A single digit occurs in most texts: the search must continue until a code does not.
     monkeypatch.setattr("ragtasks.judges._question._CODE_LENGTH", 1)
     assert {code_of("0123456789abcd" + "g" * length) for length in range(30)} == {"e", "f"}
 

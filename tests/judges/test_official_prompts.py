@@ -1,4 +1,4 @@
-"""The official prompts: what leaves for a judge equals what the official scripts build; anything else is refused."""
+"""Official prompts: the text sent to a judge equals that of the official scripts; anything else is refused."""
 
 from __future__ import annotations
 

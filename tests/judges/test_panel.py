@@ -1,4 +1,4 @@
-"""Several judges at once: what becomes of every kind of reply, and of a judge that is lost."""
+"""Several judges: every type of reply, and lost judges."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_progress_counts_all_judges_to_the_end() -> None:
     rubrics = rubrics_named(["rb_llm", "rl_f"])
     judge(many(3), rubrics, clients, progress=lambda *news: seen.append(news))
     counts = [done for _, done, _ in seen]
-    told = sorted(set(counts))  # each call of a judge is told before its first reply, which repeats a count
+    told = sorted(set(counts))  # each call reports its total before its first reply, so a count repeats
     assert (counts[0], told, counts[-1]) == (0, [*range(19)], 18)  # 2 judges x 3 responses x (1 rating + 2 steps)
     assert counts == sorted(counts)
     assert seen[-1][1:] == (18, 18)
@@ -166,7 +166,7 @@ def test_progress_counts_all_judges_to_the_end() -> None:
 
 
 def test_usage_distinguishes_requested_from_cached_replies(tmp_path: Path) -> None:
-    """Twelve answers, two of them equal: the judge counts tokens, fails for good on one, and has a price."""
+    """Twelve answers, two of them equal: the judge counts tokens, fails permanently on one, and has a price."""
     responses = [*many(11), response("Answer 0.", task_id="c<::>12")]
 
     def problems(prompt: str, _before: int) -> Action | None:
@@ -181,7 +181,7 @@ def test_usage_distinguishes_requested_from_cached_replies(tmp_path: Path) -> No
         prices = {"m": (100_000.0, 200_000.0)}  # 7 and 3 tokens: 70 and 60 cents
         first = judge(responses, [rb_llm()], [client], prices=prices, progress=lambda *news: seen.append(news))
         again = judge(responses, [rb_llm()], [client], prices=prices)
-    # Ten replies of 7 and 3 tokens; a refused request has no tokens; an equal prompt is not asked again.
+    # Ten replies of 7 and 3 tokens; a refused request has no tokens; an equal prompt is not sent again.
     assert first.usage == {"m": Usage(11, 1, 1, 0, 70, 30, pytest.approx(13.0))}
     assert again.usage == {"m": Usage(1, 11, 1, 0, 0, 0, 0.0)}
     assert seen[-1][0].startswith("m\t11 requested at ")
@@ -194,7 +194,7 @@ def of_conversations(count: int) -> list[Response]:
 
 
 def kinds(prompts: list[str]) -> list[str]:
-    """Return what each prompt asks for, by the form that it ends with."""
+    """Return the purpose of each prompt, from the format at its end."""
     words = {"statements": '"statements"', "support": '"supported"', "rating": "Rating", "idk": "Verdict"}
     words |= {"questions": '"questions"', "same": '"same"'}
     return [next(kind for kind, word in words.items() if word in form_of(prompt)) for prompt in prompts]
@@ -208,7 +208,7 @@ def test_a_second_step_with_an_equal_beginning_is_sent_next(tmp_path: Path) -> N
         again = judge(of_conversations(3), rubrics_named(["rb_llm", "rl_f", "idk"]), [client])
     assert {verdict.outcome for verdict in first.all()} == {VerdictOutcome.GIVEN}
     assert [asked[place + 1] for place, kind in enumerate(asked) if kind == "statements"] == ["support"] * 3
-    assert len(server.asked) == 10  # the question and its answer are the same three times: one idk verdict
+    assert len(server.asked) == 10  # question and answer are equal three times: one idk verdict
     assert [one.value for one in again.all()] == [one.value for one in first.all()]
 
 
@@ -220,7 +220,7 @@ def test_a_second_step_with_another_beginning_waits_for_similar_ones(tmp_path: P
 
 
 def test_equal_answers_on_other_passages_have_separate_second_steps(tmp_path: Path) -> None:
-    """One first step serves three answers; two of them were given the same passages."""
+    """One first step serves three answers; two of them have equal passages."""
     answers = [response(passages=("It runs.",)), response(passages=("It runs.",)), response(passages=("In May.",))]
     (rl_f,) = rubrics_named(["rl_f"])
     with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
@@ -232,7 +232,7 @@ def test_equal_answers_on_other_passages_have_separate_second_steps(tmp_path: Pa
 
 
 def test_a_second_step_shared_by_several_answers_is_sent_once(tmp_path: Path) -> None:
-    """Other answers, the same statements, the same passages: one second step for all three."""
+    """Different answers, equal statements and passages: one second step for all three."""
     (rl_f,) = rubrics_named(["rl_f"])
     with chat_server(as_server(obedient())) as server, ReplyCache(tmp_path / "replies.sqlite") as cache:
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
@@ -294,7 +294,7 @@ def test_judges_work_concurrently() -> None:
     meeting = threading.Barrier(3, timeout=20)
 
     def script(prompt: str, n_before: int) -> str | Reply:
-        meeting.wait()  # broken, and so an error, unless all three are asked at once
+        meeting.wait()  # broken, and so an error, unless all three prompts are sent at once
         return obedient()(prompt, n_before)
 
     clients = [ScriptedClient(script, name=name) for name in ("one", "two", "three")]
@@ -303,7 +303,7 @@ def test_judges_work_concurrently() -> None:
 
 
 def interrupt_process() -> None:
-    os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C: it reaches the main thread, wherever it is sent from
+    os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C reaches the main thread from any sender
 
 
 def interrupt_thread() -> None:
@@ -312,7 +312,7 @@ def interrupt_thread() -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C as in a terminal: a process started in the background ignores it, and its children with it."""
+    """Enable Ctrl-C as in a terminal: processes started in the background, and their children, ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -327,7 +327,7 @@ def test_an_interruption_ends_the_threads_at_their_next_reply(interrupt: Callabl
     seen: list[int] = []
 
     def progress(_what: str, done: int, _total: int | None) -> None:
-        seen.append(done)  # a judge that begins late shows the same number once more
+        seen.append(done)  # a judge that begins late shows the same number again
         if done == 3 and seen.count(3) == 1:
             interrupt()
 

@@ -1,4 +1,4 @@
-"""Values are found in replies as a plain reader would find them, by work that grows with the reply."""
+"""JSON values in replies: equal to a simple parser's, in linear time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 
 def read_plainly(reply: str, openings: str) -> list[Any]:
-    """Let a decoder loose on each opening: what is meant, at the price of reading the rest of the text each time."""
+    """Start a decoder at each opening: the intended result, at the cost of reading the remaining text each time."""
     decoder, found, end = json.JSONDecoder(strict=False), [], 0
     for match in re.finditer(f"[{re.escape(openings)}]", reply):
         if match.start() >= end:
@@ -55,7 +55,7 @@ def test_any_value_between_words_is_parsed(value: Any) -> None:
 
 
 def work(read: Callable[[str], Any], reply: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return what a reading costs: calls, and the characters that a decoder was let loose on."""
+    """Return the cost of parsing: calls, and the characters passed to a decoder."""
     n = 0
     decode = json.JSONDecoder.raw_decode
 
@@ -88,7 +88,7 @@ def work(read: Callable[[str], Any], reply: str, monkeypatch: pytest.MonkeyPatch
 def test_the_work_is_linear_in_the_reply(
     name: str, read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Twice: what is compiled on first use counts too.
+    # Twice: compilation at first use counts too.
     _, small, large = (work(read, HOSTILE[name](n), monkeypatch) for n in (10, 3_000, 6_000))
     assert large <= 2.2 * small + 50
 

@@ -1,4 +1,4 @@
-"""How much of what judges read is a beginning that a server has read before."""
+"""Share of judge prompts that is a prefix already cached by a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_equal_prefixes_count_once_and_a_small_cache_evicts() -> None:
 def test_one_models_prompts_about_the_sample_share_prefixes() -> None:
     found = table(one_model("sample", Setting.FULL_RAG), 100_000, "sample")
     assert found.shared > 0.4
-    assert found.in_cache > found.shared - 0.03  # nothing comes too late
+    assert found.in_cache > found.shared - 0.03  # no reply is late
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
-"""RL_F by the prompts of ragas. The release that the official score is made with needs older libraries than the dev
-extra has, so its tests run in an environment of their own.
+"""RL_F by the prompts of ragas.
+
+The release used for the official score needs older libraries than the dev extra, so its tests run in a separate
+environment.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def test_the_extra_installs_alone_and_its_tests_pass(tmp_path: Path) -> None:
     venv.create(tmp_path, with_pip=False, symlinks=True)
     python = tmp_path / "bin" / "python"
     install(python, f"{ROOT}[ragas]", "pytest", "hypothesis")
-    # The checkout's tests with the installed package: the environment of this process is not theirs.
+    # The checkout's tests with the installed package: this process's environment does not apply to them.
     given = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
     arguments = ["-m", "ragas", "-p", "no:cacheprovider", "-W", "default", str(Path(__file__).relative_to(ROOT))]
     done = subprocess.run(

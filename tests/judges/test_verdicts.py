@@ -1,4 +1,4 @@
-"""Medians, labels, coverage, and the detector that reads verdicts."""
+"""Medians, labels, coverage, and the IDK labels from verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABELS = st.sampled_from(["yes", "partial", "no", None])
 
 
 def verdicts_of(rubric: str, *said: str | None) -> Verdicts:
-    """Return the verdicts on one response of as many judges as are given labels; None for no verdict."""
+    """Return the verdicts on one response of a judge per label; None for no verdict."""
     judges = [f"judge {number}" for number in range(len(said))]
     table = {}
     for name, label in zip(judges, said, strict=True):

@@ -1,4 +1,4 @@
-"""Limits of scoring, put away for tests whose models say one thing to everybody."""
+"""Removes limits of scoring for tests whose models always reply with one text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import pytest
 
 
 def take_any_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have answers scored however implausible they are."""
+    """Allow any share of implausible answers."""
     for module in ("_system", "_judge"):
         monkeypatch.setattr(f"ragtasks.scoring.{module}.require_plausible", lambda *_: None)

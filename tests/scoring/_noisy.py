@@ -1,4 +1,4 @@
-"""A judge server whose ratings differ from time to time as a test says; all other verdicts stay."""
+"""A judge server with scripted noise in its ratings; all other verdicts are constant."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.clients._server import Action, ChatServer
 from tests.judges._demo import QUICK, _demo
 
 Move = Callable[[str, int], int]
-"""(prompt, how often it was asked before) -> steps to add to the rating."""
+"""(prompt, number of earlier requests with it) -> steps to add to the rating."""
 _RATING = re.compile(r"^(Rating [0-9a-f]{8}: )(\d+)$", re.MULTILINE)
 
 
 class NoisyServer(AbstractContextManager["NoisyServer"]):
-    """Its judge while a `with` lasts; `model` is what it says that it serves, and may change."""
+    """Judge server inside a `with` block; `model` is the served model that it reports, and may change."""
 
     def __init__(self, move: Move, model: str = "") -> None:
         self.move, self.model = move, model

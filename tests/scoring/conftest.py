@@ -1,4 +1,4 @@
-"""What the tests of scoring share: the sample, and folders of their own for what is stored."""
+"""Shared fixtures of the tests of scoring: the sample, and separate folders for stored files."""
 
 from __future__ import annotations
 

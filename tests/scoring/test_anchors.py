@@ -1,4 +1,4 @@
-"""Anchors beside the real work: when they are asked, and what reports and comparisons say of a judge that changed."""
+"""Anchors in evaluations: when they are judged, and reports and comparisons of a changed judge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ N = 40
 
 
 class Judging:
-    """Judges the sample's answers anew, as on another day: nothing is in the cache and no scorer is at hand."""
+    """Judges the sample's answers again, as on another day: with an empty cache and a new scorer."""
 
     def __init__(self, folders: Folders, tmp_path: Path, server: NoisyServer) -> None:
         self._place, self._folder, self._server, self._n = folders, tmp_path, server, 0
@@ -140,7 +140,7 @@ def test_without_anchors_no_judge_is_anchored(folders: Folders, tmp_path: Path) 
 
 
 def frozen(file: Path) -> CommandResult:
-    """Return how the command ended."""
+    """Return the exit of the command."""
     return run_command("judges", "anchors", "--output", file)
 
 
@@ -167,7 +167,7 @@ def test_an_edited_set_is_refused_before_any_request(folders: Folders, tmp_path:
 
 
 class Asked:
-    """Gives verdicts on anchors without any judge, and remembers who was asked, and as what."""
+    """Returns verdicts on anchors without any judge, and records the requested judges and run names."""
 
     def __init__(self) -> None:
         self.value = 0.5

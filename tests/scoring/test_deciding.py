@@ -1,4 +1,4 @@
-"""Judges are asked until it is told which saved system is better, and no more; what they said is never asked again."""
+"""Judges get requests until a decision between saved systems, and no more; cached verdicts are not requested again."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def saved(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def judge() -> Iterator[Callable[[Ratings], tuple[ChatServer, str]]]:
-    """Start a judge that rates as told; return its server and what names it."""
+    """Start a judge that rates by a script; return the server and its options."""
     from contextlib import ExitStack
 
     with ExitStack() as running:
@@ -131,7 +131,7 @@ def test_a_clear_difference_needs_part_of_the_requests_and_a_repeated_call_none(
     assert re.search(r"\nasked: 40 verdicts of scripted, on 20 of 32 answers \(62 %\) in reference\n", text)
     assert "\nnot asked: 12 answers (38 %), on 6 of 16 tasks\n" in text
     n_asked = len(server.asked)
-    assert n_asked == 40  # whether it refuses, and the rating; nothing here asks what is meant
+    assert n_asked == 40  # the IDK verdict and the rating; clarification is not judged here
     assert len(set(server.asked)) == n_asked
     again = decide(poor, good, "--judge", named)
     assert len(server.asked) == n_asked
@@ -268,7 +268,7 @@ def test_an_interrupted_race_continues_in_its_folder(saved: Any, judge: Any) -> 
     server.asked.clear()
     broken["is"] = False
     assert "good is better than poor" in decide(good, poor, "--judge", named)
-    assert len(before & set(server.asked)) < 4  # what was on its way when the judge was lost
+    assert len(before & set(server.asked)) < 4  # in flight when the judge was lost
 
 
 def test_another_question_does_not_replace_scores(saved: Any, judge: Any) -> None:
@@ -312,7 +312,7 @@ def test_a_judge_with_more_than_one_unparsable_reply_in_twenty_decides_nothing(s
 def test_a_judge_that_leaves_out_more_than_1_verdict_in_20_decides_nothing(
     saved: Any, judge: Any, share: float
 ) -> None:
-    """However far apart the systems are in the verdicts that it does give: 94 % of them may be missing."""
+    """This holds however far apart the systems are in the remaining verdicts: 94 % of them may be missing."""
     good, poor = saved("good", GOOD), saved("poor", POOR)
     rate, n_seen = rating(by_word), itertools.count()
 
@@ -331,7 +331,7 @@ def test_a_judge_that_leaves_out_more_than_1_verdict_in_20_decides_nothing(
 
 
 def verdicts(**counts: int) -> Any:
-    """Return an answer with so many verdicts of one judge, by outcome."""
+    """Return an answer with a number of verdicts of one judge, by outcome."""
     rows = [
         {"judge": "j", "rubric": "rb_llm", "outcome": outcome.replace("_", " "), "value": value, "reason": "r",
          "served_model": "m"}
@@ -348,7 +348,7 @@ def verdicts(**counts: int) -> Any:
         ({"given": 94, "unparsable": 6}, False),
         ({"given": 6, "unparsable": 94}, False),
         ({"no_statements": 95, "failed": 5}, True),
-        # Answers about which no judge was asked make up for none that is missing.
+        # Answers without requests do not compensate for missing verdicts.
         ({"given": 3, "unparsable": 3, "settled": 994}, False),
         ({"given": 3, "unparsable": 3, "not_asked": 994}, False),
         ({"given": 3, "unparsable": 1, "settled": 10}, True),
@@ -471,7 +471,7 @@ def test_a_raw_metric_cannot_decide_without_its_verdicts(saved: Any) -> None:
     )
 
 
-# The same as a gate.
+# The same for a gate.
 
 
 def gate(*arguments: object) -> tuple[int, str]:

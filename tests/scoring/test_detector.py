@@ -1,4 +1,4 @@
-"""Who is named as the one that said which responses refuse."""
+"""The recorded source of IDK labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a part of the scoring is remembered and masked, and the rest goes on."""
+"""A failure in a part of the scoring is recorded and masked, and the other parts continue."""
 
 from __future__ import annotations
 

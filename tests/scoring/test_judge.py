@@ -32,7 +32,7 @@ def saved(evaluations: Path) -> Path:
 
 @pytest.fixture
 def again(folders: Folders, tmp_path: Path) -> Rescore:
-    """Score what is saved at some paths into `out`, with some metadata."""
+    """Score saved answers at some paths into `out`, with some metadata."""
 
     def run(*paths: Path, output: Path | None = None, **options: Any) -> list[str]:
         named = {key: options.pop(key) for key in ("benchmark", "setting") if key in options}
@@ -47,7 +47,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
 
 
 def scores_of(folder: Path) -> list[dict[str, Any]]:
-    """Return what was scored: whether a reply was paid now or before is another matter."""
+    """Return the scores without usage: a reply may have been paid for now or earlier."""
     return [{name: str(row[name]) for name in row["metrics"]} for row in rows_in(folder)]
 
 
@@ -144,7 +144,8 @@ def test_judges_named_in_results_are_shown_but_not_used_until_named_by_the_user(
         assert server.asked
     facts = json.loads(results_file(tmp_path / "out").read_text())["configs"]["mtrag_full_rag_fiqa"]["metadata"]
     configuration = facts["ragtasks"]["configuration"]
-    assert (configuration["run"], configuration["system_prompt"]) == ("../../x", "/etc/passwd")  # how it was answered
+    # The configuration of the answers.
+    assert (configuration["run"], configuration["system_prompt"]) == ("../../x", "/etc/passwd")
 
 
 def test_everything_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Rescore, tmp_path: Path) -> None:

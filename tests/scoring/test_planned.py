@@ -1,4 +1,4 @@
-"""What judges will be asked of answers, counted before they are: each prompt, each reply, and each further judging."""
+"""Requests to judges counted in advance: each prompt, each reply, and each repeat."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JUDGE = {"model": "j", "base_url": "http://127.0.0.1:9"}
 
 
 def characters(messages: list[dict[str, str]]) -> int:
-    """Count characters, and ten for each message; refuse what no model is sent."""
+    """Count characters, and ten per message; refuse texts that are never sent to a model."""
     assert all(message.keys() == {"role", "content"} and message["role"] == "user" for message in messages)
     return sum(10 + len(message["content"]) for message in messages)
 

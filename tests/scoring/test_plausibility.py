@@ -1,4 +1,4 @@
-"""Nonsense is named before it is averaged, and what only looks odd is left in peace."""
+"""Implausible answers are reported before they are averaged, and unusual answers are not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def nearly(task: Task) -> str:
 
 
 def checked(replies: Sequence[str], tasks: Sequence[Task] = TASKS) -> dict[str, float]:
-    """Return check -> share of replies that it finds."""
+    """Return check -> share of replies that match."""
     responses = [
         Response(task, task.references, answer_text(reply, "</think>"))
         for task, reply in zip(tasks, replies, strict=True)
@@ -181,7 +181,7 @@ CLEAN: dict[str, Callable[[int, Task], str]] = {
 
 
 FRAMED = {"names alone", "nothing but code", "about errors", "steps that begin alike"}
-"""Texts of `CLEAN` that share a frame, which is shown and no damage."""
+"""Texts of `CLEAN` that share a frame, which is shown but no damage."""
 
 
 @pytest.mark.parametrize("kind", CLEAN)
@@ -331,7 +331,7 @@ def test_passages_of_another_task_are_reported() -> None:
 
 
 def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Return status, standard output and the last line of standard error of a command."""
+    """Return exit status, standard output and the last line of standard error of a command."""
     status = 0
     try:
         main(list(arguments))
@@ -436,7 +436,7 @@ def test_a_refusal_in_another_language_refuses(
 
 
 def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), reply: str | None = None) -> set[str]:
-    """Return the checks that find a single answer, although a single match is not reported."""
+    """Return the checks that match a single answer, although a single match is not reported."""
     answers = Answers([Response(task, tuple(passages), text)], [text if reply is None else reply], None, None)
     return {name for name, check in CHECKS.items() if list(check.find(answers))}
 
@@ -453,7 +453,7 @@ def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), r
     ],
 )
 def test_a_check_with_false_alarms_reports_only_improbable_numbers_of_matches(name: str, odd: str, silent: int) -> None:
-    """Of 108 answers: the numbers that false alarms reach with a probability of 1 in 1,000 or more."""
+    """Of 108 answers: numbers of matches that false alarms reach with a probability of 1 in 1,000 or more."""
 
     def found(n: int) -> float:
         replies = [task.target for task in TASKS]
@@ -499,7 +499,7 @@ def test_the_estimate_is_between_zero_and_one_and_counts_an_answer_once() -> Non
 
 
 def damaged(text: Callable[[int, Task], str], every: int) -> CheckedAnswers:
-    """Return what is found in right answers of which every so many are damaged."""
+    """Return the matches in right answers with every n-th answer damaged."""
     texts = [text(index, task) if index % every == 0 else nearly(task) for index, task in enumerate(TASKS)]
     found = find_implausible([Response(task, task.references, one) for task, one in zip(TASKS, texts, strict=True)])
     return CheckedAnswers("here", tuple((task.task_id, names) for task, names in zip(TASKS, found, strict=True)))
@@ -518,7 +518,9 @@ FACTS = [(plan, service) for plan in ("Basic", "Plus") for service in SERVICES]
 
 
 def near_twins(answer_of: Callable[[int], int]) -> list[Response]:
-    """Return answers to questions that a model wrote about two plans: each fact is asked for twice, in other words."""
+    """Return answers to questions that a model wrote about two plans: each fact has two questions in different
+    words.
+    """
     responses = []
     for n, (plan, service) in enumerate(FACTS):
         share, fee = 30 + n, 5 + 3 * n

@@ -1,4 +1,4 @@
-"""Scoring says how far it is where it takes long."""
+"""Long parts of the scoring show their progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that are judged several times: what is asked, what is kept, and what a report says of it."""
+"""Answers that are judged several times: requests, records and reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.scoring.test_judge import SAMPLE, predictions, written
 
 
 def unsteady(prompt: str, n_before: int) -> int:
-    """Return a step down for every third answer, the second time that it is rated."""
+    """Return a step down for every third answer, the second time it is rated."""
     return -(n_before % 2) if len(prompt) % 3 == 0 else 0
 
 
@@ -52,7 +52,7 @@ def test_a_share_of_the_answers_is_judged_again_once_and_scores_are_unchanged(fo
         twice = judged(folders, tmp_path, server, 30, repeats=2, repeat_share=0.5)
         n_twice = server.n_asked
         judged(folders, tmp_path, server, 30, repeats=2, repeat_share=0.5)
-        assert server.n_asked == n_twice  # a repeat has a place of its own in the cache
+        assert server.n_asked == n_twice  # a repeat has its own entries in the cache
     assert [row.values for row in twice.rows] == [row.values for row in once.rows]
     again = [row for row in twice.rows if row.again]
     assert 0.5 * len(twice.rows) <= len(again) <= 0.8 * len(twice.rows)

@@ -1,4 +1,4 @@
-"""Requirements of an evaluation: data, runs, the encoder, judges and rewriters, room for the results."""
+"""Requirements of an evaluation: data, runs, the encoder, judges and rewriters, space for the results."""
 
 from __future__ import annotations
 

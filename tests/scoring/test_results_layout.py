@@ -1,4 +1,4 @@
-"""What is written of scored answers: means over what has a score, groups, and what else the harness's layout holds."""
+"""Results files of scored answers: means over scored samples, groups, and the other fields of the harness's layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of responses without any judge, of requests that failed, and of tasks with several labels."""
+"""Scores of responses without any judge, of failed requests, and of tasks with several labels."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_provenance_lists_the_components_of_the_scores() -> None:
     assert (said["encoder"], said["rescaled"], said["judges"], said["judge_prompts"]) == ("none", False, "", None)
     assert said["idk_detector"] == NgramIdk().name
     assert (said["rubrics"], said["n_texts"], said["n_truncated"]) == ({}, 0, 0)
-    assert said["scored_by"] == f"ragtasks {ragtasks.__version__}"  # answers may be older, and of another version
+    assert said["scored_by"] == f"ragtasks {ragtasks.__version__}"  # answers may be older, and from another version
     assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & said.keys()
 
 

@@ -1,4 +1,4 @@
-"""Searching while an evaluation runs: what is found, what it is called, and reasons where nothing can be searched."""
+"""Search during an evaluation: results, provenance, and reasons for missing searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skip_settled`: judges are not asked what a refusal decides, and no score that rests on it moves."""
+"""`skip_settled`: no judge requests for scores that a refusal determines, and unchanged scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONDITIONED = ("rb_llm", "rl_f")
 
 
 def steady(_prompt: str, _n_before: int) -> int:
-    """Return that a rating is the same each time."""
+    """Return a constant rating."""
     return 0
 
 
@@ -39,7 +39,7 @@ def test_scores_are_equal_with_fewer_judge_requests(folders: Folders, tmp_path: 
         less = judged(folders, tmp_path / "less", server, 40, skip_settled=True, **options)
         n_less = server.n_asked
         whole = judged(folders, tmp_path / "whole", server, 40, **options)
-    assert 0 < n_less < server.n_asked  # what was asked before comes from the cache
+    assert 0 < n_less < server.n_asked  # earlier requests come from the cache
     for row, other in zip(less.rows, whole.rows, strict=True):
         assert {name: row.values[name] for name in CONDITIONED} == {name: other.values[name] for name in CONDITIONED}
     settled = unscored_of(less, "rb_llm_raw") - unscored_of(whole, "rb_llm_raw")
@@ -60,7 +60,7 @@ def test_repeats_and_anchors_are_judged_too(folders: Folders, tmp_path: Path) ->
     assert again
     assert all(one == two for one, two in again)
     (anchors,) = {len(facts["scoring"]["anchors"]["judges"][0]["conversations"]) for facts in found.provenance.values()}
-    assert anchors == 20  # whole: drift is a matter of all rubrics
+    assert anchors == 20  # complete: drift covers all rubrics
 
 
 def test_a_model_that_always_refuses_has_scores_too(folders: Folders, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_model_that_always_refuses_has_scores_too(folders: Folders, tmp_path: 
     with NoisyServer(steady) as server:
         given = {**options, "judges": [server.judge()], "skip_settled": True, "max_implausible": 1.0}
         rescore([file], given, tmp_path / "out", folders, benchmark="mtrag", setting="full_rag")
-        assert server.n_asked <= 12  # who refuses, and nothing else
+        assert server.n_asked <= 12  # only whether a response refuses
     (evaluation,) = read_evaluations([tmp_path / "out"])
     assert all(row.values["rb_llm"] is not None for row in evaluation.rows)
     assert [row.values["rl_f"] for row in evaluation.rows] == [row.values["rb_llm"] for row in evaluation.rows]

@@ -1,4 +1,4 @@
-"""Answers of a system of one's own: where they come from, what is counted of them, and what stays on the disk."""
+"""Answers of the user's own system: their source, counts, and files on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of a model that searches: what they find, what they refuse, and that a query is searched for once."""
+"""Tools of a model that searches: results, refusals, and searching a query only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What model and judges took, held against what their servers say that they reported."""
+"""Usage of model and judges, compared with the usage that their servers report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PRICE = [2.0, 8.0, 1.0]
 
 
 class CountingServer:
-    """A server that counts what it reports: each reply has tokens of its own, some cached."""
+    """A server that sums the usage it reports: each reply has its own tokens, some cached."""
 
     def __init__(self, reply: Callable[[str, int], Action | str]) -> None:
         self._reply, self._lock = reply, threading.Lock()
@@ -66,7 +66,7 @@ def spent(rows: Iterable[ScoredAnswer], who: str, *kinds: Spent, is_used: bool |
 
 
 def asked_of(server: ChatServer, folder: Path, folders: Folders, **endpoint: Any) -> list[ScoredAnswer]:
-    """Ask a system every task of the sample and return its rows."""
+    """Send every task of the sample to a system, and return its rows."""
     named = {"base_url": server.base_url, **QUICK, "price": PRICE, **endpoint}
     system = System(*system_endpoint(named, "mine", "openai"), secret)
     scored = ScoredSystem("mine", "mtrag", Setting.FULL_RAG, folder)
@@ -101,7 +101,7 @@ NOW, BEFORE = Spent.NOW, Spent.BEFORE
 
 
 def all_calls(evaluation: Evaluation) -> list[Mapping[str, Any]]:
-    """Return what replies took, of rows and of what belongs to none: each one once."""
+    """Return the usage of all replies, of rows and of no row, each once."""
     parts = [*(row.spending for row in evaluation.rows), evaluation.spending]
     calls = [call for part in parts for calls in part.values() for call in calls]
     return [call for call in calls if call.get("spent") != Spent.SHARED.value]
@@ -181,7 +181,7 @@ def test_the_sum_over_verdicts_is_the_judges_usage_including_failures_and_parall
     unused = spent(rows, "judge judge", NOW, is_used=False)
     assert unused[0] > 0
     assert spent(rows, "judge judge", NOW, is_used=True)[0] > 0
-    # What no verdict came of is asked again by the second evaluation; the rest was known.
+    # Prompts without a verdict are sent again by the second evaluation; the others are cached.
     both = [sum(parts) for parts in zip(spent(rows, "judge judge", NOW), spent(again, "judge judge", NOW), strict=True)]
     assert tuple(both) == counting.sums
     assert n_asked < counting.reported["n"]
@@ -251,7 +251,7 @@ def test_a_killed_and_resumed_run_counts_every_reply_except_those_in_flight(
         if not held.is_set() and counting.reported["n"] == (20 if where == "verdicts" else 80):
             last.update(counting.reported - before)
             held.set()
-            return replace(found, delay_seconds=60.0)  # counted, and killed before it comes
+            return replace(found, delay_seconds=60.0)  # counted, but killed before the reply arrives
         return found
 
     counting = CountingServer(lambda text, _: "no" if len(text) % 5 == 0 else str(verdict(text)))
@@ -291,7 +291,7 @@ def test_the_report_shows_the_spending_on_unusable_replies(saved: Path, tmp_path
     (line,) = [line for line in table.legend if "judge judge" in line]
     assert f"spent {n_input:,} + {n_output:,} tokens in {counting.reported['n']} replies" in line
     assert f"on replies that could not be used {unused[0]:,} + {unused[1]:,} tokens" in line
-    assert "front" not in table.columns  # one system alone beats nobody
+    assert "front" not in table.columns  # a single system beats no other
 
 
 def test_without_any_counts_there_is_no_table(saved: Path) -> None:

@@ -1,4 +1,4 @@
-"""What judges are asked about nuggets and citations, and what follows from replies of every kind."""
+"""Questions to judges about nuggets and citations, and the findings for every type of reply."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_one_unreadable_window_leaves_the_answer_without_a_verdict() -> None:
     verdicts = verdicts_of([answered("It runs.", 15)], [nugget_assignment()], [ScriptedClient(script)])
     verdict = verdicts.verdict(0, "nugget_assignment", "scripted")
     assert (verdict.outcome, verdict.label, verdict.value) == (VerdictOutcome.UNPARSABLE, None, None)
-    assert len(verdict.replies) == 3  # the second window was asked twice
+    assert len(verdict.replies) == 3  # the second window was requested twice
 
 
 def test_answers_that_need_no_judge_are_not_sent() -> None:
@@ -138,7 +138,7 @@ def test_an_unknown_word_is_no_support_level() -> None:
 
 
 def created(n_passages: int, replies: list[Any]) -> tuple[list[str], Finding]:
-    """Return (prompts, what followed) of a creation with these lists as the judge's replies."""
+    """Return (prompts, finding) of a creation with these lists as the judge's replies."""
     base = response(history=())
     passages = tuple(Passage(f"p{n}", f"text {n}", f"title {n}") for n in range(n_passages))
     step: Question | Finding = nugget_creation().open(replace(base, passages=passages))

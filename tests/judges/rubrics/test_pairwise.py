@@ -1,4 +1,4 @@
-"""Two answers in one question: what the judge sees, and what follows from its reply."""
+"""Two answers in one question: the prompt, and the findings."""
 
 from __future__ import annotations
 

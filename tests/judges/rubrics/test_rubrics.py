@@ -1,4 +1,4 @@
-"""What the prompts hold, and what follows from replies."""
+"""Contents of the prompts, and findings for replies."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_coded_label_is_parsed(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["", "LABEL", "partial", "yes and no", "yes, it does", "unknown", "y"])
 def test_unknown_labels_are_refused(word: str) -> None:
-    with pytest.raises(UnparsableReplyError, match="none of yes, no"):
+    with pytest.raises(UnparsableReplyError, match="not one of yes, no"):
         read_coded_label(f"Verdict {CODE}: {word}", CODE, ("yes", "no"))
 
 
@@ -269,7 +269,7 @@ def test_support_must_contain_each_statement_once(supported: object) -> None:
 
 @pytest.mark.parametrize("statements", ["one", [1], [["one"]], None, {"1": "one"}])
 def test_statements_must_be_texts(statements: object) -> None:
-    with pytest.raises(UnparsableReplyError, match="no list of texts"):
+    with pytest.raises(UnparsableReplyError, match="not a list of texts"):
         read_texts(json.dumps({"id": CODE, "statements": statements}), CODE, "statements")
 
 
