@@ -401,7 +401,7 @@ def test_incomparable_systems_cost_no_request(saved: Any, judge: Any) -> None:
         (("--judge", named, "--baseline", "good"), "--baseline"),
         (("--judge", named, "--metric", "rouge_l"), "needs no judge"),
         (("--judge", named, "--metric", "rb_lm"), "rb_llm"),
-        (("--judge", named, "--metric", "rl_f", "--metric", "rb_llm"), "one --metric at most"),
+        (("--judge", named, "--metric", "rl_f", "--metric", "rb_llm"), "at most one --metric"),
     ):
         with pytest.raises(ConfigurationError, match=text):
             CliRunner().invoke(app, ["compare", str(good), str(poor), *options], catch_exceptions=False)
