@@ -165,14 +165,14 @@ def _require_battles(
     names, n = ", ".join(pool.systems), len(set(conversations.values()))
     if n < MIN_CLUSTERS:
         raise ConfigurationError(
-            f"who wins of {names} cannot be told: tasks that all of them answered are of {n} conversations, and no "
-            f"test of fewer than {MIN_CLUSTERS} holds its level. Next step: answer more conversations; judges were "
-            "asked nothing"
+            f"the winner among {names} cannot be decided: tasks answered by all of them are from {n} conversations, "
+            f"and no test with fewer than {MIN_CLUSTERS} keeps its level. Next step: answer more conversations; no "
+            "request was sent to judges"
         )
     if all(battle.is_equal for task_battles in battles.values() for battle in task_battles):
         raise ConfigurationError(
-            f"who wins of {names} cannot be told: all their answers are the same, word for word. "
-            "Next step: name systems that differ; judges were asked nothing"
+            f"the winner among {names} cannot be decided: all their answers have the same text. "
+            "Next step: name different systems; no request was sent to judges"
         )
 
 
@@ -313,13 +313,13 @@ class AnswerPool:
                 self.n_failed += 1
             elif self._items.setdefault(answer.item, {}).setdefault(answer.system, answer) is not answer:
                 raise ConfigurationError(
-                    f"{answer.system} answers {answer.item[2]} in {answer.item[1]} twice: name results of one "
-                    "evaluation of each model"
+                    f"{answer.system} answers {answer.item[2]} in {answer.item[1]} twice: name one evaluation per model"
                 )
         if not any(len(answers_by_system) > 1 for answers_by_system in self._items.values()):
             raise ConfigurationError(
-                f"no task was answered by two systems in one setting; there: {', '.join(self.systems) or 'no answer'}. "
-                "Next step: name the results of another model on the same tasks"
+                "no task has answers of two systems in the same setting; found: "
+                f"{', '.join(self.systems) or 'no answer'}. Next step: name the results of another model on the "
+                "same tasks"
             )
 
     @property
@@ -393,7 +393,7 @@ def _answers_at(path: Path, benchmark: Benchmark | None, setting: str | None) ->
         return
     if benchmark is None or setting is None:
         raise ConfigurationError(
-            f"{predictions[0]}: predictions do not say what they answer: give --benchmark and --setting"
+            f"{predictions[0]}: predictions do not contain their benchmark and setting: use --benchmark and --setting"
         )
     settings = [member.value for member in Setting]
     if setting not in settings:

@@ -23,9 +23,9 @@ from ragtasks.statistics import Floats
 Comparison = tuple[str, str, float]
 """(first system, second system, share of the first: 1, 0.5 or 0)."""
 
-NO_MAXIMUM = "no finite rating explains these votes: too few of them, or too one-sided"
+NO_MAXIMUM = "no finite rating fits these votes: they are too few or too one-sided"
 """Reason if Newton's method diverges."""
-ONLY_TIES = "nothing but ties"
+ONLY_TIES = "only ties"
 """Reason if no vote has a winner."""
 
 _MOST_STEPS = 100
@@ -205,8 +205,8 @@ def _reason(system: str, comparisons: Sequence[Comparison], group: set[str]) -> 
         if system in {first, second}
     ]
     against = [(share, second) for share, second in relevant if second in group]
-    for pairs, words in ((relevant, ""), (against, " against those that are rated")):
+    for pairs, words in ((relevant, ""), (against, "against rated systems")):
         shares = {share for share, _ in pairs}
         if shares in ({1.0}, {0.0}):
             return f"{'won' if shares == {1.0} else 'lost'} every battle{words}: no finite rating"
-    return "no circle of wins or ties with those that are rated"
+    return "no cycle of wins or ties with rated systems"

@@ -37,7 +37,7 @@ TYPED_NAMES = Annotated[
 
 _RESULTS = Annotated[list[Path], typer.Argument(help="Folders of results, or predictions (JSON lines).")]
 _BENCHMARK = Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.", hidden=True)]
-_SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; of results, the only one.", hidden=True)]
+_SETTING = Annotated[str | None, typer.Option(help="Setting of predictions; filter for results.", hidden=True)]
 _REFERENCE = Annotated[bool, typer.Option("--with-reference", help="Include the benchmark's own answers.", hidden=True)]
 
 
@@ -67,14 +67,14 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     results: _RESULTS,
     judge: JUDGES,
     output: Annotated[Path, typer.Option(help="File of votes to write, .jsonl.")],
-    max_battles: Annotated[int | None, typer.Option(min=1, help="Most battles; default: all.", hidden=True)] = None,
+    max_battles: Annotated[int | None, typer.Option(min=1, help="Maximum battles; default: all.", hidden=True)] = None,
     benchmark: _BENCHMARK = None,
     setting: _SETTING = None,
     data: DATA = None,
     *,
     until_decided: Annotated[bool, typer.Option("--until-decided", help="Stop when decided.", hidden=True)] = False,
     margin: Annotated[
-        float | None, typer.Option(help="Least difference of win rates; default: 0.1.", hidden=True)
+        float | None, typer.Option(help="Smallest relevant difference of win rates; default: 0.1.", hidden=True)
     ] = None,
     with_reference: _REFERENCE = False,
     form: FORMAT = Format.MARKDOWN,
@@ -84,7 +84,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.arena.votes import write_votes
 
     if until_decided and max_battles is not None:
-        raise ConfigurationError("--until-decided asks as much as a decision takes. Next step: leave --max-battles out")
+        raise ConfigurationError("--until-decided has no budget. Next step: omit --max-battles")
     pool = _answers(results, benchmark, data, setting, with_reference)
     if until_decided:
         _battle_until_decided(pool, judge, output, margin)
@@ -93,7 +93,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
         judged = judge_battles(pool.battles, ask, max_battles=max_battles)
     write_votes(output, judged.votes)
     echo(_tables(judged.votes, form))
-    notes = [f"{judged.n_left} battles were left out: --max-battles {max_battles}"] if judged.n_left else []
+    notes = [f"{judged.n_left} battles were omitted: --max-battles {max_battles}"] if judged.n_left else []
     notes += [f"{pool.n_failed} answers are missing, as their requests failed"] if pool.n_failed else []
     notes += [f"{judged.n_unvoted} votes are missing, as a judge gave no verdict"] if judged.n_unvoted else []
     usage = [f"{name}: {used.n_asked} requests, {used.n_cached} cached" for name, used in judged.usage.items()]
@@ -116,8 +116,8 @@ def _battle_until_decided(pool: Any, judges: list[str], output: Path, margin: fl
     if race.verdict is not None:
         echo(*race_lines(race, "win rate"))
     echo(
-        f"asked: {judged.n_battles:,} of {n_all:,} battles, each in both orders; not asked: {judged.n_left:,}",
-        f"wrote {output}: {len(judged.votes)} votes, no full judging: their ratings are of these battles alone",
+        f"judged: {judged.n_battles:,} of {n_all:,} battles, each in both orders; not judged: {judged.n_left:,}",
+        f"wrote {output}: {len(judged.votes)} votes; their ratings cover only these battles",
     )
     judged.require_coverage()
 
@@ -130,7 +130,7 @@ def ratings(
 ) -> None:
     """Print ratings from votes: intervals, win rates, tests, length and refusals, agreement.
 
-    With --save, FILE.events.jsonl gets all events of the databases: skips, undone votes and what each rater had seen.
+    With --save, FILE.events.jsonl contains all events of the databases: skips, undone votes and displayed names.
     """
     from ragtasks.arena.votes import read_votes, write_events, write_votes
 
@@ -166,7 +166,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
         ),
     ] = None,
     domain: Annotated[str | None, typer.Option(help="Corpus of live retrieval.", hidden=True)] = None,
-    patience: Annotated[float, typer.Option(min=1, help="Seconds that a live answer may take.", hidden=True)] = 120.0,
+    patience: Annotated[float, typer.Option(min=1, help="Maximum seconds for a live answer.", hidden=True)] = 120.0,
     benchmark: _BENCHMARK = None,
     setting: _SETTING = None,
     data: DATA = None,
@@ -174,7 +174,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     typed_names: TYPED_NAMES = False,
     with_reference: _REFERENCE = False,
 ) -> None:
-    """Serve pages on which people compare answers, saved ones or live, blinded or side by side, until Ctrl-C."""
+    """Serve pages for comparing saved or live answers, blinded or side by side, until Ctrl-C."""
     from ragtasks.arena.web import live_systems
     from ragtasks.arena.web import serve as serve_arena
     from retrieval_cache import searcher
@@ -184,7 +184,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     pipelines, conversations = [], {}
     if system:
         if benchmark is None:
-            raise ConfigurationError("--system: give --benchmark, whose corpus is searched")
+            raise ConfigurationError("--system requires --benchmark, whose corpus is searched")
         opened = named_benchmark(benchmark, data)
         pipelines = live_systems(system, lambda line: searcher(opened, domain, line, run_store(), secret), secret)
         conversations = {task.task_id: task.messages for task in opened.tasks if domain in {None, task.domain}}
@@ -210,7 +210,7 @@ def invite(
     database: Annotated[
         Path, typer.Option(help="File of votes (SQLite), or of reviews: FOLDER/reviews.sqlite.")
     ] = Path("arena.sqlite"),
-    address: Annotated[str, typer.Option(help="Where raters reach the server.")] = "http://127.0.0.1:8765",
+    address: Annotated[str, typer.Option(help="Address of the server for raters.")] = "http://127.0.0.1:8765",
 ) -> None:
     """Print a personal link for each rater, or each reviewer."""
     from ragtasks.arena.store import VoteStore
@@ -238,14 +238,14 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     with_reference: _REFERENCE = False,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
-    """Print the results of evaluation forms, and how far raters agree; write MTRAG's human-evaluation file."""
+    """Print the results of evaluation forms and the agreement of raters; write MTRAG's human-evaluation file."""
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
 
     pool = _answers(results, benchmark, data, setting, with_reference)
     rated_forms, n_others = read_forms(pool, open_votes(database).forms())
     echo(render(form_sections(pool, rated_forms), form))
     if n_others:
-        typer.echo(f"{n_others} forms are on other answers than these", err=True)
+        typer.echo(f"{n_others} forms are about other answers", err=True)
     if output is not None:
         echo(f"wrote {write_human_evaluation(output, pool, rated_forms)}")
 
@@ -255,5 +255,5 @@ def open_votes(database: Path) -> Any:
     from ragtasks.arena.store import VoteStore
 
     if not database.is_file():
-        raise ConfigurationError(f"{database}: there is no such file. Next step: check the path to the database")
+        raise ConfigurationError(f"{database}: no such file. Next step: check the path to the database")
     return VoteStore(database, is_read_only=True)

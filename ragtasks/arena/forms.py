@@ -26,10 +26,10 @@ from ragtasks.tables import Cell, Section, Table, dashed
 # 7). Each rater receives the answers without names, in an individual order.
 
 QUESTIONS: Mapping[str, str] = {
-    "faithfulness": "Everything that it says is in the passages or the conversation.",
-    "appropriateness": "It gives what the user asked for, and nothing beside it.",
+    "faithfulness": "Every statement is supported by the passages or the conversation.",
+    "appropriateness": "It answers the user's request, without unrelated content.",
     "naturalness": "It reads like a helpful person in this conversation.",
-    "completeness": "It holds all that the user needs, as far as the passages hold it.",
+    "completeness": "It contains everything the user needs, as far as the passages contain it.",
 }
 """Property -> the statement that raters rate."""
 SCALE: Mapping[int, str] = {1: "no", 2: "mostly no", 3: "mostly yes", 4: "yes"}
@@ -191,8 +191,8 @@ def _means(ratings: _Ratings, conversation_of: Mapping[str, str]) -> Table:
         )
         rows.append((system, len(by_task), *means))
     note = (
-        "Medians over raters, means over tasks. Properties are from 1 to 4; a win rate is the share of other answers "
-        "that are not preferred, in %, so that a tie counts for both. "
+        "Medians over raters, means over tasks. Properties are rated from 1 to 4. A win rate is the share of other "
+        "answers that are not preferred, in %; a tie counts for both. "
     )
     n = len(set(conversation_of.values()))
     few = f"Conversations: {n}, fewer than {MIN_CLUSTERS}, so no intervals."
@@ -211,8 +211,8 @@ def _agreement(ratings: _Ratings) -> Table:
         rows.append((name, dashed(alpha.value), *percents, shares.n if shares else 0))
     heads = ("property", "alpha", "absolute", "absolute or high", "two of the raters", "answers")
     note = (
-        "Absolute: all raters gave one score; high: two did, and every other is a step away (MTRAG paper, appendix E). "
-        "alpha: Krippendorff's, ordinal, chance taken out."
+        "Absolute: all raters gave the same score. High: two did, and the others differ by a step (MTRAG paper, "
+        "appendix E). alpha: Krippendorff's ordinal alpha, corrected for chance."
     )
     return Table("Agreement of raters", heads, tuple(rows), note)
 
@@ -242,19 +242,19 @@ def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated
     settings = sorted({item[1] for item in items})
     if not settings:
         raise ConfigurationError(
-            "human evaluation: there is no form on these answers, so no file is written. Next step: `ragtasks arena "
-            "serve` with the same results; people fill in forms under its tab Evaluate"
+            "human evaluation: no form exists for these answers, so no file is written. Next step: `ragtasks arena "
+            "serve` with the same results; people fill in forms in its tab Evaluate"
         )
     if len(settings) > 1:
         raise ConfigurationError(
-            f"human evaluation: the file holds one setting, found forms on {', '.join(settings)}. Next step: give "
-            "--setting"
+            f"human evaluation: the file contains a single setting, found forms for {', '.join(settings)}. Next step: "
+            "use --setting"
         )
     for item in items:
         domain = _first_answer(pool, item).response.task.domain
         if domain_of(domain) is None:
             raise ConfigurationError(
-                f"human evaluation: the file knows MTRAG's corpora only, and {item[2]} is of {domain!r}"
+                f"human evaluation: the file only supports MTRAG's corpora, and {item[2]} is from {domain!r}"
             )
     path = folder / HUMAN_EVALUATION_FILE
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,12 +13,12 @@ from ragtasks.tables import Cell, Section, Table, dashed, fixed, p_text
 _NAMES: Mapping[RaterKind, str] = {"human": "people", "judge": "judges"}
 _RATING_NOTE = "Best first; intervals of 95 % over conversations."
 _LEGEND = (
-    "rating: Bradley-Terry with ties (Davidson), 1000 on average; 200 points more win three of four decided votes.",
-    "at equal length: the same, with the difference of the answers' lengths taken out.",
+    "rating: Bradley-Terry with ties (Davidson), 1000 on average; 200 more points win three of four decided votes.",
+    "at equal length: the same, adjusted for the lengths of the answers.",
     "Elo: mean over 200 orders of the votes, K = 4.",
-    "win rate: share of the votes won; a tie and both bad count half. The last four columns add up to the votes.",
+    "win rate: share of the votes won; a tie and both bad count half. The last four columns sum to the votes.",
 )
-_COUNTS = "A share without an interval is given in votes."
+_COUNTS = "Shares without an interval are shown in votes."
 
 
 def rating_sections(votes: Sequence[Vote]) -> list[Section]:
@@ -44,7 +44,7 @@ def rating_sections(votes: Sequence[Vote]) -> list[Section]:
 def _section(title: str, votes: Sequence[Vote]) -> Section:
     ratings = rate(votes)
     raters = sorted({vote.rater for vote in votes})
-    names = ", ".join(raters) if len(raters) <= 5 else f"{len(raters)} of them"
+    names = ", ".join(raters) if len(raters) <= 5 else str(len(raters))
     provenance = {
         "raters": names,
         "votes": str(len(votes)),
@@ -80,7 +80,7 @@ def _systems(ratings: Ratings) -> Table:
     n = len({vote.conversation_id for vote in ratings.votes})
     if n < MIN_CLUSTERS:
         noun = "conversation" if n == 1 else "conversations"
-        caution = f"{n} {noun}, fewer than {MIN_CLUSTERS}: no ratings and no intervals, the votes are counted."
+        caution = f"{n} {noun}, fewer than {MIN_CLUSTERS}: no ratings or intervals, only counts."
         return Table("Ratings", heads, rows, caution, _LEGEND[-1:])
     reasons = (f"{rating.system}: {rating.reason}." for rating in ratings.systems if rating.reason)
     return Table("Ratings", heads, rows, _RATING_NOTE, (*_LEGEND, *reasons))
@@ -99,7 +99,7 @@ def _matrix(ratings: Ratings) -> Table:
         return f"{100 * share:.1f}" if share_of_pair.low is not None else _won(share, share_of_pair.n_values)
 
     rows = tuple((row, *(cell(row, column) for column in names)) for row in names)
-    note = f"A tie counts half; `-`: they never met. {_COUNTS}"
+    note = f"A tie counts half; `-`: no battle. {_COUNTS}"
     return Table("Win rates", ("share of the row, in %", *names), rows, note)
 
 
@@ -112,7 +112,7 @@ def _pair_table(ratings: Ratings) -> Table:
     )
     heads = ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
     note = (
-        "p: of a share of a half, at most 0.05 where its 95 % interval leaves the half out; Holm's correction is over "
+        "p: test of a share of one half, at most 0.05 if the 95 % interval excludes one half; Holm's correction covers "
         f"all pairs. {_COUNTS}"
     )
     return Table("Pairs", heads, rows, note)
@@ -139,7 +139,7 @@ def _positions(votes: Sequence[Vote]) -> Table:
         half = len(orders) - same - always_first - always_second
         rows.append((judge, len(orders), same, always_first, always_second, half))
     heads = ("judge", "battles", "same in both orders", "always the first", "always the second", "tie in one order")
-    note = "Only what is the same in both orders is a win; everything else counts as a tie."
+    note = "Only the same preference in both orders is a win; any other result is a tie."
     return Table("Position bias", heads, tuple(rows), note if rows else "")
 
 
@@ -154,7 +154,7 @@ def _agreement(votes: Sequence[Vote]) -> Table:
         )
         for agreement in vote_agreement(votes)
     )
-    note = "1 always, 0 as by chance; people and judges are compared by the median of their votes."
+    note = "1: full agreement, 0: agreement by chance. People and judges are compared by the median of their votes."
     return Table("Agreement", ("who", "measure", "agreement", "same vote", "battles"), rows, note)
 
 

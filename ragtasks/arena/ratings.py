@@ -81,7 +81,7 @@ POINTS = SCALE / math.log(10)
 """Rating points per unit of log-odds."""
 TOO_FEW = f"votes on fewer than {MIN_CLUSTERS} conversations"
 """Reason for a missing rating: too few conversations to distinguish it from chance."""
-LONGER = "points for an answer that is longer by one standard deviation"
+LONGER = "points for an answer longer by one standard deviation"
 """Name of the effect of length, which is in points. All other effects are shares."""
 
 
@@ -267,5 +267,5 @@ def _refusal_effects(votes: Sequence[Vote]) -> list[Effect]:
         if relevant:
             shares = [vote.value if vote.first.refuses else 1 - vote.value for vote in relevant]
             (estimate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in relevant], (0.0, 1.0))])
-            effects.append(Effect(f"share won by the one that refuses, {label or 'no label'}", estimate))
+            effects.append(Effect(f"share won by the answer that refuses, {label or 'no label'}", estimate))
     return effects

@@ -174,7 +174,7 @@ class VoteStore:
         """Return a rater's cleaned name and a new invitation token, which invalidates an earlier token."""
         rater = clean_name(name)
         if not rater:
-            raise ConfigurationError(f"a rater needs a name: {name!r} is none")
+            raise ConfigurationError(f"a rater needs a name, found {name!r}")
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         with self.transaction() as connection:
             row = (rater, _hash(token), time.time())
@@ -268,10 +268,10 @@ def _require_format(connection: sqlite3.Connection) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and application != _APPLICATION:
-        raise sqlite3.DatabaseError("it is no database of votes")
+        raise sqlite3.DatabaseError("it is not a database of votes")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and version != _VERSION:
-        raise sqlite3.DatabaseError(f"version {version} of its format, and this ragtasks reads version {_VERSION} only")
+        raise sqlite3.DatabaseError(f"format version {version}; this ragtasks only reads version {_VERSION}")
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
@@ -290,7 +290,7 @@ def _unusable(path: Path, found: str) -> CacheError:
         where=str(path),
         expected="a database of votes that this process may use, or no file",
         found=found,
-        next_step="name another file with --database, which is made anew",
+        next_step="name another file with --database, which will be created",
     )
 
 
@@ -440,7 +440,7 @@ class Queue:
     def _require_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> None:
         """Raise VoteRefusedError if enough other raters have an item."""
         if battle_id in self._items and not self._has_room(connection, rater, battle_id, now):
-            raise VoteRefusedError("this pair went to as many other raters as it needs")
+            raise VoteRefusedError("this pair already has enough other raters")
 
     def _has_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> bool:
         query = f"SELECT count(DISTINCT rater) FROM assignments WHERE battle_id = ? AND rater != ? AND {_TAKEN}"
@@ -511,7 +511,7 @@ class Queue:
         """Close an assignment, and return its previous state."""
         current = _assignment(connection, assignment.assignment_id)
         if current.state != "open":
-            raise VoteRefusedError("this pair has your vote already, or was skipped")
+            raise VoteRefusedError("you have already voted on this pair, or skipped it")
         if state == "voted":
             self._require_time(connection, current)
         connection.execute("UPDATE assignments SET state = ? WHERE assignment_id = ?", (state, current.assignment_id))
@@ -527,7 +527,7 @@ class Queue:
             )
             row = connection.execute(query, (rater,)).fetchone()
             if row is None:
-                raise VoteRefusedError("there is no vote or skip of yours to undo")
+                raise VoteRefusedError("you have no vote or skip to undo")
             assignment, now = _assignment(connection, row[0]), time.time()
             if assignment.state == "skipped":
                 self._require_room(connection, rater, assignment.battle_id, now)

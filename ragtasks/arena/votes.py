@@ -88,7 +88,7 @@ class Vote(BaseModel):
 
 # Votes as JSON lines, for export, import and ratings.
 
-_NEXT_STEP = "take a file with votes that `ragtasks arena battle` or `ragtasks arena ratings --save` wrote"
+_NEXT_STEP = "use a file with votes that `ragtasks arena battle` or `ragtasks arena ratings --save` wrote"
 
 
 def read_votes(paths: Sequence[Path]) -> list[Vote]:

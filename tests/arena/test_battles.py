@@ -76,7 +76,7 @@ def test_names_of_systems_reach_no_judge() -> None:
     assert not any("secret" in prompt for asked in client.asked for prompt in [asked.messages[-1].content])
 
 
-def test_a_second_time_asks_nothing_with_a_budget_too(tmp_path: Path) -> None:
+def test_a_repeated_command_sends_no_request_even_with_a_budget(tmp_path: Path) -> None:
     client = ScriptedClient(preferring("good says"))
     for _ in range(2):
         with ReplyCache(tmp_path / "replies.sqlite") as cache:
@@ -87,7 +87,7 @@ def test_a_second_time_asks_nothing_with_a_budget_too(tmp_path: Path) -> None:
     assert (found.n_battles, found.n_left) == (9, 27)
 
 
-def test_a_reply_without_verdict_is_no_vote_and_is_counted() -> None:
+def test_a_reply_without_verdict_is_not_a_vote_and_is_counted() -> None:
     script = preferring("good says")
     client = ScriptedClient(lambda prompt, n: "no idea" if "worse says 1" in prompt else script(prompt, n))
     found = judge_battles(pool(2).battles, asking(client))
@@ -97,7 +97,7 @@ def test_a_reply_without_verdict_is_no_vote_and_is_counted() -> None:
         found.require_coverage()
 
 
-def test_the_next_battle_goes_where_the_win_rate_is_least_certain() -> None:
+def test_the_next_battle_is_from_the_pair_with_the_least_certain_win_rate() -> None:
     battles = pool(12).battles
     known = [
         vote(*item.systems, "first", battle_id=item.battle_id) for item in battles if item.systems == ("good", "worse")
@@ -106,7 +106,7 @@ def test_the_next_battle_goes_where_the_win_rate_is_least_certain() -> None:
     assert chosen == {("good", "poor"): 3, ("poor", "worse"): 3}
 
 
-def test_of_pairs_with_as_many_votes_the_one_that_is_split_comes_first() -> None:
+def test_among_pairs_with_equal_votes_the_split_pair_comes_first() -> None:
     battles = pool(12).battles
     won = {
         ("good", "poor"): ("first",) * 4,
@@ -121,24 +121,24 @@ def test_of_pairs_with_as_many_votes_the_one_that_is_split_comes_first() -> None
     assert next_battles(battles, known, 1)[0].systems == ("good", "worse")
 
 
-def test_conversations_take_turns() -> None:
+def test_conversations_alternate() -> None:
     chosen = next_battles(pool(12, SYSTEMS[:2]).battles, [], 6)
     assert len({item.conversation_id for item in chosen}) == 6
 
 
-def test_a_battle_is_the_same_whoever_is_read_first() -> None:
+def test_a_battle_does_not_depend_on_the_reading_order() -> None:
     one, other = answer("a", "One."), answer("b", "Two.")
     assert AnswerPool([one, other]).battles == AnswerPool([other, one]).battles == (Battle(one, other),)
 
 
-def test_what_cannot_be_a_battle_is_refused() -> None:
+def test_invalid_battles_are_refused() -> None:
     with raises(ConfigurationError):
         AnswerPool([answer("a", "One."), answer("b", "Two.", turn=2)])
     with pytest.raises(ConfigurationError, match="twice"):
         AnswerPool([answer("a", "One."), answer("a", "Two.")])
 
 
-def test_an_answer_whose_request_failed_is_in_no_battle_and_is_counted() -> None:
+def test_a_failed_request_is_in_no_battle_and_is_counted() -> None:
     failed = answer("b", "")
     failed = replace(failed, response=replace(failed.response, no_answer="HTTP 500"))
     found = AnswerPool([answer("a", "One."), failed, answer("c", "")])
@@ -146,7 +146,7 @@ def test_an_answer_whose_request_failed_is_in_no_battle_and_is_counted() -> None
     assert [item.systems for item in found.battles] == [("a", "c")]
 
 
-def test_answers_are_read_from_results_with_the_reference_beside_them(tmp_path: Path) -> None:
+def test_answers_are_read_from_results_together_with_the_reference(tmp_path: Path) -> None:
     save(tmp_path, "one", day=1)
     save(tmp_path, "two", day=2)
     found = read_answers([tmp_path], with_reference=True)
@@ -156,7 +156,7 @@ def test_answers_are_read_from_results_with_the_reference_beside_them(tmp_path: 
     assert found.answers_to(item)["reference"].response.text == found.answers_to(item)["one"].response.task.target
 
 
-def test_a_system_bears_its_run_and_another_setting_is_left_out(tmp_path: Path) -> None:
+def test_a_system_is_named_with_its_run_and_other_settings_are_omitted(tmp_path: Path) -> None:
     def on_a_run(results: dict[str, Any]) -> None:
         facts_of(results)["configuration"]["run"] = "bm25"
 
@@ -168,7 +168,7 @@ def test_a_system_bears_its_run_and_another_setting_is_left_out(tmp_path: Path) 
     assert {item[1] for item in read_answers([tmp_path]).items} == {"reference", "full_rag"}
 
 
-def test_votes_come_back_from_a_file_and_broken_ones_are_named_by_line(tmp_path: Path) -> None:
+def test_votes_are_read_back_from_a_file_and_invalid_votes_named_by_line(tmp_path: Path) -> None:
     votes = [vote("a", "b", vote_id="1"), vote("b", "a", "both_bad", vote_id="2", reason="neither")]
     file = tmp_path / "votes.jsonl"
     write_votes(file, [votes[0]])
@@ -185,9 +185,7 @@ def test_votes_come_back_from_a_file_and_broken_ones_are_named_by_line(tmp_path:
         (vote("a", "a", vote_id="2"), "line 2: expected two systems, found 'one: a'"),
     ],
 )
-def test_votes_that_contradict_each_other_or_compare_nothing_are_refused(
-    tmp_path: Path, second: Vote, text: str
-) -> None:
+def test_contradicting_votes_and_votes_on_one_system_are_refused(tmp_path: Path, second: Vote, text: str) -> None:
     file = tmp_path / "votes.jsonl"
     write_votes(file, [vote("a", "b", vote_id="1"), second])
     with pytest.raises(BenchmarkFileError) as error:
@@ -195,7 +193,7 @@ def test_votes_that_contradict_each_other_or_compare_nothing_are_refused(
     assert text in str(error.value)
 
 
-def test_answers_that_cannot_be_answers_are_named() -> None:
+def test_implausible_answers_are_named() -> None:
     texts = (("a", ""), ("b", "Yes {n}."), ("reference", ""), ("ragtasks-refuse", ""))
     made = [answer(name, text.format(n=n), conversation=f"c{n}") for n in range(3) for name, text in texts]
     (line,) = AnswerPool(made).implausible()
@@ -213,7 +211,7 @@ def many(n: int, systems: tuple[str, ...] = ("good", "poor"), text: str = "{syst
     )
 
 
-def test_a_clear_winner_takes_a_part_of_the_battles() -> None:
+def test_a_clear_winner_needs_only_a_part_of_the_battles() -> None:
     client = ScriptedClient(preferring("good says"))
     race, found = race_battles(many(80), asking(client))
     assert race.conclusion("win rate") == "good is better than poor in win rate"
@@ -222,7 +220,7 @@ def test_a_clear_winner_takes_a_part_of_the_battles() -> None:
     assert len(client.asked) == 2 * found.n_battles
 
 
-def test_the_best_of_three_is_found_and_who_is_beaten_fights_no_more() -> None:
+def test_the_best_of_three_is_found_and_beaten_systems_stop() -> None:
     def reply(prompt: str, _: int) -> str:
         shown = [prompt.split(f"reply of assistant {letter}")[1].split("end]", maxsplit=1)[0] for letter in "AB"]
         ranks = [next(place for place, name in enumerate(SYSTEMS) if f"{name} says" in text) for text in shown]
@@ -254,9 +252,9 @@ def test_a_judge_that_always_names_the_first_decides_nothing() -> None:
     assert found.n_battles < 120
 
 
-def test_what_no_battle_can_decide_asks_nothing() -> None:
+def test_an_undecidable_race_sends_no_request() -> None:
     client = ScriptedClient(preferring("good says"))
-    for there, text in ((many(12), "6 conversations"), (many(60, text="The same."), "word for word")):
+    for there, text in ((many(12), "6 conversations"), (many(60, text="The same."), "have the same text")):
         with pytest.raises(ConfigurationError, match=text):
             race_battles(there, asking(client))
     assert not client.asked

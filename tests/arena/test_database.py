@@ -17,9 +17,7 @@ from tests.arena._made import vote
 
 
 @pytest.mark.parametrize("version", [0, 1, 99])
-def test_a_file_of_another_version_is_one_error_with_the_file_and_how_to_make_it_again(
-    tmp_path: Path, version: int
-) -> None:
+def test_a_file_of_another_version_is_one_error_with_the_file_and_a_next_step(tmp_path: Path, version: int) -> None:
     path = tmp_path / "arena.sqlite"
     used(path)
     with closing(sqlite3.connect(path)) as connection:
@@ -32,8 +30,8 @@ def test_a_file_of_another_version_is_one_error_with_the_file_and_how_to_make_it
         done = run_command(*line)
         assert done.status == 1
         assert f"{path}\n" in done.err
-        assert f"version {version} of its format, and this ragtasks reads version 2 only" in done.err
-        assert "name another file with --database, which is made anew" in done.err
+        assert f"format version {version}; this ragtasks only reads version 2" in done.err
+        assert "name another file with --database, which will be created" in done.err
     assert path.read_bytes() == before
     assert list(tmp_path.glob("arena.sqlite-*")) == [], "no log is left next to it"
 
@@ -45,7 +43,7 @@ def test_another_program_s_file_and_a_damaged_one_are_refused(tmp_path: Path) ->
         connection.execute("CREATE TABLE mine (x)")
         connection.commit()
     damaged.write_bytes(ours.read_bytes()[:4096] + b"x" * 9000)
-    for path, found in ((other, "no database of votes"), (damaged, "found: ")):
+    for path, found in ((other, "not a database of votes"), (damaged, "found: ")):
         for is_read_only in (False, True):
             before = path.read_bytes()
             with pytest.raises(CacheError, match=found):
@@ -69,7 +67,7 @@ def test_a_full_disk_acknowledges_nothing_and_loses_nothing(tmp_path: Path) -> N
     store.close()
 
 
-def test_the_secret_is_in_no_file_with_votes_and_outlives_a_restart(tmp_path: Path) -> None:
+def test_the_secret_is_stored_apart_from_votes_and_survives_a_restart(tmp_path: Path) -> None:
     file = tmp_path / "arena.sqlite"
     store = VoteStore(file)
     secret = store.secret
@@ -99,7 +97,7 @@ def used(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_a_file_that_is_damaged_anywhere_is_read_or_refused_in_one_error(tmp_path: Path) -> None:
+def test_a_damaged_file_is_read_or_refused_with_one_error(tmp_path: Path) -> None:
     whole = used(tmp_path / "arena.sqlite")
     chance = random.Random(1)
     path, refusals = tmp_path / "damaged.sqlite", list[str]()
@@ -129,7 +127,7 @@ def test_a_file_that_is_damaged_anywhere_is_read_or_refused_in_one_error(tmp_pat
         "UPDATE reviews SET time = x'ff'",
     ],
 )
-def test_a_row_that_is_damaged_is_one_error_with_the_file(tmp_path: Path, statement: str) -> None:
+def test_a_damaged_row_is_one_error_with_the_file(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "arena.sqlite"
     used(path)
     with closing(sqlite3.connect(path)) as connection:

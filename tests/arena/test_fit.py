@@ -67,7 +67,7 @@ def test_strengths_equal_those_of_evalica(nu: float, seed: int) -> None:
 
 @given(tournaments(), st.randoms())
 @settings(max_examples=20, deadline=None)
-def test_order_of_votes_and_sides_do_not_matter(made: Tournament, chance: object) -> None:
+def test_the_order_of_votes_and_sides_does_not_matter(made: Tournament, chance: object) -> None:
     votes, _ = made
     turned = [(other, one, 1 - share) for one, other, share in reversed(votes)]
     one, other = fit(votes), fit(turned)
@@ -75,7 +75,7 @@ def test_order_of_votes_and_sides_do_not_matter(made: Tournament, chance: object
     assert one.strengths == pytest.approx(other.strengths, abs=1e-6)
 
 
-def test_each_vote_moves_a_strength_as_its_influence_says() -> None:
+def test_each_vote_moves_a_strength_by_its_influence() -> None:
     votes, _ = tournament([0.0, 0.5, -0.5], nu=0.4, n_conversations=1, n_votes=400, seed=3)
     found = fit(votes)
     assert found.influence.sum(axis=0) == pytest.approx(0, abs=1e-8)
@@ -83,7 +83,7 @@ def test_each_vote_moves_a_strength_as_its_influence_says() -> None:
     assert without.strengths - found.strengths == pytest.approx(-found.influence[0], abs=2e-4)
 
 
-def test_a_covariate_takes_its_part_out() -> None:
+def test_a_covariate_removes_its_effect() -> None:
     votes, _ = tournament([0.0, 0.0], nu=0.0, n_conversations=1, n_votes=600, seed=1)
     lengths = np.array([1.0 if share == 1 else -1.0 for *_, share in votes])
     lengths[::3] *= -1  # longer answers win two times of three
@@ -91,7 +91,7 @@ def test_a_covariate_takes_its_part_out() -> None:
     assert found.slope == pytest.approx(np.log(2), abs=0.1)
 
 
-def test_who_never_lost_has_no_rating_and_the_others_do() -> None:
+def test_an_undefeated_system_has_no_rating_and_the_others_do() -> None:
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
     found = fit([*circle, ("best", "a", 1.0), ("worst", "b", 0.0), ("x", "y", 1.0)])
     assert found.systems == ("a", "b", "c")
@@ -101,23 +101,23 @@ def test_who_never_lost_has_no_rating_and_the_others_do() -> None:
     assert set(found.unrated) == {"best", "worst", "x", "y"}
 
 
-def test_what_a_system_won_outside_the_rated_group_is_not_forgotten() -> None:
+def test_wins_outside_the_rated_group_are_reported() -> None:
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
     found = fit([*circle, *[("w", "a", 0.0)] * 27, *[("w", "z", 1.0)] * 23])
-    assert found.unrated["w"] == "lost every battle against those that are rated: no finite rating"
+    assert found.unrated["w"] == "lost every battleagainst rated systems: no finite rating"
     assert found.unrated["z"] == "lost every battle: no finite rating"
 
 
-def test_who_only_lost_to_some_and_won_against_others_is_in_no_circle() -> None:
+def test_a_system_that_only_lost_to_some_and_won_against_others_is_in_no_cycle() -> None:
     """`w` never lost to the rated ones, and drew once with none of them: it stands above, by way of `v`."""
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
     found = fit([*circle, ("a", "w", 0.0), ("w", "v", 0.0), ("v", "w", 0.0), ("u", "v", 1.0), ("u", "x", 0.0)])
     assert found.systems == ("a", "b", "c")
-    assert found.unrated["w"] == "won every battle against those that are rated: no finite rating"
-    assert found.unrated["v"] == found.unrated["u"] == "no circle of wins or ties with those that are rated"
+    assert found.unrated["w"] == "won every battleagainst rated systems: no finite rating"
+    assert found.unrated["v"] == found.unrated["u"] == "no cycle of wins or ties with rated systems"
 
 
-def test_of_two_circles_the_one_with_more_votes_is_rated() -> None:
+def test_the_cycle_with_more_votes_is_rated() -> None:
     small = [("a", "b", 1.0), ("b", "a", 1.0)]
     large = [("y", "z", 1.0), ("z", "y", 1.0), ("y", "z", 0.5)]
     assert fit([*small, *large]).systems == ("y", "z")
@@ -125,8 +125,8 @@ def test_of_two_circles_the_one_with_more_votes_is_rated() -> None:
     assert fit([*large, *small, ("b", "c", 1.0), ("c", "a", 1.0)]).systems == ("a", "b", "c")
 
 
-def test_nothing_but_ties_and_nothing_at_all() -> None:
-    assert fit([("a", "b", 0.5)] * 3).unrated == {"a": "nothing but ties", "b": "nothing but ties"}
+def test_only_ties_and_no_votes() -> None:
+    assert fit([("a", "b", 0.5)] * 3).unrated == {"a": "only ties", "b": "only ties"}
     assert fit([]).systems == ()
 
 

@@ -62,7 +62,7 @@ def test_win_rates_count_a_tie_for_both_as_the_official_file_does() -> None:
     assert win_rates(rated("r", scores, three("first", "first", "tie"))) == {"a": 100, "b": 50, "c": 50}
 
 
-def test_a_form_that_leaves_something_out_names_it() -> None:
+def test_an_incomplete_form_names_the_missing_fields() -> None:
     fields = {f"rating-{place}-{name}": "4" for place in range(3) for name in FANC}
     fields |= {"pair-0-1": "tie", "pair-0-2": "first", "pair-1-2": "best"}
     fields["rating-1-naturalness"] = "5"
@@ -74,7 +74,7 @@ def test_a_form_that_leaves_something_out_names_it() -> None:
     assert found.preferences == [("c", "a", "tie"), ("c", "b", "first"), ("a", "b", "second")]
 
 
-def test_raters_see_the_answers_in_orders_of_their_own() -> None:
+def test_each_rater_gets_an_individual_order_of_answers() -> None:
     orders = {tuple(order_for(pool(), ITEM, rater, b"secret")) for rater in "klmnopqrs"}
     assert len(orders) > 2
     assert order_for(pool(), ITEM, "k", b"secret") == order_for(pool(), ITEM, "k", b"secret")
@@ -103,7 +103,7 @@ def test_equal_answers_are_rated_once_and_are_a_tie() -> None:
     assert [rated.form for rated in read_forms(found, rows)[0]] == [form]
 
 
-def test_equal_texts_on_other_passages_are_rated_apart_and_not_compared() -> None:
+def test_equal_texts_with_other_passages_are_rated_separately_and_not_compared() -> None:
     made = answer("other", "It runs from April.", conversation="c1")
     moved = replace(made, response=replace(made.response, passages=made.response.passages[:1]))
     found, item = pool_of_equals(moved), ITEM
@@ -112,7 +112,7 @@ def test_equal_texts_on_other_passages_are_rated_apart_and_not_compared() -> Non
     assert compared_pairs(found, item, systems) == [(0, 1), (1, 2)]
 
 
-def test_agreement_counts_an_answer_that_two_systems_gave_once() -> None:
+def test_agreement_counts_an_answer_of_two_systems_once() -> None:
     found, item = pool_of_equals(), ITEM
     forms = []
     for rater, first in (("r1", "4"), ("r2", "4"), ("r3", "1")):
@@ -124,7 +124,7 @@ def test_agreement_counts_an_answer_that_two_systems_gave_once() -> None:
     assert {row[-1] for row in section.tables[1].rows} == {2}
 
 
-def test_nobody_is_asked_to_rate_two_equal_texts(tmp_path: Path) -> None:
+def test_equal_texts_are_not_rated_twice(tmp_path: Path) -> None:
     with serving(tmp_path, AnswerPool([answer(name, "It runs from April.") for name in ("one", "two")])) as served:
         visitor = Visitor(served.port)
         visitor.enter("Ann")
@@ -154,7 +154,7 @@ def test_a_mean_is_over_tasks_of_the_medians_of_raters() -> None:
     assert "fewer than 10" in table.note
 
 
-def test_agreement_is_that_of_the_papers_appendix() -> None:
+def test_agreement_follows_the_appendix_of_the_paper() -> None:
     forms = [
         rated("r1", {"a": 4, "b": 4, "c": 1}, three("first", "first", "first")),
         rated("r2", {"a": 4, "b": 4, "c": 2}, three("first", "first", "first")),
@@ -167,7 +167,7 @@ def test_agreement_is_that_of_the_papers_appendix() -> None:
     assert section.tables[0].rows[0][:2] == ("a", 1)
 
 
-def test_calibrate_reads_the_file_that_forms_make(tmp_path: Path) -> None:
+def test_calibrate_reads_the_file_of_forms(tmp_path: Path) -> None:
     other = ("mtrag (sample)", "full_rag", "c2<::>2")
     forms = [
         rated(f"r{n}", {"a": 4, "b": 3, "c": 1 + n}, three("first", "first", "tie"), item)
@@ -210,22 +210,27 @@ TWO = tuple(answer(name, f"{name} says so.", conversation="c1") for name in ("a"
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        ((), "there is no form"),
+        ((), "no form exists"),
         (
             (*TWO, *(replace(one, setting="reference") for one in TWO)),
-            "setting, found forms on full_rag, reference",
+            "setting, found forms for full_rag, reference",
         ),
-        (tuple(changed(one, domain="kitchen") for one in TWO), "MTRAG's corpora only, and c1<::>1 is of 'kitchen'"),
+        (
+            tuple(changed(one, domain="kitchen") for one in TWO),
+            "only supports MTRAG's corpora, and c1<::>1 is from 'kitchen'",
+        ),
     ],
 )
-def test_a_file_holds_one_setting_of_mtrags_corpora(tmp_path: Path, answers: tuple[Answer, ...], expected: str) -> None:
+def test_a_file_contains_one_setting_of_mtrags_corpora(
+    tmp_path: Path, answers: tuple[Answer, ...], expected: str
+) -> None:
     found = AnswerPool(answers or TWO)
     with pytest.raises(ConfigurationError, match=re.escape(expected)):
         write_human_evaluation(tmp_path, found, about(found) if answers else [])
     assert not list(tmp_path.iterdir())
 
 
-def test_the_file_says_who_refuses_where_it_should_and_only_scores_that_all_answers_have(tmp_path: Path) -> None:
+def test_the_file_contains_refusals_and_only_scores_common_to_all_answers(tmp_path: Path) -> None:
     labels = {"c1": Answerability.ANSWERABLE, "c2": Answerability.UNANSWERABLE, "c3": Answerability.CONVERSATIONAL}
     answers = [
         changed(
@@ -251,7 +256,7 @@ def test_the_file_says_who_refuses_where_it_should_and_only_scores_that_all_answ
     assert [one.response.task.answerability for one in rated_answers[::2]] == list(labels.values())
 
 
-def test_the_file_is_laid_out_as_the_official_one(tmp_path: Path, mtrag_root: Path) -> None:
+def test_the_file_has_the_official_layout(tmp_path: Path, mtrag_root: Path) -> None:
     """Other tools read it by the same names: who scored, by what kind of values, in which range, and filters."""
     scored = [replace(one, scores={"rl_f": 0.5, "rb_alg": 0.25, "rb_llm": 1.0}) for one in TWO]
     found = AnswerPool(scored)
@@ -276,7 +281,7 @@ def test_the_file_is_laid_out_as_the_official_one(tmp_path: Path, mtrag_root: Pa
 
 
 @pytest.mark.parametrize(("n", "expected"), [(9, "Conversations: 9, fewer than 10"), (10, "Intervals over conv")])
-def test_the_note_says_whether_there_are_intervals(n: int, expected: str) -> None:
+def test_the_note_states_if_intervals_exist(n: int, expected: str) -> None:
     found = small_pool("a", "b", n=n)
     assert expected in form_sections(found, about(found))[0].tables[0].note
 
@@ -307,7 +312,7 @@ def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("systems", "is_asked"), [("abcdef", True), ("abcdefg", False)])
-def test_a_form_holds_six_answers_at_most(tmp_path: Path, systems: str, *, is_asked: bool) -> None:
+def test_a_form_has_at_most_six_answers(tmp_path: Path, systems: str, *, is_asked: bool) -> None:
     with serving(tmp_path, small_pool(*systems, n=1)) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -316,7 +321,7 @@ def test_a_form_holds_six_answers_at_most(tmp_path: Path, systems: str, *, is_as
 
 
 @pytest.mark.parametrize(("began", "expected"), [("0", 86_400), ("99999999999", 0), ("early", 0)])
-def test_how_long_a_form_was_open_is_a_time_that_can_be(tmp_path: Path, began: str, expected: float) -> None:
+def test_the_duration_of_a_form_is_plausible(tmp_path: Path, began: str, expected: float) -> None:
     with serving(tmp_path, AnswerPool([answer(name, "It runs from April.") for name in ("one", "two")])) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -327,7 +332,7 @@ def test_how_long_a_form_was_open_is_a_time_that_can_be(tmp_path: Path, began: s
     assert json.loads(row[2])["seconds"] == pytest.approx(expected, abs=1)
 
 
-def test_forms_on_changed_answers_are_left_out(tmp_path: Path) -> None:
+def test_forms_for_changed_answers_are_omitted(tmp_path: Path) -> None:
     kept = rated("r", {"a": 4, "b": 3, "c": 2}, three("first", "first", "first"))
     row = ("r", "\t".join(ITEM), kept.form.model_dump_json(), 1.0)
     assert read_forms(pool(), [row])[1] == 0

@@ -57,7 +57,7 @@ def voted(queue: Queue, assignment: Assignment, preference: Any = "first") -> Vo
     return queue.vote(assignment, vote("x", "y", preference, **fields))
 
 
-def test_a_vote_after_the_names_were_shown_is_marked_revealed(store: VoteStore) -> None:
+def test_a_vote_after_the_names_were_displayed_is_marked_revealed(store: VoteStore) -> None:
     queue = Queue(store, IDS, 1)
     first = given(queue, "ann")
     assert voted(queue, first).view == "blinded"
@@ -69,7 +69,7 @@ def test_a_vote_after_the_names_were_shown_is_marked_revealed(store: VoteStore) 
     assert voted(queue, given(queue, "ann")).view == "blinded", "other pairs are as blinded as before"
 
 
-def test_names_count_for_other_pairs_with_the_same_answers_and_these_come_last(store: VoteStore) -> None:
+def test_displayed_names_count_for_other_pairs_with_the_same_answers_which_come_last(store: VoteStore) -> None:
     """Of one task three systems answered, of another one two."""
     related = {"ab": ("ac", "bc"), "ac": ("ab", "bc"), "bc": ("ab", "ac")}
     queue = Queue(store, ("ab", "ac", "bc", "other"), 2, related=lambda battle_id: related.get(battle_id, ()))
@@ -86,7 +86,7 @@ def test_names_count_for_other_pairs_with_the_same_answers_and_these_come_last(s
     assert voted(queue, given(queue, "bob")).view == "blinded", "another rater knows nothing"
 
 
-def test_names_side_by_side_count_for_a_pair_that_is_open_already(store: VoteStore) -> None:
+def test_names_side_by_side_count_for_an_open_pair(store: VoteStore) -> None:
     queue = Queue(store, ("ab", "ac"), 1, related=lambda battle_id: {"ab": ("ac",), "ac": ("ab",)}[battle_id])
     opened = given(queue, "ann")
     assert opened.battle_id == "ab"
@@ -94,7 +94,7 @@ def test_names_side_by_side_count_for_a_pair_that_is_open_already(store: VoteSto
     assert voted(queue, opened).view == "revealed"
 
 
-def test_a_queue_that_runs_for_long_knows_what_the_database_says(tmp_path: Path, clock: Clock) -> None:
+def test_a_long_running_queue_agrees_with_the_database(tmp_path: Path, clock: Clock) -> None:
     """Two servers and one that just started agree after every step."""
     stores = [VoteStore(tmp_path / "arena.sqlite") for _ in range(2)]
     chance, ids = random.Random(3), [f"pair {n}" for n in range(12)]
@@ -125,13 +125,13 @@ def test_a_queue_that_runs_for_long_knows_what_the_database_says(tmp_path: Path,
         store.close()
 
 
-def test_what_a_server_claims_of_a_view_does_not_count(store: VoteStore) -> None:
+def test_the_database_decides_the_view_of_a_vote(store: VoteStore) -> None:
     queue = Queue(store, IDS, 1)
     claimed = vote("x", "y", view="revealed")
     assert queue.vote(given(queue, "ann"), claimed).view == "blinded"
 
 
-def test_a_skip_shows_nothing_and_can_be_undone(store: VoteStore) -> None:
+def test_a_skip_reveals_nothing_and_can_be_undone(store: VoteStore) -> None:
     queue = Queue(store, IDS, 1)
     voted(queue, given(queue, "ann"))
     skipped = given(queue, "ann")
@@ -144,7 +144,7 @@ def test_a_skip_shows_nothing_and_can_be_undone(store: VoteStore) -> None:
     assert voted(queue, back).view == "blinded"
 
 
-def test_a_pair_seen_side_by_side_never_comes_blinded(store: VoteStore) -> None:
+def test_a_pair_opened_side_by_side_is_never_offered_blinded(store: VoteStore) -> None:
     queue = Queue(store, ("one",), 2)
     chosen = queue.assign("ann", "one", "side_by_side")
     assert queue.next_for("ann") is None, "seen, though there is no vote yet"
@@ -153,7 +153,7 @@ def test_a_pair_seen_side_by_side_never_comes_blinded(store: VoteStore) -> None:
     assert queue.assign("ann", "one", "blinded").state == "voted", "one vote a rater and pair"
 
 
-def test_a_blinded_pair_that_is_opened_side_by_side_is_not_blinded_any_more(store: VoteStore) -> None:
+def test_opening_a_blinded_pair_side_by_side_unblinds_it(store: VoteStore) -> None:
     queue = Queue(store, ("one",), 1)
     blinded = given(queue, "ann")
     assert queue.assign("ann", "one", "side_by_side").assignment_id == blinded.assignment_id
@@ -163,13 +163,13 @@ def test_a_blinded_pair_that_is_opened_side_by_side_is_not_blinded_any_more(stor
 def test_side_by_side_votes_count_for_the_number_of_raters(store: VoteStore) -> None:
     queue = Queue(store, ("one",), 1)
     voted(queue, queue.assign("ann", "one", "side_by_side"))
-    with pytest.raises(VoteRefusedError, match="as many other raters"):
+    with pytest.raises(VoteRefusedError, match="enough other raters"):
         queue.assign("bob", "one", "side_by_side")
     assert queue.next_for("bob") is None
     assert queue.assign("bob", "asked live", "side_by_side").state == "open", "no pair of the queue: no limit"
 
 
-def test_begun_pairs_come_before_fresh_ones(store: VoteStore) -> None:
+def test_started_pairs_come_before_new_pairs(store: VoteStore) -> None:
     queue = Queue(store, IDS, 2)
     voted(queue, given(queue, "ann"))
     queue.skip(given(queue, "ann"))
@@ -179,7 +179,7 @@ def test_begun_pairs_come_before_fresh_ones(store: VoteStore) -> None:
     assert given(queue, "dan").battle_id == "two"
 
 
-def test_a_pair_that_was_left_open_goes_to_others_after_its_time(store: VoteStore, clock: Clock) -> None:
+def test_an_abandoned_pair_goes_to_other_raters_after_its_lease(store: VoteStore, clock: Clock) -> None:
     queue = Queue(store, IDS, 1, lease_seconds=60)
     left = [given(queue, name) for name in ("ann", "bob", "cem")]
     assert {one.battle_id for one in left} == set(IDS)
@@ -190,13 +190,13 @@ def test_a_pair_that_was_left_open_goes_to_others_after_its_time(store: VoteStor
     taken = given(queue, "dan")
     late = next(one for one in left if one.battle_id == taken.battle_id)
     for late_step in (lambda: voted(queue, late), lambda: queue.renew(late.assignment_id, late.rater)):
-        with pytest.raises(VoteRefusedError, match="as many other raters"):
+        with pytest.raises(VoteRefusedError, match="enough other raters"):
             late_step()
     assert voted(queue, taken).rater == "dan"
     assert [vote.rater for vote in store.votes()] == ["dan"]
 
 
-def test_who_comes_late_may_vote_where_nobody_took_the_place(store: VoteStore, clock: Clock) -> None:
+def test_a_late_vote_counts_if_the_pair_still_needs_a_rater(store: VoteStore, clock: Clock) -> None:
     queue = Queue(store, ("one",), 1, lease_seconds=60)
     left = given(queue, "ann")
     clock.now += 61
@@ -205,7 +205,7 @@ def test_who_comes_late_may_vote_where_nobody_took_the_place(store: VoteStore, c
     assert voted(queue, left).view == "blinded"
 
 
-def test_a_page_that_is_looked_at_keeps_its_pair(store: VoteStore, clock: Clock) -> None:
+def test_viewing_a_page_renews_its_lease(store: VoteStore, clock: Clock) -> None:
     queue = Queue(store, ("one",), 1, lease_seconds=60)
     left = given(queue, "ann")
     clock.now += 50
@@ -215,29 +215,29 @@ def test_a_page_that_is_looked_at_keeps_its_pair(store: VoteStore, clock: Clock)
     assert queue.renew(left.assignment_id, "bob") is None, "an assignment is its rater's"
 
 
-def test_a_skip_is_not_undone_where_others_took_the_place(store: VoteStore) -> None:
+def test_a_skip_cannot_be_undone_if_the_pair_has_enough_raters(store: VoteStore) -> None:
     queue = Queue(store, ("one",), 1)
     queue.skip(given(queue, "ann"))
     voted(queue, given(queue, "bob"))
-    with pytest.raises(VoteRefusedError, match="as many other raters"):
+    with pytest.raises(VoteRefusedError, match="enough other raters"):
         queue.undo("ann")
     assert [vote.rater for vote in store.votes()] == ["bob"]
 
 
-def test_undo_takes_back_nobody_elses_vote(store: VoteStore) -> None:
+def test_undo_only_affects_the_rater_s_own_vote(store: VoteStore) -> None:
     queue = Queue(store, IDS, 2)
     for name in ("ann", "bob", "ann"):
         voted(queue, given(queue, name))
     assert queue.undo("bob").rater == "bob"
     assert [vote.rater for vote in store.votes()] == ["ann", "ann"]
     for name in ("bob", "nobody"):
-        with pytest.raises(VoteRefusedError, match="no vote or skip of yours"):
+        with pytest.raises(VoteRefusedError, match="no vote or skip to undo"):
             queue.undo(name)
     assert queue.undo("ann").battle_id == "two"
     assert [vote.battle_id for vote in store.votes()] == ["one"]
 
 
-def test_everything_that_happened_can_be_read(store: VoteStore, clock: Clock) -> None:
+def test_all_events_can_be_read(store: VoteStore, clock: Clock) -> None:
     queue = Queue(store, IDS, 1)
     first = given(queue, "ann")
     voted(queue, first)
@@ -268,7 +268,7 @@ def test_forms_are_leases_too(store: VoteStore, clock: Clock) -> None:
     assert queue.next_for("bob") is None
     clock.now += 61
     assert given(queue, "bob").battle_id == "item"
-    with pytest.raises(VoteRefusedError, match="as many other raters"):
+    with pytest.raises(VoteRefusedError, match="enough other raters"):
         queue.save_form("ann", "item", "{}")
     queue.save_form("bob", "item", "{}")
     queue.save_form("bob", "item", '{"again": 1}')
@@ -297,7 +297,7 @@ def test_two_servers_on_one_file_give_each_pair_to_one_rater(tmp_path: Path) -> 
         store.close()
 
 
-def test_an_invitation_lets_in_one_rater_until_the_next_one(store: VoteStore) -> None:
+def test_an_invitation_admits_one_rater_until_the_next_invitation(store: VoteStore) -> None:
     rater, token = store.invite("  Ann\n Lee ")
     assert rater == "Ann Lee"
     assert store.invited(token) == "Ann Lee"

@@ -38,7 +38,7 @@ def test_ratings_come_best_first_with_intervals_around_them() -> None:
     assert mean == pytest.approx(1000)
 
 
-def test_the_intervals_hold_the_true_strengths() -> None:
+def test_the_intervals_cover_the_true_strengths() -> None:
     """A small part of perf/arena_coverage.py."""
     true = [-0.6, 0.0, 0.6]
     columns = []
@@ -85,7 +85,7 @@ def test_fewer_than_ten_conversations_give_counts_and_no_rating(n: int) -> None:
     wins = choices.count("first")
     assert tables["Ratings"].rows[0][1:5] == ("-", "-", "-", f"{max(wins, n - wins)} of {n}")
     noun = "conversation" if n == 1 else "conversations"
-    assert tables["Ratings"].note.startswith(f"{n} {noun}, fewer than 10: no ratings and no intervals")
+    assert tables["Ratings"].note.startswith(f"{n} {noun}, fewer than 10: no ratings or intervals")
     assert tables["Ratings"].columns[:2] == ("system", "rating")
     assert [line.partition(":")[0] for line in tables["Ratings"].legend] == ["win rate"]
     assert tables["Pairs"].rows[0][4:] == ("-", "-")
@@ -100,10 +100,12 @@ def test_length_and_refusals_on_eight_conversations_give_no_points_and_a_count()
         item.model_copy(update={"first": side("a", one, refuses=True), "second": side("b", other)})
         for item, (one, other) in zip(apart(choices), lengths, strict=True)
     ]
-    assert counted(votes)["Length and refusals"].rows == (("share won by the one that refuses, no label", "6 of 8", 8),)
+    assert counted(votes)["Length and refusals"].rows == (
+        ("share won by the answer that refuses, no label", "6 of 8", 8),
+    )
 
 
-def test_many_votes_on_nine_conversations_are_no_more_than_nine() -> None:
+def test_many_votes_on_nine_conversations_count_as_nine_conversations() -> None:
     votes = [
         item.model_copy(update={"vote_id": f"{item.vote_id} {n}"}) for n in range(20) for item in apart(["first"] * 9)
     ]
@@ -112,7 +114,7 @@ def test_many_votes_on_nine_conversations_are_no_more_than_nine() -> None:
     assert rate(votes).systems[0].elo is None
 
 
-def test_ten_conversations_give_a_rating_and_say_nothing_of_caution() -> None:
+def test_ten_conversations_give_a_rating_without_caution() -> None:
     tables = counted(apart(["first"] * 6 + ["second"] * 4))
     assert "fewer than 10" not in tables["Ratings"].note
     assert "[" in str(tables["Ratings"].rows[0][1])
@@ -122,7 +124,7 @@ def test_ten_conversations_give_a_rating_and_say_nothing_of_caution() -> None:
     assert found.reason == ""
 
 
-def test_a_system_on_few_conversations_is_not_rated_beside_others_that_are() -> None:
+def test_a_system_on_few_conversations_is_unrated_while_others_are_rated() -> None:
     """Nine conversations of its own, though all votes are on forty."""
     few = apart(["first", "second", "tie"] * 3, ("new", "s0"))
     found = {item.system: item for item in rate([*votes_of([0.0, 0.5]), *few]).systems}
@@ -133,7 +135,7 @@ def test_a_system_on_few_conversations_is_not_rated_beside_others_that_are() -> 
     assert found["new"].reason == "votes on fewer than 10 conversations"
 
 
-def test_elo_without_chance_in_it_is_not_given() -> None:
+def test_elo_without_variation_is_omitted() -> None:
     """Ten votes for one system: every resample is the same, which says nothing about the next vote."""
     found = rate(apart(["first"] * 10)).systems[0]
     assert found.elo is None
@@ -141,7 +143,7 @@ def test_elo_without_chance_in_it_is_not_given() -> None:
     assert counted(apart(["first"] * 10))["Ratings"].rows[0][3:5] == ("-", "10 of 10")
 
 
-def test_won_lost_tied_and_both_bad_add_up_to_the_votes() -> None:
+def test_won_lost_tied_and_both_bad_sum_to_the_votes() -> None:
     votes = apart(["first"] * 4 + ["second"] * 3 + ["tie"] * 2 + ["both_bad"] * 5)
     votes += apart(["both_bad"] * 6, ("c", "d"))
     found = {item.system: item for item in rate(votes).systems}
@@ -158,7 +160,7 @@ def test_a_win_rate_counts_a_tie_half() -> None:
     assert found["b"].value == pytest.approx(5 / 12)
 
 
-def test_length_alone_makes_no_rating_where_it_is_taken_out() -> None:
+def test_length_alone_makes_no_difference_at_equal_length() -> None:
     """Five times of six the longer answer wins, and that of `long` is longer three times of four."""
     votes = []
     for number in range(72):
@@ -175,7 +177,7 @@ def test_length_alone_makes_no_rating_where_it_is_taken_out() -> None:
 
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("longer_wins", [True, False])
-def test_length_has_the_sign_of_what_it_does(is_turned: bool, longer_wins: bool) -> None:
+def test_the_effect_of_length_has_the_right_sign(is_turned: bool, longer_wins: bool) -> None:
     """Of forty votes the longer answer wins, or loses, thirty; wherever it stands, and whoever gave it."""
     votes = []
     for number in range(40):
@@ -210,20 +212,20 @@ def test_length_is_measured_in_standard_deviations_of_its_logarithm() -> None:
     assert length_effect(1, 0) == pytest.approx(length_effect(3, 1))
 
 
-def test_a_share_has_its_interval_between_none_and_all() -> None:
+def test_the_interval_of_a_share_is_between_0_and_1() -> None:
     found = {item.system: item.win_rate for item in rate(apart(["first"] * 29 + ["second"])).systems}
     for share in (found["a"], found["b"]):
         assert 0 <= share.low < share.value < share.high <= 1  # type: ignore[operator]
 
 
-def test_pairs_come_by_how_far_they_are_from_even() -> None:
+def test_pairs_are_ordered_by_their_distance_from_one_half() -> None:
     votes = [*apart(["first"] * 7 + ["second"] * 5), *apart(["first"] * 2 + ["second"] * 10, ("a", "c"))]
     votes += apart(["first"] * 9 + ["second"] * 3, ("b", "c"))
     assert [row[:2] for row in counted(votes)["Pairs"].rows] == [("a", "c"), ("b", "c"), ("a", "b")]
 
 
 @pytest.mark.parametrize("refuser", ["first", "second"])
-def test_refusals_are_told_apart_by_what_the_corpus_holds(refuser: str) -> None:
+def test_refusals_are_grouped_by_answerability(refuser: str) -> None:
     """The one that refuses loses where the corpus has an answer and wins where it has none, wherever it stands."""
     other = "second" if refuser == "first" else "first"
     sides = {refuser: side("a", refuses=True), other: side("b")}
@@ -233,9 +235,9 @@ def test_refusals_are_told_apart_by_what_the_corpus_holds(refuser: str) -> None:
         vote("a", "b", other, answerability="UNANSWERABLE", vote_id="3"),
     ]
     effects = {effect.name: effect.estimate for effect in rate(votes).effects}
-    assert effects["share won by the one that refuses, ANSWERABLE"].value == 0
-    assert effects["share won by the one that refuses, UNANSWERABLE"].value == 1
-    assert effects["share won by the one that refuses, UNANSWERABLE"].n_values == 1
+    assert effects["share won by the answer that refuses, ANSWERABLE"].value == 0
+    assert effects["share won by the answer that refuses, UNANSWERABLE"].value == 1
+    assert effects["share won by the answer that refuses, UNANSWERABLE"].n_values == 1
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
@@ -247,7 +249,7 @@ def test_elo_equals_that_of_evalica(share: float) -> None:
     assert {system: item.rating for system, item in found.items()} == pytest.approx(dict(theirs), abs=1e-9)
 
 
-def test_elo_of_even_votes_stays_where_it_began() -> None:
+def test_elo_of_even_votes_stays_at_its_initial_value() -> None:
     even = elo([("a", "b", 1.0), ("a", "b", 0.0)] * 20, [f"c{n}" for n in range(40)])
     assert even["a"].rating == pytest.approx(1000, abs=1)
     assert elo([], []) == {}
@@ -262,7 +264,7 @@ def test_elos_interval_is_over_conversations() -> None:
     assert alike.low < alike.rating < alike.high
 
 
-def test_people_and_judges_share_no_table_but_the_agreement() -> None:
+def test_people_and_judges_share_only_the_agreement_table() -> None:
     people = [vote("a", "b", "first", battle_id=f"b{n}", vote_id=f"h{n}") for n in range(3)]
     others = [vote("b", "a", "second", battle_id=f"b{n}", rater="bob", vote_id=f"g{n}") for n in range(2)]
     judges = [vote("a", "b", "second", battle_id=f"b{n}", rater="m", kind="judge", vote_id=f"j{n}") for n in range(3)]
@@ -280,7 +282,7 @@ def test_people_and_judges_share_no_table_but_the_agreement() -> None:
 
 
 @pytest.mark.parametrize(("view", "words"), [("side_by_side", "side by side"), ("revealed", "after the names")])
-def test_who_knew_the_names_shares_no_table_with_who_did_not(view: str, words: str) -> None:
+def test_votes_with_visible_names_share_no_table_with_blinded_votes(view: str, words: str) -> None:
     blinded = apart(["first"] * 6 + ["second"] * 4)
     known = [item.model_copy(update={"view": view, "vote_id": f"k{item.vote_id}"}) for item in apart(["second"] * 7)]
     alone, others = rating_sections([*blinded, *known])
@@ -290,14 +292,14 @@ def test_who_knew_the_names_shares_no_table_with_who_did_not(view: str, words: s
     assert others.tables[0].rows[0][4] == "7 of 7"
 
 
-def test_agreement_is_that_of_blinded_votes() -> None:
+def test_agreement_uses_blinded_votes() -> None:
     blinded = [vote("a", "b", battle_id="b1", vote_id=name, rater=name) for name in ("ann", "bob")]
     known = vote("a", "b", "second", battle_id="b1", vote_id="k", rater="cem", view="side_by_side")
     table = rating_sections([*blinded, known])[-1].tables[0]
     assert {row[0] for row in table.rows} == {"all people", "ann and bob"}
 
 
-def test_people_meet_judges_as_the_median_of_their_votes() -> None:
+def test_people_and_judges_are_compared_by_medians() -> None:
     """Two of three for one system are for it; of two that differ, neither is."""
     people = [*opinions("ann", "first", "first"), *opinions("bob", "first", "second"), *opinions("cem", "second")]
     rows = {item.raters: item for item in vote_agreement([*people, *opinions("m", "first", "tie", kind="judge")])}
@@ -334,7 +336,7 @@ def a_tournament_with_a_stranger() -> list[Vote]:
     ]
 
 
-def test_the_tables_hold_what_was_rated() -> None:
+def test_the_tables_contain_the_ratings() -> None:
     sections = rating_sections(a_tournament_with_a_stranger())
     same_message(render(sections, Format.MARKDOWN))
 
@@ -345,10 +347,10 @@ def test_many_raters_are_counted_and_not_named() -> None:
         return rating_sections(votes)[0].provenance["raters"]
 
     assert named(5) == "r0, r1, r2, r3, r4"
-    assert named(6) == "6 of them"
+    assert named(6) == "6"
 
 
-def test_systems_that_never_met_and_p_values_that_are_small() -> None:
+def test_systems_without_battles_and_small_p_values() -> None:
     votes = [*apart(["first"] * 30), *apart(["first"] * 30, ("c", "d"))]
     tables = counted(votes)
     assert tables["Win rates"].rows[0] == ("a", "", "-", "30 of 30", "-")
@@ -377,7 +379,7 @@ def test_agreement_is_over_battles_that_two_raters_share() -> None:
     ]
 
 
-def test_raters_who_share_nothing_have_no_agreement() -> None:
+def test_raters_without_common_battles_have_no_agreement() -> None:
     votes = [*opinions("ann", "first"), *opinions("bob", "", "first")]
     assert rating_sections(votes)[-1].tables[0].rows == (("all people", "alpha", "-", "-", 0),)
     (row,) = vote_agreement([*opinions("ann", "first"), *opinions("bob", "", "first")])
@@ -388,13 +390,13 @@ def test_raters_who_share_nothing_have_no_agreement() -> None:
     ]
 
 
-def test_a_preference_is_for_a_system_wherever_it_stood() -> None:
+def test_a_preference_belongs_to_a_system_in_either_position() -> None:
     turned = [vote("b", "a", "second", battle_id="b0", vote_id="t", rater="bob")]
     (everybody, two) = vote_agreement([*opinions("ann", "first"), *turned])
     assert (everybody.equal_share, two.equal_share) == (1.0, 1.0)
 
 
-def test_of_many_pairs_of_raters_those_with_most_in_common_are_given() -> None:
+def test_pairs_of_raters_with_most_common_battles_are_listed() -> None:
     votes = [item for n in range(7) for item in opinions(f"r{n}", *["first"] * (n + 1))]
     two = [row for row in vote_agreement(votes) if row.measure == "kappa"]
     assert len(two) == 15
@@ -422,7 +424,7 @@ def test_position_bias_is_counted_by_judge() -> None:
     assert table.columns == (
         *("judge", "battles", "same in both orders", "always the first", "always the second", "tie in one order"),
     )
-    assert table.note == "Only what is the same in both orders is a win; everything else counts as a tie."
+    assert table.note == "Only the same preference in both orders is a win; any other result is a tie."
     other = votes[0].model_copy(update={"rater": "n", "vote_id": "n", "orders": ("second", "second")})
     table = counted([*votes, other])["Position bias"]
     assert table.rows == (("m", 4, 1, 1, 1, 1), ("n", 1, 1, 0, 0, 0))
@@ -432,7 +434,7 @@ def test_no_vote_gives_no_section() -> None:
     assert rating_sections([]) == []
 
 
-def test_p_of_a_pair_is_of_a_half_and_says_what_its_interval_says() -> None:
+def test_p_of_a_pair_tests_one_half_and_agrees_with_its_interval() -> None:
     pairs = [pair for seed in range(4) for pair in rate(votes_of([-0.3, 0.0, 0.3], seed=seed)).pairs]
     outcomes = []
     for pair in pairs:

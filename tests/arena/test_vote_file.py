@@ -13,13 +13,13 @@ from tests.arena._made import vote
 
 
 @pytest.mark.parametrize("view", ["blinded", "side_by_side", "revealed"])
-def test_what_the_rater_knew_comes_back_from_a_file(tmp_path: Path, view: str) -> None:
+def test_the_view_of_a_vote_is_read_back_from_a_file(tmp_path: Path, view: str) -> None:
     votes = [vote("one", "two", view=view)]
     write_votes(tmp_path / "votes.jsonl", votes)
     assert read_votes([tmp_path / "votes.jsonl"]) == votes
 
 
-def test_every_line_that_is_no_vote_is_named_in_one_error(tmp_path: Path) -> None:
+def test_every_invalid_line_is_named_in_one_error(tmp_path: Path) -> None:
     right = vote("one", "two").model_dump(mode="json")
     rows = [
         right,

@@ -167,7 +167,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_every_kind_of_problem_is_found_alone_and_by_its_line(name: str, tmp_path: Path) -> None:
+def test_every_type_of_problem_is_found_alone_and_by_line(name: str, tmp_path: Path) -> None:
     root = PROBLEMS[name].write(tmp_path)
     if name.endswith("a folder"):
         (root / "retrieved.trec").mkdir()
@@ -177,7 +177,7 @@ def test_every_kind_of_problem_is_found_alone_and_by_its_line(name: str, tmp_pat
         custom.load(root)
 
 
-def test_the_command_that_lists_every_problem_can_be_pasted(tmp_path: Path) -> None:
+def test_the_command_for_listing_every_problem_can_be_pasted(tmp_path: Path) -> None:
     root = the_turn(answer=...).write(tmp_path / "it's mine")
     with pytest.raises(BenchmarkFileError) as caught:
         custom.load(root)
@@ -185,12 +185,12 @@ def test_the_command_that_lists_every_problem_can_be_pasted(tmp_path: Path) -> N
     assert shlex.split(command) == ["ragtasks", "check", str(root)]
 
 
-def test_a_folder_without_a_problem_has_none(tmp_path: Path) -> None:
+def test_a_valid_folder_has_no_problem(tmp_path: Path) -> None:
     assert problems_of(Files().write(tmp_path)) == []
     assert problems_of(SAMPLE) == []
 
 
-def test_a_corpus_of_beir_or_mtrag_is_read_and_what_is_not_read_is_named_once(tmp_path: Path) -> None:
+def test_a_corpus_of_beir_or_mtrag_is_read_and_unread_keys_are_named_once(tmp_path: Path) -> None:
     files = Files()
     files.passages += [
         {"_id": "p4", "title": "Tides", "text": "High at noon.", "metadata": {"url": "x"}},
@@ -220,7 +220,7 @@ def test_a_check_notes_the_order_that_contradicts_the_scores_as_an_evaluation_do
     assert run.order_note(run) == note
 
 
-def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
+def test_common_problems_are_reported_for_each_file(tmp_path: Path) -> None:
     assert problems_of(tmp_path / "nowhere") == [
         f"{name}: file: expected a readable file, found 'No such file or directory' next step: check the path"
         for name in ("conversations.jsonl", "passages.jsonl")
@@ -233,7 +233,7 @@ def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
     ]
 
 
-def test_a_byte_order_mark_before_utf_8_is_read_over_and_other_encodings_are_named(tmp_path: Path) -> None:
+def test_a_utf_8_byte_order_mark_is_skipped_and_other_encodings_are_named(tmp_path: Path) -> None:
     others = {"qrels.tsv": b"query-id\tcorpus-id\tscore\nc1::1\tp1\t1\n", "retrieved.trec": b"c1::1 Q0 p1 1 2.0 t\n"}
     plain, marked = Files(others=others).write(tmp_path / "plain"), Files(others=others).write(tmp_path / "marked")
     files = sorted(path.name for path in marked.iterdir())
@@ -249,7 +249,7 @@ def test_a_byte_order_mark_before_utf_8_is_read_over_and_other_encodings_are_nam
     assert "found: text in UTF-16 next step: save it in UTF-8" in problems_of(marked)[0]
 
 
-def test_all_problems_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
+def test_all_problems_of_all_files_are_reported_together_in_order(tmp_path: Path) -> None:
     files = Files(others={"qrels.tsv": b"c1::1 p1\nc1::1 p1 x\n", "retrieved.trec": b"x\n"})
     files.conversations[0] = conversation("c1", {"question": "What?"}, {"answer": "That."})
     files.passages[1] = {"_id": "p2"}
@@ -264,7 +264,7 @@ def test_all_problems_of_all_files_come_at_once_in_order(tmp_path: Path) -> None
     ]
 
 
-def test_loading_shows_the_first_problems_and_validating_all(tmp_path: Path) -> None:
+def test_loading_lists_the_first_problems_and_checking_lists_all(tmp_path: Path) -> None:
     files = Files(conversations=[conversation(f"c{n}", turn(answer="")) for n in range(30)])
     root = files.write(tmp_path)
     with pytest.raises(BenchmarkFileError) as caught:
@@ -305,7 +305,9 @@ IDS = st.lists(
 
 @IN_A_FOLDER
 @given(IDS, IDS, st.data())
-def test_what_is_written_is_read(tmp_path: Path, names: list[str], passage_ids: list[str], data: st.DataObject) -> None:
+def test_written_values_are_read_back(
+    tmp_path: Path, names: list[str], passage_ids: list[str], data: st.DataObject
+) -> None:
     turns = st.fixed_dictionaries(
         {"question": TEXT, "answer": TEXT},
         optional={
@@ -336,7 +338,7 @@ def load(files: Files, root: Path) -> Any:
     return custom.load(files.write(root))
 
 
-def test_a_benchmark_says_whose_it_is_and_moves_with_its_data(tmp_path: Path) -> None:
+def test_a_benchmark_is_named_after_its_folder_and_its_revision_changes_with_the_data(tmp_path: Path) -> None:
     first = load(Files(), tmp_path / "my data")
     assert (first.label, first.is_sample, first.suite) == ("custom: my-data", False, "mtrag")
     assert load(Files(), tmp_path / "again").revision == first.revision
@@ -357,7 +359,7 @@ def test_a_title_is_part_of_the_text_once(tmp_path: Path) -> None:
     assert [item.text for item in folder.corpus.passages.values()] == ["Head\nText.", "Two: text", "some words"]
 
 
-def test_reference_leaves_out_questions_with_an_answer_that_name_no_passage(tmp_path: Path) -> None:
+def test_reference_omits_answered_questions_without_references(tmp_path: Path) -> None:
     labels = [None, *(label.value for label in Answerability)]
     files = Files(conversations=[conversation("c", *(turn(answerability=label) for label in labels))])
     benchmark = load(files, tmp_path)
@@ -369,7 +371,7 @@ def test_reference_leaves_out_questions_with_an_answer_that_name_no_passage(tmp_
         benchmark.read_contexts(Setting.REFERENCE_RAG)
 
 
-def test_a_run_beside_the_files_wins_over_the_search(tmp_path: Path) -> None:
+def test_a_run_in_the_folder_takes_precedence_over_the_search(tmp_path: Path) -> None:
     lines = b"c1::1 Q0 p2 1 0.5 me\nc1::1 Q0 p3 2 9.5 me\nc2<::>1 Q0 p1 1 1 me\n"
     benchmark = load(beside("retrieved.trec", lines), tmp_path)
     contexts: Contexts = benchmark.read_contexts(Setting.FULL_RAG)
@@ -379,7 +381,7 @@ def test_a_run_beside_the_files_wins_over_the_search(tmp_path: Path) -> None:
     assert custom.load_rankings(tmp_path) == contexts.passages
 
 
-def test_tables_call_the_ranking_of_a_folder_by_what_it_is(tmp_path: Path) -> None:
+def test_tables_name_the_source_of_a_folder_s_ranking(tmp_path: Path) -> None:
     from retrieval_cache import Workspace, evaluate_runs
 
     given = b"c1::1 Q0 p1 1 1 me\nc2::1 Q0 p3 1 1 me\n"
@@ -389,7 +391,7 @@ def test_tables_call_the_ranking_of_a_folder_by_what_it_is(tmp_path: Path) -> No
         assert {row[0] for row in first.rows} == {name}
 
 
-def test_relevant_is_what_is_judged_else_what_is_referred_to(tmp_path: Path) -> None:
+def test_relevance_comes_from_judgements_or_else_references(tmp_path: Path) -> None:
     expected = (Qrel("c1<::>1", "p1", 1), Qrel("c2<::>1", "p2", 1), Qrel("c2<::>1", "p3", 1))
     assert custom.load_qrels(Files().write(tmp_path / "a"), "custom") == expected
     for name, content in (
@@ -410,7 +412,7 @@ def two_domains() -> Files:
     )
 
 
-def test_domains_are_kept_apart(tmp_path: Path) -> None:
+def test_domains_are_separate(tmp_path: Path) -> None:
     benchmark = load(two_domains(), tmp_path)
     contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
     assert {key: [item.passage_id for item in items] for key, items in contexts.items()} == {
@@ -452,7 +454,7 @@ def test_the_derived_files_of_the_sample_follow_from_it(tmp_path: Path) -> None:
     assert len(shipped) == 2
 
 
-def test_the_sample_is_what_it_is() -> None:
+def test_the_sample_has_its_documented_contents() -> None:
     benchmark = custom.load(SAMPLE)
     assert [task.task_id for task in benchmark.tasks][::9] == ["loans-1<::>1", "family-1<::>2"]
     counts = {label: sum(task.answerability is label for task in benchmark.tasks) for label in Answerability}
@@ -501,7 +503,7 @@ def test_the_search_by_hand() -> None:
     assert bm25_rankings({"q": "red"}, [Passage("c", "")], 1) == {"q": ()}
 
 
-def test_there_is_nothing_to_fetch_and_the_folder_is_used_as_it_is(tmp_path: Path) -> None:
+def test_users_folders_are_not_downloaded_and_used_directly(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="custom: its files are your own"):
         fetch(custom.SOURCE, tmp_path)
     assert benchmark_folder("custom", str(tmp_path), Path()) == tmp_path
@@ -518,7 +520,7 @@ def validated() -> Callable[[Path], tuple[int, list[str]]]:
     return run
 
 
-def test_the_command_prints_counts_and_what_to_run_next(
+def test_the_command_prints_counts_and_next_commands(
     tmp_path: Path, validated: Callable[[Path], tuple[int, list[str]]]
 ) -> None:
     files = two_domains()
@@ -551,7 +553,7 @@ def test_the_command_prints_counts_and_what_to_run_next(
     ]
 
 
-def test_the_command_ends_with_status_1_where_there_is_a_problem(
+def test_the_command_exits_with_status_1_for_a_problem(
     tmp_path: Path, validated: Callable[[Path], tuple[int, list[str]]]
 ) -> None:
     status, lines = validated(the_turn(answer=...).write(tmp_path))
@@ -560,7 +562,7 @@ def test_the_command_ends_with_status_1_where_there_is_a_problem(
     assert lines[1:] == ["conversations.jsonl: line 2 (turn 1 of c2): expected `answer`, found no `answer`"]
 
 
-def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:
+def test_a_run_is_not_evaluated_on_the_questions_of_another_folder(tmp_path: Path) -> None:
     pytest.importorskip("tantivy", reason="the retriever needs tantivy (extra: retrieval)")
     from retrieval_cache import Workspace, evaluate_runs, retrieve
 

@@ -34,9 +34,7 @@ def docs_of(benchmark: Benchmark, setting: Setting, domain: str, *, conversation
 
 @pytest.mark.parametrize("setting", Setting)
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_docs_are_the_tasks_of_a_domain_that_the_setting_covers(
-    sample: Benchmark, setting: Setting, domain: str
-) -> None:
+def test_docs_are_the_tasks_of_a_domain_in_a_setting(sample: Benchmark, setting: Setting, domain: str) -> None:
     covered = contexts_for(sample, setting, OFFICIAL, Path()).passages
     expected = [task for task in sample.tasks if task.domain == domain and task.task_id in covered]
     everything = docs_of(sample, setting, domain, conversational=True)
@@ -46,7 +44,7 @@ def test_docs_are_the_tasks_of_a_domain_that_the_setting_covers(
     assert len(kept) < len(expected)
 
 
-def test_a_doc_survives_json_and_gives_its_task_back(sample: Benchmark) -> None:
+def test_a_doc_survives_json_and_converts_back_to_its_task(sample: Benchmark) -> None:
     for setting in Setting:
         contexts = contexts_for(sample, setting, OFFICIAL, Path())
         tasks = {task.task_id: task for task in sample.tasks}
@@ -64,14 +62,14 @@ def test_a_doc_survives_json_and_gives_its_task_back(sample: Benchmark) -> None:
 
 
 @pytest.mark.parametrize("text", ["an answer", " an answer\n", "", " \n"])
-def test_a_response_is_scored_without_the_blanks_around_it_and_remembers_them(sample: Benchmark, text: str) -> None:
+def test_a_response_is_scored_without_surrounding_blanks_and_keeps_the_original(sample: Benchmark, text: str) -> None:
     doc, *_ = docs_of(sample, Setting.REFERENCE, "fiqa")
     response = response_of(doc, text)
     assert response.text == text.strip()
     assert (response.text if response.verbatim is None else response.verbatim) == text
 
 
-def test_a_doc_says_what_it_is(sample: Benchmark) -> None:
+def test_a_doc_contains_benchmark_setting_and_run(sample: Benchmark) -> None:
     task = next(task for task in sample.tasks if task.turn == 3)
     passage = Passage("p-0-4", "text", "title", "https://x.example")
     doc = build_doc(sample, task, Setting.FULL_RAG, "bm25", (passage,))
@@ -82,7 +80,7 @@ def test_a_doc_says_what_it_is(sample: Benchmark) -> None:
     assert doc["question"] == task.question
 
 
-def test_no_context_for_a_task_means_no_doc(sample: Benchmark) -> None:
+def test_a_task_without_context_has_no_doc(sample: Benchmark) -> None:
     contexts = Contexts("bm25", Setting.FULL_RAG, {sample.tasks[0].task_id: ()})
     domain = sample.tasks[0].domain
     (doc,) = build_docs(sample, Setting.FULL_RAG, domain, conversational=True, contexts=contexts)

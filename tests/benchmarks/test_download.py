@@ -98,7 +98,7 @@ def part(data_dir: Path, path: str = PINNED) -> Path:
     return final.with_name(f"{final.name}.{TOY.commit[:8]}.part")
 
 
-def test_a_fetched_file_is_whole_and_not_asked_for_again(server: FileServer, tmp_path: Path) -> None:
+def test_a_downloaded_file_is_complete_and_not_requested_again(server: FileServer, tmp_path: Path) -> None:
     first = fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     again = fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert target(tmp_path).read_bytes() == BODY
@@ -114,7 +114,7 @@ def test_a_checkout_is_completed_in_place(server: FileServer, tmp_path: Path) ->
     assert (tmp_path / PINNED).read_bytes() == BODY
 
 
-def test_no_group_is_no_request_and_an_unknown_one_names_the_near_one(server: FileServer, tmp_path: Path) -> None:
+def test_no_group_sends_no_request_and_an_unknown_group_lists_close_matches(server: FileServer, tmp_path: Path) -> None:
     assert fetch(TOY, tmp_path, groups=(), base_url=server.url).already_there == []
     with pytest.raises(ConfigurationError, match="did you mean 'extra'"):
         fetch(TOY, tmp_path, groups=["extras"], base_url=server.url)
@@ -129,7 +129,7 @@ def test_a_dropped_connection_is_resumed(server: FileServer, tmp_path: Path) -> 
     assert target(tmp_path).read_bytes() == BODY
 
 
-def test_drops_at_every_attempt_end_in_an_error_that_keeps_what_came(server: FileServer, tmp_path: Path) -> None:
+def test_repeated_drops_end_in_an_error_that_keeps_the_downloaded_bytes(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [drop_after(1_000)] * 3
     with raises(FetchError):
         fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
@@ -153,14 +153,14 @@ def test_wherever_the_connection_drops_the_bytes_are_the_same(
     assert (data_dir / "t" / "a").read_bytes() == body
 
 
-def test_a_server_that_ignores_ranges_starts_anew(server: FileServer, tmp_path: Path) -> None:
+def test_a_server_that_ignores_ranges_restarts_the_download(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [drop_after(70_000), ignore_range]
     report = fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert (report.downloaded, report.n_bytes) == ([PINNED], len(BODY) + 70_000)
     assert target(tmp_path).read_bytes() == BODY
 
 
-def test_another_range_than_asked_for_is_not_glued_on(server: FileServer, tmp_path: Path) -> None:
+def test_a_wrong_range_is_not_appended(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [drop_after(70_000), wrong_range]
     assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).downloaded == [PINNED]
     assert server.ranges(PINNED) == [None, "bytes=70000-", None]
@@ -168,7 +168,7 @@ def test_another_range_than_asked_for_is_not_glued_on(server: FileServer, tmp_pa
 
 
 @pytest.mark.parametrize("left", [FREE_BODY, FREE_BODY + b"surplus"])
-def test_a_range_behind_the_end_is_a_new_start(server: FileServer, tmp_path: Path, left: bytes) -> None:
+def test_a_range_after_the_end_restarts_the_download(server: FileServer, tmp_path: Path, left: bytes) -> None:
     part(tmp_path, FREE).parent.mkdir(parents=True)
     part(tmp_path, FREE).write_bytes(left)
     fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
@@ -177,7 +177,7 @@ def test_a_range_behind_the_end_is_a_new_start(server: FileServer, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("left", "n_requests"), [(BODY, 0), (BODY + b"surplus", 1)])
-def test_a_pinned_size_saves_the_question(server: FileServer, tmp_path: Path, left: bytes, n_requests: int) -> None:
+def test_a_pinned_size_saves_a_request(server: FileServer, tmp_path: Path, left: bytes, n_requests: int) -> None:
     part(tmp_path).parent.mkdir(parents=True)
     part(tmp_path).write_bytes(left)
     fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
@@ -195,7 +195,7 @@ def test_a_pinned_size_saves_the_question(server: FileServer, tmp_path: Path, le
         (b"\n<!DOCTYPE html><p>Sign in</p>", "a web page"),
     ],
 )
-def test_other_bytes_are_named_and_thrown_away(server: FileServer, tmp_path: Path, other: bytes, found: str) -> None:
+def test_wrong_bytes_are_reported_and_discarded(server: FileServer, tmp_path: Path, other: bytes, found: str) -> None:
     server.behaviours[PINNED] = [instead(other)]
     with pytest.raises(FetchError, match=rf"(?s){PINNED}.*{found}.*next step"):
         fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
@@ -204,7 +204,7 @@ def test_other_bytes_are_named_and_thrown_away(server: FileServer, tmp_path: Pat
 
 
 @pytest.mark.parametrize("other", [POINTER, b"<html></html>"])
-def test_a_stand_in_is_never_recorded_as_the_file(server: FileServer, tmp_path: Path, other: bytes) -> None:
+def test_a_placeholder_is_never_recorded_as_the_file(server: FileServer, tmp_path: Path, other: bytes) -> None:
     server.behaviours[FREE] = [instead(other)]
     with pytest.raises(FetchError, match=r"pointer|web page"):
         fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
@@ -213,7 +213,7 @@ def test_a_stand_in_is_never_recorded_as_the_file(server: FileServer, tmp_path: 
 
 
 @pytest.mark.parametrize(("code", "n_requests"), [(404, 1), (403, 1), (500, 3), (429, 3)])
-def test_error_statuses_are_retried_only_where_they_may_pass(
+def test_only_transient_error_statuses_are_retried(
     server: FileServer, tmp_path: Path, code: int, n_requests: int
 ) -> None:
     server.behaviours[PINNED] = [status(code)] * 3
@@ -222,19 +222,19 @@ def test_error_statuses_are_retried_only_where_they_may_pass(
     assert len(server.log) == n_requests
 
 
-def test_a_server_error_that_passes_leaves_no_trace(server: FileServer, tmp_path: Path) -> None:
+def test_a_transient_server_error_leaves_no_trace(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [status(500)]
     assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).downloaded == [PINNED]
 
 
-def test_the_wait_that_a_server_asks_for_is_kept(server: FileServer, tmp_path: Path) -> None:
+def test_retry_after_is_respected(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [status(429, Retry_After="1")]
     started = time.monotonic()
     fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert time.monotonic() - started >= 1.0
 
 
-def test_a_silent_server_is_given_up_after_the_timeout(server: FileServer, tmp_path: Path) -> None:
+def test_a_silent_server_fails_after_the_timeout(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[PINNED] = [hang_after(5_000)]
     with pytest.raises(FetchError, match=r"silent for 0\.3 seconds"):
         fetch(TOY, tmp_path, base_url=server.url, limits=Limits(timeout_seconds=0.3, retries=0))
@@ -255,7 +255,7 @@ def test_only_web_addresses_are_fetched_from(tmp_path: Path, base_url: str) -> N
         fetch(TOY, tmp_path, base_url=base_url)
 
 
-def test_what_cannot_be_measured_or_is_compressed_is_refused(server: FileServer, tmp_path: Path) -> None:
+def test_files_of_unknown_size_or_compressed_files_are_refused(server: FileServer, tmp_path: Path) -> None:
     server.behaviours[FREE] = [unmeasured, compressed]
     for found in ("the size of the file", "Content-Encoding gzip"):
         with pytest.raises(FetchError, match=found):
@@ -269,7 +269,7 @@ def test_chunks_without_an_end_are_a_broken_connection(server: FileServer, tmp_p
     assert target(tmp_path, FREE).read_bytes() == FREE_BODY
 
 
-def test_an_unpinned_file_is_held_to_what_was_seen_first(server: FileServer, tmp_path: Path) -> None:
+def test_an_unpinned_file_must_match_the_first_download(server: FileServer, tmp_path: Path) -> None:
     first = fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     record = json.loads((first.root / RECORD_NAME).read_text())["files"][FREE]
     assert first.recorded == [FREE]
@@ -288,14 +288,14 @@ def test_an_unpinned_file_is_held_to_what_was_seen_first(server: FileServer, tmp
     assert target(tmp_path, FREE).read_bytes() == b"edited"
 
 
-def test_an_unpinned_file_that_is_there_is_recorded_and_kept(server: FileServer, tmp_path: Path) -> None:
+def test_an_existing_unpinned_file_is_recorded_and_kept(server: FileServer, tmp_path: Path) -> None:
     target(tmp_path, FREE).parent.mkdir(parents=True)
     target(tmp_path, FREE).write_bytes(b"mine")
     report = fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     assert (report.already_there, report.recorded, server.log) == ([FREE], [FREE], [])
 
 
-def test_a_file_is_held_to_the_id_that_git_gives_it(server: FileServer, tmp_path: Path) -> None:
+def test_a_file_must_match_its_git_blob_id(server: FileServer, tmp_path: Path) -> None:
     hello = "ce013625030ba8dba906f756967f9e9ca394464a"  # `printf 'hello\n' | git hash-object --stdin`
     toy = replace(TOY, files=(SourceFile(FREE, None, None, "extra", hello),))
     with pytest.raises(FetchError, match=f"(?s)wrong bytes.*git blob .* instead of {hello}"):
@@ -307,7 +307,7 @@ def test_a_file_is_held_to_the_id_that_git_gives_it(server: FileServer, tmp_path
     assert [state.status for state in verify(toy, tmp_path, ["extra"])] == [FileStatus.OK]
 
 
-def test_another_commit_has_unpinned_files_anew(server: FileServer, tmp_path: Path) -> None:
+def test_another_commit_downloads_unpinned_files_again(server: FileServer, tmp_path: Path) -> None:
     fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
     server.bodies[FREE] = b"of the later commit"
     later = make_source(commit="fedcba9876543210")
@@ -324,7 +324,7 @@ def test_a_corrupt_record_is_named(server: FileServer, tmp_path: Path, text: str
         fetch(TOY, tmp_path, groups=["extra"], base_url=server.url, limits=QUICK)
 
 
-def test_verify_tells_the_four_states_apart(server: FileServer, tmp_path: Path) -> None:
+def test_verify_distinguishes_the_four_states(server: FileServer, tmp_path: Path) -> None:
     def states() -> list[FileStatus]:
         return [state.status for state in verify(TOY, tmp_path)]
 
@@ -346,7 +346,7 @@ def checkout_of(folder: Path, pinned: bytes = BODY, free: bytes = FREE_BODY) -> 
     return folder
 
 
-def test_a_checkout_is_adopted(tmp_path: Path) -> None:
+def test_a_checkout_is_copied(tmp_path: Path) -> None:
     checkout, data_dir = checkout_of(tmp_path / "checkout"), tmp_path / "data"
     report = adopt(TOY, checkout, data_dir, groups=["tasks", "extra"])
     assert (report.copied, report.recorded, report.n_bytes) == ([PINNED, FREE], [FREE], len(BODY) + len(FREE_BODY))
@@ -355,13 +355,13 @@ def test_a_checkout_is_adopted(tmp_path: Path) -> None:
     assert not (checkout / RECORD_NAME).exists()
 
 
-def test_a_checkout_adopted_in_place_is_only_recorded(tmp_path: Path) -> None:
+def test_a_checkout_in_the_data_folder_is_only_recorded(tmp_path: Path) -> None:
     checkout = checkout_of(tmp_path / "checkout")
     report = adopt(TOY, checkout, checkout, groups=["tasks", "extra"])
     assert (report.already_there, report.recorded, report.copied) == ([PINNED, FREE], [FREE], [])
 
 
-def test_a_wrong_checkout_is_refused_as_a_whole(tmp_path: Path) -> None:
+def test_a_wrong_checkout_is_refused_completely(tmp_path: Path) -> None:
     checkout = checkout_of(tmp_path / "checkout", pinned=BODY[::-1], free=POINTER)
     with pytest.raises(FetchError, match=f"(?s){PINNED}: wrong checksum.*{FREE_PATTERN}: wrong checksum .a Git-LFS"):
         adopt(TOY, checkout, tmp_path / "data", groups=["tasks", "extra"])
@@ -432,7 +432,7 @@ def test_a_killed_fetch_is_resumed_to_the_same_bytes(server: FileServer, tmp_pat
     assert target(tmp_path).read_bytes() == BODY
 
 
-def test_a_file_that_outgrows_its_limit_is_resumed_later(server: FileServer, tmp_path: Path) -> None:
+def test_a_file_over_the_size_limit_is_resumed_later(server: FileServer, tmp_path: Path) -> None:
     limit = 50_000
     process = run_fetch(
         tmp_path,
@@ -460,13 +460,13 @@ def test_a_full_disk_is_named(server: FileServer, tmp_path: Path) -> None:
     assert not target(tmp_path).exists()
 
 
-def test_a_data_folder_that_cannot_be_made_is_named(server: FileServer, tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_created_is_named(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with raises(FetchError):
         fetch(TOY, tmp_path / "taken", base_url=server.url, limits=QUICK)
 
 
-def test_the_lock_goes_with_its_holder(server: FileServer, tmp_path: Path) -> None:
+def test_the_lock_ends_with_its_process(server: FileServer, tmp_path: Path) -> None:
     with exclusive_writer(tmp_path / TOY.folder), pytest.raises(FetchError, match="another fetch is running"):
         fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert fetch(TOY, tmp_path, base_url=server.url, limits=QUICK).downloaded == [PINNED]
@@ -480,14 +480,16 @@ def test_a_body_announced_as_too_large_is_refused_before_it_is_read(server: File
         fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
 
 
-def test_a_fetch_prints_nothing_where_there_is_no_terminal(
+def test_a_fetch_prints_nothing_without_a_terminal(
     server: FileServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)
     assert capsys.readouterr() == ("", "")
 
 
-def test_user_and_password_of_a_mirror_are_sent_to_it_and_shown_nowhere(server: FileServer, tmp_path: Path) -> None:
+def test_user_and_password_of_a_mirror_are_sent_only_to_it_and_never_printed(
+    server: FileServer, tmp_path: Path
+) -> None:
     address = server.url.replace("http://", "http://me:a%40b-pass-4711@")
     fetch(TOY, tmp_path, base_url=address, limits=QUICK)
     assert server.authorization == "Basic bWU6YUBiLXBhc3MtNDcxMQ=="

@@ -22,7 +22,7 @@ def official(passage: str, fact: str) -> bool:
 
 
 @given(st.lists(TEXTS, max_size=5), st.lists(TEXTS, max_size=6))
-def test_the_fast_search_finds_what_the_rule_finds(passages: list[str], facts: list[str]) -> None:
+def test_the_fast_search_agrees_with_the_rule(passages: list[str], facts: list[str]) -> None:
     named = [(str(number), passage) for number, passage in enumerate(passages)]
     expected = {
         name: places
@@ -44,6 +44,6 @@ def test_only_blanks_and_line_ends_are_removed() -> None:
     assert not holds("The ferry\tsails daily.", "ferry sails daily")
 
 
-def test_a_fact_that_stands_twice_is_found_at_both_places() -> None:
+def test_a_repeated_fact_is_found_at_both_indices() -> None:
     fact = "a fact that is longer than the key"
     assert list(facts_by_passage([("p", f"Here is {fact}.")], [fact, "no", fact])) == [("p", [0, 2])]

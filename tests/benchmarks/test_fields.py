@@ -34,7 +34,7 @@ def problems(path: Path, content: object) -> Problems:
     return Problems(path, "replies", "fix the file")
 
 
-def test_every_misfit_is_named_by_line_id_field_and_value(tmp_path: Path) -> None:
+def test_every_mismatch_is_named_by_line_id_field_and_value(tmp_path: Path) -> None:
     rows = [
         GOOD,
         {"task_id": "c", "label": "yess", "replies": []},
@@ -75,6 +75,6 @@ def test_an_unknown_key_of_a_closed_object_lists_close_matches(tmp_path: Path) -
         (" ", "expected at least one line"),
     ],
 )
-def test_a_whole_file_is_one_value(tmp_path: Path, content: object, error: str) -> None:
+def test_a_file_is_read_as_one_value(tmp_path: Path, content: object, error: str) -> None:
     with pytest.raises(BenchmarkFileError, match=error):
         typed_file(problems(tmp_path / "rows.json", content), TypeAdapter(dict[str, _Row]))

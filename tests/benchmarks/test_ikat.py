@@ -46,7 +46,7 @@ def test_the_official_topics_have_their_counts(name: str, official: Path) -> Non
     assert (official / file.path).stat().st_size == file.n_bytes
 
 
-def test_a_turn_knows_its_conversation_and_the_facts() -> None:
+def test_a_task_contains_its_conversation_and_the_facts() -> None:
     task = open_benchmark("ikat23", SAMPLE).tasks[1]
     assert (task.task_id, task.turn, len(task.messages)) == ("1-1<::>2", 2, 3)
     assert task.extra["official_id"] == "1-1_2"
@@ -54,19 +54,19 @@ def test_a_turn_knows_its_conversation_and_the_facts() -> None:
     assert task.references[0].passage_id == "clueweb22-en0100-01-00002:3"
 
 
-def test_nist_s_judgements_stand_where_there_are_some() -> None:
+def test_nist_s_judgements_replace_those_of_the_topics() -> None:
     relevant = {task.task_id: task.extra["relevant_facts"] for task in open_benchmark("ikat23", SAMPLE).tasks}
     assert relevant["1-1<::>1"] == [1, 3]
     assert relevant["3-1<::>2"] == [2, 3]  # not judged: the topic's
 
 
-def test_facts_are_named_by_number_or_by_text() -> None:
+def test_facts_are_identified_by_number_or_by_text() -> None:
     (first, second) = open_benchmark("ikat25", SAMPLE).tasks
     assert (first.extra["relevant_facts"], second.extra["relevant_facts"]) == ([2, 3], [])
     assert open_benchmark("ikat24", SAMPLE).tasks[0].task_id == "0<::>1"
 
 
-def test_the_settings_are_what_the_track_publishes() -> None:
+def test_the_settings_are_those_that_the_track_publishes() -> None:
     first = open_benchmark("ikat23", SAMPLE)
     passages = first.read_contexts(Setting.REFERENCE).passages
     assert len(passages) == 6 < len(first.tasks) == 7
@@ -76,7 +76,7 @@ def test_the_settings_are_what_the_track_publishes() -> None:
             open_benchmark(name, SAMPLE).read_contexts(setting)
 
 
-def test_the_choice_of_facts_is_asked_of_every_turn_and_shows_no_passage() -> None:
+def test_fact_selection_covers_every_turn_without_passages() -> None:
     facts = open_benchmark("ikat23_facts", SAMPLE)
     contexts = facts.read_contexts(Setting.REFERENCE).passages
     assert [task.target for task in facts.tasks][:3] == ["1, 3", "1", "none"]
@@ -97,7 +97,7 @@ def first_topic(content: list[dict[str, Any]]) -> dict[str, Any]:
     (lambda topic: topic["turns"][0].update(response_provenance=["clueweb22-en0-0-0:1"]), "passages with a text"),
     (lambda topic: topic["turns"].pop(), "3 topics with 7 turns"),
 ])  # fmt: skip
-def test_what_is_wrong_with_the_topics_is_named(
+def test_every_problem_of_the_topics_is_named(
     edit: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
 ) -> None:
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_the_topics_is_named(
     ("2023/evaluation/ptkb_rel_nist", "the number of a fact, and its grade"),
     ("2023/data/2023_test_topics_psg_text.jsonl", "expected"),
 ])  # fmt: skip
-def test_what_is_wrong_with_the_other_files_is_named(file: str, message: str, tmp_path: Path) -> None:
+def test_every_problem_of_the_other_files_is_named(file: str, message: str, tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     (tmp_path / file).write_text("one two\n", encoding="utf-8")
     with pytest.raises(BenchmarkFileError, match=message):

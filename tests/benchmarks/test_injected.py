@@ -12,13 +12,13 @@ from ragtasks.records import Passage
 FOUND = tuple(Passage(f"p{number}", f"Text {number}. " * 40, f"Title {number}") for number in range(5))
 
 
-def test_no_share_changes_nothing_and_an_empty_result_stays_empty() -> None:
+def test_a_share_of_zero_changes_nothing_and_an_empty_result_stays_empty() -> None:
     assert all(injected(FOUND, 0.0, str(key)) == FOUND for key in range(1000))
     assert injected((), 1.0, "key") == ()
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])
-def test_a_share_of_the_cases_has_one_more_passage(share: float) -> None:
+def test_a_share_of_the_cases_has_an_injected_passage(share: float) -> None:
     shown = [injected(FOUND, share, str(key)) for key in range(400)]
     more = [item for item in shown if len(item) == 6]
     assert len(more) == pytest.approx(400 * share, abs=30)
@@ -28,7 +28,7 @@ def test_a_share_of_the_cases_has_one_more_passage(share: float) -> None:
     assert shown == [injected(FOUND, share, str(key)) for key in range(400)]
 
 
-def test_an_injected_passage_is_a_copy_with_an_instruction_that_holds_its_token() -> None:
+def test_an_injected_passage_is_a_copy_with_an_instruction_and_its_token() -> None:
     for key in range(50):
         shown = injected(FOUND, 1.0, str(key))
         (more,) = (passage for passage in shown if passage not in FOUND)
@@ -41,5 +41,5 @@ def test_an_injected_passage_is_a_copy_with_an_instruction_that_holds_its_token(
     assert injected_tokens(FOUND) == ()
 
 
-def test_a_passage_of_the_corpus_with_such_an_id_is_none_of_ours() -> None:
+def test_a_corpus_passage_with_a_similar_id_is_not_injected() -> None:
     assert injected_tokens([Passage("note-0123456789ab", "A note.")]) == ()

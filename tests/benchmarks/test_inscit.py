@@ -53,7 +53,7 @@ def test_the_official_dev_split_has_its_counts(tmp_path: Path) -> None:
     assert file.stat().st_size == DEV.file.n_bytes
 
 
-def test_a_turn_is_a_task_with_the_labels_of_both_people() -> None:
+def test_a_turn_is_a_task_with_the_labels_of_both_annotators() -> None:
     sample = open_benchmark("inscit", SAMPLE)
     task = sample.tasks[2]
     assert (task.task_id, task.turn, len(task.messages), sample.suite) == ("island-01<::>3", 3, 5, "inscit")
@@ -72,14 +72,14 @@ def test_every_response_type_has_its_answerability() -> None:
     assert set(labels) == set(ANSWERABILITY)
 
 
-def test_both_splits_are_the_same_commit_and_one_file_each() -> None:
+def test_both_splits_have_the_same_commit_and_one_file_each() -> None:
     for split in (TEST, DEV):
         source = source_of(split.name)
         assert [file.path for file in source.files] == [split.file.path]
         assert source.base_url.endswith(f"{source.commit}/")
 
 
-def test_the_judgements_and_the_corpus_join() -> None:
+def test_judgements_refer_to_passages_of_the_corpus() -> None:
     side = retrieval_side("inscit")
     rows = [json.loads(line) for line in side.corpus_file(SAMPLE, "wikipedia").read_text("utf-8").splitlines()]
     ids = {row["_id"] for row in rows}
@@ -92,12 +92,12 @@ def test_the_judgements_and_the_corpus_join() -> None:
     assert side.document_of("Game:_a_history:12") == "Game:_a_history"
 
 
-def test_a_corpus_that_is_not_there_says_where_it_belongs(tmp_path: Path) -> None:
+def test_a_missing_corpus_is_named_with_its_folder(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="text_0420_processed"):
         retrieval_side("inscit").corpus_file(tmp_path, "wikipedia")
 
 
-def test_a_corpus_file_of_another_form_is_named(tmp_path: Path) -> None:
+def test_a_corpus_file_in_another_format_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "text_0420_processed"
     folder.mkdir(parents=True)
     (folder / "wiki_1.json").write_text('[{"title": "Velmarrow"}]', encoding="utf-8")
@@ -105,7 +105,7 @@ def test_a_corpus_file_of_another_form_is_named(tmp_path: Path) -> None:
         retrieval_side("inscit").corpus_file(tmp_path, "wikipedia")
 
 
-def test_retrieved_passages_are_nobody_s_to_publish() -> None:
+def test_retrieved_passages_require_a_run() -> None:
     with raises(ConfigurationError):
         open_benchmark("inscit", SAMPLE).read_contexts(Setting.FULL_RAG)
 
@@ -127,7 +127,7 @@ def turn(content: dict[str, Any]) -> dict[str, Any]:
     (lambda content: content.clear(), "file: expected more values, found {}"),
     (lambda content: content.pop("island-01"), r"file: expected SplitSize\(conversations=10, tasks=22"),
 ])  # fmt: skip
-def test_what_is_wrong_with_a_file_is_named(
+def test_every_problem_of_a_file_is_named(
     edit: Callable[[dict[str, Any]], None], message: str, changed: Change
 ) -> None:
     folder = changed(edit)
@@ -135,7 +135,7 @@ def test_what_is_wrong_with_a_file_is_named(
         open_benchmark("inscit", folder)
 
 
-def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_json_is_named(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     (tmp_path / "data/test.json").write_text("{", encoding="utf-8")
     with pytest.raises(BenchmarkFileError, match=r"test\.json: 1 error"):

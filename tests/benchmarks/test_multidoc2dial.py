@@ -103,7 +103,7 @@ def test_a_task_by_hand() -> None:
     }
 
 
-def test_a_speaker_who_goes_on_makes_one_message() -> None:
+def test_consecutive_utterances_of_a_speaker_become_one_message() -> None:
     tasks = sample("multidoc2dial").tasks
     twice = next(task for task in tasks if task.question.startswith("Hm."))
     assert twice.question == "Hm.\nDo I get another licence then?"
@@ -115,7 +115,7 @@ def test_a_speaker_who_goes_on_makes_one_message() -> None:
         assert roles == [Role.USER, Role.ASSISTANT] * (len(roles) // 2) + [Role.USER]
 
 
-def test_an_answer_that_there_is_no_solution_makes_an_unanswerable_task() -> None:
+def test_an_answer_without_solution_makes_an_unanswerable_task() -> None:
     tasks = [task for task in sample("multidoc2dial").tasks if task.answerability is Answerability.UNANSWERABLE]
     assert {task.extra["agent_act"] for task in tasks} == {"respond_no_solution"}
     assert all(not task.references and not task.extra["grounding"] for task in tasks)
@@ -152,7 +152,7 @@ def test_propositions_have_texts_and_no_gold() -> None:
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-def test_the_sample_shows_twenty_retrieved_units(name: str) -> None:
+def test_the_sample_has_twenty_retrieved_units(name: str) -> None:
     benchmark = sample(name)
     contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
     assert contexts.keys() == {task.task_id for task in benchmark.tasks}
@@ -234,7 +234,7 @@ def test_a_broken_file_is_named_with_its_problems(name: str, change: Callable[[A
         read(copy)
 
 
-def test_every_problem_of_a_file_is_told_at_once(copy: Path) -> None:
+def test_every_problem_of_a_file_is_reported_together(copy: Path) -> None:
     changed(copy, DIALOGUES, lambda c: [turn.pop("da") for turn in first_dialogue(c)["turns"]])
     with pytest.raises(BenchmarkFileError, match="10 errors"):
         multidoc2dial.load(copy)
@@ -251,7 +251,7 @@ def test_a_corrupt_or_missing_file_is_named(content: bytes, copy: Path, tmp_path
         multidoc2dial.load(tmp_path / "empty")
 
 
-def test_the_two_names_of_a_reference_are_read_alike() -> None:
+def test_both_key_names_of_a_reference_are_read() -> None:
     documents = read_documents(benchmark_folder("doc2dial", "sample", Path()), "doc2dial_doc.json")
     dialogues = read_dialogues(
         benchmark_folder("doc2dial", "sample", Path()), "doc2dial_dial_validation.json", documents
@@ -259,7 +259,7 @@ def test_the_two_names_of_a_reference_are_read_alike() -> None:
     assert all(turn.references for dialogue in dialogues for turn in dialogue.turns)
 
 
-def test_a_blank_utterance_is_left_out_and_counted(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_blank_utterance_is_omitted_and_counted(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole = multidoc2dial.load(copy)
 
     def blank(content: dict[str, Any]) -> None:
@@ -340,7 +340,7 @@ def test_structure_passages_by_hand() -> None:
 
 
 @given(st.integers(1, 350))
-def test_token_passages_hold_a_hundred_words_each(n_words: int) -> None:
+def test_token_passages_contain_a_hundred_words_each(n_words: int) -> None:
     words = [f"w{number}" for number in range(n_words)]
     texts = [passage.text for passage in cut_documents({"Page#1_0": document(" ".join(words))}, "token")["Page#1_0"]]
     assert [word for text in texts for word in text.split()] == words

@@ -88,7 +88,7 @@ def test_the_official_files_have_the_papers_counts() -> None:
     }  # fmt: skip
 
 
-def test_the_official_files_are_pinned_where_their_bytes_are_kept() -> None:
+def test_the_official_files_are_pinned_at_their_lfs_address() -> None:
     assert [(file.path, file.n_bytes) for file in SOURCE.files] == [(QUERIES, 5171312), (CORPUS, 6785567)]
     assert all(file.sha256 and re.fullmatch("[0-9a-f]{64}", file.sha256) for file in SOURCE.files)
     # Their usual address serves Git-LFS pointers.
@@ -99,7 +99,7 @@ def test_the_official_files_are_pinned_where_their_bytes_are_kept() -> None:
 # Tasks.
 
 
-def test_a_query_becomes_a_task_of_one_turn(sample: Benchmark) -> None:
+def test_a_query_becomes_a_single_turn_task(sample: Benchmark) -> None:
     task = sample.tasks[0]
     row = read(SAMPLE / QUERIES)[0]
     assert (task.task_id, task.domain, task.turn, task.multi_turn) == ("multihop-0001<::>1", "news", 1, "N/A")
@@ -109,7 +109,7 @@ def test_a_query_becomes_a_task_of_one_turn(sample: Benchmark) -> None:
     assert (sample.suite, sample.n_passages, sample.label) == ("multihop_rag", N_PASSAGES, "multihop_rag (sample)")
 
 
-def test_null_queries_and_they_alone_are_unanswerable_and_have_no_evidence(sample: Benchmark) -> None:
+def test_only_null_queries_are_unanswerable_and_have_no_evidence(sample: Benchmark) -> None:
     for task in sample.tasks:
         is_null = task.question_types == ("null_query",)
         assert (task.answerability is Answerability.UNANSWERABLE) == is_null
@@ -117,7 +117,7 @@ def test_null_queries_and_they_alone_are_unanswerable_and_have_no_evidence(sampl
         assert (task.target == "Insufficient information.") == is_null
 
 
-def test_gold_passages_hold_the_evidence_and_leave_null_queries_out(sample: Benchmark) -> None:
+def test_gold_passages_contain_the_evidence_and_omit_null_queries(sample: Benchmark) -> None:
     contexts = sample.read_contexts(Setting.REFERENCE).passages
     assert contexts.keys() == {task.task_id for task in sample.tasks if task.question_types != ("null_query",)}
     for task in sample.tasks:
@@ -127,7 +127,7 @@ def test_gold_passages_hold_the_evidence_and_leave_null_queries_out(sample: Benc
         assert len(ids) == len(set(ids))
 
 
-def test_a_fact_that_no_chunk_holds_is_a_passage_of_its_own(changed: Change) -> None:
+def test_a_fact_in_no_chunk_becomes_a_passage(changed: Change) -> None:
     def edit(items: list[Any]) -> None:
         items[0]["evidence_list"][1]["fact"] = "Not one article says this."
 
@@ -149,7 +149,7 @@ def test_retrieved_passages_are_the_first_six_of_every_query(sample: Benchmark) 
     assert {passage.passage_id for own in contexts.passages.values() for passage in own} <= ids
 
 
-def test_retrieved_texts_that_are_no_chunk_of_ours_keep_one_id_each(changed: Change) -> None:
+def test_retrieved_texts_that_are_not_chunks_get_stable_ids(changed: Change) -> None:
     def edit(items: list[Any]) -> None:
         for item in items[:2]:
             item["retrieval_list"] = [{"text": "A chunk cut otherwise.", "score": 1.0}, *item["retrieval_list"][:2]]
@@ -160,7 +160,9 @@ def test_retrieved_texts_that_are_no_chunk_of_ours_keep_one_id_each(changed: Cha
     assert rankings[0][0].text == "A chunk cut otherwise."
 
 
-def test_results_come_in_any_order_and_a_passage_twice_is_shown_once(changed: Change, sample: Benchmark) -> None:
+def test_results_may_be_in_any_order_and_repeated_passages_are_included_once(
+    changed: Change, sample: Benchmark
+) -> None:
     def edit(items: list[Any]) -> None:
         items.reverse()
         items[0]["retrieval_list"][1] = items[0]["retrieval_list"][0]
@@ -176,7 +178,7 @@ def test_results_come_in_any_order_and_a_passage_twice_is_shown_once(changed: Ch
     assert all(rankings[key] == whole[key] for key in whole if key != last)
 
 
-def test_without_results_the_message_says_how_to_retrieve(tmp_path: Path) -> None:
+def test_without_results_the_error_names_the_retrieve_command(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     (tmp_path / "retrieved.json").unlink()
     with raises(ConfigurationError):
@@ -191,7 +193,7 @@ def test_another_setting_is_refused(sample: Benchmark) -> None:
 # Errors.
 
 
-def test_articles_without_dates_and_the_like_are_one_error_with_every_item(changed: Change) -> None:
+def test_invalid_articles_are_one_error_with_every_item(changed: Change) -> None:
     def edit(items: list[Any]) -> None:
         del items[0]["published_at"]
         items[1]["published_at"] = "last Tuesday"
@@ -216,7 +218,7 @@ def test_articles_without_dates_and_the_like_are_one_error_with_every_item(chang
     assert "ragtasks data fetch multihop_rag" in text
 
 
-def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Change) -> None:
+def test_invalid_queries_are_one_error_with_every_item(changed: Change) -> None:
     def edit(items: list[Any]) -> None:
         items[0]["question_type"] = "bridge_query"
         items[1]["evidence_list"] = []
@@ -241,7 +243,7 @@ def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Chan
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1, 2", b"version https://git-lfs.github.com/spec/v1\n"])
-def test_a_file_that_is_no_array_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_an_array_is_named(tmp_path: Path, content: bytes) -> None:
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     (tmp_path / CORPUS).write_bytes(content)
     with raises(BenchmarkFileError):
@@ -254,7 +256,7 @@ def test_other_counts_than_expected_are_a_problem(changed: Change, file: str) ->
         load(changed(file, lambda items: items.pop(0)))
 
 
-def test_results_that_do_not_fit_the_queries_are_one_error(changed: Change) -> None:
+def test_results_that_do_not_match_the_queries_are_one_error(changed: Change) -> None:
     def edit(items: list[Any]) -> None:
         items[0]["query"] = "Who is this?"
         items[1]["retrieval_list"] = [{"score": 1.0}]
@@ -277,7 +279,7 @@ SENTENCES = st.lists(st.text(alphabet="ab. \n!?,\u201d", max_size=30), max_size=
 
 
 @given(SENTENCES, st.integers(min_value=1, max_value=12))
-def test_chunks_keep_every_sign_in_order_and_their_size(text: str, size: int) -> None:
+def test_chunks_preserve_every_character_in_order_and_keep_the_size_limit(text: str, size: int) -> None:
     cut = list(spans(text, size))
     assert all(start < end for start, end in cut)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(cut))
@@ -287,7 +289,7 @@ def test_chunks_keep_every_sign_in_order_and_their_size(text: str, size: int) ->
     assert all(text[start:end] == text[start:end].strip() for start, end in cut)
 
 
-def test_a_chunk_is_as_many_whole_sentences_as_fit() -> None:
+def test_a_chunk_contains_as_many_complete_sentences_as_fit() -> None:
     text = "One two three. Four five! Six?\n\nSeven eight nine ten eleven twelve."
     assert [text[start:end] for start, end in spans(text, 7)] == [
         "One two three. Four five!",
@@ -299,7 +301,7 @@ def test_a_chunk_is_as_many_whole_sentences_as_fit() -> None:
     ]  # fmt: skip
 
 
-def test_a_chunk_carries_headline_source_and_date() -> None:
+def test_a_chunk_begins_with_headline_source_and_date() -> None:
     article = Article(
         title="A headline",
         source="The Ledger",
@@ -319,7 +321,7 @@ def test_a_chunk_carries_headline_source_and_date() -> None:
 # Retrieval.
 
 
-def test_the_chunks_are_derived_once_and_again_when_the_articles_change(changed: Change) -> None:
+def test_chunks_are_derived_once_until_the_articles_change(changed: Change) -> None:
     root = changed(CORPUS, lambda _: None)
     shutil.rmtree(root / "derived")
     path = corpus_file(root, "news")
@@ -335,7 +337,7 @@ def test_the_chunks_are_derived_once_and_again_when_the_articles_change(changed:
     )
 
 
-def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left(changed: Change) -> None:
+def test_an_unwritable_folder_is_named_and_no_file_is_left(changed: Change) -> None:
     root = changed(CORPUS, lambda _: None)
     shutil.rmtree(root / "derived")
     (root / "derived").write_text("in the way")
@@ -343,7 +345,7 @@ def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left(changed: C
         corpus_file(root, "news")
 
 
-def test_what_is_relevant_is_every_chunk_that_holds_a_fact(sample: Benchmark) -> None:
+def test_every_chunk_with_a_fact_is_relevant(sample: Benchmark) -> None:
     chunks = [json.loads(line) for line in corpus_file(SAMPLE, "news").read_text(encoding="utf-8").splitlines()]
     facts = load_facts(SAMPLE, "news")
     expected = {

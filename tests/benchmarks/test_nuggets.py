@@ -22,7 +22,7 @@ def written(folder: Path, *rows: Any) -> Path:
     return path
 
 
-def test_nuggets_are_read_and_further_keys_left_alone(tmp_path: Path) -> None:
+def test_nuggets_are_read_and_further_keys_ignored(tmp_path: Path) -> None:
     more = {"text": "b", "importance": "vital", "mapped_sub_narrative": "x", "source": 3}
     found = read_nuggets(
         written(tmp_path, {"qid": "1", "query": "q", "nuggets": [NUGGET, more]}, {"qid": 2, "nuggets": [NUGGET]})
@@ -73,13 +73,13 @@ def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
     assert ": 1 error\n" in str(error.value)
 
 
-def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError) as error:
         read_nuggets(written(tmp_path, {"qid": "1"}, "{", {"qid": "3", "nuggets": [{"text": "a"}, {}]}))
     assert ": 5 errors\n" in str(error.value)
 
 
-def test_assignments_keep_grades_and_what_failed(tmp_path: Path) -> None:
+def test_assignments_contain_grades_and_failures(tmp_path: Path) -> None:
     failed = {**NUGGET, "text": "other", "assignment": "failed"}
     row = {"qid": "1", "query": "q", "run_id": "r", "nuggets": [GRADED, failed]}
     (found,) = read_assignments(written(tmp_path, row))

@@ -10,7 +10,7 @@ from ragtasks.benchmarks.ragchecker import load_labelled_pairs
 from ragtasks.errors import BenchmarkFileError
 
 
-def test_the_real_file_has_280_pairs_and_positive_labels_are_for_the_first(mtrag_root: Path) -> None:
+def test_the_real_file_has_280_pairs_and_positive_labels_prefer_the_first(mtrag_root: Path) -> None:
     path = mtrag_root.parent / "ragchecker" / "human_labeled_data.json"
     if not path.is_file():
         pytest.skip(f"no real RAGChecker data at {path}")

@@ -18,14 +18,14 @@ def test_every_benchmark_has_a_source_of_its_name() -> None:
     assert [source_of(name).name for name in benchmark_names()] == benchmark_names()
 
 
-def test_what_data_fetch_brings_unasked_is_a_group_of_every_benchmark_that_can_be_fetched() -> None:
+def test_every_downloadable_benchmark_has_the_default_group_of_data_fetch() -> None:
     """Errors say "run `ragtasks data fetch NAME`", which must not ask for a group that is not there."""
     fetched = {name: source_of(name) for name in benchmark_names() if source_of(name).files}
     assert len(fetched) > 10
     assert all(source.in_groups(DEFAULT_GROUPS) for source in fetched.values())
 
 
-def test_an_unknown_benchmark_is_answered_with_close_matches(tmp_path: Path) -> None:
+def test_an_unknown_benchmark_lists_close_matches(tmp_path: Path) -> None:
     for ask in (
         lambda: source_of("mtrg"),
         lambda: benchmark_folder("mtrg", None, tmp_path),
@@ -36,12 +36,12 @@ def test_an_unknown_benchmark_is_answered_with_close_matches(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", benchmark_names())
-def test_missing_files_are_named_with_the_command_that_fetches_them(name: str, tmp_path: Path) -> None:
+def test_missing_files_are_named_with_the_download_command(name: str, tmp_path: Path) -> None:
     with raises(BenchmarkFileError):
         open_benchmark(name, tmp_path / "nowhere")
 
 
-def test_the_sample_is_a_benchmark_that_says_so(tmp_path: Path) -> None:
+def test_the_sample_is_marked_as_a_sample(tmp_path: Path) -> None:
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path))
     assert benchmark.is_sample
     assert benchmark.label == "mtrag (sample)"
@@ -49,7 +49,7 @@ def test_the_sample_is_a_benchmark_that_says_so(tmp_path: Path) -> None:
     assert open_benchmark("mtrag", benchmark.root) is benchmark  # read once
 
 
-def test_a_named_folder_wins_over_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_folder_takes_precedence_over_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_folder, own = tmp_path / "data", tmp_path / "own"
     fetched = data_folder / source_of("mtrag").folder
     fetched.mkdir(parents=True)
@@ -61,7 +61,7 @@ def test_a_named_folder_wins_over_the_data_folder(tmp_path: Path, monkeypatch: p
     assert benchmark_folder("mtrag", "~/own", data_folder) == own
 
 
-def test_a_folder_that_is_not_there_is_named_with_two_ways_out(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named_with_two_next_steps(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError) as caught:
         benchmark_folder("mtrag", None, tmp_path)
     text = str(caught.value)
@@ -70,7 +70,7 @@ def test_a_folder_that_is_not_there_is_named_with_two_ways_out(tmp_path: Path) -
     assert text.endswith("or try the sample: --data sample on the command line, `data: sample` in evaluation.yaml")
 
 
-def test_the_revision_names_files_that_are_not_the_official_ones(mtrag_root: Path, tmp_path: Path) -> None:
+def test_the_revision_lists_changed_files(mtrag_root: Path, tmp_path: Path) -> None:
     """An older checkout, or one that somebody corrected, is not the commit that the scores would claim."""
     folder = tmp_path / "mtragun-human"
     shutil.copytree(mtrag_root / "mtragun-human", folder)
@@ -87,6 +87,6 @@ def test_the_revision_names_files_that_are_not_the_official_ones(mtrag_root: Pat
     assert len(found) == 2  # scores of two changes are not compared either
 
 
-def test_the_real_data_is_found_in_the_folder_above_the_checkout(mtrag_root: Path) -> None:
+def test_the_real_data_is_located_in_the_folder_above_the_checkout(mtrag_root: Path) -> None:
     assert benchmark_folder("mtrag", str(mtrag_root), Path()) == mtrag_root
     assert not open_benchmark("mtrag", mtrag_root).is_sample

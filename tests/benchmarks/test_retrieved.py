@@ -46,7 +46,7 @@ def folder(root: Path, file: Path) -> Path:
     return root
 
 
-def test_a_file_is_a_run_a_corpus_and_texts_of_segments(tmp_path: Path) -> None:
+def test_retrieval_results_serve_as_run_corpus_and_segment_texts(tmp_path: Path) -> None:
     path = written(tmp_path / "r.jsonl", topic(1, segment(0, 2.0), segment(1, 1.5)), topic("2", segment(1, 9)))
     assert {key: [item.passage_id[-3:] for item in found] for key, found in read_run(path).items()} == {
         "1": ["0_0", "1_1"],
@@ -68,7 +68,7 @@ def test_a_file_is_a_run_a_corpus_and_texts_of_segments(tmp_path: Path) -> None:
         (topic("2", segment(0, 1), segment(0, 1)), "each candidate of a topic once"),
     ],
 )
-def test_a_line_that_is_not_in_the_format_is_named_by_every_reader(tmp_path: Path, row: Any, said: str) -> None:
+def test_every_reader_names_an_invalid_line(tmp_path: Path, row: Any, said: str) -> None:
     path = written(tmp_path / "r.jsonl", topic("1", segment(0, 2.0)), row)
     with pytest.raises(CacheError, match="line 2") as as_run:
         read_run(path)
@@ -79,7 +79,7 @@ def test_a_line_that_is_not_in_the_format_is_named_by_every_reader(tmp_path: Pat
     assert all(said in str(error.value) for error in (as_run, as_passages, as_corpus))
 
 
-def test_retrieval_results_beside_the_topics_are_the_passages_of_the_task(tmp_path: Path) -> None:
+def test_retrieval_results_in_the_data_folder_are_the_passages_of_the_tasks(tmp_path: Path) -> None:
     path = written(tmp_path / "r.jsonl", topic("1", *(segment(n, -n) for n in range(25))), topic("2", segment(0, 1)))
     root = folder(tmp_path / "data", path)
     with pytest.raises(ConfigurationError, match=r"retrieve_results_\*"):

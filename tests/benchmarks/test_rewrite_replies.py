@@ -66,25 +66,25 @@ def test_valid_reply_is_read(text: str) -> None:
         (contract("\ud83d"), "half a character"),
     ],
 )
-def test_broken_contract_is_refused(text: str, message: str) -> None:
+def test_an_invalid_reply_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_rewrite(text)
 
 
 @given(TEXTS, st.sampled_from(QuestionClass))
-def test_what_is_written_is_read(version: str, label: QuestionClass) -> None:
+def test_written_values_are_read_back(version: str, label: QuestionClass) -> None:
     assert parse_rewrite(contract(version, label.value)) == (label, " ".join(version.split()))
 
 
 @pytest.mark.parametrize(
     "text", ["no_rewrite", " no_rewrite\n", "no_rewrite.", "no_rewrite and a lot more\nthat nobody reads"]
 )
-def test_the_word_for_no_rewrite_gives_the_question_as_it_stands(text: str) -> None:
+def test_no_rewrite_returns_the_question_unchanged(text: str) -> None:
     assert parse_conditional(text, QUESTION) == (QuestionClass.STANDALONE, QUESTION)
 
 
 @pytest.mark.parametrize("text", ["rewrite: snow  in winter", "rewrite snow in winter", "rewrite:snow in winter\n"])
-def test_what_stands_behind_the_word_for_a_rewrite_is_the_query(text: str) -> None:
+def test_the_text_after_rewrite_is_the_query(text: str) -> None:
     assert parse_conditional(text, QUESTION) == (QuestionClass.NON_STANDALONE, "snow in winter")
 
 
@@ -104,7 +104,7 @@ def test_what_stands_behind_the_word_for_a_rewrite_is_the_query(text: str) -> No
         ("rewrite: \ud83d", "half a character"),
     ],
 )
-def test_broken_conditional_contract_is_refused(text: str, message: str) -> None:
+def test_an_invalid_conditional_reply_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_conditional(text, QUESTION)
 
@@ -118,7 +118,7 @@ def test_a_written_reply_reads_back_as_its_rewrite(contract: Contract, question:
 
 
 @given(st.sampled_from(sorted(CONTRACTS)).map(CONTRACTS.__getitem__), st.text(), TEXTS)
-def test_any_reply_gives_a_query_and_a_broken_one_gives_the_question(
+def test_any_reply_gives_a_query_and_an_invalid_reply_gives_the_question(
     contract: Contract, text: str, question: str
 ) -> None:
     reading = read_reply(contract, text, question)
@@ -128,5 +128,5 @@ def test_any_reply_gives_a_query_and_a_broken_one_gives_the_question(
         assert reading.problem.startswith("invalid reply: ")
 
 
-def test_declining_takes_one_word() -> None:
+def test_declining_needs_one_word() -> None:
     assert CONDITIONAL_CONTRACT.write(QUESTION, QUESTION) == NO_REWRITE

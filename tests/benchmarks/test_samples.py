@@ -53,7 +53,7 @@ def unpacked(content: bytes, suffix: str) -> object:
 
 
 @pytest.mark.parametrize(("script", "name"), BUILDERS.items())
-def test_the_committed_files_are_what_the_script_builds(script: str, name: str, tmp_path: Path) -> None:
+def test_the_committed_files_equal_the_output_of_the_script(script: str, name: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(SCRIPTS / f"{script}.py"), "--into", str(tmp_path)], check=True)
     for folder in [tmp_path] if name else tmp_path.iterdir():
         built, committed = files_of(folder), files_of(SAMPLES / (name or folder.name))
@@ -62,7 +62,7 @@ def test_the_committed_files_are_what_the_script_builds(script: str, name: str, 
 
 
 @pytest.mark.parametrize("name", sorted(set(benchmark_names()) - {"custom", "doc2dial"}))
-def test_a_sample_without_its_facts_is_no_official_copy(name: str, tmp_path: Path) -> None:
+def test_a_sample_without_its_statistics_is_not_an_official_copy(name: str, tmp_path: Path) -> None:
     shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
     folder = tmp_path / benchmark_folder(name, "sample", Path()).name  # two splits of one benchmark share theirs
     facts = folder / "sample.json"
@@ -74,7 +74,7 @@ def test_a_sample_without_its_facts_is_no_official_copy(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", sorted(set(benchmark_names()) - {"custom"}))
-def test_a_first_question_follows_up_on_nothing(name: str) -> None:
+def test_a_first_question_has_no_multi_turn_type(name: str) -> None:
     types: dict[bool, set[str]] = {True: set(), False: set()}
     for task in open_benchmark(name, benchmark_folder(name, "sample", Path())).tasks:
         types[len(task.messages) == 1].add(task.multi_turn)

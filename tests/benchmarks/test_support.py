@@ -21,7 +21,7 @@ def written(folder: Path, *rows: Any) -> Path:
     return path
 
 
-def test_the_first_citation_counts_and_one_without_a_label_was_not_judged(tmp_path: Path) -> None:
+def test_only_the_first_citation_counts_and_unlabeled_citations_are_unjudged(tmp_path: Path) -> None:
     more = {"topic_id": 2, "run_id": "r", "sentences": [{"citations": [{}]}, {"citations": []}]}
     first, second = read_support(written(tmp_path, GOOD, more))
     assert (first.topic_id, first.cites, first.levels) == ("1", (True,), (Support.FULL,))

@@ -76,7 +76,7 @@ def test_a_task_is_a_topic(sample: Benchmark) -> None:
     assert sample.tasks[-1].target == ""
 
 
-def test_every_topic_is_given_its_first_twenty_segments(sample: Benchmark) -> None:
+def test_every_topic_gets_its_first_twenty_segments(sample: Benchmark) -> None:
     contexts = sample.read_contexts(Setting.FULL_RAG)
     assert sample.n_passages == N_PASSAGES
     assert list(contexts.passages) == [task.task_id for task in sample.tasks]
@@ -87,7 +87,7 @@ def test_every_topic_is_given_its_first_twenty_segments(sample: Benchmark) -> No
     assert all(passage.title and passage.url for passage in contexts.passages["2024-10007"])
 
 
-def test_segments_are_cut_as_their_offsets_say(script: ModuleType) -> None:
+def test_segments_match_their_offsets(script: ModuleType) -> None:
     topics = script.read_source("trec_rag24")
     bodies = {row["docid"]: row["body"] for row in script.documents_of(topics)}
     for line in (SAMPLE / "segments/segments.jsonl").read_text().splitlines():
@@ -96,7 +96,7 @@ def test_segments_are_cut_as_their_offsets_say(script: ModuleType) -> None:
         assert bodies[row["docid"].partition("#")[0]][row["start_char"] : row["end_char"]] == row["segment"]
 
 
-def test_every_nugget_of_a_judged_topic_stands_in_a_good_segment(script: ModuleType) -> None:
+def test_every_nugget_of_a_judged_topic_occurs_in_a_relevant_segment(script: ModuleType) -> None:
     good = {(qrel.query_id, qrel.passage_id) for qrel in TRACK.load_qrels(SAMPLE, "test") if qrel.relevance >= 2}
     segments = load_segments(SAMPLE)
     for topic in script.read_source("trec_rag24"):
@@ -105,7 +105,7 @@ def test_every_nugget_of_a_judged_topic_stands_in_a_good_segment(script: ModuleT
             assert any(sentence in segments[item].text for query, item in good if query == topic["topic"])
 
 
-def test_the_derived_file_is_made_again_the_same(copy: Path) -> None:
+def test_the_derived_file_is_reproducible(copy: Path) -> None:
     made = copy / "derived/segments.jsonl"
     before = made.read_bytes()
     made.unlink()
@@ -123,7 +123,7 @@ def test_the_official_corpus_is_a_folder_of_shards(copy: Path) -> None:
     assert TRACK.corpus_file(copy, "raggy") == copy / SHARDS
 
 
-def test_the_retrieval_side_is_known() -> None:
+def test_the_retrieval_side_is_registered() -> None:
     side = retrieval_side("trec_rag24")
     assert side.domains == tuple(TRACK.sets)
     assert side.load_qrels(SAMPLE, "raggy") == ()
@@ -144,13 +144,13 @@ def test_the_official_files_have_the_published_counts() -> None:
     assert grades in ({}, {0: 7712, 1: 6305, 2: 4663, 3: 1749})
 
 
-def test_a_benchmark_without_the_sample_s_facts_must_have_the_official_counts(copy: Path) -> None:
+def test_a_benchmark_without_sample_statistics_must_have_the_official_counts(copy: Path) -> None:
     (copy / "sample.json").unlink()
     with pytest.raises(BenchmarkFileError, match="301 topics, found 6"):
         TRACK.load(copy)
 
 
-def test_sets_that_are_not_there_are_left_out(copy: Path) -> None:
+def test_missing_sets_are_omitted(copy: Path) -> None:
     (copy / "topics/topics.rag24.raggy-dev.txt").unlink()
     assert {task.domain for task in TRACK.load(copy).tasks} == {"test", "researchy"}
     for path in (copy / "topics").iterdir():
@@ -159,7 +159,7 @@ def test_sets_that_are_not_there_are_left_out(copy: Path) -> None:
         TRACK.load(copy)
 
 
-def test_only_full_rag_exists_and_it_needs_a_run(copy: Path) -> None:
+def test_only_full_rag_exists_and_requires_a_run(copy: Path) -> None:
     benchmark = TRACK.load(copy)
     with pytest.raises(ConfigurationError, match="setting full_rag"):
         benchmark.read_contexts(Setting.REFERENCE)
@@ -183,7 +183,7 @@ def changed(path: Path, change: Callable[[list[str]], list[str]]) -> None:
         ("segments/segments.jsonl", lambda rows: rows[:5], "which is cited or retrieved"),
     ],
 )
-def test_files_that_do_not_fit_together_are_named(
+def test_inconsistent_files_are_named(
     copy: Path, file: str, change: Callable[[list[str]], list[str]], said: str
 ) -> None:
     changed(copy / file, change)
@@ -193,7 +193,7 @@ def test_files_that_do_not_fit_together_are_named(
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_topics_are_read_with_either_end_of_line_and_a_byte_order_mark(tmp_path: Path, mark: str) -> None:
+def test_topics_are_read_with_either_line_end_and_a_byte_order_mark(tmp_path: Path, mark: str) -> None:
     assert read_topics(written(tmp_path, mark + "2024-1\tone two\r\n\r\n7\tthree\tfour\n")) == {
         "2024-1": "one two",
         "7": "three\tfour",
@@ -237,7 +237,7 @@ def test_a_broken_line_of_a_run_is_named(tmp_path: Path, line: str, said: str) -
     assert said in str(error.value)
 
 
-def test_qrels_hold_grades_whatever_their_second_column_says(tmp_path: Path) -> None:
+def test_qrels_ignore_the_second_column(tmp_path: Path) -> None:
     found = read_qrels(written(tmp_path, f"1 3 {A} 0\n1 Q0 {B} 4\n"), {"1"})
     assert [(qrel.passage_id, qrel.relevance) for qrel in found] == [(A, 0), (B, 4)]
     for line in (f"1 0 {A}", f"1 0 {A} high", f"2 0 {A} 1", f"1 0 {B} 1\n1 0 {B} 1"):
@@ -266,7 +266,7 @@ def test_a_broken_segment_is_named(tmp_path: Path, change: dict[str, object], sa
     assert said in str(error.value)
 
 
-def test_all_segments_that_are_missing_are_named(tmp_path: Path) -> None:
+def test_all_missing_segments_are_named(tmp_path: Path) -> None:
     path = written(tmp_path, json.dumps(SEGMENT) + "\n")
     assert list(read_segments(path, {A})) == [A]
     with pytest.raises(BenchmarkFileError) as error:

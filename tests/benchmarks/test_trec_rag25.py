@@ -39,7 +39,7 @@ def test_a_task_is_a_narrative_with_its_nuggets_and_their_parts(sample: Benchmar
     assert sample.tasks[-1].extra["nuggets"] == []
 
 
-def test_every_narrative_is_given_its_first_twenty_segments(sample: Benchmark) -> None:
+def test_every_narrative_gets_its_first_twenty_segments(sample: Benchmark) -> None:
     passages = sample.read_contexts(Setting.FULL_RAG).passages
     assert {len(shown) for shown in passages.values()} == {20}
     judged = {qrel.query_id for qrel in retrieval_side("trec_rag25").load_qrels(SAMPLE, NARRATIVES)}

@@ -151,11 +151,11 @@ def test_forms_become_the_file_that_calibrate_reads(tmp_path: Path, results: Pat
 
 
 def test_what_cannot_be_served_or_exported_says_why(tmp_path: Path, results: Path, command: Command) -> None:
-    assert "there is no such file" in command("ratings", tmp_path / "no")[2]
+    assert "no such file" in command("ratings", tmp_path / "no")[2]
     assert "nothing to compare" in command("serve")[2]
     (tmp_path / "other").write_text("no database", encoding="utf-8")
     assert "a database of votes" in command("serve", results, "--database", tmp_path / "other", "--port", 0)[2]
-    assert "give --benchmark" in command("serve", "--system", "{}")[2]
+    assert "requires --benchmark" in command("serve", "--system", "{}")[2]
 
 
 def test_a_live_system_without_its_key_is_named_before_its_corpus_is_read(

@@ -53,7 +53,7 @@ def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path) -> Non
     ("more", "message"),
     [
         (["--output", "x.jsonl", "--reviewer", "An"], "did you mean 'Ann'"),
-        (["--output", "x.jsonl", "--database", "none.sqlite"], "there is no such file"),
+        (["--output", "x.jsonl", "--database", "none.sqlite"], "no such file"),
         (["--accepted", "x", "--reviewer", "Bob"], "no pair was accepted or edited"),
     ],
 )

@@ -16,7 +16,7 @@ from ragtasks.errors import CacheError
 from ragtasks.files import atomic_file, write_atomically
 
 
-def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+def test_a_pipe_is_written_in_place(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -26,7 +26,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_a_write_that_breaks_off_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
+def test_an_interrupted_write_leaves_the_old_file_and_no_temporary_file(tmp_path: Path) -> None:
     target = tmp_path / "file"
     target.write_bytes(b"old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -40,7 +40,7 @@ def test_a_write_that_breaks_off_leaves_the_old_file_and_no_part(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_write_that_fails_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(tmp_path: Path) -> None:
     target = tmp_path / "folder"
     target.mkdir()
     (target / "inside").touch()
@@ -61,7 +61,7 @@ with atomic_file(Path(sys.argv[1])) as file:
 
 
 @pytest.mark.slow
-def test_what_a_killed_write_left_is_removed_by_the_next_process_that_writes_to_the_folder(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_writes_are_removed_by_the_next_write_to_the_folder(tmp_path: Path) -> None:
     (tmp_path / "film.4711.part").touch()
     for name in ("a.json", "b.json"):
         done = subprocess.run([sys.executable, "-c", _KILLED, tmp_path / name], check=False)

@@ -58,7 +58,7 @@ def rows_of(path: Path) -> list[tuple[int, dict[str, Any]]]:
     ("name", "pack"),
     [(name, pack) for name in CONTAINERS for pack in ("", "gzip", "zstd") if name != "parquet" or not pack],
 )
-def test_the_content_tells_the_container(name: str, pack: str, tmp_path: Path) -> None:
+def test_the_container_is_detected_from_the_content(name: str, pack: str, tmp_path: Path) -> None:
     path, written = tmp_path / "rows.txt", CONTAINERS[name]()
     path.write_bytes(bytes(pyarrow.Codec(pack).compress(written)) if pack else written)
     assert rows_of(path) == [(1, ROWS[0]), (2, ROWS[1])]
@@ -66,12 +66,12 @@ def test_the_content_tells_the_container(name: str, pack: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("indent", [None, 1])
-def test_rows_may_be_named_by_their_ids(indent: int | None, tmp_path: Path) -> None:
+def test_rows_may_be_keyed_by_id(indent: int | None, tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps({"a": ROWS[0], "b": ROWS[1]}, indent=indent))
     assert rows_of(tmp_path / "rows.json") == [(1, {"id": "a", **ROWS[0]}), (2, {"id": "b", **ROWS[1]})]
 
 
-def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
+def test_an_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps(ROWS[0], indent=1))
     assert rows_of(tmp_path / "rows.json") == [(1, ROWS[0])]
 
@@ -89,7 +89,7 @@ def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
         {"prompt": {"text": "Who?", "n": 1}, "reply": {"text": "Ada", "n": 1}},
     ],
 )
-def test_lists_and_objects_of_a_single_row_are_no_rows(row: dict[str, Any], tmp_path: Path) -> None:
+def test_lists_and_objects_in_a_single_row_are_not_rows(row: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(f"\n{json.dumps(row)}\n")
     assert rows_of(tmp_path / "rows.jsonl") == [(2, row)]
 

@@ -40,13 +40,13 @@ def test_json_is_read_back(value: object) -> None:
 
 @QUICK
 @given(VALUES, st.sampled_from(["NaN", "Infinity", "-Infinity"]))
-def test_bare_nan_becomes_none_and_leaves_the_rest_alone(value: object, constant: str) -> None:
+def test_bare_nan_becomes_none_and_other_values_are_unchanged(value: object, constant: str) -> None:
     assert parse_json(f'{{"a": {constant}, "b": {json.dumps(value)}}}'.encode()) == {"a": None, "b": value}
 
 
 @QUICK
 @given(st.binary(max_size=30))
-def test_other_bytes_are_a_value_error(content: bytes) -> None:
+def test_invalid_json_raises_a_value_error(content: bytes) -> None:
     try:
         parse_json(content)
     except ValueError:
@@ -54,7 +54,7 @@ def test_other_bytes_are_a_value_error(content: bytes) -> None:
     json.loads(content.decode("utf-8"))  # what was accepted is JSON for the standard library too
 
 
-def test_json_that_no_log_could_carry_is_refused() -> None:
+def test_json_that_cannot_be_encoded_is_refused() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_json(b"[" * 100_000)
     with pytest.raises(ValueError, match="surrogates"):
@@ -75,7 +75,7 @@ def test_lines_are_numbered_from_one_and_blank_ones_skipped(tmp_path: Path) -> N
 
 @settings(QUICK, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.dictionaries(CLEAN_TEXT, VALUES, max_size=2), st.none()), min_size=1, max_size=6))
-def test_every_line_is_yielded_or_noted(tmp_path: Path, rows: list[dict[str, object] | None]) -> None:
+def test_every_line_is_yielded_or_reported(tmp_path: Path, rows: list[dict[str, object] | None]) -> None:
     lines = ["corrupt {" if row is None else json.dumps(row) for row in rows]
     problems = file_problems(tmp_path / "rows.jsonl", "\n".join(lines).encode())
     assert dict(json_lines(problems)) == {n: row for n, row in enumerate(rows, start=1) if row is not None}
@@ -96,7 +96,7 @@ def test_an_empty_file_is_a_problem(tmp_path: Path, content: bytes) -> None:
         read_content(file_problems(tmp_path / "rows.jsonl", content))
 
 
-def test_one_message_names_every_problem(tmp_path: Path) -> None:
+def test_one_error_lists_every_problem(tmp_path: Path) -> None:
     problems = Problems(tmp_path / "rows.jsonl", "test file", "do this")
     problems.raise_if_any()
     problems.add(4, "a number", "x" * 300, "task<::>2")
@@ -111,7 +111,7 @@ def test_one_message_names_every_problem(tmp_path: Path) -> None:
     assert last == "  next step: do this"
 
 
-def test_of_many_errors_of_a_kind_the_first_three_are_listed_and_the_rest_counted(tmp_path: Path) -> None:
+def test_three_errors_of_a_type_are_listed_and_further_ones_counted(tmp_path: Path) -> None:
     problems = Problems(tmp_path / "rows.jsonl", "test file", "do this")
     for number in range(1, 31):
         problems.add(number, f"a text in part {number} (did you mean 'part {number}'?)", number)
@@ -150,7 +150,7 @@ def test_a_passage_has_texts_only(value: object, key: str) -> None:
         assert not isinstance(value, str) or (key, value) == ("id", "")
 
 
-def test_a_passage_may_lack_title_and_address() -> None:
+def test_title_and_url_of_a_passage_are_optional() -> None:
     assert passage_of({"_id": "p", "text": "", "title": None}, "_id") == Passage("p", "")
     assert passage_of({"_id": "p", "text": "x"}, "document_id") is None
     assert passage_of(math.nan, "_id") is None

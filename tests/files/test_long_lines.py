@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_a_line_without_an_end_is_told_and_not_read(
+def test_a_line_without_an_end_is_reported_and_not_read(
     read: Callable[[Path], object], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten_lines(monkeypatch)

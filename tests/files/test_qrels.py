@@ -42,7 +42,7 @@ def test_json_compressed_files_and_whole_numbers_with_a_point_are_read(
 @pytest.mark.parametrize(
     "text", ["q 0 a 0.5\n", '{"q": {"a": 0.5}}', '{"q": {"a": true}}', '{"q": ["a"]}', '{"q": {"a": 1}']
 )
-def test_judgements_of_another_kind_are_an_error(tmp_path: Path, text: str) -> None:
+def test_invalid_judgements_are_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "qrels").write_text(text, encoding="utf-8")
     with raises(BenchmarkFileError):
         read_qrels(tmp_path / "qrels")
@@ -87,7 +87,7 @@ def test_ids_may_contain_blanks_between_tabs(tmp_path: Path, text: str) -> None:
         "q\t0\ta\t1\nr   0  b\t0\n",
     ],
 )
-def test_blanks_separate_where_no_id_contains_one(tmp_path: Path, text: str) -> None:
+def test_blanks_separate_cells_if_no_id_contains_blanks(tmp_path: Path, text: str) -> None:
     (tmp_path / "qrels").write_bytes(text.encode())
     assert read_qrels(tmp_path / "qrels") == (Qrel("q", "a", 1), Qrel("r", "b", 0))
 
@@ -110,7 +110,7 @@ def test_a_no_break_space_is_part_of_an_id(tmp_path: Path) -> None:
         ("south 0 Quay 1\nsouth 0 p\0 1\n", 2, "text, found 'a NUL"),
     ],
 )
-def test_a_line_that_can_be_read_in_two_ways_is_an_error(tmp_path: Path, text: str, line: int, expected: str) -> None:
+def test_an_ambiguous_line_is_an_error(tmp_path: Path, text: str, line: int, expected: str) -> None:
     (tmp_path / "qrels").write_bytes(text.encode())
     with pytest.raises(BenchmarkFileError) as caught:
         read_qrels(tmp_path / "qrels")

@@ -55,7 +55,7 @@ def test_written_run_reads_back_equal(
     assert read_trec(path) == run
 
 
-def test_ids_with_blanks_are_written_and_read_between_tabs(tmp_path: Path) -> None:
+def test_ids_with_blanks_are_separated_by_tabs(tmp_path: Path) -> None:
     run = {"north pier": (Ranked("Old Harbour", 2.0), Ranked("Quay", 1.5))}
     write_trec(tmp_path / "run.trec", run, "my tag")
     assert read_trec(tmp_path / "run.trec") == run
@@ -101,7 +101,7 @@ def test_a_run_is_detected_from_its_content(tmp_path: Path, text: str, how: str)
     assert read_run(path) == _RUN
 
 
-def test_the_order_of_one_json_object_contradicts_nothing(tmp_path: Path) -> None:
+def test_the_order_of_a_json_object_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(_NESTED), encoding="utf-8")
     assert not set(read_run(tmp_path / "run.json").reordered)
 
@@ -122,19 +122,19 @@ def test_the_order_of_one_json_object_contradicts_nothing(tmp_path: Path) -> Non
     ],
     ids=["empty", "blank", "scores", "nan", "cut", "other", "five", "seven", "gzip", "latin"],
 )
-def test_a_file_that_is_no_run_is_one_error(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_run_is_one_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "run"
     path.write_bytes(content)
     with raises(CacheError):
         read_run(path)
 
 
-def test_a_query_may_be_called_topic(tmp_path: Path) -> None:
+def test_a_header_may_name_the_query_topic(tmp_path: Path) -> None:
     (tmp_path / "run.trec").write_text("topic Q0 Quay 1 2.0 t\ntopic Q0 Pier 2 1.0 t\n", encoding="utf-8")
     assert read_run(tmp_path / "run.trec") == {"topic": (Ranked("Quay", 2.0), Ranked("Pier", 1.0))}
 
 
-def test_a_run_with_tabs_in_some_lines_is_an_error_by_line(tmp_path: Path) -> None:
+def test_tabs_in_only_some_lines_are_errors_by_line(tmp_path: Path) -> None:
     path = tmp_path / "run.trec"
     path.write_text("q Q0 Quay 1 2.0 t\nq\tQ0\tOld Harbour\t2\t1.0\tt\nq\tQ0\tPier\t3\t0.5\tt\n", encoding="utf-8")
     with raises(CacheError):
@@ -158,7 +158,7 @@ def test_a_run_with_tabs_in_some_lines_is_an_error_by_line(tmp_path: Path) -> No
         ([{"query": {"qid": 7}, "candidates": [{"docid": "a", "score": 1}, {"docid": "b", "score": 2}]}], {"7"}),
     ],
 )
-def test_a_run_names_the_queries_whose_order_contradicts_their_scores(
+def test_a_run_lists_the_queries_whose_order_contradicts_their_scores(
     tmp_path: Path, lines: list[object], reordered: set[str]
 ) -> None:
     path = tmp_path / "run"
@@ -167,7 +167,7 @@ def test_a_run_names_the_queries_whose_order_contradicts_their_scores(
 
 
 @given(_RANKINGS)
-def test_rank_order_falls_and_breaks_ties_by_id_as_trec_eval(ranking: dict[str, float]) -> None:
+def test_rank_order_is_by_score_then_id_as_in_trec_eval(ranking: dict[str, float]) -> None:
     ordered = in_rank_order(Ranked(*item) for item in ranking.items())
     assert ordered == in_rank_order(reversed(ordered))
     for first, second in itertools.pairwise(ordered):
@@ -180,7 +180,7 @@ def test_scores_that_are_equal_as_32_bit_floats_are_ties() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(-(2**53), 2**53), st.text(max_size=5)), max_size=6))
-def test_hash_ignores_key_order_and_moves_with_every_value(value: dict[str, object]) -> None:
+def test_the_hash_ignores_key_order_and_changes_with_every_value(value: dict[str, object]) -> None:
     assert canonical_hash(value) == canonical_hash(dict(reversed(value.items())))
     for key in value:
         assert canonical_hash({**value, key: "another value"}) != canonical_hash(value)
@@ -215,7 +215,7 @@ SPEC = {
         ("files", {"a.trec": 1}, "files.a.trec: expected a text"),
     ],
 )
-def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
+def test_a_manifest_with_wrong_types_is_refused_even_with_a_matching_key(
     tmp_path: Path, path: str, value: object, found: str
 ) -> None:
     content = {"format": 1, "key": "", "name": "r", "spec": deepcopy(SPEC), "files": {}, "metadata": {}}
@@ -243,7 +243,7 @@ def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
         (b'{"task_id": "a", "passages": []}', "line 2: task 'a' occurs twice"),
     ],
 )
-def test_contexts_of_another_shape_are_refused_by_line(tmp_path: Path, line: bytes, found: str) -> None:
+def test_invalid_contexts_are_refused_by_line(tmp_path: Path, line: bytes, found: str) -> None:
     content = b'{"task_id": "a", "passages": []}\n' + line + b"\n"
     path = tmp_path / "contexts" / "full_rag.jsonl"
     path.parent.mkdir()
@@ -255,7 +255,7 @@ def test_contexts_of_another_shape_are_refused_by_line(tmp_path: Path, line: byt
 
 
 @pytest.mark.parametrize("score", [True, "1", None, float("nan"), float("inf")])
-def test_a_candidate_has_a_finite_score(score: object) -> None:
+def test_a_candidate_requires_a_finite_score(score: object) -> None:
     with pytest.raises(ValueError, match="a finite `score` of p"):
         retrieved_topic({"query": {"qid": "t"}, "candidates": [{"docid": "p", "score": score}]})
 
@@ -280,7 +280,7 @@ def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc", "..", ".", "", "a/b", "a\\b", "a\n", "-x", "x" * 101])
-def test_a_run_is_named_and_never_a_path_wherever_one_is_taken(tmp_path: Path, name: str) -> None:
+def test_every_function_refuses_a_path_as_a_run_name(tmp_path: Path, name: str) -> None:
     sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path).resolve())
     for take in (
         lambda: config_from_options({"run": name}),
@@ -296,13 +296,13 @@ def test_a_run_is_named_and_never_a_path_wherever_one_is_taken(tmp_path: Path, n
 
 
 @pytest.mark.parametrize("name", ["official", "closed_book"])
-def test_no_run_is_stored_under_a_name_that_stands_for_something_else(tmp_path: Path, name: str) -> None:
+def test_no_run_is_stored_under_a_reserved_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="is taken"):
         RunStore(tmp_path).publish(tmp_path / "work", name)
 
 
 @pytest.mark.parametrize("file", ["../other.trec", "/etc/passwd", "contexts/../../x.trec"])
-def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path, file: str) -> None:
+def test_a_manifest_with_paths_outside_its_folder_is_refused(tmp_path: Path, file: str) -> None:
     write_manifest(tmp_path, Manifest("r", SPEC, {file: "0" * 64}))
     with pytest.raises(CacheError, match="outside of its folder"):
         read_manifest(tmp_path)

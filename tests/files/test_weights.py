@@ -156,7 +156,7 @@ def at_a_terminal(cases: dict[str, list[str]], cwd: Path) -> dict[str, tuple[int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_no_command_runs_what_a_models_folder_brings(kind: str, tmp_path: Path) -> None:
+def test_no_command_runs_code_from_a_model_folder(kind: str, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     folder = HOSTILE[kind](tmp_path / "model", marker)
     (folder / "ragtasks_rewriter.json").write_text(json.dumps(RECIPE))
@@ -175,7 +175,7 @@ def test_no_command_runs_what_a_models_folder_brings(kind: str, tmp_path: Path) 
     assert unclear == {}
 
 
-def test_pickles_are_refused_by_name_before_they_are_opened(tmp_path: Path) -> None:
+def test_pickles_are_refused_before_they_are_opened(tmp_path: Path) -> None:
     folder = with_pickle(tmp_path / "model", tmp_path / "ran")
     with (
         raises(ConfigurationError),
@@ -197,7 +197,7 @@ def test_pickles_are_refused_by_name_before_they_are_opened(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), RuntimeError("size mismatch\nmore"), KeyError("x"), Exception()])
-def test_whatever_a_loader_raises_is_one_error(error: Exception) -> None:
+def test_any_exception_of_a_loader_becomes_one_error(error: Exception) -> None:
     with pytest.raises(ConfigurationError, match="model 'a/name'") as caught, loading("p", "a/name", **PURPOSES):
         raise error
     assert "more" not in str(caught.value)
@@ -210,14 +210,14 @@ def _loads(path: Path) -> Iterator[ast.Call]:
 
 
 @each_module
-def test_every_load_says_that_no_code_runs(path: Path) -> None:
+def test_every_load_disables_remote_code(path: Path) -> None:
     if path.name not in OF_ANOTHER_LIBRARY:
         for call in _loads(path):
             given = {ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg is None}
             assert "NO_CODE" in given, f"line {call.lineno}"
 
 
-def test_the_loads_are_seen() -> None:
+def test_the_scan_finds_the_loads() -> None:
     assert sum(1 for path in MODULES for _ in _loads(path)) >= 10
 
 
@@ -237,7 +237,7 @@ WHOLE = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 @pytest.mark.parametrize("left_out", [None, *WHOLE])
-def test_what_is_whole_in_the_cache_waits_for_no_hub(
+def test_a_completely_cached_model_needs_no_hub(
     left_out: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
@@ -248,7 +248,7 @@ def test_what_is_whole_in_the_cache_waits_for_no_hub(
     assert not is_cached(str(tmp_path)), "a folder is no name of the hub"
 
 
-def test_a_folder_with_a_model_s_name_is_no_model(tmp_path: Path) -> None:
+def test_a_folder_with_a_model_s_name_is_not_a_model(tmp_path: Path) -> None:
     (tmp_path / "results_1.json").write_text("{}")
     assert not is_model_folder(tmp_path)
     assert not is_model_folder(tmp_path / "none")

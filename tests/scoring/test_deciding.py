@@ -568,12 +568,12 @@ def test_the_arena_fights_no_more_battles_than_a_decision_needs(saved: Any, judg
     assert done.exit_code == 0, done.output
     assert "good is better than poor in win rate" in done.output
     (n, n_left) = map(
-        int, re.findall(r"asked: (\d+) of 16 battles, each in both orders; not asked: (\d+)", done.output)[0]
+        int, re.findall(r"judged: (\d+) of 16 battles, each in both orders; not judged: (\d+)", done.output)[0]
     )
     assert (n + n_left, len(server.asked)) == (16, 2 * n)
     assert n_left
     assert len(Path("votes.jsonl").read_text().splitlines()) == n
-    with pytest.raises(ConfigurationError, match="leave --max-battles out"):
+    with pytest.raises(ConfigurationError, match="omit --max-battles"):
         CliRunner().invoke(
             app, [*command, "--output", "v.jsonl", "--until-decided", "--max-battles", "3"], catch_exceptions=False
         )

@@ -27,13 +27,13 @@ REPORT = Report(
 )
 
 
-def test_equal_findings_are_one_line_and_each_is_printed_on_request() -> None:
+def test_equal_findings_are_combined_and_listed_on_request() -> None:
     same_message("\n".join(render_text(REPORT)))
     same_message("\n".join(render_text(REPORT, every=True)))
     assert str(REPORT.findings[-2]).startswith(r"line 3 (t\n3): note empty")
 
 
-def test_scripts_are_given_every_finding() -> None:
+def test_json_output_contains_every_finding() -> None:
     found = json.loads(json.dumps(render_json(REPORT)))
     assert {name: value for name, value in found.items() if name != "findings"} == {
         "file": "run.jsonl",

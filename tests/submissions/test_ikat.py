@@ -80,7 +80,7 @@ def answer(run: Row) -> Row:
     return run["turns"][0]["responses"][0]  # type: ignore[no-any-return]
 
 
-def test_a_right_run_of_each_year_is_told_and_passes(tmp_path: Path) -> None:
+def test_a_valid_run_of_each_year_is_recognized_and_passes(tmp_path: Path) -> None:
     for run, form in ((run_2023(), FileForm.IKAT_2023), (run_2024(), FileForm.IKAT_2024)):
         report = checked(tmp_path, run, form)
         assert (report.findings, report.n_rows, report.passes) == ((), len(run["turns"]), True)
@@ -105,9 +105,7 @@ def test_a_right_run_of_each_year_is_told_and_passes(tmp_path: Path) -> None:
     (lambda run: [one.update(used=False) for one in answer(run)["passage_provenance"]], "unused"),
     (lambda run: answer(run).update(ptkb_provenance=[]), "no_fact"),
 ])  # fmt: skip
-def test_what_is_wrong_with_a_run_of_2024_is_found_alone(
-    edit: Callable[[Row], object], rule: str, tmp_path: Path
-) -> None:
+def test_each_problem_of_a_run_of_2024_is_found_alone(edit: Callable[[Row], object], rule: str, tmp_path: Path) -> None:
     run = run_2024()
     if rule in {"passage_id", "unused", "passage_order", "fact", "no_fact", "text", "rank", "field"}:
         run["turns"][0] = json.loads(json.dumps(run["turns"][0]))  # nothing is shared with the other turns
@@ -118,7 +116,7 @@ def test_what_is_wrong_with_a_run_of_2024_is_found_alone(
     assert report.passes is (rule not in problems)
 
 
-def test_a_finding_names_its_turn_and_what_is_there(tmp_path: Path) -> None:
+def test_a_finding_contains_its_turn_and_value(tmp_path: Path) -> None:
     run = run_2024()
     run["turns"] = run["turns"][:1]
     answer(run)["ptkb_provenance"] = [3, 4]  # of three facts
@@ -129,7 +127,7 @@ def test_a_finding_names_its_turn_and_what_is_there(tmp_path: Path) -> None:
     same_message("\n".join(map(str, checked(tmp_path, rows, FileForm.IKAT_2025).findings)))
 
 
-def test_a_response_only_run_may_lack_texts(tmp_path: Path) -> None:
+def test_texts_are_optional_in_a_response_only_run(tmp_path: Path) -> None:
     run = {**run_2024(), "run_type": "only_response"}
     answer(run)["text"] = ""
     assert checked(tmp_path, run, FileForm.IKAT_2024).findings == ()
@@ -150,7 +148,7 @@ def test_facts_of_2023_are_named_with_their_texts(tmp_path: Path) -> None:
     (lambda row: row["references"].update({"doc-1": 1}), "passage_id", Severity.WARNING),
     (lambda row: row["responses"][0].update(text="word " * 251), "n_words", Severity.WARNING),
 ])  # fmt: skip
-def test_what_is_wrong_with_a_line_of_2025_is_found_with_its_line(
+def test_each_problem_of_a_line_of_2025_is_found_with_its_line(
     edit: Callable[[Row], object], rule: str, severity: Severity, tmp_path: Path
 ) -> None:
     rows = lines_2025()
@@ -159,14 +157,14 @@ def test_what_is_wrong_with_a_line_of_2025_is_found_with_its_line(
     assert [(one.line, one.rule, one.severity) for one in found] == [(2, rule, severity)]
 
 
-def test_a_file_that_breaks_off_is_named(tmp_path: Path) -> None:
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(json.dumps(run_2024())[:-5], encoding="utf-8")
     assert form_of_file(file) is None
     assert rules(check_run(file, FileForm.IKAT_2024, None)) == {"json": 1}
 
 
-def test_without_topics_the_report_says_what_was_not_compared(tmp_path: Path) -> None:
+def test_without_topics_the_report_lists_unchecked_parts(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(json.dumps({**run_2024(), "turns": []}), encoding="utf-8")
     report = check_run(file, FileForm.IKAT_2024, None)
@@ -210,7 +208,7 @@ def test_logged_answers_and_facts_become_a_run_that_passes(
     assert "0 problems" in printed
 
 
-def test_results_of_something_else_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_other_benchmarks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["submit", "--track", "ikat", "--results", str(tmp_path), "--output", str(tmp_path / "run.json")])
     assert stop.value.code

@@ -47,7 +47,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 """Headers of every response."""
-_TOO_LONG = 413, f"a request has at most {MOST_BYTES} bytes"
+_TOO_LONG = 413, f"the body of the request is larger than {MOST_BYTES} bytes"
 
 
 class Guard:
@@ -72,7 +72,7 @@ class Guard:
         try:
             body = await asyncio.wait_for(_body(receive), BODY_SECONDS)
         except asyncio.TimeoutError:
-            await _refuse(send, 408, f"a request comes within {BODY_SECONDS:.0f} seconds")
+            await _refuse(send, 408, f"the request took longer than {BODY_SECONDS:.0f} seconds")
             return
         if body is None:
             await _refuse(send, *_TOO_LONG)
@@ -84,14 +84,14 @@ class Guard:
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if host is None or (self._hosts is not None and host[1].lower() not in self._hosts):
-            return 421, "this server is not addressed by that name"
+            return 421, "this server does not accept that host name"
         if scope["method"] in _UNSAFE and headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-            return 403, "requests of other sites are refused"
+            return 403, "requests from other sites are refused"
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MOST_BYTES:
             return _TOO_LONG
         if not self._has_budget(self._client_of(scope)):
-            return 429, "too many requests: wait a little"
+            return 429, "too many requests: wait a moment"
         return None
 
     def _has_budget(self, client: str) -> bool:

@@ -38,7 +38,7 @@ class SystemRecord(_Record):
 class RaterRecord(_Record):
     """The rater of a battle."""
 
-    rater: str = Field(min_length=1, max_length=LONGEST_NAME, description="by invitation: who is invited")
+    rater: str = Field(min_length=1, max_length=LONGEST_NAME, description="with an invitation: the invited name")
 
 
 class MessageRecord(_Record):
@@ -73,7 +73,7 @@ class AnswerRecord(_Record):
 class BattleRecord(_Record):
     """A pair to vote on, without the names of the systems."""
 
-    battle: str = Field(description="its number, for the vote")
+    battle: str = Field(description="id for the vote")
     conversation: list[MessageRecord]
     answers: list[AnswerRecord]
 
@@ -90,9 +90,9 @@ class RevealedRecord(_Record):
     """The names of the systems, returned after a vote."""
 
     vote_id: str
-    first: str = Field(description="the system that was shown first")
+    first: str = Field(description="system displayed first")
     second: str
-    view: View = Field(description="what the rater knew of the systems; only `blinded` votes count in blinded ratings")
+    view: View = Field(description="the rater's knowledge of the systems; blinded ratings use only `blinded` votes")
 
 
 class QueryRecord(_Record):
@@ -155,7 +155,7 @@ class RatingRecord(_Record):
     rating: EstimateRecord | None = Field(description="Bradley-Terry with ties, 1000 on average")
     rating_at_equal_length: EstimateRecord | None
     elo: float | None
-    reason: str = Field(description="why there is no rating, such as too few conversations")
+    reason: str = Field(description="reason for a missing rating, such as too few conversations")
 
 
 def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patience_seconds: float) -> APIRouter:
@@ -184,7 +184,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         assignment = arena.queue.next_for(_rater(request, record.rater))
         battle = arena.battle(assignment.battle_id) if assignment else None
         if assignment is None or battle is None:
-            raise HTTPException(404, "there is no pair left for this rater")
+            raise HTTPException(404, "no pair is left for this rater")
         shown = arena.displayed(assignment, battle)
         answers = [
             {"label": answer.label, "answer": list(chain.from_iterable(answer.lines)), "passages": answer.passages}
@@ -285,7 +285,7 @@ def _saved_response(arena: Arena, topic: TopicRecord, rater: str | None) -> Resp
         answers[topic.system] for item in items if pool and topic.system in (answers := pool.answers_to(item))
     ]
     if not saved_answers:
-        raise HTTPException(404, f"no pipeline {topic.system!r}, and no saved answer of it to {topic.query.qid!r}")
+        raise HTTPException(404, f"no pipeline {topic.system!r}, and no saved answer from it to {topic.query.qid!r}")
     if rater:
         battles = [battle for item in items for battle in arena.battles_of(item) if topic.system in battle.systems]
         arena.queue.note_names(rater, [battle.battle_id for battle in battles])

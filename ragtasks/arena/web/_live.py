@@ -88,7 +88,7 @@ class LiveBattles:
         running = [battle for battle in self._battles.values() if not battle.is_over]
         if len(running) >= _MOST_RUNNING or any(battle.rater == rater for battle in running):
             raise ConfigurationError(
-                "answers to your last question, or to others', are still being written: wait a little"
+                "your last question, or questions of others, are still being answered: wait a moment"
             )
         if names and (len(set(names)) != 2 or not set(names) <= self.pipelines.keys()):
             raise ConfigurationError("choose two different systems, or none")
@@ -210,7 +210,7 @@ def live_pages(
     def own_battle(request: Request, number: str) -> LiveBattle:
         battle = live.find(site.session(request).rater, number)
         if battle is None:
-            raise HTTPException(404, "There is no such battle among yours. Ask again.")
+            raise HTTPException(404, "You have no such battle. Ask again.")
         return battle
 
     @router.get("/live/{number}")
@@ -312,7 +312,7 @@ def live_systems(texts: Sequence[str], search: Callable[[str], Search], secrets:
     systems = [_system(text) for text in texts]
     names = [system.name for system in systems]
     if len(names) < 2 or len(set(names)) < len(names):
-        raise ConfigurationError(f"--system: two systems at least, under different names; given: {', '.join(names)}")
+        raise ConfigurationError(f"--system: at least two systems with different names, found: {', '.join(names)}")
     endpoints = {system.name: endpoint_of(system.generator) for system in systems}
     keys = [
         requirement
@@ -335,9 +335,7 @@ def _system(text: str) -> _PipelineSpec:
     except ValueError as error:
         problem = f"not JSON: {error}"
     form = '{"name": "bm25 + small", "retriever": "bm25", "generator": {"model": "...", "base_url": "..."}}'
-    raise ConfigurationError(
-        "live system", where="--system", expected=form, found=problem, next_step="write it in that form"
-    )
+    raise ConfigurationError("live system", where="--system", expected=form, found=problem, next_step="use that form")
 
 
 def task_of(messages: Sequence[Message]) -> Task:
@@ -367,7 +365,7 @@ async def ask_pipeline(
     try:
         return await asyncio.wait_for(_ask(pipeline, messages, passages), patience_seconds)
     except asyncio.TimeoutError:
-        reason = f"no whole answer within {patience_seconds:.0f} seconds"
+        reason = f"no complete answer within {patience_seconds:.0f} seconds"
     except RagtasksError as error:
         reason = str(error)
     _LOGGER.warning("live system %s gave no answer: %s", pipeline.name, reason)

@@ -43,7 +43,7 @@ def pages(site: Site, arena: Arena) -> APIRouter:
     def opened(session: Session, assignment_id: str) -> tuple[Assignment, Battle]:
         pair = arena.open_for(session.rater, assignment_id)
         if pair is None:
-            raise HTTPException(404, "There is no such pair among yours.")
+            raise HTTPException(404, "You have no such pair.")
         return pair
 
     @router.get("/battles/{assignment_id}")
@@ -189,7 +189,7 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
         assignment = queue.next_for(session.rater)
         if assignment is None:
             n_done = queue.progress_of(session.rater).n_done
-            text = f"You filled in {n_done} forms, and there is no task left for you. Thank you."
+            text = f"You filled in {n_done} forms, and no task is left for you. Thank you."
             return site.page(request, "message", heading="All done", text=text)
         return form_page(request, session, items[assignment.battle_id])
 
@@ -199,7 +199,7 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
         session = site.session_of_form(request, fields.get("form_token", ""))
         item = items.get(fields.get("item", ""))
         if item is None:
-            raise HTTPException(404, "There is no such task.")
+            raise HTTPException(404, "This task does not exist.")
         seconds = min(max(time.time() - _number(fields.get("began", "")), 0.0), _LONGEST_SECONDS)
         try:
             form = read_form(pool, item, order_for(pool, item, session.rater, secret), fields, seconds)

@@ -74,12 +74,14 @@ def serve_application(
     `make` receives the database, the identity of raters and the accepted hosts.
     """
     if types_names and token is not None and len(token) < _SHORTEST_TOKEN:
-        raise ConfigurationError(f"the arena's token has at least {_SHORTEST_TOKEN} characters; make another one")
+        raise ConfigurationError(
+            f"the arena's token must have at least {_SHORTEST_TOKEN} characters; choose a longer one"
+        )
     if types_names and token is None and not is_loopback(host):
         raise ConfigurationError(
             "arena",
             where=f"--typed-names --host {host}",
-            expected="a token, since others reach this address",
+            expected="a token, since other machines can reach this address",
             found="none",
             next_step="invite raters (`ragtasks arena invite NAME`), or set RAGTASKS_ARENA_TOKEN to a long random text",
         )
@@ -88,7 +90,7 @@ def serve_application(
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=512)
     except (OSError, OverflowError) as error:
-        next_step = "name another --port (0 takes a free one)"
+        next_step = "use another --port (0 selects a free port)"
         problem = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(
             "arena", where=f"{host}:{port}", expected="a free address", found=problem, next_step=next_step
@@ -98,7 +100,7 @@ def serve_application(
     shown = f"[{host}]" if ":" in host else host
     echo(f"http://{shown}:{listening.getsockname()[1]}")
     if types_names:
-        echo("names are typed: everybody who reaches this address can vote under any name")
+        echo("names are typed: anyone who can reach this address can vote under any name")
     elif not store.has_invitations:
         echo(f"no rater is invited yet: ragtasks arena invite NAME --database {database}")
     try:
@@ -122,7 +124,7 @@ def is_loopback(host: str) -> bool:
 _WORDING = Wording(
     "Arena",
     "Which answer is better?",
-    "You will see a conversation and two answers to its last message. Choose the one that serves "
+    "You will see a conversation and two answers to its last message. Choose the answer that serves "
     "the user better; the systems' names appear after your vote.",
     "voted",
 )

@@ -81,7 +81,7 @@ class Site:
         """Return the session of a submitted form."""
         session = self.session(request)
         if not self.identity.is_valid_form(session, token):
-            raise HTTPException(403, "This form is not from this page. Go back, load the page again and repeat.")
+            raise HTTPException(403, "This form is not from this page. Go back, reload the page and try again.")
         return session
 
     def page(self, request: Request, name: str, status: int = 200, **fields: Any) -> HTMLResponse:
@@ -106,7 +106,7 @@ def entrance(site: Site) -> APIRouter:
     @router.get("/static/{name}")
     def static_file(name: str) -> Response:
         if name not in _STATIC:
-            raise HTTPException(404, "There is no such file.")
+            raise HTTPException(404, "This file does not exist.")
         return Response(static(name), media_type=_STATIC[name])
 
     identity = site.identity
@@ -135,7 +135,7 @@ def entrance(site: Site) -> APIRouter:
         rater = clean_name(name) if identity.types_names else identity.invited(invitation.rpartition("=")[2].strip())
         problem = "" if rater else "Enter your name." if identity.types_names else _NOT_INVITED
         if identity.types_names and not identity.admits(token):
-            problem = "That is not the token of this server."
+            problem = "This token is not correct."
         if problem or not rater:
             return entry_page(request, 403, problem=problem)
         answer = RedirectResponse("/", 303)

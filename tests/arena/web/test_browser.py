@@ -21,7 +21,7 @@ from tests.arena.web.test_live import live
 pytestmark = [needs_browser, pytest.mark.slow]
 
 
-def test_a_blinded_vote_by_keys_alone_from_the_topic_to_the_names(tmp_path: Path, rater: Rater) -> None:
+def test_a_blinded_vote_works_with_the_keyboard_alone(tmp_path: Path, rater: Rater) -> None:
     with serving(tmp_path) as served:
         rater.enter(served.address)
         rater.wait("document.getElementById('vote')")
@@ -71,7 +71,7 @@ def test_two_invited_raters_reveal_undo_skip_and_meet_no_pair_twice(
         assert "secret-" in ann.text
         ann.press("u")
         ann.wait("document.getElementById('vote')")
-        assert "You have seen the name behind at least one" in ann.text
+        assert "You have seen the system of at least one" in ann.text
         ann.press("b")
         ann.wait("document.querySelector('.result')")
         # Bob skips, sees no name, undoes it and votes.
@@ -104,7 +104,7 @@ def test_two_invited_raters_reveal_undo_skip_and_meet_no_pair_twice(
         assert ann.console == []
 
 
-def test_two_raters_side_by_side_and_a_pair_that_was_left(tmp_path: Path, rater: Rater, other_rater: Rater) -> None:
+def test_two_raters_side_by_side_and_an_abandoned_pair(tmp_path: Path, rater: Rater, other_rater: Rater) -> None:
     ann, bob = rater, other_rater
     choose = (
         "document.getElementById('item').selectedIndex = 0; "
@@ -164,7 +164,7 @@ def test_a_citation_opens_its_passage_on_focus_and_on_hover(tmp_path: Path, rate
         assert rater.run("return document.getElementById('reason').value") == "better at ab"
 
 
-def test_no_text_becomes_markup_and_no_script_of_others_runs(tmp_path: Path, rater: Rater) -> None:
+def test_no_text_becomes_markup_and_no_foreign_script_runs(tmp_path: Path, rater: Rater) -> None:
     with serving(tmp_path, small_pool(f"x{HOSTILE}", f"y{HOSTILE}", n=1, text=HOSTILE)) as served:
         rater.enter(served.address)
         rater.wait("document.getElementById('vote')")
@@ -204,7 +204,7 @@ def test_pages_fit_both_screens_in_both_themes_without_a_serious_problem(tmp_pat
         assert {key: value for key, value in found.items() if value != ([], False)} == {}
 
 
-def test_on_a_telephone_the_earlier_conversation_is_shown_from_its_first_message(tmp_path: Path, rater: Rater) -> None:
+def test_on_a_phone_the_earlier_conversation_starts_at_its_first_message(tmp_path: Path, rater: Rater) -> None:
     def long(system: str) -> Answer:
         made = answer(system, f"From April, {system} says.")
         earlier = (Message(Role.USER, "Is there a ferry?"), Message(Role.ASSISTANT, "Yes, from Pellin. " * 40))

@@ -63,7 +63,7 @@ def guarded(*hosts: str) -> tuple[Guard, Page]:
     return Guard(page, frozenset(hosts) or None, lambda scope: str(scope["client"])), page
 
 
-def test_a_request_that_passes_is_given_whole_and_every_answer_has_the_headers() -> None:
+def test_an_accepted_request_is_complete_and_every_response_has_the_headers() -> None:
     guard, page = guarded()
     status, headers, body = asked(guard, "POST", parts=(b"one ", b"and ", b"two"))
     assert (status, body, page.bodies) == (200, b"fine", [b"one and two"])
@@ -71,12 +71,12 @@ def test_a_request_that_passes_is_given_whole_and_every_answer_has_the_headers()
     assert headers == {"x-own": "1", **HEADERS}
     assert "script-src 'self'" in headers["content-security-policy"]
     status, headers, body = asked(guard, headers=())
-    assert (status, body) == (421, b"this server is not addressed by that name")
+    assert (status, body) == (421, b"this server does not accept that host name")
     assert headers == {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body)), **HEADERS}
     assert len(page.bodies) == 1
 
 
-def test_what_is_no_request_is_none_of_its_business() -> None:
+def test_other_scopes_are_passed_through() -> None:
     guard, page = guarded("nobody")
     asyncio.run(guard({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert page.scopes == [{"type": "lifespan"}]
@@ -85,7 +85,7 @@ def test_what_is_no_request_is_none_of_its_business() -> None:
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:8000", "a-b.example_c:1", "127.0.0.1:80", "[::1]", "[::1]:8000"]
 )
-def test_a_host_that_is_well_formed_passes_where_any_may(host: str) -> None:
+def test_a_well_formed_host_is_accepted_without_restrictions(host: str) -> None:
     assert asked(guarded()[0], headers=[("host", host)])[0] == 200
 
 
@@ -107,14 +107,14 @@ def test_a_host_that_is_well_formed_passes_where_any_may(host: str) -> None:
     ],
     ids=str,
 )
-def test_a_host_that_is_odd_is_refused(hosts: list[str]) -> None:
+def test_a_malformed_host_is_refused(hosts: list[str]) -> None:
     assert asked(guarded()[0], headers=[("host", host) for host in hosts])[0] == 421
 
 
 @pytest.mark.parametrize(
     ("host", "status"), [("votes.example", 200), ("Votes.Example:8000", 200), ("evil.example", 421), ("localhost", 421)]
 )
-def test_only_the_hosts_that_are_named_pass(host: str, status: int) -> None:
+def test_only_the_configured_hosts_are_accepted(host: str, status: int) -> None:
     assert asked(guarded("votes.example")[0], headers=[("host", host)])[0] == status
 
 
@@ -122,7 +122,7 @@ def test_only_the_hosts_that_are_named_pass(host: str, status: int) -> None:
 @pytest.mark.parametrize(
     ("site", "status"), [(None, 200), ("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)]
 )
-def test_other_sites_change_nothing_and_may_link(method: str, site: str | None, status: int) -> None:
+def test_other_sites_cannot_change_data_but_may_link(method: str, site: str | None, status: int) -> None:
     headers = [("host", "localhost"), *([("sec-fetch-site", site)] if site else [])]
     guard, page = guarded()
     assert asked(guard, method, headers)[0] == status
@@ -133,7 +133,7 @@ def test_other_sites_change_nothing_and_may_link(method: str, site: str | None, 
 @pytest.mark.parametrize(
     ("length", "status"), [("0", 200), (str(MOST_BYTES), 200), (str(MOST_BYTES + 1), 413), ("-1", 413), ("many", 413)]
 )
-def test_a_body_that_announces_too_much_is_not_read(length: str, status: int) -> None:
+def test_a_body_announced_as_too_large_is_not_read(length: str, status: int) -> None:
     guard, page = guarded()
     assert asked(guard, "POST", [("host", "localhost"), ("content-length", length)])[0] == status
     assert len(page.bodies) == (status == 200)
@@ -146,10 +146,10 @@ def test_a_body_of_parts_has_the_same_limit(last: int, status: int) -> None:
     found, _, body = asked(guard, "POST", parts=parts)
     assert found == status
     assert [len(item) for item in page.bodies] == ([MOST_BYTES] if status == 200 else [])
-    assert status == 200 or body == b"a request has at most 262144 bytes"
+    assert status == 200 or body == b"the body of the request is larger than 262144 bytes"
 
 
-def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_body_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_guard, "BODY_SECONDS", 0.01)
     guard, page = guarded()
     sent: list[Any] = []
@@ -162,7 +162,7 @@ def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.Mon
 
     scope = {"type": "http", "method": "POST", "headers": [(b"host", b"localhost")], "client": "a"}
     asyncio.run(guard(scope, never, send))
-    assert (sent[0]["status"], sent[1]["body"], page.bodies) == (408, b"a request comes within 0 seconds", [])
+    assert (sent[0]["status"], sent[1]["body"], page.bodies) == (408, b"the request took longer than 0 seconds", [])
 
 
 class Clock:
@@ -181,7 +181,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def test_a_client_has_a_burst_and_then_a_rate(clock: Clock) -> None:
+def test_a_client_has_a_burst_then_a_rate(clock: Clock) -> None:
     guard, _ = guarded()
 
     def passed(client: str = "a") -> int:
@@ -197,12 +197,10 @@ def test_a_client_has_a_burst_and_then_a_rate(clock: Clock) -> None:
     clock.now += 3_600.0
     assert passed() == BURST, "what is saved up is no more than a burst"
     status, _, body = asked(guard)
-    assert (status, body) == (429, b"too many requests: wait a little")
+    assert (status, body) == (429, b"too many requests: wait a moment")
 
 
-def test_the_oldest_clients_are_forgotten_where_there_are_very_many(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_clients_are_dropped_if_there_are_very_many(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_guard, "_MOST_CLIENTS", 2)
     guard, _ = guarded()
     while asked(guard, client="a")[0] == 200:

@@ -24,7 +24,7 @@ TYPED = Identity(b"secret")
 
 
 @pytest.mark.parametrize("rater", ["Ann", "Ann: the second", "Åse 北京", "x" * 60])
-def test_a_cookie_gives_back_its_rater(rater: str) -> None:
+def test_a_cookie_returns_its_rater(rater: str) -> None:
     cookie = TYPED.cookie(rater)
     found = TYPED.session(cookie)
     assert found.rater == rater
@@ -32,7 +32,7 @@ def test_a_cookie_gives_back_its_rater(rater: str) -> None:
     assert cookie.isascii()
 
 
-def test_a_cookie_that_was_not_signed_here_is_nobody_s() -> None:
+def test_a_cookie_with_a_foreign_signature_is_invalid() -> None:
     cookie = TYPED.cookie("ann")
     body, _, signature = cookie.partition(".")
     other = base64.urlsafe_b64encode(b"0:0:bob").decode().rstrip("=")
@@ -44,7 +44,7 @@ def test_a_cookie_that_was_not_signed_here_is_nobody_s() -> None:
     assert Identity(b"another secret").session(cookie) is None
 
 
-def test_every_browser_has_a_session_and_forms_of_its_own() -> None:
+def test_every_browser_has_its_own_session_and_forms() -> None:
     first, second = (TYPED.session(TYPED.cookie("ann")) for _ in range(2))
     assert first.number != second.number
     assert len(first.number) == 32
@@ -62,7 +62,7 @@ def test_a_form_s_token_signs_no_cookie() -> None:
     assert TYPED.session(f"{body}.{TYPED.form_token(number)}") is None
 
 
-def test_a_cookie_is_over_with_the_invitation_that_it_came_by(store: VoteStore) -> None:
+def test_a_cookie_expires_with_its_invitation(store: VoteStore) -> None:
     identity = Identity(b"secret", None, store)
     _, token = store.invite("ann")
     store.invite("bob")
@@ -78,7 +78,7 @@ def test_a_cookie_is_over_with_the_invitation_that_it_came_by(store: VoteStore) 
     assert identity.session(identity.cookie("ann")) is not None
 
 
-def test_a_name_that_was_typed_is_no_invitation(store: VoteStore) -> None:
+def test_a_typed_name_is_not_an_invitation(store: VoteStore) -> None:
     store.invite("ann")
     identity = Identity(b"secret", None, store)
     assert identity.session(TYPED.cookie("ann")) is None
@@ -90,7 +90,7 @@ def test_a_name_that_was_typed_is_no_invitation(store: VoteStore) -> None:
     ("token", "is_invited", "types_names", "needs_token"),
     [(None, False, True, False), ("t", False, True, True), (None, True, False, False), ("t", True, False, False)],
 )
-def test_names_are_typed_where_nobody_is_invited_and_a_token_is_asked_for_where_there_is_one(
+def test_names_are_typed_without_invitations_and_a_configured_token_is_required(
     token: str | None, is_invited: bool, types_names: bool, needs_token: bool, store: VoteStore
 ) -> None:
     identity = Identity(b"secret", token, store if is_invited else None)

@@ -43,7 +43,9 @@ def test_a_program_votes_like_a_person(tmp_path: Path) -> None:
         assert {item["reason"] for item in rated} == {"votes on fewer than 10 conversations"}
 
 
-def test_a_program_with_an_invitation_is_who_is_invited_and_remembers_whose_answers_it_read(tmp_path: Path) -> None:
+def test_a_program_with_an_invitation_votes_as_the_invited_rater_and_its_read_answers_are_recorded(
+    tmp_path: Path,
+) -> None:
     with serving(tmp_path, types_names=False) as served:
         visitor = Visitor(served.port)
         _, token = served.arena.store.invite("Ann")
@@ -60,7 +62,7 @@ def test_a_program_with_an_invitation_is_who_is_invited_and_remembers_whose_answ
         assert post(visitor, path, vote, **invited)[1]["view"] == "revealed"
 
 
-def test_ratings_for_programs_count_blinded_votes_people_and_judges_apart(tmp_path: Path) -> None:
+def test_ratings_of_the_api_use_blinded_votes_separately_for_people_and_judges(tmp_path: Path) -> None:
     made = [("ann", "human", "blinded"), ("bob", "human", "blinded"), ("cem", "human", "side_by_side")]
     votes = [
         vote("secret-one", "secret-two", rater=rater, kind=kind, view=view, vote_id=rater)
@@ -101,7 +103,7 @@ def test_a_pipeline_answers_a_topic_from_given_candidates(tmp_path: Path) -> Non
         assert post(visitor, "/api/answers", {**topic, "system": "secret broken"})[0] == 502
 
 
-def test_the_token_and_the_type_of_the_body_are_asked_for(tmp_path: Path) -> None:
+def test_the_token_and_the_content_type_are_required(tmp_path: Path) -> None:
     with serving(tmp_path, token=TOKEN) as served:
         visitor = Visitor(served.port)
         assert visitor.get("/api/systems").status == 401
@@ -133,7 +135,7 @@ def test_the_interface_is_described(tmp_path: Path) -> None:
         ("/api/answers", r'{"system": "\ud800", "query": {"qid": "c1<::>1", "text": "x"}}'),
     ],
 )
-def test_json_that_no_file_can_hold_is_refused_and_changes_nothing(tmp_path: Path, path: str, body: str) -> None:
+def test_json_that_no_file_can_encode_is_refused_and_changes_nothing(tmp_path: Path, path: str, body: str) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
         battle = post(visitor, "/api/battles", {"rater": "ann"})[1]["battle"]

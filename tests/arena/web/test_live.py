@@ -66,7 +66,7 @@ def written(found: Sequence[tuple[str, dict[str, str]]]) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_both_answers_come_as_written_and_are_voted_on(tmp_path: Path) -> None:
+def test_both_answers_arrive_unchanged_and_get_a_vote(tmp_path: Path) -> None:
     with live(tmp_path, "quick", "slow") as (served, visitor, bodies):
         address = ask(visitor, question="When does the ferry run?").headers["location"]
         watched = visitor.get(address)
@@ -88,7 +88,7 @@ def test_both_answers_come_as_written_and_are_voted_on(tmp_path: Path) -> None:
         assert [message["role"] for message in bodies[-1]["messages"]] == ["system", "user", "assistant", "user"]
 
 
-def test_a_conversation_goes_on_with_the_answer_that_the_rater_chose_once_it_is_voted_on(
+def test_a_conversation_continues_with_the_chosen_answer_after_the_vote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_live, "_STEP_SECONDS", 0.0)
@@ -105,7 +105,7 @@ def test_a_conversation_goes_on_with_the_answer_that_the_rater_chose_once_it_is_
             assert (len(bodies[-1]["messages"][2]["content"]) > 300) == is_long
 
 
-def test_a_battle_comes_back_from_the_database_with_all_that_votes_keep_of_it() -> None:
+def test_a_live_battle_is_restored_from_the_database() -> None:
     sides = [answer(name, f"{name} says so.", setting="live", refuses=name == "b") for name in ("a", "b")]
     fought = Battle(*sides)
     found = battle_of(battle_text(fought))
@@ -115,7 +115,7 @@ def test_a_battle_comes_back_from_the_database_with_all_that_votes_keep_of_it() 
     assert (found.first.setting, found.conversation_id) == ("live", fought.conversation_id)
 
 
-def test_speed_says_nothing(tmp_path: Path) -> None:
+def test_speed_reveals_nothing(tmp_path: Path) -> None:
     """A slow short answer and a quick long one come in the same steps, each the same share of its text."""
     with live(tmp_path, "slow", "long") as (_, visitor, _bodies):
         found = events(visitor, ask(visitor, question="When?").headers["location"])
@@ -129,7 +129,7 @@ def test_speed_says_nothing(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(1, 2_000), min_size=2, max_size=2))
-def test_steps_give_both_texts_whole_and_end_together(lengths: list[int]) -> None:
+def test_steps_contain_both_texts_completely_and_end_together(lengths: list[int]) -> None:
     texts = [("abcdefg" * length)[:length] for length in lengths]
     steps = list(steps_of(texts))
     assert ["".join(parts) for parts in zip(*steps, strict=True)] == texts
@@ -138,7 +138,7 @@ def test_steps_give_both_texts_whole_and_end_together(lengths: list[int]) -> Non
 
 
 @pytest.mark.parametrize("names", [{}, {"first": "secret quick thinking", "second": "secret quick"}])
-def test_thinking_is_never_shown(tmp_path: Path, names: dict[str, str]) -> None:
+def test_thinking_is_never_displayed(tmp_path: Path, names: dict[str, str]) -> None:
     with live(tmp_path, "quick thinking", "quick") as (served, visitor, _bodies):
         found = events(visitor, ask(visitor, question="When?", **names).headers["location"])
         assert written(found) == dict.fromkeys("AB", "It runs from April [1]. 2 messages.")
@@ -151,7 +151,7 @@ def test_thinking_is_never_shown(tmp_path: Path, names: dict[str, str]) -> None:
         assert vote.first.n_words == vote.second.n_words
 
 
-def test_names_in_view_are_chosen_and_the_vote_says_so(tmp_path: Path) -> None:
+def test_chosen_systems_are_visible_and_the_vote_is_marked(tmp_path: Path) -> None:
     with live(tmp_path, "quick", "other") as (served, visitor, _):
         named = {"first": "secret quick", "second": "secret other"}
         address = ask(visitor, question="When?", **named).headers["location"]
@@ -170,13 +170,13 @@ def test_names_in_view_are_chosen_and_the_vote_says_so(tmp_path: Path) -> None:
     [
         ("broken", "HTTP 500"),
         ("unknown", "does not exist in organization org-acme on gpu-7.internal"),
-        ("stuck", "no whole answer within 1 seconds"),
+        ("stuck", "no complete answer within 1 seconds"),
         ("silent", "an empty answer"),
         ("stopping", "the reply reached the token limit"),
         ("erring", "an error in place of a reply: the model went away"),
     ],
 )
-def test_of_a_failure_the_rater_learns_that_and_the_log_why(
+def test_a_failure_is_reported_to_the_rater_and_its_reason_logged(
     tmp_path: Path, model: str, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with live(tmp_path, "quick", model, patience_seconds=1.0) as (served, visitor, _):
@@ -191,7 +191,7 @@ def test_of_a_failure_the_rater_learns_that_and_the_log_why(
     assert any(f"secret {model}" in text and why in text for text in logged)
 
 
-def test_a_retriever_that_fails_is_in_the_log_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_retriever_is_only_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def search(question: str) -> tuple[Passage, ...]:
         raise ConfigurationError("no index at /secret/place") if "index" in question else TypeError("of a plugin")
 
@@ -203,7 +203,7 @@ def test_a_retriever_that_fails_is_in_the_log_alone(tmp_path: Path, caplog: pyte
     assert "of a plugin" in caplog.text
 
 
-def test_a_program_learns_no_words_of_the_server(tmp_path: Path) -> None:
+def test_the_api_returns_no_server_message(tmp_path: Path) -> None:
     with live(tmp_path, "quick", "unknown") as (_, visitor, _bodies):
         topic = {"system": "secret unknown", "query": {"qid": "t", "text": "When?"}}
         reply = visitor.ask("POST", "/api/answers", json.dumps(topic), Content_Type="application/json")
@@ -211,25 +211,25 @@ def test_a_program_learns_no_words_of_the_server(tmp_path: Path) -> None:
         assert json.loads(reply.text) == {"detail": "secret unknown: a system gave no answer; see the server's log"}
 
 
-def test_questions_that_cannot_be_asked_say_why(tmp_path: Path) -> None:
+def test_refused_questions_state_the_reason(tmp_path: Path) -> None:
     with live(tmp_path, "quick", "slow") as (_, visitor, _bodies):
         assert "Ask a question" in ask(visitor, question=" ").text
         assert "ends with the user" in ask(visitor, question="And?", earlier="When?").text
         assert "longer than" in ask(visitor, question="x" * 20_001).text
         assert ask(visitor, question="One?").status == 303
-        assert "still being written" in ask(visitor, question="Two?").text
+        assert "still being answered" in ask(visitor, question="Two?").text
         stranger = Visitor(visitor.port)
         stranger.enter("Bob")
         assert stranger.get("/live/000000000000000000000000").status == 404
 
 
-def test_an_earlier_conversation_is_spoken_in_turns() -> None:
+def test_an_earlier_conversation_alternates_speakers() -> None:
     roles = [message.role for message in messages_of("One?\r\n\r\nYes.\n\n\nTwo?")]
     assert roles == [Role.USER, Role.ASSISTANT, Role.USER]
     assert messages_of(" ") == []
 
 
-def test_systems_that_cannot_be_read_are_named() -> None:
+def test_invalid_systems_are_named() -> None:
     for texts, said in [
         (["{"], "not JSON"),
         (['{"name": "a", "retriever": "bm25"}'], "generator"),

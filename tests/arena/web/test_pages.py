@@ -42,7 +42,7 @@ def test_nothing_that_the_browser_receives_before_the_vote_names_a_system(tmp_pa
         assert [len(page.text) for page in received[0]] == [len(page.text) for page in received[1]]
 
 
-def test_two_equal_texts_are_given_to_no_rater(tmp_path: Path) -> None:
+def test_equal_texts_are_not_offered_to_raters(tmp_path: Path) -> None:
     texts = {"a": "It runs from April.", "b": "It runs from May.", "twin": "It runs from April."}
     with serving(tmp_path, AnswerPool([answer(name, text) for name, text in texts.items()])) as served:
         visitor = Visitor(served.port)
@@ -53,7 +53,7 @@ def test_two_equal_texts_are_given_to_no_rater(tmp_path: Path) -> None:
         assert "All done" in visitor.get(visitor.get("/battles").headers.get("location", "/battles")).text
 
 
-def test_the_order_shown_is_drawn_and_kept(tmp_path: Path) -> None:
+def test_the_display_order_is_random_and_persistent(tmp_path: Path) -> None:
     with serving(tmp_path, small_pool(n=40)) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -67,7 +67,7 @@ def test_the_order_shown_is_drawn_and_kept(tmp_path: Path) -> None:
         assert "All done" in visitor.get("/battles").text
 
 
-def test_a_vote_shows_the_names_and_can_be_undone_but_is_blinded_no_more(tmp_path: Path) -> None:
+def test_a_vote_reveals_the_names_and_an_undone_vote_is_no_longer_blinded(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -80,12 +80,12 @@ def test_a_vote_shows_the_names_and_can_be_undone_but_is_blinded_no_more(tmp_pat
         assert back.headers["location"] == address
         assert served.arena.store.votes() == []
         assert "secret" not in visitor.get(address).text
-        assert "You have seen the name behind at least one" in visitor.get(address).text
+        assert "You have seen the system of at least one" in visitor.get(address).text
         assert visitor.vote("tie") == address
         assert [(vote.preference, vote.view) for vote in served.arena.store.votes()] == [("tie", "revealed")]
 
 
-def test_a_name_that_was_shown_unblinds_the_other_pairs_with_its_answer(tmp_path: Path) -> None:
+def test_a_displayed_name_unblinds_the_other_pairs_with_its_answer(tmp_path: Path) -> None:
     with serving(tmp_path, small_pool("secret-one", "secret-two", "secret-three", n=2), raters=2) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -118,11 +118,11 @@ def test_a_skip_names_no_system_and_can_be_undone(tmp_path: Path) -> None:
         other.enter("Bob")
         refused = other.post("/undo", form_token=other.next()[1].form_token)
         assert refused.status == 409
-        assert "There is no vote or skip of yours to undo" in refused.text
+        assert "You have no vote or skip to undo" in refused.text
         assert len(served.arena.store.votes()) == 1
 
 
-def test_only_who_is_invited_comes_in_and_nobody_by_a_typed_name(tmp_path: Path) -> None:
+def test_only_invited_raters_enter_and_typed_names_are_refused(tmp_path: Path) -> None:
     with serving(tmp_path, types_names=False) as served:
         visitor = Visitor(served.port)
         assert visitor.enter("Ann").status == 403
@@ -141,7 +141,7 @@ def test_only_who_is_invited_comes_in_and_nobody_by_a_typed_name(tmp_path: Path)
         assert visitor.enter(invitation=token).status == 403
 
 
-def test_an_empty_token_lets_nobody_in(tmp_path: Path) -> None:
+def test_an_empty_token_admits_no_rater(tmp_path: Path) -> None:
     identity = Identity(b"secret", TOKEN)
     assert [identity.admits(token) for token in ("", TOKEN[:-1], TOKEN + "x", TOKEN)] == [False, False, False, True]
     store = VoteStore(tmp_path / "arena.sqlite")
@@ -171,7 +171,7 @@ def test_two_tabs_of_one_rater_cannot_vote_twice(tmp_path: Path) -> None:
         assert len(served.arena.store.votes()) == 1
 
 
-def test_a_server_that_starts_again_knows_raters_votes_and_open_pairs(tmp_path: Path) -> None:
+def test_a_restarted_server_restores_raters_votes_and_open_pairs(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -183,7 +183,7 @@ def test_a_server_that_starts_again_knows_raters_votes_and_open_pairs(tmp_path: 
         assert "1 voted, 2 left" in visitor.get(address).text
 
 
-def test_who_did_not_come_in_or_sends_a_foreign_form_gets_nowhere(tmp_path: Path) -> None:
+def test_requests_without_session_or_with_foreign_forms_are_refused(tmp_path: Path) -> None:
     with serving(tmp_path, token=TOKEN) as served:
         stranger = Visitor(served.port)
         for path in ("/", "/battles", "/ratings", "/side-by-side", "/battles/0123"):
@@ -220,7 +220,7 @@ def test_hostile_texts_never_become_markup(tmp_path: Path) -> None:
             assert page.headers["cache-control"] == "no-store"
 
 
-def test_sizes_hosts_and_other_sites_are_bounded(tmp_path: Path) -> None:
+def test_sizes_hosts_and_other_sites_are_restricted(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
         assert visitor.ask("GET", "/enter", Host="evil.example").status == 421
@@ -243,7 +243,7 @@ def raw(port: int, *parts: bytes) -> bytes:
         return found
 
 
-def test_who_is_slow_with_a_request_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_request_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_guard, "SLOWEST_SECONDS", 0.5)
     monkeypatch.setattr(_guard, "BODY_SECONDS", 0.5)
     with serving(tmp_path) as served:
@@ -253,7 +253,7 @@ def test_who_is_slow_with_a_request_is_cut_off(tmp_path: Path, monkeypatch: pyte
         assert Visitor(served.port).get("/enter").status == 200
 
 
-def test_who_does_not_read_what_is_sent_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_guard, "SLOWEST_SECONDS", 0.5)
     with serving(tmp_path, small_pool(n=1, text="word " * 100_000)) as served:
         visitor = Visitor(served.port)
@@ -270,13 +270,13 @@ def test_who_does_not_read_what_is_sent_is_cut_off(tmp_path: Path, monkeypatch: 
         assert visitor.get("/enter").status == 200
 
 
-def test_a_cookie_is_shown_to_no_script_and_sent_by_no_other_site(tmp_path: Path) -> None:
+def test_a_cookie_is_http_only_and_same_site(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         flags = Visitor(served.port).enter().headers["set-cookie"].lower().split("; ")
     assert {"httponly", "samesite=strict"} <= set(flags)
 
 
-def test_a_reason_that_is_too_long_is_cut_and_the_vote_counts(tmp_path: Path) -> None:
+def test_a_long_reason_is_truncated_and_the_vote_counts(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -295,7 +295,7 @@ def test_a_reason_that_is_too_long_is_cut_and_the_vote_counts(tmp_path: Path) ->
         ("[1]", []),
     ],
 )
-def test_a_line_of_citations_belongs_to_the_text_beside_it(
+def test_a_line_of_citations_belongs_to_the_adjacent_text(
     text: str, lines: list[list[tuple[str, tuple[int, ...]]]]
 ) -> None:
     shown = DisplayedAnswer("A", answer("a", text).response)
@@ -310,7 +310,7 @@ def test_other_machines_need_a_token(tmp_path: Path) -> None:
     assert not (tmp_path / "arena.sqlite").exists()
 
 
-def test_the_names_are_in_view_side_by_side_and_the_vote_says_so(tmp_path: Path) -> None:
+def test_names_are_visible_side_by_side_and_the_vote_is_marked(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -325,7 +325,7 @@ def test_the_names_are_in_view_side_by_side_and_the_vote_says_so(tmp_path: Path)
         assert visitor.post("/side-by-side", **{**chosen, "item": "x"}).status == 404
 
 
-def test_pages_are_made_in_turn_and_a_vote_waits_for_none(tmp_path: Path) -> None:
+def test_pages_are_created_in_sequence_and_a_vote_does_not_wait(tmp_path: Path) -> None:
     with serving(tmp_path, raters=9) as served:
         voter, readers = Visitor(served.port), [Visitor(served.port) for _ in range(4)]
         for number, visitor in enumerate((voter, *readers)):

@@ -73,7 +73,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_kill_loses_no_decision_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_kill_loses_no_acknowledged_decision(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 1)
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -83,7 +83,7 @@ def test_a_kill_loses_no_decision_that_was_acknowledged(tmp_path: Path) -> None:
         assert list(desk.decisions_of("Ann")) == acknowledged
 
 
-def test_decisions_are_saved_at_once_by_whom_and_when_and_can_be_changed(tmp_path: Path) -> None:
+def test_decisions_are_saved_immediately_with_reviewer_and_time_and_can_be_changed(tmp_path: Path) -> None:
     folder = write_dialogues(tmp_path / "b", 1)
     with reviewing(folder) as (port, desk):
         ann, bob = Visitor(port), Visitor(port)
@@ -117,7 +117,7 @@ def test_decisions_are_saved_at_once_by_whom_and_when_and_can_be_changed(tmp_pat
         assert "You decided on all 3 pairs" in ann.get("/pairs").text
 
 
-def test_what_cannot_be_taken_is_said_and_nothing_typed_is_lost(tmp_path: Path) -> None:
+def test_invalid_input_is_reported_and_typed_text_is_kept(tmp_path: Path) -> None:
     with reviewing(write_dialogues(tmp_path / "b", 1), token="a long enough token") as (port, desk):
         ann = Visitor(port)
         assert ann.enter("Ann", "wrong").status == 403
@@ -136,7 +136,7 @@ def test_what_cannot_be_taken_is_said_and_nothing_typed_is_lost(tmp_path: Path) 
 
 @pytest.mark.slow
 @needs_browser
-def test_two_reviewers_by_keys_alone_and_nothing_is_lost(tmp_path: Path, rater: Rater) -> None:
+def test_two_reviewers_use_the_keyboard_alone_and_no_decision_is_lost(tmp_path: Path, rater: Rater) -> None:
     from selenium.webdriver.common.keys import Keys
 
     folder = write_dialogues(tmp_path / "b", 1)
@@ -202,7 +202,7 @@ def test_review_pages_fit_both_screens_and_no_text_becomes_markup(tmp_path: Path
         assert rater.console == []
 
 
-def test_a_server_without_its_extra_is_one_line_with_the_next_step() -> None:
+def test_a_missing_extra_is_one_line_with_the_next_step() -> None:
     code = (
         "import sys; sys.modules['fastapi'] = None; from ragtasks.cli import main; main(['arena', 'serve', 'a', 'b'])"
     )
@@ -213,7 +213,7 @@ def test_a_server_without_its_extra_is_one_line_with_the_next_step() -> None:
     assert "pip install 'ragtasks[arena]'" in done.stderr
 
 
-def test_a_reviewer_is_given_what_is_left_in_the_order_of_the_benchmark(tmp_path: Path) -> None:
+def test_a_reviewer_gets_the_remaining_pairs_in_benchmark_order(tmp_path: Path) -> None:
     pairs = read_pairs(write_dialogues(tmp_path / "b", 2))
     store = VoteStore(tmp_path / "reviews.sqlite")
     desk = ReviewDesk(store, pairs)
@@ -236,7 +236,7 @@ def test_a_reviewer_is_given_what_is_left_in_the_order_of_the_benchmark(tmp_path
     store.close()
 
 
-def test_decisions_of_all_reviewers_are_taken_up_again_and_those_on_other_texts_counted(tmp_path: Path) -> None:
+def test_decisions_of_all_reviewers_are_restored_and_those_on_other_texts_counted(tmp_path: Path) -> None:
     pairs = read_pairs(write_dialogues(tmp_path / "b", 1))
     store = VoteStore(tmp_path / "reviews.sqlite")
     desk = ReviewDesk(store, pairs)

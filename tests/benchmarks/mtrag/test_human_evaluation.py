@@ -145,7 +145,7 @@ def test_a_row_joins_task_document_and_ratings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("label", Answerability)
 @pytest.mark.parametrize("is_right", [0, 1])
-def test_what_the_idk_label_implies(tmp_path: Path, *, label: Answerability, is_right: int) -> None:
+def test_implications_of_the_idk_label(tmp_path: Path, *, label: Answerability, is_right: int) -> None:
     whole = content()
     whole["tasks"][0]["Answerability"] = [label.value]
     whole["evaluations"][0]["annotations"]["conditional_idk"]["composite"]["value"] = is_right
@@ -195,7 +195,7 @@ def test_a_broken_file_is_named_with_its_problem(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"text"'])
-def test_a_file_that_is_no_such_object_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_with_another_object_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BenchmarkFileError, match="next step: "):
         load_human_evaluation(write(tmp_path, text))
 

@@ -123,7 +123,7 @@ def test_every_official_task_ends_at_its_turn(official: Benchmark) -> None:
         assert task.task_id == f"{task.conversation_id}<::>{task.turn}"
 
 
-def test_settings_cover_the_official_tasks_that_they_should(official: Benchmark) -> None:
+def test_settings_cover_the_expected_official_tasks(official: Benchmark) -> None:
     contexts = {setting: official.read_contexts(setting) for setting in Setting if setting is not Setting.AGENTIC}
     sizes = {setting.value: len(found.passages) for setting, found in contexts.items()}
     assert sizes == {"reference": 842, "reference_rag": 436, "full_rag": 842}
@@ -138,7 +138,7 @@ def test_settings_cover_the_official_tasks_that_they_should(official: Benchmark)
         assert len(ids) == len(passages) <= 5
 
 
-def test_the_official_response_file_has_quirks_that_end_in_the_loader(mtrag_root: Path, tmp_path: Path) -> None:
+def test_the_loader_normalizes_the_quirks_of_the_official_response_file(mtrag_root: Path, tmp_path: Path) -> None:
     text = (mtrag_root / "scripts/evaluation/sample_data/responses-10.jsonl").read_text(encoding="utf-8")
     raw = [json.loads(line) for line in text.splitlines()]
     assert '"Multi-Turn": NaN' in text
@@ -208,7 +208,7 @@ def test_domain_of_every_spelling(collection: object, domain: str | None) -> Non
     ],
     ids=["empty", "blank", "cut", "utf-16", "bom", "no json", "array", "null", "deep", "surrogate"],
 )
-def test_a_file_that_is_no_json_lines_is_refused(root: Path, content: bytes, found: str) -> None:
+def test_a_file_that_is_not_json_lines_is_refused(root: Path, content: bytes, found: str) -> None:
     (root / REFERENCE).write_bytes(content)
     assert found in message_of(root)
 
@@ -271,7 +271,7 @@ def test_a_bad_field_is_named_with_line_and_task(root: Path, name: str) -> None:
     same_message(message_of(root))
 
 
-def test_problems_of_several_lines_come_together(root: Path) -> None:
+def test_problems_of_several_lines_are_reported_together(root: Path) -> None:
     def break_three(rows: Rows) -> None:
         rows[0].pop("targets")
         rows[0]["Answerability"] = ["MAYBE"]
@@ -284,7 +284,7 @@ def test_problems_of_several_lines_come_together(root: Path) -> None:
     assert "line 6 (" in text
 
 
-def test_a_long_list_of_problems_is_cut_and_counted(root: Path) -> None:
+def test_a_long_list_of_problems_is_truncated_and_counted(root: Path) -> None:
     rewrite(root, lambda rows: [row.pop("targets") for row in rows])
     text = message_of(root)
     assert text.count("\n  line ") == 3
@@ -292,7 +292,7 @@ def test_a_long_list_of_problems_is_cut_and_counted(root: Path) -> None:
 
 
 @pytest.mark.parametrize("spelling", ["<::>", "::"])
-def test_a_task_given_twice_names_both_lines(root: Path, spelling: str) -> None:
+def test_a_repeated_task_names_both_lines(root: Path, spelling: str) -> None:
     def repeat(rows: Rows) -> None:
         rows.append({**rows[3], "task_id": rows[3]["task_id"].replace("<::>", spelling)})
 
@@ -303,12 +303,12 @@ def test_a_task_given_twice_names_both_lines(root: Path, spelling: str) -> None:
     assert "the task of line 4 again" in text
 
 
-def test_other_counts_than_the_benchmark_has_are_refused(root: Path) -> None:
+def test_wrong_counts_are_refused(root: Path) -> None:
     rewrite(root, lambda rows: rows.pop())
     assert "file: expected 112 tasks, found 111" in message_of(root)
 
 
-def test_other_histograms_than_the_benchmark_has_are_refused(root: Path) -> None:
+def test_wrong_histograms_are_refused(root: Path) -> None:
     def relabel(rows: Rows) -> None:
         rows[0]["Collection"] = "mt-rag-govt" if domain_of(rows[0]["Collection"]) != "govt" else "mt-rag-fiqa"
         rows[0]["Answerability"] = ["PARTIAL" if rows[0]["Answerability"] != ["PARTIAL"] else "ANSWERABLE"]
@@ -319,13 +319,13 @@ def test_other_histograms_than_the_benchmark_has_are_refused(root: Path) -> None
     assert "tasks by answerability" in text
 
 
-def test_a_copy_of_the_sample_without_its_facts_is_no_official_copy(root: Path) -> None:
+def test_a_copy_of_the_sample_without_its_statistics_is_not_an_official_copy(root: Path) -> None:
     (root / "sample.json").unlink()
     assert "expected 842 tasks, found 112" in message_of(root)
 
 
 @pytest.mark.parametrize("facts", [b"", b"[]", b"{}", b'{"version": "1", "counts": {"tasks": 1}}', b"\xff"])
-def test_broken_facts_of_a_sample_are_named(root: Path, facts: bytes) -> None:
+def test_invalid_statistics_of_a_sample_are_named(root: Path, facts: bytes) -> None:
     (root / "sample.json").write_bytes(facts)
     assert "sample.json" in message_of(root)
 

@@ -94,7 +94,7 @@ def test_sample_passages_are_those_of_the_shared_corpora_and_answers_are_not_cop
         assert not [window for window in windows if any(window in source for source in sources)], task.task_id
 
 
-def test_a_passage_that_stands_twice_in_a_list_is_one(sample: Benchmark) -> None:
+def test_a_repeated_passage_is_read_once(sample: Benchmark) -> None:
     rows = [json.loads(line) for line in (SAMPLE / TASK_FILE).read_text(encoding="utf-8").splitlines()]
     (twice,) = [row for row in rows if len(row["contexts"]) == 2 and row["contexts"][0] == row["contexts"][1]]
     (task,) = [task for task in sample.tasks if task.task_id == twice["task_id"]]
@@ -134,7 +134,7 @@ def test_another_number_of_conversations_is_a_problem(changed: Callable[..., Pat
         load(changed(edit))
 
 
-def test_its_passages_are_those_of_the_task_file_and_no_others_exist(sample: Benchmark) -> None:
+def test_only_the_passages_of_the_task_file_exist(sample: Benchmark) -> None:
     contexts = sample.read_contexts(Setting.REFERENCE)
     assert contexts.passages == {task.task_id: task.references for task in sample.tasks}
     for setting in (Setting.REFERENCE_RAG, Setting.FULL_RAG):
@@ -142,6 +142,6 @@ def test_its_passages_are_those_of_the_task_file_and_no_others_exist(sample: Ben
             sample.read_contexts(setting)
 
 
-def test_its_one_file_lies_in_the_repository_of_mtrag() -> None:
+def test_its_only_file_is_in_the_repository_of_mtrag() -> None:
     assert [file.path for file in SOURCE.files] == [TASK_FILE]
     assert (SOURCE.folder, SOURCE.commit) == ("mt-rag-benchmark", "cc5b1d481b391181b89f7ced860308482e785463")

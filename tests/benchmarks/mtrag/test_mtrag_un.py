@@ -96,14 +96,14 @@ def test_official_judgements_are_the_references_of_answerable_and_partial_tasks(
     assert judgements(mtrag_root, domain) == references(official, domain)
 
 
-def test_no_passages_give_an_unanswerable_task_away(official: Benchmark) -> None:
+def test_missing_passages_reveal_an_unanswerable_task(official: Benchmark) -> None:
     """The leak: of the tasks whose label a refusal can match, those without passages are the unanswerable ones."""
     by_label = {label: [t for t in official.tasks if t.answerability is label] for label in Answerability}
     without = {label.value: sum(not task.references for task in tasks) for label, tasks in by_label.items() if tasks}
     assert without == {"ANSWERABLE": 0, "PARTIAL": 0, "UNANSWERABLE": 97, "UNDERSPECIFIED": 33}
 
 
-def test_refusing_on_no_passages_is_nearly_always_right(official: Benchmark) -> None:
+def test_refusing_without_passages_is_nearly_always_right(official: Benchmark) -> None:
     contexts = official.read_contexts(Setting.REFERENCE)
     responses = []
     for task in official.tasks:
@@ -120,7 +120,7 @@ def test_refusing_on_no_passages_is_nearly_always_right(official: Benchmark) -> 
     assert sum(scored) >= 428  # one reference answer to a partial task reads as a refusal
 
 
-def test_its_files_are_fetched_alone_into_the_folder_of_mtrag(mtrag_root: Path, tmp_path: Path) -> None:
+def test_its_files_are_downloaded_alone_into_the_folder_of_mtrag(mtrag_root: Path, tmp_path: Path) -> None:
     done = adopt(MTRAG_UN_SOURCE, mtrag_root, tmp_path)
     assert done.root == tmp_path / "mt-rag-benchmark"
     assert len(done.copied) == 5
@@ -149,17 +149,17 @@ def test_its_retrieval_side_reads_its_judgements_and_mtrag_s_corpora(domain: str
     assert RETRIEVAL.corpus_file(SAMPLE, domain) == retrieval_side("mtrag").corpus_file(mtrag, domain)
 
 
-def test_the_corpora_of_a_checkout_lie_below_its_own_folder(mtrag_root: Path) -> None:
+def test_the_corpora_of_a_checkout_are_below_its_own_folder(mtrag_root: Path) -> None:
     assert RETRIEVAL.corpus_file(mtrag_root, "fiqa").is_relative_to(mtrag_root)
 
 
 @pytest.mark.parametrize("read", [RETRIEVAL.load_qrels, RETRIEVAL.corpus_file])
-def test_an_unknown_domain_is_refused_with_the_known_ones(read: Callable[[Path, str], object]) -> None:
+def test_an_unknown_domain_lists_the_known_domains(read: Callable[[Path, str], object]) -> None:
     with raises(ConfigurationError):
         read(SAMPLE, "telco")
 
 
-def test_missing_and_broken_judgements_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
+def test_missing_and_invalid_judgements_are_named_with_the_download_command(tmp_path: Path) -> None:
     with raises(BenchmarkFileError):
         load_qrels(tmp_path, "govt")
     path = tmp_path / "mtragun-human/retrieval_tasks/qrels/govt.tsv"
@@ -170,7 +170,7 @@ def test_missing_and_broken_judgements_are_named_with_the_command_that_fetches_t
 
 
 @pytest.mark.parametrize("setting", [Setting.REFERENCE_RAG, Setting.FULL_RAG])
-def test_other_settings_are_refused_with_the_harness_task_to_take(sample: Benchmark, setting: Setting) -> None:
+def test_other_settings_are_refused_with_the_harness_task_to_use(sample: Benchmark, setting: Setting) -> None:
     with raises(ConfigurationError):
         sample.read_contexts(setting)
 
@@ -181,7 +181,7 @@ def test_the_reference_setting_covers_every_task(sample: Benchmark) -> None:
     assert contexts.passages == {task.task_id: task.references for task in sample.tasks}
 
 
-def test_a_missing_file_is_named_with_the_command_that_fetches_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_named_with_the_download_command(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError) as caught:
         load(tmp_path)
     text = str(caught.value)
@@ -291,7 +291,7 @@ def test_coverage_counts_underspecified_tasks_without_a_clarification_verdict(
         assert result.scores["ans_acc"] is None
 
 
-def test_the_ibm_profile_sees_the_labels_of_this_file(scored: dict[str, list[ScoredAnswer]]) -> None:
+def test_the_ibm_profile_uses_the_labels_of_this_file(scored: dict[str, list[ScoredAnswer]]) -> None:
     """Its key is the one that the official script reads; there, nobody asked is a 0."""
     assert {result.scores["rb_alg_ibm"] for result in scored["UNANSWERABLE"]} == {1.0}
     assert {result.scores["rb_alg_ibm"] for result in scored["UNDERSPECIFIED"]} == {0.0}

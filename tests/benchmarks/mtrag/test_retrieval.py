@@ -125,7 +125,7 @@ def test_files_that_are_missing_empty_or_corrupt(
 
 
 @pytest.mark.parametrize("read", [RETRIEVAL.load_qrels, RETRIEVAL.load_rewrites, RETRIEVAL.corpus_file])
-def test_an_unknown_domain_is_answered_with_close_matches(read: Callable[[Path, str], object]) -> None:
+def test_an_unknown_domain_lists_close_matches(read: Callable[[Path, str], object]) -> None:
     with raises(ConfigurationError):
         read(SAMPLE, "fiqua")
 
@@ -192,7 +192,7 @@ JSON_VALUES = st.recursive(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(value=JSON_VALUES, lines=st.lists(st.text(max_size=20), max_size=3))
-def test_whatever_a_file_holds_the_only_error_is_a_clear_one(root: Path, value: object, lines: list[str]) -> None:
+def test_any_file_content_gives_a_clear_error_or_none(root: Path, value: object, lines: list[str]) -> None:
     text = json.dumps(value).encode()
     (root / QUERIES).write_bytes(text)
     (root / QRELS).write_bytes("\n".join(lines).encode(errors="replace"))

@@ -28,7 +28,7 @@ def sample_of(name: str) -> Benchmark:
 
 
 @pytest.mark.parametrize("contract", CONTRACTS.values(), ids=list(CONTRACTS))
-def test_the_target_is_the_reply_that_gives_the_official_rewrite(contract: Contract) -> None:
+def test_the_target_is_the_reply_with_the_official_rewrite(contract: Contract) -> None:
     sample = sample_of("mtrag")
     chosen = rewriting_tasks(sample, contract)
     official = {key: text for domain in DOMAINS for key, text in RETRIEVAL.load_rewrites(sample.root, domain).items()}
@@ -40,7 +40,7 @@ def test_the_target_is_the_reply_that_gives_the_official_rewrite(contract: Contr
         assert reading.query == task.extra["rewrite"] == official[task.task_id]
 
 
-def test_a_rewriting_model_is_shown_no_passage() -> None:
+def test_a_rewriting_model_gets_no_passage() -> None:
     chosen = rewriting_tasks(sample_of("mtrag"), JSON_CONTRACT)
     for setting in (Setting.REFERENCE, Setting.REFERENCE_RAG, Setting.FULL_RAG):
         assert chosen.read_contexts(setting).passages == {task.task_id: () for task in chosen.tasks}

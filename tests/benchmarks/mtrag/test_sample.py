@@ -41,7 +41,7 @@ def test_the_sample_is_large_and_varied_enough(sample: Benchmark) -> None:
         assert min(here[label] for label in set(Answerability) - {Answerability.UNDERSPECIFIED}) >= 1
 
 
-def test_first_turns_and_only_they_have_no_multi_turn_type(sample: Benchmark) -> None:
+def test_only_first_turns_have_no_multi_turn_type(sample: Benchmark) -> None:
     assert all((task.turn == 1) == (task.multi_turn == "N/A") for task in sample.tasks)
 
 
@@ -79,7 +79,7 @@ def test_judgements_are_the_references_and_queries_their_tasks(sample: Benchmark
     assert official_queries(ROOT, domain, "last_turn") == {t.task_id: t.question for t in tasks if t.references}
 
 
-def test_answerable_tasks_and_only_they_have_references(sample: Benchmark) -> None:
+def test_only_answerable_tasks_have_references(sample: Benchmark) -> None:
     with_answer = (Answerability.ANSWERABLE, Answerability.PARTIAL)
     assert all(bool(task.references) == (task.answerability in with_answer) for task in sample.tasks)
 
@@ -97,7 +97,7 @@ def test_reference_answers_are_neither_empty_nor_copied(sample: Benchmark) -> No
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_runs_are_in_rank_order_and_feed_the_full_rag_setting(sample: Benchmark, domain: str) -> None:
+def test_runs_are_in_rank_order_and_provide_the_full_rag_setting(sample: Benchmark, domain: str) -> None:
     lines = (ROOT / "runs/bm25_rewrite" / f"{domain}.trec").read_text(encoding="utf-8").splitlines()
     ranked: dict[str, list[tuple[int, float, str]]] = {}
     for line in lines:

@@ -17,13 +17,13 @@ PINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is not None and fil
 UNSEEN = [file for file in MTRAG_SOURCE.files if file.sha256 is None]
 
 
-def test_the_table_holds_each_official_file_once() -> None:
+def test_the_table_contains_each_official_file_once() -> None:
     counts = {name: len(MTRAG_SOURCE.in_groups([name])) for name in MTRAG_SOURCE.groups}
     assert counts == {"tasks": 20, "evaluations": 1, "corpora": 4, "judge_prompts": 2, "mtrag_un": 5}
     assert len({file.path for file in MTRAG_SOURCE.files}) == len(MTRAG_SOURCE.files)
 
 
-def test_only_the_large_files_are_pinned_by_gits_ids() -> None:
+def test_only_the_large_files_are_pinned_by_blob_id() -> None:
     assert [file.path for file in UNSEEN] == [
         "mtrag-human/generation_tasks/RAG.jsonl",
         "mtrag-human/generation_tasks/reference+RAG.jsonl",
@@ -53,7 +53,9 @@ def test_real_scripts_have_the_pinned_bytes(file, mtrag_checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("as_checkout", [True, False])
-def test_verify_tells_official_files_from_rebuilt_ones(mtrag_root: Path, tmp_path: Path, as_checkout: bool) -> None:
+def test_verify_distinguishes_official_files_from_rebuilt_files(
+    mtrag_root: Path, tmp_path: Path, as_checkout: bool
+) -> None:
     root = tmp_path / MTRAG_SOURCE.folder
     root.mkdir()
     for folder in ("corpora", "mtrag-human", "mtragun-human"):

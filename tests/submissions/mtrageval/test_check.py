@@ -215,7 +215,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
-def test_a_broken_file_is_caught_by_line_and_graded_as_the_official_checker_does(broken: Broken) -> None:
+def test_an_invalid_file_is_reported_by_line_and_graded_like_the_official_checker(broken: Broken) -> None:
     rows = copy.deepcopy(valid(broken.letter))
     broken.change(rows)
     content = b"".join(lines_of(rows))
@@ -257,7 +257,7 @@ def raw(number: int, change: Callable[[bytes], bytes]) -> bytes:
         "key twice",
     ],
 )
-def test_lines_that_hold_no_sound_object(change: Callable[[bytes], bytes], rule: str, task_is_lost: bool) -> None:
+def test_lines_without_a_valid_object(change: Callable[[bytes], bytes], rule: str, task_is_lost: bool) -> None:
     content = raw(4, change)
     report = checked(content, "A")
     assert problems(report) == {(4, rule), *([MISSING] if task_is_lost else [])}
@@ -268,7 +268,7 @@ def test_lines_that_hold_no_sound_object(change: Callable[[bytes], bytes], rule:
     assert (consequence == "the official checker stops at it") == stops
 
 
-def test_there_are_at_least_forty_broken_files_and_every_rule_is_broken_in_one() -> None:
+def test_at_least_forty_invalid_files_cover_every_rule() -> None:
     assert len(BROKEN) >= 40
     by_table = {rule for broken in BROKEN for _, rule in broken.found}
     by_others = {"json", "json_limit", "utf8", "object", "line_end", "duplicate_key"}
@@ -286,7 +286,7 @@ def test_the_name_and_the_size_of_a_file() -> None:
     assert rejections(content + b" " * MAX_BYTES, "A", INPUT_IDS) == ["size"]
 
 
-def test_line_ends_and_blank_lines_are_no_problems() -> None:
+def test_line_ends_and_blank_lines_are_accepted() -> None:
     lines = [line.strip() for line in lines_of(valid("C"))]
     ends = b"\r\n".join(lines) + b"\r\n\r\n \n"
     # Officially a line is stripped as text: of more than the white space of ASCII.
@@ -297,7 +297,7 @@ def test_line_ends_and_blank_lines_are_no_problems() -> None:
 
 
 @pytest.mark.parametrize("last", [b"", b"\r", b"\r\n"], ids=["no end", "carriage return", "both"])
-def test_lines_that_carriage_returns_end_are_lines_and_one_warning(last: bytes) -> None:
+def test_carriage_returns_end_lines_and_give_one_warning(last: bytes) -> None:
     content = b"\r".join(line.strip() for line in lines_of(valid("B"))) + last
     report = checked(content, "B")
     assert report.n_rows == N_TASKS
@@ -317,7 +317,7 @@ def test_a_problem_between_carriage_returns_is_found_in_its_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("field", ["turn", "Collection", "conversation_id", "further"])
-def test_json_at_the_edge_of_what_can_be_nested_is_no_crash(field: str) -> None:
+def test_deeply_nested_json_does_not_crash(field: str) -> None:
     """Somewhere in these depths Python's reader begins to fail, and before it its writer."""
     for depth in range(900, 1001):
         raw = lines_of([{**valid("A")[0], field: "@"}])[0].replace(b'"@"', b"[" * depth + b"]" * depth)
@@ -337,7 +337,7 @@ def test_json_at_the_edge_of_what_can_be_nested_is_no_crash(field: str) -> None:
         ("C", at("predictions.0.text", "Let me see.</THINK>It is."), "thinking_text"),
     ],
 )
-def test_what_may_be_meant_so_is_a_note_and_passes(letter: str, change: Callable[[Rows], object], rule: str) -> None:
+def test_possibly_intended_values_are_notes_and_pass(letter: str, change: Callable[[Rows], object], rule: str) -> None:
     rows = valid(letter)
     change(rows)
     report = checked(b"".join(lines_of(rows)), letter)
@@ -346,14 +346,14 @@ def test_what_may_be_meant_so_is_a_note_and_passes(letter: str, change: Callable
     assert f"note {rule}: 1 times (line 3)" in "\n".join(render_text(report))
 
 
-def test_the_order_of_scores_is_a_note_where_nobody_ranks() -> None:
+def test_the_order_of_scores_is_a_note_for_unranked_tasks() -> None:
     rows = valid("C")
     rows[0]["contexts"].reverse()
     report = checked(b"".join(lines_of(rows)), "C")
     assert [(item.rule, item.severity) for item in report.findings] == [("scores_unordered", Severity.NOTE)]
 
 
-def test_without_an_input_ids_are_not_compared_and_collections_only_by_name() -> None:
+def test_without_an_input_only_the_names_of_collections_are_checked() -> None:
     rows = valid("A")[:2]
     rows[0]["Collection"] = "wikipedia"
     report = check_lines(lines_of(rows), "f.jsonl", SubmissionTask.A, Comparison(unchecked=("ids",)), n_bytes=1)
@@ -361,7 +361,7 @@ def test_without_an_input_ids_are_not_compared_and_collections_only_by_name() ->
     assert list(render_text(report))[-1] == "  not checked: ids"
 
 
-def test_a_report_keeps_to_its_lines_and_shows_values_as_values() -> None:
+def test_a_report_has_one_line_per_finding_and_quotes_values() -> None:
     rows = valid("A")
     rows[0]["contexts"][0]["score"] = "no such field"
     rows[1]["contexts"][0]["document_id"] = "no \x1b[31m\ud800"
@@ -373,7 +373,7 @@ def test_a_report_keeps_to_its_lines_and_shows_values_as_values() -> None:
     assert any(r"line 3 (line\nbreak\ud800line\nbreak" in line and "...): problem" in line for line in lines)
 
 
-def test_a_changed_text_of_a_given_context_is_shown_from_where_it_differs() -> None:
+def test_a_changed_context_text_is_printed_from_its_first_difference() -> None:
     rows = valid("B")
     text = rows[1]["contexts"][0]["text"]
     rows[1]["contexts"][0]["text"] = f"{text[:50]}; not so."
@@ -382,14 +382,14 @@ def test_a_changed_text_of_a_given_context_is_shown_from_where_it_differs() -> N
     assert (found.expected.endswith("from character 51 on too"), found.found) == (True, '"; not so."')
 
 
-def test_capitals_and_white_space_make_no_other_text() -> None:
+def test_capitals_and_white_space_do_not_change_a_text() -> None:
     rows = valid("B")
     context = rows[1]["contexts"][0]
     context["text"] = "  ".join(context["text"].upper().split()) + "\n"
     assert checked(b"".join(lines_of(rows)), "B").findings == ()
 
 
-def test_texts_of_the_contexts_of_tasks_a_and_c_are_the_system_s_own() -> None:
+def test_context_texts_of_tasks_a_and_c_are_not_compared() -> None:
     for letter in "AC":
         rows = valid(letter)
         for context in rows[1]["contexts"]:
@@ -397,7 +397,7 @@ def test_texts_of_the_contexts_of_tasks_a_and_c_are_the_system_s_own() -> None:
         assert checked(b"".join(lines_of(rows)), letter).findings == ()
 
 
-def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_a_clear_error(tmp_path: Path) -> None:
     with raises(BenchmarkFileError):
         check_file(tmp_path / "nowhere.jsonl", SubmissionTask.A, Comparison())
 
@@ -405,7 +405,7 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
 # Official files.
 
 
-def test_the_official_sample_is_sound_as_task_b(mtrag_root: Path) -> None:
+def test_the_official_sample_is_valid_for_task_b(mtrag_root: Path) -> None:
     """One text says `Collection` in the input file where the sample, as the corpus, has `collection`."""
     folder = mtrag_root / "scripts/evaluation/sample_data"
     inputs = read_inputs(folder / "taskb_input.jsonl")
@@ -427,7 +427,7 @@ def test_the_official_sample_spells_collection_so_that_task_c_rejects_it(mtrag_r
     assert len(rejections(content, "C", [given.task_id for given in inputs.values()])) == 10
 
 
-def test_mtrag_un_s_own_reference_file_has_the_1187_problems_that_are_found_officially(mtrag_root: Path) -> None:
+def test_mtrag_un_s_reference_file_has_the_1187_officially_known_problems(mtrag_root: Path) -> None:
     path = mtrag_root / "mtragun-human/generation_tasks/reference.jsonl"
     inputs = benchmark_inputs(open_benchmark("mtrag_un", mtrag_root))
     report = check_file(path, SubmissionTask.A, Comparison(inputs))

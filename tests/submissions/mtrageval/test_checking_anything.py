@@ -119,14 +119,14 @@ ANYTHING = settings(max_examples=10, suppress_health_check=[HealthCheck.function
 @example(content=b"", letter="A")
 @example(content=b" null\r", letter="B")
 @example(content=b"1" * 5000, letter="C")
-def test_any_bytes_have_a_verdict(content: bytes, letter: str, input_file: Path) -> None:
+def test_any_bytes_get_a_report(content: bytes, letter: str, input_file: Path) -> None:
     whole = b"".join(lines_of(valid(letter)))
     for file in (content, whole + content, content + whole):
         assert rules_broken(file, letter, input_file) <= RULES.keys()
 
 
 @pytest.mark.parametrize("letter", ["A", "B", "C"])
-def test_any_value_in_any_field_has_a_verdict(letter: str, input_file: Path) -> None:
+def test_any_value_in_any_field_gets_a_report(letter: str, input_file: Path) -> None:
     places = PLACES if letter == "A" else PLACES + ANSWERS
 
     @ANYTHING
@@ -141,7 +141,7 @@ def test_any_value_in_any_field_has_a_verdict(letter: str, input_file: Path) -> 
 
 
 @pytest.mark.parametrize("letter", ["A", "B", "C"])
-def test_the_file_that_is_attacked_is_sound_and_hit(letter: str, input_file: Path) -> None:
+def test_the_mutated_file_is_valid_and_mutated(letter: str, input_file: Path) -> None:
     assert rules_broken(b"".join(lines_of(valid(letter))), letter, input_file) == set()
     for place, text, rule in [
         ("contexts.0.score", '"@"', "score"),

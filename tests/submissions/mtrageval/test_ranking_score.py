@@ -42,12 +42,12 @@ def test_the_ranking_score_is_unscored_without_all_three() -> None:
     assert score(0.9, 0.5, -0.1).value is None
 
 
-def test_a_dataset_mean_leaves_out_what_is_unscored() -> None:
+def test_a_dataset_mean_omits_unscored_values() -> None:
     assert dataset_mean([1.0, None, 0.0, math.nan]) == Score(0.5)
     assert dataset_mean([None]).value is None
 
 
-def test_the_description_says_how_many_answers_are_scored() -> None:
+def test_the_description_reports_the_number_of_scored_answers() -> None:
     lines = list(describe_answers({"rl_f": [1.0, 1.0], "rb_llm": [0.5, None], "rb_alg": [0.25, 0.25]}))
     assert lines[1] == "rb_llm: 0.5000 over 1 scored of 2 tasks"
     assert lines[-1].endswith(": 0.4286 (rb_llm 1/2)")
@@ -67,7 +67,7 @@ def ndcg(ranked: list[str], relevant: set[str], k: int) -> float:
     return gained / sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
 
 
-def test_the_scores_of_a_ranking_are_those_of_a_second_computation() -> None:
+def test_the_scores_of_a_ranking_equal_a_second_computation() -> None:
     """Official averaging: per collection over its judged queries, then weighted by all predictions."""
     benchmark = sample()
     domains = {task.task_id: task.domain for task in benchmark.tasks}
@@ -94,7 +94,7 @@ def test_the_scores_of_a_ranking_are_those_of_a_second_computation() -> None:
     assert f"nDCG@5: {official:.4f} (ranking score) | {plain:.4f}" in lines
 
 
-def test_judgements_of_tasks_that_are_not_handed_in_do_not_count() -> None:
+def test_judgements_of_tasks_that_are_not_submitted_do_not_count() -> None:
     rows = [{"task_id": "c::1", "contexts": [{"document_id": "d", "score": 1.0}]}]
     qrels = [Qrel("c<::>1", "d", 1), Qrel("c<::>2", "d", 1)]
     lines = describe_ranking(rows, qrels, {"c<::>1": "govt", "c<::>2": "govt"})

@@ -15,7 +15,7 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(st.one_of(st.floats(), st.integers(-(10**30), 10**30)))
-def test_a_score_is_what_numpy_makes_of_it(score: float) -> None:
+def test_a_score_equals_its_numpy_32_bit_float(score: float) -> None:
     with np.errstate(over="ignore"):
         expected = float(np.float32(score))
     assert single(score) == expected or (math.isnan(expected) and math.isnan(single(score)))
@@ -26,7 +26,7 @@ def test_a_number_beyond_every_float_is_infinite() -> None:
 
 
 @given(st.lists(st.one_of(FLOATS, st.sampled_from([1.0, 1.0 + 1e-9, 1e39, -0.0, 0.0])), max_size=10))
-def test_what_is_written_falls_strictly_as_numpy_reads_it(scores: list[float]) -> None:
+def test_written_scores_decrease_strictly_in_numpy(scores: list[float]) -> None:
     ordered = sorted(scores, reverse=True)
     written = official_scores(ordered)
     with np.errstate(over="ignore"):
@@ -42,7 +42,7 @@ def test_what_is_written_falls_strictly_as_numpy_reads_it(scores: list[float]) -
     ("scores", "expected"),
     [([], True), ([0.0], True), ([2, 1], True), ([1.0, 1.0], False), ([1.0 + 1e-9, 1.0], False), ([math.nan], False)],
 )
-def test_falling_strictly(scores: list[float], expected: bool) -> None:
+def test_strictly_decreasing_scores(scores: list[float], expected: bool) -> None:
     assert falls_strictly(scores) is expected
 
 

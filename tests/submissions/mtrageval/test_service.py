@@ -58,7 +58,7 @@ def runs(draw: st.DrawFn) -> Run:
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(run=runs(), limit=st.integers(1, 10))
-def test_what_submit_makes_of_any_run_passes_and_ranks_as_the_run(
+def test_a_submission_of_any_run_passes_and_keeps_its_order(
     tmp_path_factory: pytest.TempPathFactory, run: Run, limit: int
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
@@ -76,7 +76,7 @@ def test_what_submit_makes_of_any_run_passes_and_ranks_as_the_run(
         assert np.all(np.diff(scores) < 0)
 
 
-def test_scores_are_kept_where_they_rank_and_replaced_where_they_tie(tmp_path: Path) -> None:
+def test_scores_are_kept_unless_they_tie(tmp_path: Path) -> None:
     run = whole_run()
     tied = BENCHMARK.tasks[0].task_id
     run[tied] = in_rank_order(Ranked(item.passage_id, 1.0 + 1e-9 * i) for i, item in enumerate(run[tied]))
@@ -90,7 +90,7 @@ def test_scores_are_kept_where_they_rank_and_replaced_where_they_tie(tmp_path: P
     assert [line.split(":")[0] for line in said if "(ranking score) |" in line] == ["nDCG@5"]
 
 
-def test_a_row_holds_the_input_and_no_target_or_label(tmp_path: Path) -> None:
+def test_a_row_contains_the_input_and_no_target_or_label(tmp_path: Path) -> None:
     write_answers(tmp_path / "out", BENCHMARK, Setting.FULL_RAG)
     submit(Submission(SubmissionTask.C, tmp_path / "c.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
     rows = rows_in(tmp_path / "c.jsonl")
@@ -121,7 +121,7 @@ def test_answers_become_a_submission_that_passes(name: str, letter: str, tmp_pat
     )
 
 
-def test_of_an_evaluation_of_several_benchmarks_one_is_submitted(tmp_path: Path) -> None:
+def test_only_one_benchmark_of_an_evaluation_is_submitted(tmp_path: Path) -> None:
     path = write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE)
     first = json.loads(path.read_text(encoding="utf-8"))
     write_answers(tmp_path / "out", sample("mtrag_un"), Setting.REFERENCE)
@@ -133,7 +133,7 @@ def test_of_an_evaluation_of_several_benchmarks_one_is_submitted(tmp_path: Path)
         assert check(target, SubmissionTask.B, benchmark, None, documents=True).passes
 
 
-def test_the_ranking_score_is_printed_where_the_results_have_all_three(tmp_path: Path) -> None:
+def test_the_ranking_score_is_printed_if_the_results_have_all_three(tmp_path: Path) -> None:
     all_scores = {"rl_f": 1.0, "rb_llm": 0.5, "rb_alg": 0.25, "rouge_l": 0.1}
     write_answers(tmp_path / "all", BENCHMARK, Setting.REFERENCE, scores=all_scores)
     said = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "all"), BENCHMARK, tmp_path)
@@ -151,7 +151,7 @@ def test_the_ranking_score_is_printed_where_the_results_have_all_three(tmp_path:
 
 
 @pytest.mark.parametrize(("letter", "setting"), [("B", Setting.REFERENCE), ("C", Setting.FULL_RAG)])
-def test_conversational_tasks_that_an_evaluation_leaves_out_are_handed_in_empty_and_named(
+def test_omitted_conversational_tasks_are_submitted_empty_and_named(
     letter: str, setting: Setting, tmp_path: Path
 ) -> None:
     left_out = [t.task_id for t in BENCHMARK.tasks if t.answerability is Answerability.CONVERSATIONAL]
@@ -164,7 +164,7 @@ def test_conversational_tasks_that_an_evaluation_leaves_out_are_handed_in_empty_
     assert f"--for-submission {letter} --tasks mtrag_{setting.value} --data sample" in line
 
 
-def test_other_tasks_without_an_answer_are_named_with_the_command_that_answers_them(tmp_path: Path) -> None:
+def test_other_missing_tasks_are_named_with_the_command_that_answers_them(tmp_path: Path) -> None:
     key = next(task.task_id for task in BENCHMARK.tasks if task.answerability is Answerability.ANSWERABLE)
     write_answers(tmp_path / "out", BENCHMARK, Setting.FULL_RAG, answers={key: ""}, conversational=False)
     with pytest.raises(ConfigurationError) as caught:
@@ -177,7 +177,7 @@ def test_other_tasks_without_an_answer_are_named_with_the_command_that_answers_t
         submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
 
 
-def test_an_empty_answer_counts_as_none_and_keeps_its_contexts(tmp_path: Path) -> None:
+def test_an_empty_answer_counts_as_missing_and_keeps_its_contexts(tmp_path: Path) -> None:
     key = next(task.task_id for task in BENCHMARK.tasks if len(task.references) > 1)
     write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE, answers={key: " "})
     request = Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out")
@@ -189,7 +189,7 @@ def test_an_empty_answer_counts_as_none_and_keeps_its_contexts(tmp_path: Path) -
     assert len(row["contexts"]) > 1
 
 
-def test_a_run_that_found_nothing_for_a_task_needs_the_same_word(tmp_path: Path) -> None:
+def test_an_empty_ranking_requires_allow_missing_too(tmp_path: Path) -> None:
     run = whole_run()
     del run[IDS[3]]
     store_run(tmp_path, "r", BENCHMARK, run)
@@ -200,7 +200,7 @@ def test_a_run_that_found_nothing_for_a_task_needs_the_same_word(tmp_path: Path)
     assert "1 tasks: submitted empty" in said
 
 
-def test_a_submission_that_would_not_pass_leaves_the_old_file_alone(tmp_path: Path) -> None:
+def test_an_invalid_submission_keeps_the_old_file(tmp_path: Path) -> None:
     run = whole_run()
     run[IDS[3]] = (Ranked("of-no-corpus", 2.0),)
     store_run(tmp_path, "r", BENCHMARK, run)
@@ -214,7 +214,7 @@ def test_a_submission_that_would_not_pass_leaves_the_old_file_alone(tmp_path: Pa
     assert "  not checked: whether documents exist: skipped" in said
 
 
-def test_an_input_file_decides_tasks_and_spelling(tmp_path: Path) -> None:
+def test_an_input_file_determines_tasks_and_spelling(tmp_path: Path) -> None:
     store_run(tmp_path, "r", BENCHMARK, whole_run())
     given = [
         {
@@ -256,16 +256,14 @@ def test_a_broken_input_is_named_with_all_its_lines(tmp_path: Path) -> None:
         ("A", {"run": "s"}, "no run 's' in "),
     ],
 )
-def test_options_that_do_not_fit_are_refused(
-    letter: str, options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_incompatible_options_are_refused(letter: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     store_run(tmp_path, "r", BENCHMARK, whole_run())
     with pytest.raises(RagtasksError, match=message):
         submit(Submission(SubmissionTask(letter), tmp_path / "f.jsonl", **options), BENCHMARK, tmp_path)
     assert not (tmp_path / "f.jsonl").exists()
 
 
-def test_a_benchmark_that_publishes_no_ranking_has_none_to_submit(tmp_path: Path) -> None:
+def test_a_benchmark_without_published_ranking_is_refused(tmp_path: Path) -> None:
     request = Submission(SubmissionTask.A, tmp_path / "f.jsonl", run="official")
     with raises(ConfigurationError):
         submit(request, sample("mtrag_un"), tmp_path)
@@ -314,7 +312,7 @@ def test_submit_and_check_on_the_command_line(tmp_path: Path, monkeypatch: pytes
     assert found == {(8, "score_boolean"), (0, "missing_task")}
 
 
-def test_check_says_what_it_could_not_compare(tmp_path: Path) -> None:
+def test_check_lists_unchecked_parts(tmp_path: Path) -> None:
     target = tmp_path / "a.jsonl"
     row = {"task_id": "c::1", "Collection": "govt", "contexts": [{"document_id": "d", "score": 1}]}
     target.write_bytes(lines_of([row])[0])

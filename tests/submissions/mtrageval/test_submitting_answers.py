@@ -23,7 +23,7 @@ REFERENCE = REAL_DATA / "mt-rag-benchmark/mtragun-human/generation_tasks/referen
 
 
 @pytest.mark.parametrize(("task", "harness_task"), [("B", "mtrag_reference"), ("c", "mtrag_full_rag")])
-def test_the_option_asks_for_what_is_handed_in(task: str, harness_task: str) -> None:
+def test_the_option_evaluates_the_submitted_tasks(task: str, harness_task: str) -> None:
     given = ["--model", "m", f"--for-submission={task}", "--output_path", "out", "--metadata", '{"data": "sample"}']
     found = submission_arguments(given)
     assert found[:6] == ["--model", "m", "--output_path", "out", "--metadata", '{"data": "sample"}']
@@ -44,12 +44,12 @@ def test_the_option_asks_for_what_is_handed_in(task: str, harness_task: str) -> 
         (["--for-submission", "B", "-o", "o", "--metadata", '{"conversational": false}'], "remove"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_the_model_runs(given: list[str], said: str) -> None:
+def test_incompatible_options_are_refused_before_the_model_runs(given: list[str], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         submission_arguments(given)
 
 
-def test_other_arguments_stay_as_they_are() -> None:
+def test_other_arguments_are_unchanged() -> None:
     given = ["--model", "m", "--metadata={}", "--tasks=mtrag"]
     assert submission_arguments(given) == given
 
@@ -62,7 +62,7 @@ def test_a_file_of_predictions_names_the_command_that_scores_it(tmp_path: Path) 
     assert "one results_*.json" in str(error.value)
 
 
-def test_equal_findings_are_one_line_with_their_number(tmp_path: Path) -> None:
+def test_equal_findings_are_combined_in_one_line_with_their_number(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     rows = [{"task_id": f"x<::>{n}", "Collection": "c", "contexts": [{"document_id": "d"}]} for n in range(1, 31)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -84,7 +84,7 @@ def test_the_official_reference_file_has_few_lines() -> None:
     assert len(whole) > 1000
 
 
-def test_each_long_step_is_named_while_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_long_step_is_named_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named: list[str] = []
 
     def step(what: str) -> AbstractContextManager[None]:

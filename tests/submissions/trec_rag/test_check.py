@@ -72,7 +72,7 @@ REFUSED: list[Any] = [
 
 
 @pytest.mark.parametrize("broken", REFUSED, ids=range(len(REFUSED)))
-def test_what_the_track_refuses_is_an_error_with_its_line(broken: Any) -> None:
+def test_problems_are_errors_with_their_line(broken: Any) -> None:
     (found,) = [text for line, is_error, text in remarks(row(), broken) if is_error and line == 2]
     same_message(found)
 
@@ -86,19 +86,19 @@ PASSED = [
 
 
 @pytest.mark.parametrize("odd", PASSED, ids=range(len(PASSED)))
-def test_what_the_track_passes_is_a_warning_with_its_line(odd: dict[str, Any]) -> None:
+def test_warnings_have_their_line(odd: dict[str, Any]) -> None:
     ((line, is_error, text),) = remarks(row(), odd)
     assert (line, is_error) == (2, False)
     same_message(text)
 
 
-def test_a_right_file_has_no_remarks_and_a_missing_topic_is_a_warning() -> None:
+def test_a_valid_file_has_no_findings_and_a_missing_topic_is_a_warning() -> None:
     assert remarks(row(), row("2024-2", answer=[], response_length=0, extra="ignored")) == []
     assert remarks(row()) == [(0, False, "an answer to this topic, not none")]
     assert [text for _, is_error, text in remarks("", "  ") if is_error] == ["at least one answer, not none"]
 
 
-def test_every_problem_of_a_line_and_a_file_is_told() -> None:
+def test_every_problem_of_a_line_and_a_file_is_reported() -> None:
     twice = row("2024-2", references=[IDS[0], IDS[0], "x"], topic="no", answer=sentence(citations=[5, 6]))
     assert len([1 for _, is_error, _ in remarks("{", twice, row(run_id="b")) if is_error]) == 1 + 5 + 1
 
@@ -118,7 +118,7 @@ def test_a_file_with_errors_cannot_be_read_and_one_with_warnings_can(tmp_path: P
         check_answers(tmp_path / "none", TOPICS)
 
 
-def test_what_the_track_repairs_keeps_everything_else_and_orders_every_sentence_s_citations() -> None:
+def test_a_repair_keeps_other_fields_and_orders_the_citations_of_every_sentence() -> None:
     more = [f"{IDS[n]}" for n in range(20)]
     answer = [
         {"text": "Räin fell.", "citations": [2, 0], "note": 1},
@@ -148,14 +148,14 @@ def test_a_free_text_becomes_a_line_of_the_format() -> None:
     assert list(made.row()) == list(row())
 
 
-def test_an_answer_is_cut_to_the_limit_only_where_asked() -> None:
+def test_an_answer_is_truncated_only_on_request() -> None:
     text = " ".join(["Four words are here."] * 101)
     assert answer_of(answered(text), "demo").length == 404
     assert answer_of(answered(text), "demo", cut=True).length == 400
     assert answer_of(answered("word " * 401), "demo", cut=True).sentences == ()
 
 
-def test_more_passages_than_the_format_takes_are_refused() -> None:
+def test_more_passages_than_the_format_allows_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="at most 20 passages"):
         answer_of(answered("Rain.", n_passages=21), "demo")
 
@@ -167,7 +167,7 @@ TEXTS = st.text(st.characters(), max_size=60) | st.lists(
 
 
 @given(st.tuples(TEXTS, TEXTS), st.integers(0, 20), st.booleans())
-def test_whatever_a_model_writes_the_file_passes(texts: tuple[str, str], n_passages: int, cut: bool) -> None:
+def test_any_model_output_gives_a_valid_file(texts: tuple[str, str], n_passages: int, cut: bool) -> None:
     responses = [answered(text, n_passages, topic_id) for text, topic_id in zip(texts, TOPICS, strict=True)]
     rows = [answer_of(item, "demo", cut=cut).row() for item in responses]
     assert remarks(*rows) == []

@@ -127,7 +127,7 @@ def test_real_answers_in_the_format_of_2025_are_those_of_the_official_converter(
     assert found(converted, topics) == found_officially(module, converted, topics, 1)
 
 
-def test_limits_that_the_checker_passes_are_warnings_of_the_guidelines() -> None:
+def test_limits_only_in_the_guidelines_are_warnings() -> None:
     rows = [
         row(answer=sentence(text="word " * 401)),
         row("2", references=[f"msmarco_v2.1_doc_00_{n % 101}#0_0" for n in range(102)], answer=[]),

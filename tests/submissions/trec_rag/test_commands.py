@@ -63,7 +63,7 @@ def scores(results: dict[str, Any], task: str) -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_without_judges_there_are_the_scores_that_can_be_counted() -> None:
+def test_without_judges_only_counted_scores_exist() -> None:
     counted = ["citation_validity", "cited_sentences", "within_length", "response_length", "idk_yes", "empty"]
     counted += ["grounded", "copied", "cited_precision", "cited_recall"]
     for model, idk in ((Oracle(), 0), (Refuse(), 1)):
@@ -72,7 +72,7 @@ def test_without_judges_there_are_the_scores_that_can_be_counted() -> None:
         assert (found["idk_yes"], found["empty"], found["within_length"]) == (idk, 0, 1)
 
 
-def test_the_oracle_states_every_nugget_and_a_refusal_none(judge: dict[str, Any]) -> None:
+def test_the_oracle_contains_every_nugget_and_a_refusal_none(judge: dict[str, Any]) -> None:
     oracle, refuse = (evaluated(model, judges=[judge]) for model in (Oracle(), Refuse()))
     for name in ("strict_vital_score", "all_score", "weighted_score"):
         assert scores(oracle, "trec_rag24")[name] == 1
@@ -94,7 +94,7 @@ def test_citations_are_judged_and_invalid_ones_counted(judge: dict[str, Any]) ->
     assert found["support_recall"] == pytest.approx(2 / 3)
 
 
-def test_the_prompt_shows_numbered_passages_and_asks_for_citations() -> None:
+def test_the_prompt_contains_numbered_passages_and_requests_citations() -> None:
     results = evaluated(Oracle(), ["trec_rag24"])
     prompt = results["samples"]["trec_rag24"][0]["arguments"][0][0]
     assert "fewer than 400 words" in prompt
@@ -221,7 +221,9 @@ def main_run(model: Any, output: Path, task: str = "trec_rag24") -> None:
         tracker.save_results_samples(task_name=name, samples=samples[name])
 
 
-def test_nuggets_are_made_by_command_and_scored_with(judge: dict[str, Any], command: Command, tmp_path: Path) -> None:
+def test_nuggets_are_created_by_command_and_used_for_scoring(
+    judge: dict[str, Any], command: Command, tmp_path: Path
+) -> None:
     target, named = tmp_path / "nuggets.jsonl", json.dumps(judge)
     status, said = command("judges", "nuggets", "--judge", named, "--output", str(target), "--set", "researchy")
     assert (status, "for 2 topics" in said) == (0, True)

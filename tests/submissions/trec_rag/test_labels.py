@@ -71,7 +71,7 @@ def judged(run_id: str, topic_id: str, *labels: str | None) -> dict[str, Any]:
     return {"topic_id": topic_id, "run_id": run_id, "sentences": sentences}
 
 
-def test_a_run_is_scored_by_its_labels_and_one_that_lacks_topics_stands_last(tmp_path: Path) -> None:
+def test_a_run_is_scored_by_its_labels_and_incomplete_runs_are_listed_last(tmp_path: Path) -> None:
     path = written(
         tmp_path / "a.jsonl",
         assignment("half", "1", "support", "not_support"),
@@ -86,7 +86,7 @@ def test_a_run_is_scored_by_its_labels_and_one_that_lacks_topics_stands_last(tmp
     assert [cell.value for cell in at_zero.rows[0][2:4] if not isinstance(cell, str | int)] == [0.5, 0.25]
 
 
-def test_what_a_judge_failed_on_has_no_value_but_counts_0_by_the_track_s_convention(tmp_path: Path) -> None:
+def test_failed_nuggets_have_no_value_but_count_0_by_the_track_s_convention(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", assignment("r", "1", "failed", "support"), assignment("r", "2", "support"))
     given = read_assignments(path)
     (paths,) = write_labelled(tmp_path, {"m.jsonl": assigned_runs(given)})
@@ -95,7 +95,7 @@ def test_what_a_judge_failed_on_has_no_value_but_counts_0_by_the_track_s_convent
     assert assigned_runs_official(given).mean("r", "all_score").value == 0.75
 
 
-def test_support_is_that_of_first_citations(tmp_path: Path) -> None:
+def test_support_uses_first_citations(tmp_path: Path) -> None:
     rows = (judged("r", "1", "1", "2", None), judged("r", "2", None), judged("r", "3", "0"))
     runs = supported_runs(read_support(written(tmp_path / "s.jsonl", *rows)))
     assert runs.values["r"]["1"] == {"support_precision": 0.75, "support_recall": 0.5}
@@ -103,7 +103,7 @@ def test_support_is_that_of_first_citations(tmp_path: Path) -> None:
     assert runs.mean("r", "support_precision").value == 0.375
 
 
-def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(tmp_path: Path) -> None:
+def test_a_citation_with_label_minus_one_is_unjudged_and_counted(tmp_path: Path) -> None:
     first, second = judged("r", "1", "2", "-1", None), judged("r", "2", "-1")
     first["sentences"][0]["citations"].append({"support": "-1"})
     path = written(tmp_path / "s.jsonl", first, second)
@@ -126,7 +126,7 @@ def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(tmp
         (["FILE"], "support` as 0, 1 or 2"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: list[str], said: str, tmp_path: Path) -> None:
+def test_incompatible_options_are_refused(options: list[str], said: str, tmp_path: Path) -> None:
     file = written(tmp_path / "f.jsonl", judged("r", "1", "3"))
     done = run_command("score", *(file if word == "FILE" else word for word in options))
     assert done.status == 1

@@ -137,7 +137,7 @@ def test_real_answer_files_have_the_findings_of_the_official_validator(
 @pytest.mark.parametrize(
     "path", [path for path in FILES if path.parent.name == "validator"] or ABSENT, ids=lambda path: path.stem
 )
-def test_what_check_writes_is_byte_for_byte_what_the_official_validator_writes(path: Path, tmp_path: Path) -> None:
+def test_check_writes_the_same_bytes_as_the_official_validator(path: Path, tmp_path: Path) -> None:
     checked = check_answers(path, read_topics(topics_of(path)))
     write_rows(tmp_path / "fixed", checked.repaired, is_ascii=True)
     assert (tmp_path / "fixed").read_bytes() == path.with_name(f"{path.name}.fixed").read_bytes()
@@ -145,7 +145,7 @@ def test_what_check_writes_is_byte_for_byte_what_the_official_validator_writes(p
 
 @given(citations=st.lists(st.lists(st.integers(0, 19), max_size=8), min_size=1, max_size=6))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_citations_come_out_in_the_order_of_the_official_validator(
+def test_citations_have_the_order_of_the_official_validator(
     citations: list[list[int]], tmp_path: Path, validate: Callable[[Path, Path], Counter[Found]]
 ) -> None:
     topics, path = tmp_path / "topics.txt", tmp_path / "answers.jsonl"
@@ -162,7 +162,7 @@ def test_citations_come_out_in_the_order_of_the_official_validator(
 @pytest.mark.parametrize(
     "path", [path for path in FILES if path.parent.name == "answers"] or ABSENT, ids=lambda path: path.stem
 )
-def test_sentences_of_an_answer_file_are_taken_as_they_are(path: Path) -> None:
+def test_sentences_of_an_answer_file_are_unchanged(path: Path) -> None:
     """Our own rule for sentences has no part in them: scores by sentence are those of the file's boundaries."""
     answers = check_answers(path, read_topics(topics_of(path))).answers
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

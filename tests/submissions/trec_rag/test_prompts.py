@@ -34,10 +34,10 @@ def rendered() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["citation_support", "nugget_assignment", "nugget_creation", "nugget_importance"])
-def test_prompts_are_as_they_were(name: str) -> None:
+def test_prompts_are_unchanged(name: str) -> None:
     assert rendered()[name] == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def test_rubrics_keep_the_texts_that_they_are_made_of() -> None:
+def test_rubrics_keep_their_texts() -> None:
     prints = {rubric.fingerprint for rubric in (nugget_assignment(), citation_support(), nugget_creation())}
     assert len(prints) == 3

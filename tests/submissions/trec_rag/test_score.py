@@ -62,7 +62,7 @@ def rows_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_files_hold_what_the_judge_said_and_what_follows(sample: Benchmark, tmp_path: Path) -> None:
+def test_the_files_contain_verdicts_and_scores(sample: Benchmark, tmp_path: Path) -> None:
     tasks = {task.task_id: task for task in sample.tasks}
     answers = answers_to(sample)
     segments = load_segments(SAMPLE, first_cited(answers))
@@ -94,9 +94,7 @@ def test_the_files_hold_what_the_judge_said_and_what_follows(sample: Benchmark, 
     assert [row["all_score"] for row in official] == pytest.approx([row["all_score"] for row in [*rows, mean]])
 
 
-def test_what_a_judge_failed_on_is_unscored_and_the_official_file_counts_it_0(
-    sample: Benchmark, tmp_path: Path
-) -> None:
+def test_failed_answers_are_unscored_and_count_0_in_the_official_file(sample: Benchmark, tmp_path: Path) -> None:
     def fails_on_boats(prompt: str, _: int) -> str:
         return "Sorry." if "answer to be searched" in prompt and "rowing boat" in prompt else verdict(prompt)
 
@@ -116,7 +114,7 @@ def test_what_a_judge_failed_on_is_unscored_and_the_official_file_counts_it_0(
     assert set(failed.grades) == {None}
 
 
-def test_of_several_judges_the_median_counts_and_each_has_its_file(sample: Benchmark, tmp_path: Path) -> None:
+def test_several_judges_give_the_median_and_a_file_each(sample: Benchmark, tmp_path: Path) -> None:
     def always(label: str, name: str) -> ScriptedClient:
         def script(prompt: str, _: int) -> str:
             said = json.loads(verdict(prompt)) if "answer to be searched" in prompt else None
@@ -136,7 +134,7 @@ def test_of_several_judges_the_median_counts_and_each_has_its_file(sample: Bench
     assert {row["strict_all_score"] for row in rows_in(tmp_path / "metrics.jsonl")} == {0}
 
 
-def test_nuggets_are_made_for_topics_without_and_read_back(sample: Benchmark, tmp_path: Path) -> None:
+def test_nuggets_are_created_for_topics_without_any_and_read_back(sample: Benchmark, tmp_path: Path) -> None:
     bare = [task for task in sample.tasks if not task.extra["nuggets"]]
     contexts = sample.read_contexts(Setting.FULL_RAG)
     made, unanswered = create_nuggets(
@@ -157,7 +155,7 @@ def test_nuggets_are_made_for_topics_without_and_read_back(sample: Benchmark, tm
         assert with_nuggets(task, None) is task
 
 
-def test_poorly_judged_segments_are_left_out_and_unjudged_ones_stay() -> None:
+def test_segments_judged_irrelevant_are_excluded_and_unjudged_segments_included() -> None:
     task = response(task_id="1").task
     passages = {"1": tuple(Passage(name, name) for name in "abcd")}
     qrels = [Qrel("1", "a", 1), Qrel("1", "b", 2), Qrel("2", "c", 0), Qrel("1", "d", 0)]
@@ -167,7 +165,7 @@ def test_poorly_judged_segments_are_left_out_and_unjudged_ones_stay() -> None:
     assert create_nuggets([empty], judging()) == ([], ["1"])
 
 
-def test_a_topic_without_a_reply_ends_the_making_of_nuggets(sample: Benchmark) -> None:
+def test_a_topic_without_a_reply_stops_nugget_creation(sample: Benchmark) -> None:
     bare = [task for task in sample.tasks if not task.extra["nuggets"]]
     pooled = pool(bare, sample.read_contexts(Setting.FULL_RAG).passages, [])
     client = ScriptedClient(lambda prompt, _: "no idea" if "free buses" in prompt else verdict(prompt))

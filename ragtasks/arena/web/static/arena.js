@@ -1,4 +1,4 @@
-// Keys, passages that open at their citations, the theme, and streamed answers. Pages work without it.
+// Keyboard shortcuts, citations, theme and live answers. Pages work without this script.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -12,7 +12,7 @@
     else root.dataset.theme = theme;
     button.title = `Theme: ${theme}`;
     button.setAttribute("aria-label", button.title);
-    try { localStorage.setItem("ragtasks-theme", theme); } catch { /* without storage the choice is forgotten */ }
+    try { localStorage.setItem("ragtasks-theme", theme); } catch { /* without storage the choice is not saved */ }
   }
   function savedTheme() {
     try { return localStorage.getItem("ragtasks-theme") ?? "system"; } catch { return "system"; }
@@ -63,7 +63,7 @@
     }
   });
 
-  // --- one vote a form, however often a key is pressed
+  // --- one vote per form, however often a key is pressed
   for (const form of document.querySelectorAll("form[method=post]")) {
     form.addEventListener("submit", (event) => {
       if (form.dataset.sent) event.preventDefault();
