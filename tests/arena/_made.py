@@ -20,7 +20,7 @@ def side(system: str, n_words: int = 10, *, refuses: bool = False) -> VotedAnswe
 
 
 def vote(first: str, second: str, preference: Any = "first", /, **changed: Any) -> Vote:
-    """Return a vote of `ann` on a battle of its own conversation `c`."""
+    """Return a vote of `ann` on a battle in conversation `c`."""
     known: dict[str, Any] = {
         "vote_id": f"{first} {second} {changed.get('battle_id', '')} {changed.get('rater', '')}",
         "battle_id": "b",
@@ -40,15 +40,15 @@ def vote(first: str, second: str, preference: Any = "first", /, **changed: Any) 
 def tournament(
     strengths: Sequence[float], *, nu: float, n_conversations: int, n_votes: int, spread: float = 0.0, seed: int = 0
 ) -> Tournament:
-    """Return votes drawn from Davidson's model and the conversation of each.
+    """Return votes sampled from Davidson's model, with the conversation of each.
 
     Args:
         strengths: of the systems `s0`, `s1`, ...
-        nu: how likely ties are.
-        n_conversations: clusters.
-        n_votes: of each conversation.
-        spread: by how much a conversation moves each strength.
-        seed: start of the random numbers.
+        nu: propensity of ties.
+        n_conversations: number of clusters.
+        n_votes: votes per conversation.
+        spread: standard deviation of the change in strengths per conversation.
+        seed: seed of the random numbers.
     """
     chance = np.random.default_rng(seed)
     votes, conversations = [], []

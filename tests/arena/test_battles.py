@@ -1,4 +1,4 @@
-"""Battles: which pairs there are, which is next, and what judges' replies make of them."""
+"""Battles: the pairs, the selection of the next battle, and the votes from judges' replies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pool(n: int = 6, systems: tuple[str, ...] = SYSTEMS) -> AnswerPool:
 
 
 def preferring(system: str) -> Script:
-    """Return a judge that prefers a system by its text, and the first shown where neither is it."""
+    """Return a judge that prefers a system by its text, or else the first one displayed."""
 
     def reply(prompt: str, _: int) -> str:
         code = code_in(prompt)

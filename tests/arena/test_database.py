@@ -1,4 +1,4 @@
-"""The file of votes: on disk before anything is acknowledged, other versions, the secret, copies to read."""
+"""The file of votes: durable before acknowledgement, other versions, the secret, read-only copies."""
 
 from __future__ import annotations
 

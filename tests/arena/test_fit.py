@@ -1,4 +1,4 @@
-"""Strengths against an independent implementation, and where there are none."""
+"""Strengths compared with an independent implementation, and cases without strengths."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_each_vote_moves_a_strength_by_its_influence() -> None:
 def test_a_covariate_removes_its_effect() -> None:
     votes, _ = tournament([0.0, 0.0], nu=0.0, n_conversations=1, n_votes=600, seed=1)
     lengths = np.array([1.0 if share == 1 else -1.0 for *_, share in votes])
-    lengths[::3] *= -1  # longer answers win two times of three
+    lengths[::3] *= -1  # longer answers win two of three votes
     found = fit(votes, lengths)
     assert found.slope == pytest.approx(np.log(2), abs=0.1)
 
@@ -109,7 +109,7 @@ def test_wins_outside_the_rated_group_are_reported() -> None:
 
 
 def test_a_system_that_only_lost_to_some_and_won_against_others_is_in_no_cycle() -> None:
-    """`w` never lost to the rated ones, and drew once with none of them: it stands above, by way of `v`."""
+    """`w` never lost to the rated systems and drew with none of them: it ranks above them through `v`."""
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
     found = fit([*circle, ("a", "w", 0.0), ("w", "v", 0.0), ("v", "w", 0.0), ("u", "v", 1.0), ("u", "x", 0.0)])
     assert found.systems == ("a", "b", "c")
@@ -131,7 +131,7 @@ def test_only_ties_and_no_votes() -> None:
 
 
 def test_a_likelihood_without_maximum_gives_no_number() -> None:
-    # A circle by wins and ties whose strengths can still grow for ever: a - c far apart, b half way.
+    # A cycle of wins and ties whose strengths can grow without limit: a and c far apart, b between them.
     found = fit([("a", "c", 1.0), ("a", "b", 0.5), ("b", "c", 0.5)])
     assert found.systems == ()
     assert "no finite rating" in found.unrated["a"]

@@ -1,4 +1,4 @@
-"""Forms of human evaluation: what is asked, what is kept, how far raters agree, and the file that calibrate reads."""
+"""Forms of human evaluation: questions, storage, agreement of raters, and the file that calibrate reads."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_each_rater_gets_an_individual_order_of_answers() -> None:
 
 
 def pool_of_equals(*more: Answer) -> AnswerPool:
-    """Return answers of which two are alike, passages included."""
+    """Return answers of which two are equal, passages included."""
     texts = {"a": "It runs from April.", "b": "It runs from May.", "twin": "It runs from April."}
     return AnswerPool([*(answer(name, text, conversation="c1") for name, text in texts.items()), *more])
 
@@ -139,7 +139,7 @@ def test_equal_texts_are_not_rated_twice(tmp_path: Path) -> None:
 
 
 def test_a_mean_is_over_tasks_of_the_medians_of_raters() -> None:
-    """One rater who sees things otherwise does not move the value; with two that differ it is half way."""
+    """A single dissenting rater does not change the value. With two, it is in the middle."""
     other = ("mtrag (sample)", "full_rag", "c2<::>2")
     forms = [
         rated(rater, {"a": value, "b": 3, "c": 3}, three("tie", "tie", "tie"), item)
@@ -190,7 +190,7 @@ def test_calibrate_reads_the_file_of_forms(tmp_path: Path) -> None:
 
 
 def about(found: AnswerPool) -> list[RatedForm]:
-    """Return a form of one rater on each item, all alike."""
+    """Return equal forms of one rater for each item."""
     forms = []
     for item in found.items:
         systems = order_for(found, item, "r", b"secret")
@@ -257,7 +257,7 @@ def test_the_file_contains_refusals_and_only_scores_common_to_all_answers(tmp_pa
 
 
 def test_the_file_has_the_official_layout(tmp_path: Path, mtrag_root: Path) -> None:
-    """Other tools read it by the same names: who scored, by what kind of values, in which range, and filters."""
+    """Other tools read the same names: rater, type of values, range, and filters."""
     scored = [replace(one, scores={"rl_f": 0.5, "rb_alg": 0.25, "rb_llm": 1.0}) for one in TWO]
     found = AnswerPool(scored)
     content = json.loads(write_human_evaluation(tmp_path, found, about(found)).read_text(encoding="utf-8"))

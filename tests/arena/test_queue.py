@@ -1,4 +1,4 @@
-"""Who votes on what next, and what is noted of it: counts, leases, what a rater knew, undo, two servers."""
+"""The queue of raters and its records: counts, leases, known names, undo, two servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ numbers = itertools.count()
 
 
 class Clock:
-    """Stands where it is put."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -70,7 +70,7 @@ def test_a_vote_after_the_names_were_displayed_is_marked_revealed(store: VoteSto
 
 
 def test_displayed_names_count_for_other_pairs_with_the_same_answers_which_come_last(store: VoteStore) -> None:
-    """Of one task three systems answered, of another one two."""
+    """Three systems answered one task, and two systems another."""
     related = {"ab": ("ac", "bc"), "ac": ("ab", "bc"), "bc": ("ab", "ac")}
     queue = Queue(store, ("ab", "ac", "bc", "other"), 2, related=lambda battle_id: related.get(battle_id, ()))
     assert voted(queue, given(queue, "ann")).view == "blinded"
@@ -95,7 +95,7 @@ def test_names_side_by_side_count_for_an_open_pair(store: VoteStore) -> None:
 
 
 def test_a_long_running_queue_agrees_with_the_database(tmp_path: Path, clock: Clock) -> None:
-    """Two servers and one that just started agree after every step."""
+    """Two servers and a newly started server agree after every step."""
     stores = [VoteStore(tmp_path / "arena.sqlite") for _ in range(2)]
     chance, ids = random.Random(3), [f"pair {n}" for n in range(12)]
     queues = [Queue(store, ids, 2, lease_seconds=60) for store in stores]

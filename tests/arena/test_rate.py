@@ -1,4 +1,4 @@
-"""What votes say: ratings, win rates, Holm, length, refusals, agreement, and their tables."""
+"""Results from votes: ratings, win rates, Holm, length, refusals, agreement, and their tables."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_pairs_carry_holms_correction() -> None:
 
 
 def counted(votes: Sequence[Vote]) -> dict[str, Table]:
-    """Return the tables of votes of one kind, but for their agreement, by title."""
+    """Return the tables of votes of one type by title, without their agreement."""
     section, *_ = rating_sections(votes)
     return {table.title: table for table in section.tables}
 
 
 def apart(preferences: Sequence[str], systems: tuple[str, str] = ("a", "b"), **changed: object) -> list[Vote]:
-    """Return votes on two systems, each on a conversation of its own."""
+    """Return votes on two systems, each in its own conversation."""
     return [
         vote(*systems, choice, **{**changed, "conversation_id": f"c{n}", "battle_id": f"b{n}", "vote_id": f"v{n}"})
         for n, choice in enumerate(preferences)
@@ -125,7 +125,7 @@ def test_ten_conversations_give_a_rating_without_caution() -> None:
 
 
 def test_a_system_on_few_conversations_is_unrated_while_others_are_rated() -> None:
-    """Nine conversations of its own, though all votes are on forty."""
+    """It has nine conversations, while all votes cover forty."""
     few = apart(["first", "second", "tie"] * 3, ("new", "s0"))
     found = {item.system: item for item in rate([*votes_of([0.0, 0.5]), *few]).systems}
     assert found["s1"].rating is not None
@@ -136,7 +136,7 @@ def test_a_system_on_few_conversations_is_unrated_while_others_are_rated() -> No
 
 
 def test_elo_without_variation_is_omitted() -> None:
-    """Ten votes for one system: every resample is the same, which says nothing about the next vote."""
+    """Ten votes for one system: every resample is equal and contains no information about the next vote."""
     found = rate(apart(["first"] * 10)).systems[0]
     assert found.elo is None
     assert found.reason == "won every battle: no finite rating"
@@ -161,7 +161,7 @@ def test_a_win_rate_counts_a_tie_half() -> None:
 
 
 def test_length_alone_makes_no_difference_at_equal_length() -> None:
-    """Five times of six the longer answer wins, and that of `long` is longer three times of four."""
+    """The longer answer wins five of six votes, and the answer of `long` is longer in three of four."""
     votes = []
     for number in range(72):
         is_longer, longer_wins = number % 4 != 0, number // 4 % 6 != 0
@@ -178,7 +178,7 @@ def test_length_alone_makes_no_difference_at_equal_length() -> None:
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("longer_wins", [True, False])
 def test_the_effect_of_length_has_the_right_sign(is_turned: bool, longer_wins: bool) -> None:
-    """Of forty votes the longer answer wins, or loses, thirty; wherever it stands, and whoever gave it."""
+    """The longer answer wins, or loses, thirty of forty votes, in either position and for either system."""
     votes = []
     for number in range(40):
         sides = [side("a", 80 if number % 2 else 40), side("b", 40 if number % 2 else 80)]
@@ -193,7 +193,7 @@ def test_the_effect_of_length_has_the_right_sign(is_turned: bool, longer_wins: b
 
 
 def length_effect(longer: int, shorter: int) -> float:
-    """Return the points of an answer that is longer by one standard deviation, where it wins two times of three."""
+    """Return the points of an answer that is longer by one standard deviation and wins two of three votes."""
     votes = []
     for number, item in enumerate(apart(["first"] * 30)):
         sides = [side("a", longer), side("b", shorter)] if number % 2 else [side("a", shorter), side("b", longer)]
@@ -206,7 +206,9 @@ def length_effect(longer: int, shorter: int) -> float:
 
 
 def test_length_is_measured_in_standard_deviations_of_its_logarithm() -> None:
-    """Twice or four times as long (a word more in both, so that there is a logarithm of none): the same deviation."""
+    """Twice or four times as long has the same deviation. (Both have an extra word, so that the logarithm of 0 is
+    avoided.)
+    """
     assert length_effect(3, 1) == pytest.approx(length_effect(7, 1))
     assert length_effect(3, 1) == pytest.approx(173.7 * math.log(2), abs=0.1)
     assert length_effect(1, 0) == pytest.approx(length_effect(3, 1))
@@ -226,7 +228,7 @@ def test_pairs_are_ordered_by_their_distance_from_one_half() -> None:
 
 @pytest.mark.parametrize("refuser", ["first", "second"])
 def test_refusals_are_grouped_by_answerability(refuser: str) -> None:
-    """The one that refuses loses where the corpus has an answer and wins where it has none, wherever it stands."""
+    """The answer that refuses loses if the corpus has an answer and wins if not, in either position."""
     other = "second" if refuser == "first" else "first"
     sides = {refuser: side("a", refuses=True), other: side("b")}
     votes = [
@@ -242,7 +244,7 @@ def test_refusals_are_grouped_by_answerability(refuser: str) -> None:
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
 def test_elo_equals_that_of_evalica(share: float) -> None:
-    """Where all votes are alike, so that their order says nothing."""
+    """All votes are equal, so that their order does not matter."""
     winner = {1.0: evalica.Winner.X, 0.5: evalica.Winner.Draw, 0.0: evalica.Winner.Y}[share]
     theirs = evalica.elo(["a"] * 60, ["b"] * 60, [winner] * 60).scores
     found = elo([("a", "b", share)] * 60, [f"c{number}" for number in range(60)])
@@ -256,7 +258,7 @@ def test_elo_of_even_votes_stays_at_its_initial_value() -> None:
 
 
 def test_elos_interval_is_over_conversations() -> None:
-    """Twelve conversations of which each has thirty votes for one system: no more than twelve votes are known."""
+    """Twelve conversations with thirty votes each for one system count as twelve votes."""
     votes = [("a", "b", float(number % 2)) for number in range(12) for _ in range(30)]
     alike = elo(votes, [f"c{number}" for number in range(12) for _ in range(30)])["a"]
     alone = elo(votes, [f"c{number}" for number in range(360)])["a"]
@@ -300,7 +302,7 @@ def test_agreement_uses_blinded_votes() -> None:
 
 
 def test_people_and_judges_are_compared_by_medians() -> None:
-    """Two of three for one system are for it; of two that differ, neither is."""
+    """Two of three raters for one system are a vote for it. If two raters differ, it is a tie."""
     people = [*opinions("ann", "first", "first"), *opinions("bob", "first", "second"), *opinions("cem", "second")]
     rows = {item.raters: item for item in vote_agreement([*people, *opinions("m", "first", "tie", kind="judge")])}
     assert rows["people and judges"].equal_share == 1.0
@@ -358,7 +360,7 @@ def test_systems_without_battles_and_small_p_values() -> None:
 
 
 def opinions(rater: str, *choices: str, kind: str = "human") -> list[Vote]:
-    """Return a rater's votes on battles `b0`, `b1`, ...; none where the choice is empty."""
+    """Return a rater's votes on battles `b0`, `b1`, ..., without empty choices."""
     return [
         vote("a", "b", choice, battle_id=f"b{n}", vote_id=f"{rater} {n}", rater=rater, kind=kind)
         for n, choice in enumerate(choices)
@@ -367,7 +369,7 @@ def opinions(rater: str, *choices: str, kind: str = "human") -> list[Vote]:
 
 
 def test_agreement_is_over_battles_that_two_raters_share() -> None:
-    """Of three battles two were voted on by more than one rater; on one of these all three agree."""
+    """Two of three battles have several raters, and on one of these all three agree."""
     votes = [*opinions("ann", "first", "first", "first"), *opinions("bob", "first", "second")]
     votes += opinions("cem", "first")
     rows = vote_agreement(votes)
@@ -405,7 +407,7 @@ def test_pairs_of_raters_with_most_common_battles_are_listed() -> None:
 
 
 def test_a_split_between_raters_is_a_tie() -> None:
-    """Half of the people for one system and half for a tie: a median of 0.75, which is no vote for anybody."""
+    """Half of the people prefer one system and half a tie: the median 0.75 is a vote for neither."""
     people = [*opinions("ann", "first", "first"), *opinions("bob", "tie", "first")]
     rows = vote_agreement([*people, *opinions("m", "tie", "first", kind="judge")])
     assert rows[-1].raters == "people and judges"

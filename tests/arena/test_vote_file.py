@@ -1,4 +1,4 @@
-"""Files of votes: what is written comes back, whatever the rater knew of the systems; what is no vote is named."""
+"""Files of votes: written votes read back equal with every view, and invalid votes are named."""
 
 from __future__ import annotations
 

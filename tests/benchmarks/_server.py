@@ -15,7 +15,7 @@ Behaviour = Callable[["_Handler", bytes], None]
 
 @dataclass
 class FileServer:
-    """What is served, how, and what was asked."""
+    """The served files and behaviors, and the received requests."""
 
     bodies: dict[str, bytes] = field(default_factory=dict)
     authorization: str = ""
@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
         return int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
 
     def head(self, body: bytes, offset: int, **headers: str) -> None:
-        """Send the status line and headers of a right answer."""
+        """Send the status line and headers of a correct response."""
         self.send_response(206 if offset else 200)
         if offset:
             self.send_header("Content-Range", f"bytes {offset}-{len(body) - 1}/{len(body)}")
@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve(handler: _Handler, body: bytes) -> None:
-    """Answer rightly, ranges included."""
+    """Respond correctly, ranges included."""
     offset = handler.offset()
     if offset >= len(body) > 0:
         handler.send_response(416)
@@ -76,7 +76,7 @@ def serve(handler: _Handler, body: bytes) -> None:
 
 
 def drop_after(n_bytes: int) -> Behaviour:
-    """Promise the whole and close the connection after `n_bytes` of the body."""
+    """Announce the complete file and close the connection after `n_bytes` of the body."""
 
     def behave(handler: _Handler, body: bytes) -> None:
         offset = handler.offset()
@@ -87,7 +87,7 @@ def drop_after(n_bytes: int) -> Behaviour:
 
 
 def hang_after(n_bytes: int) -> Behaviour:
-    """Promise the whole and fall silent after `n_bytes` of the body."""
+    """Announce the complete file and stop sending after `n_bytes` of the body."""
 
     def behave(handler: _Handler, body: bytes) -> None:
         offset = handler.offset()
@@ -100,13 +100,13 @@ def hang_after(n_bytes: int) -> Behaviour:
 
 
 def ignore_range(handler: _Handler, body: bytes) -> None:
-    """Answer with the whole file, whatever was asked."""
+    """Respond with the complete file regardless of the range."""
     handler.head(body, 0)
     handler.wfile.write(body)
 
 
 def instead(other: bytes) -> Behaviour:
-    """Answer with other bytes, rightly announced."""
+    """Respond with other bytes and correct headers."""
 
     def behave(handler: _Handler, _: bytes) -> None:
         serve(handler, other)
@@ -115,7 +115,7 @@ def instead(other: bytes) -> Behaviour:
 
 
 def wrong_range(handler: _Handler, body: bytes) -> None:
-    """Answer a range with the whole file, labelled as a range from its start."""
+    """Respond to a range with the complete file, labeled as a range from its start."""
     handler.send_response(206)
     handler.send_header("Content-Range", f"bytes 0-{len(body) - 1}/{len(body)}")
     handler.send_header("Content-Length", str(len(body)))
@@ -124,7 +124,7 @@ def wrong_range(handler: _Handler, body: bytes) -> None:
 
 
 def status(code: int, **headers: str) -> Behaviour:
-    """Answer with an error status."""
+    """Respond with an error status."""
 
     def behave(handler: _Handler, _: bytes) -> None:
         handler.send_response(code)
@@ -136,20 +136,20 @@ def status(code: int, **headers: str) -> Behaviour:
 
 
 def compressed(handler: _Handler, body: bytes) -> None:
-    """Claim a content coding that nobody asked for."""
+    """Respond with an unrequested content coding."""
     handler.head(body, 0, Content_Encoding="gzip")
     handler.wfile.write(body)
 
 
 def unmeasured(handler: _Handler, body: bytes) -> None:
-    """Send the body with nothing that says where it ends."""
+    """Send the body without any indication of its end."""
     handler.send_response(200)
     handler.end_headers()
     handler.wfile.write(body)
 
 
 def chunked(*, whole: bool) -> Behaviour:
-    """Send the body in chunks, with or without the last one."""
+    """Send the body in chunks, with or without the last chunk."""
 
     def behave(handler: _Handler, body: bytes) -> None:
         handler.protocol_version = "HTTP/1.1"

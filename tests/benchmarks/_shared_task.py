@@ -15,14 +15,14 @@ from ragtasks.files import Problems, parse_json, read_content
 from ragtasks.records import Answerability, Task
 
 FIELDS = ("utterance", "grounding")
-"""The two subtasks: the agent's next utterance, and the text of the document that it rests on."""
+"""The two subtasks: the agent's next utterance, and the text of the document that supports it."""
 
 
 def read_shared_task(path: Path, field: str) -> dict[str, str]:
-    """Return id -> text of one field, in the order of the file.
+    """Return id -> text of a field, in file order.
 
     Raises:
-        BenchmarkFileError: the file is missing, no array, or an entry has no such field or appears twice.
+        BenchmarkFileError: the file is missing or not an array, or an entry misses the field or is repeated.
         ConfigurationError: unknown field.
     """
     if field not in FIELDS:
@@ -59,8 +59,8 @@ def paired(references: Mapping[str, str], predictions: Mapping[str, str]) -> lis
     """Return (prediction, reference) for each reference, by id.
 
     Raises:
-        ConfigurationError: the two name different ids. (The official script checks the counts only, and pairs by
-            place for every metric but F1.)
+        ConfigurationError: the ids differ. (The official script checks only the counts, and pairs by position for every
+            metric but F1.)
     """
     missing, unknown = references.keys() - predictions.keys(), predictions.keys() - references.keys()
     if missing or unknown:

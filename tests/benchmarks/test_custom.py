@@ -1,4 +1,4 @@
-"""Folders of one's own: what is read, every kind of error by its line, and the search that is built in."""
+"""Users' own folders: contents, every type of error by line, and the built-in search."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def conversation(conversation_id: str, *turns: Row, **more: Any) -> Row:
 
 @dataclass
 class Files:
-    """A folder in the making; two conversations about three passages, without an error."""
+    """A folder under construction: two conversations about three passages, without errors."""
 
     conversations: list[Row | bytes] = field(
         default_factory=lambda: [
@@ -72,7 +72,7 @@ def problems_of(root: Path) -> list[str]:
 
 
 def the_turn(**more: Any) -> Files:
-    """Return a folder whose second conversation, in line 2, has one turn with these keys."""
+    """Return a folder whose second conversation, in line 2, has a single turn with these keys."""
     files = Files()
     row = {key: value for key, value in (turn() | more).items() if value is not ...}
     files.conversations[1] = conversation("c2", row)
@@ -282,7 +282,7 @@ def test_loading_lists_the_first_problems_and_checking_lists_all(tmp_path: Path)
 def test_breaking_any_line_is_one_problem_in_that_line(tmp_path: Path, data: st.DataObject) -> None:
     files = Files()
     rows = data.draw(st.sampled_from([files.conversations, files.passages]))
-    # A passage that nothing refers to, so that its loss has no other consequence.
+    # No reference points to this passage, so that its loss has no other effect.
     files.conversations = [conversation(f"c{n}", turn()) for n in range(4)] if rows is files.passages else rows
     index = data.draw(st.integers(0, len(rows) - 1))
     whole = json.dumps(rows[index]).encode()
@@ -460,7 +460,7 @@ def test_the_sample_has_its_documented_contents() -> None:
     counts = {label: sum(task.answerability is label for task in benchmark.tasks) for label in Answerability}
     assert list(counts.values()) == [7, 1, 1, 1, 0]
     assert len(custom.load_qrels(SAMPLE, "lending")) + len(custom.load_qrels(SAMPLE, "workshop")) == 11
-    # Not the benchmark's own text in another guise: an answer is no copy of its passages.
+    # An answer is not a copy of its passages.
     assert not [task for task in benchmark.tasks if any(task.target in item.text for item in task.references)]
 
 
@@ -470,7 +470,7 @@ WORDS = st.lists(st.sampled_from(["ant", "bee", "Cat", "dog", "eel", "the", "42"
 @settings(max_examples=25)
 @given(st.lists(WORDS, min_size=1, max_size=8), st.lists(WORDS, min_size=1, max_size=3))
 def test_the_search_is_that_of_the_retriever_bm25_standard(passages: list[list[str]], queries: list[list[str]]) -> None:
-    """Passages have at most 30 terms, whose number that index keeps exactly."""
+    """Passages have at most 30 terms, which the index stores exactly."""
     pytest.importorskip("tantivy", reason="the oracle needs tantivy (extra: retrieval)")
     import tempfile
 
@@ -479,7 +479,7 @@ def test_the_search_is_that_of_the_retriever_bm25_standard(passages: list[list[s
     corpus = [Passage(f"p{n}", " ".join(words)) for n, words in enumerate(passages)]
     asked = {f"q{n}": ", ".join(words) for n, words in enumerate(queries)}
     oracle = Bm25Retriever("bm25-standard")
-    # The index's own threads may still write when the folder is removed.
+    # Threads of the index may still write when the folder is removed.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         oracle.index(corpus, Path(folder))
         expected = oracle.search(asked, 5)
@@ -487,7 +487,7 @@ def test_the_search_is_that_of_the_retriever_bm25_standard(passages: list[list[s
     for query_id, ranking in expected.items():
         scores = {item.passage_id: item.score for item in ranking}
         assert len(found[query_id]) == len(ranking)
-        # Scores that differ in the last places of 32 bits may change places, and only those.
+        # Only scores that differ in the last digits of 32 bits may change their order.
         for own, theirs in zip(found[query_id], ranking, strict=True):
             assert scores.get(own, ranking[-1].score) == pytest.approx(theirs.score, rel=1e-5)
 

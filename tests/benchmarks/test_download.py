@@ -1,4 +1,4 @@
-"""Downloads against a loopback server that fails in every way that a real one has been seen to."""
+"""Downloads from a loopback server that fails in every way observed on real servers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ TOY = make_source()
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_proxy() -> Iterator[None]:
-    """A proxy that the environment names must not see requests to the loopback server."""
+    """Requests to the loopback server must bypass a proxy from the environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("no_proxy", "127.0.0.1")
         yield
@@ -417,7 +417,7 @@ def test_a_killed_fetch_is_resumed_to_the_same_bytes(server: FileServer, tmp_pat
     server.behaviours[PINNED] = [hang_after(131_072)]
     process = run_fetch(tmp_path, server.url)
     deadline = time.monotonic() + 30
-    # The process writes through a buffer: what counts is what reached the file before it was killed.
+    # The process writes through a buffer: only the bytes in the file before the kill count.
     while not (part(tmp_path).exists() and part(tmp_path).stat().st_size > 0) and time.monotonic() < deadline:
         time.sleep(0.02)
     with pytest.raises(FetchError, match="another fetch is running"):
@@ -474,7 +474,7 @@ def test_the_lock_ends_with_its_process(server: FileServer, tmp_path: Path) -> N
 
 def test_a_body_announced_as_too_large_is_refused_before_it_is_read(server: FileServer, tmp_path: Path) -> None:
     part(tmp_path).parent.mkdir(parents=True)
-    part(tmp_path).symlink_to("/dev/full")  # the first byte that is written is an error of its own
+    part(tmp_path).symlink_to("/dev/full")  # the first written byte raises another error
     server.behaviours[PINNED] = [instead(BODY + b"more")]
     with pytest.raises(FetchError, match="another file"):
         fetch(TOY, tmp_path, base_url=server.url, limits=QUICK)

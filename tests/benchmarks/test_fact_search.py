@@ -6,12 +6,12 @@ from hypothesis import given
 from ragtasks.benchmarks.multihop_rag import facts_by_passage
 from ragtasks.records import compact
 
-# Few signs, so that facts overlap, nest and stand in passages often.
+# A small alphabet, so that facts overlap, nest and occur often.
 TEXTS = st.text(alphabet="ab \n", max_size=60)
 
 
 def holds(passage: str, fact: str) -> bool:
-    """Whether the search finds a fact in a passage."""
+    """Return whether the search finds a fact in a passage."""
     return bool(list(facts_by_passage([("p", passage)], [fact])))
 
 

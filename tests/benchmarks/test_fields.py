@@ -1,4 +1,4 @@
-"""Files by declared fields: every misfit of a file is one error by line, with the path of its field and the value."""
+"""Files with declared fields: every mismatch of a file is listed in one error, by line, field path and value."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ YEARS = {"ikat23": (25, 332), "ikat24": (17, 218), "ikat25": (17, 188)}
 
 @pytest.fixture
 def official(tmp_path: Path) -> Path:
-    """The official topics as the checkout lays them out; NIST's judgements of the facts are not among them."""
+    """The official topics in the layout of the checkout, without NIST's judgements of the facts."""
     files = REAL_DATA / "ikat"
     if not files.is_dir():
         pytest.skip(f"no real iKAT data at {files}")
@@ -57,7 +57,7 @@ def test_a_task_contains_its_conversation_and_the_facts() -> None:
 def test_nist_s_judgements_replace_those_of_the_topics() -> None:
     relevant = {task.task_id: task.extra["relevant_facts"] for task in open_benchmark("ikat23", SAMPLE).tasks}
     assert relevant["1-1<::>1"] == [1, 3]
-    assert relevant["3-1<::>2"] == [2, 3]  # not judged: the topic's
+    assert relevant["3-1<::>2"] == [2, 3]  # unjudged: uses the topic's facts
 
 
 def test_facts_are_identified_by_number_or_by_text() -> None:

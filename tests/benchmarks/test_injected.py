@@ -1,4 +1,4 @@
-"""Injected passages: how many, where, the same every time, and how a followed instruction is known."""
+"""Injected passages: number, position, reproducibility, and detection of followed instructions."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Change = Callable[[Callable[[dict[str, Any]], None]], Path]
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Change:
-    """Return a copy of the sample whose test split a function has changed."""
+    """Return a copy of the sample with a test split changed by a function."""
 
     def change(edit: Callable[[dict[str, Any]], None]) -> Path:
         shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""MultiDoc2Dial and Doc2Dial: the sample by hand, the official rules by brute force, and files that are broken."""
+"""MultiDoc2Dial and Doc2Dial: the sample by hand, the official rules by brute force, and invalid files."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_the_sample_has_twenty_retrieved_units(name: str) -> None:
     benchmark = sample(name)
     contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
     assert contexts.keys() == {task.task_id for task in benchmark.tasks}
-    assert {len(passages) for passages in contexts.values()} <= {12, 20}  # there are twelve token passages
+    assert {len(passages) for passages in contexts.values()} <= {12, 20}  # there are only twelve token passages
     assert benchmark.n_passages == 20
 
 
@@ -170,7 +170,7 @@ def test_without_a_run_the_next_step_is_named(copy: Path) -> None:
 
 @pytest.fixture
 def packed(copy: Path, tmp_path: Path) -> Path:
-    """The sample's files in a zip of the official name, without the facts of a sample."""
+    """The sample's files in a zip with the official name, without the sample's statistics."""
     folder = tmp_path / "packed"
     folder.mkdir()
     with zipfile.ZipFile(folder / "multidoc2dial.zip", "w") as archive:
@@ -297,7 +297,7 @@ UNSEEN = REAL_DATA / "multidoc2dial" / "multidoc2dial_dial_validation_unseen_sam
 
 @pytest.mark.skipif(not UNSEEN.is_file(), reason=f"no {UNSEEN}")
 def test_the_real_unseen_dialogues_are_read_but_for_a_blank_utterance(caplog: pytest.LogCaptureFixture) -> None:
-    """Their documents are not released with them, so here each has the spans that are referred to."""
+    """Their documents are not released, so the test creates documents with the referenced spans."""
     content = json.loads(UNSEEN.read_bytes())
     rows = [turn for dialogue in content["dial_data"]["cdccovid"] for turn in dialogue["turns"]]
     spans: dict[str, dict[str, GroundingSpan]] = {}
@@ -354,7 +354,7 @@ def test_ids_run_over_all_documents() -> None:
 
 
 def official_positions(grounding: str, texts: list[str]) -> list[int]:
-    """Return the places of the gold passages by the official procedure, loop for loop, in words of our own."""
+    """Return the positions of the gold passages by the official procedure, loop for loop."""
 
     def bare(text: str) -> str:
         return "".join(sign for sign in text.lower() if sign not in " \n\t\r")

@@ -1,4 +1,4 @@
-"""MultiHop-RAG: its files and their errors, its chunks, what is relevant, its sample, and the real data's counts."""
+"""MultiHop-RAG: files and errors, chunks, relevance, sample, and counts of the real data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Change = Callable[..., Path]
 
 
 def holds(passage: str, fact: str) -> bool:
-    """The official rule, which the fast search must agree with."""
+    """The official rule, with which the fast search must agree."""
     return compact(fact) in compact(passage)
 
 
@@ -53,7 +53,7 @@ def sample() -> Benchmark:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Change:
-    """Return a copy of the sample in one file of which a function has changed the items."""
+    """Return a copy of the sample with the items of one file changed by a function."""
 
     def change(file: str, edit: Callable[[list[Any]], None]) -> Path:
         shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
@@ -327,7 +327,7 @@ def test_chunks_are_derived_once_until_the_articles_change(changed: Change) -> N
     path = corpus_file(root, "news")
     first = path.read_bytes()
     path.write_bytes(first + b"\n")
-    assert corpus_file(root, "news").read_bytes() == first + b"\n"  # found, not made again
+    assert corpus_file(root, "news").read_bytes() == first + b"\n"  # found, not created again
     (shipped,) = (SAMPLE / "derived").iterdir()
     assert first == shipped.read_bytes()
     changed(CORPUS, lambda items: items[0].update(title="Another headline"))

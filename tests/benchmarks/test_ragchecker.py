@@ -1,4 +1,4 @@
-"""RAGChecker's labelled pairs: counts of the real file, the labels' direction, and files that are none."""
+"""RAGChecker's labeled pairs: counts of the real file, direction of the labels, and invalid files."""
 
 from __future__ import annotations
 

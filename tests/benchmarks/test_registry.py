@@ -1,4 +1,4 @@
-"""Benchmarks by name, and where their files are looked for."""
+"""Benchmarks by name, and the location of their files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_every_benchmark_has_a_source_of_its_name() -> None:
 
 
 def test_every_downloadable_benchmark_has_the_default_group_of_data_fetch() -> None:
-    """Errors say "run `ragtasks data fetch NAME`", which must not ask for a group that is not there."""
+    """Errors recommend `ragtasks data fetch NAME`, which requires an existing default group."""
     fetched = {name: source_of(name) for name in benchmark_names() if source_of(name).files}
     assert len(fetched) > 10
     assert all(source.in_groups(DEFAULT_GROUPS) for source in fetched.values())
@@ -53,7 +53,7 @@ def test_a_named_folder_takes_precedence_over_the_data_folder(tmp_path: Path, mo
     data_folder, own = tmp_path / "data", tmp_path / "own"
     fetched = data_folder / source_of("mtrag").folder
     fetched.mkdir(parents=True)
-    (own / "mtrag-human").mkdir(parents=True)  # a checkout is used as it is
+    (own / "mtrag-human").mkdir(parents=True)  # a checkout is used directly
     assert benchmark_folder("mtrag", None, data_folder) == fetched
     assert benchmark_folder("mtrag", "", data_folder) == fetched
     assert benchmark_folder("mtrag", str(own), data_folder) == own
@@ -71,7 +71,7 @@ def test_a_missing_folder_is_named_with_two_next_steps(tmp_path: Path) -> None:
 
 
 def test_the_revision_lists_changed_files(mtrag_root: Path, tmp_path: Path) -> None:
-    """An older checkout, or one that somebody corrected, is not the commit that the scores would claim."""
+    """An older or edited checkout is not the commit in the provenance of scores."""
     folder = tmp_path / "mtragun-human"
     shutil.copytree(mtrag_root / "mtragun-human", folder)
     assert open_benchmark("mtrag_un", tmp_path).revision == source_of("mtrag_un").commit
@@ -80,7 +80,7 @@ def test_the_revision_lists_changed_files(mtrag_root: Path, tmp_path: Path) -> N
         copy = tmp_path / change
         shutil.copytree(folder, copy / folder.name)
         tasks = copy / folder.name / "generation_tasks" / "reference.jsonl"
-        tasks.write_bytes(tasks.read_bytes().replace(b" the ", f" {change}he ".encode(), 1))  # as many bytes as before
+        tasks.write_bytes(tasks.read_bytes().replace(b" the ", f" {change}he ".encode(), 1))  # the same number of bytes
         revision = open_benchmark("mtrag_un", copy).revision
         assert revision.startswith(f"{source_of('mtrag_un').commit}, changed: reference.jsonl (")
         found.add(revision)

@@ -1,4 +1,4 @@
-"""Retrieval results as Ragnarok reads them: a run, its passages, and the texts that citations are judged by."""
+"""Retrieval results as Ragnarok reads them: a run, its passages, and the texts for judging citations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every sample: the committed files are what its script builds, and it never passes for the official benchmark."""
+"""Samples: committed files equal the output of their scripts, and no sample passes for the official benchmark."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ BUILDERS = {
     "build_sample_trec": "",
     "build_sample_multidoc2dial": "",
 }
-"""Script -> the sample that it builds; empty for several of them, each in a folder of its name."""
+"""Script -> the sample it builds; empty for several samples in folders of their names."""
 FACTS = shutil.ignore_patterns("sample.json")
 
 
 def files_of(folder: Path) -> dict[str, object]:
-    """Return path -> what each file below a folder says."""
+    """Return path -> content of each file below a folder."""
     return {
         path.relative_to(folder).as_posix(): unpacked(path.read_bytes(), path.suffix)
         for path in sorted(folder.rglob("*"))
@@ -43,7 +43,7 @@ def files_of(folder: Path) -> dict[str, object]:
 
 
 def unpacked(content: bytes, suffix: str) -> object:
-    """Return what a file says: bytes differ between versions of zlib and of pyarrow, members and rows do not."""
+    """Return the content of a file. Bytes differ between versions of zlib and pyarrow, members and rows do not."""
     if suffix == ".parquet":
         return pyarrow.parquet.read_table(io.BytesIO(content)).to_pylist()
     if suffix != ".zip":
@@ -64,7 +64,7 @@ def test_the_committed_files_equal_the_output_of_the_script(script: str, name: s
 @pytest.mark.parametrize("name", sorted(set(benchmark_names()) - {"custom", "doc2dial"}))
 def test_a_sample_without_its_statistics_is_not_an_official_copy(name: str, tmp_path: Path) -> None:
     shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
-    folder = tmp_path / benchmark_folder(name, "sample", Path()).name  # two splits of one benchmark share theirs
+    folder = tmp_path / benchmark_folder(name, "sample", Path()).name  # two splits of a benchmark share a sample
     facts = folder / "sample.json"
     files_of_another = json.loads(facts.read_text("utf-8")).get("files_of")
     facts.unlink()

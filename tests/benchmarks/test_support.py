@@ -1,4 +1,4 @@
-"""Support judgements: what a file says, and what broken lines are told."""
+"""Support judgements: contents of a file, and errors of invalid lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TREC RAG 2024: the sample in the track's formats, and what broken files are told."""
+"""TREC RAG 2024: the sample in the track's formats, and errors of invalid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TREC RAG 2025: narratives as tasks, nuggets with the part that each belongs to, and the real files."""
+"""TREC RAG 2025: narratives as tasks, nuggets with their part of the narrative, and the real files."""
 
 from __future__ import annotations
 

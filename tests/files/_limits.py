@@ -6,5 +6,5 @@ import pytest
 
 
 def shorten_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every reader of lines refuse one of more than 200 bytes."""
+    """Make every reader of lines refuse lines of more than 200 bytes."""
     monkeypatch.setattr("ragtasks.files._json_lines.LONGEST_LINE", 200)

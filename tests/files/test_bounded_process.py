@@ -1,4 +1,4 @@
-"""Work in a process of its own."""
+"""Work in a separate process with limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in every container: detected by content, numbered, and one error for what is broken."""
+"""Rows in every container: detected from the content, numbered, with one error for all problems."""
 
 from __future__ import annotations
 
@@ -116,4 +116,4 @@ def test_a_broken_container_is_one_error(content: bytes, found: str, tmp_path: P
     (tmp_path / "rows.jsonl").write_bytes(content)
     with pytest.raises(BenchmarkFileError, match=found):
         rows_of(tmp_path / "rows.jsonl")
-    first_row(tmp_path / "rows.jsonl")  # which raises nothing
+    first_row(tmp_path / "rows.jsonl")  # raises no error

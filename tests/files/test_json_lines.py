@@ -1,4 +1,4 @@
-"""JSON lines and the errors that are found in them."""
+"""JSON lines and their errors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ragtasks.records import Passage
 from tests._messages import raises
 
 CLEAN_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-# Whole numbers as orjson has them; other floats than these are no JSON.
+# Integers in the range of orjson. NaN and infinite floats are not JSON.
 VALUES = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    # A text that looks like the one thing that is not JSON must come through unharmed.
+    # A text that looks like NaN must be preserved.
     | CLEAN_TEXT
     | st.just("NaN")
     | st.lists(st.sampled_from(["NaN", '"', "\\", " "]), max_size=6).map("".join),
@@ -51,7 +51,7 @@ def test_invalid_json_raises_a_value_error(content: bytes) -> None:
         parse_json(content)
     except ValueError:
         return
-    json.loads(content.decode("utf-8"))  # what was accepted is JSON for the standard library too
+    json.loads(content.decode("utf-8"))  # accepted values are JSON for the standard library too
 
 
 def test_json_that_cannot_be_encoded_is_refused() -> None:

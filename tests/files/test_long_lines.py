@@ -1,4 +1,4 @@
-"""No reader of lines that others wrote takes one without an end into memory: there is one reader, with one limit."""
+"""A single reader with a limit handles all lines from others, so no line without an end fills the memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READERS = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder whose every file is one long line without an end."""
+    """A folder in which every file is a long line without an end."""
     for name in ("x.jsonl", "passages.jsonl", "conversations.jsonl", "contexts/full_rag.jsonl"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(LINE)

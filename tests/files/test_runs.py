@@ -1,4 +1,4 @@
-"""The run format: what is written reads back equal, ties have one order, and corrupt files are named."""
+"""The run format: written runs read back equal, ties have one order, and corrupt files are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's folder from a stranger: its Python never runs, its pickles are never opened, and one error says so."""
+"""An untrusted model folder: its Python never runs, its pickles are never opened, and one error reports both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests._modules import MODULES, each_module, parsed
 pytest.importorskip("transformers")
 ROOT = Path(__file__).resolve().parents[2]
 LOADERS = {"from_pretrained", "SentenceTransformer", "CrossEncoder", "SparseEncoder"}
-OF_ANOTHER_LIBRARY = {"segmenting.py"}  # `tokenizers` reads one JSON file and knows no code
+OF_ANOTHER_LIBRARY = {"segmenting.py"}  # `tokenizers` reads a JSON file and runs no code
 PURPOSES = {"expected": "a model", "next_step": "take another"}
 
 
@@ -33,7 +33,7 @@ def marker_code(marker: Path) -> str:
 
 
 class Planted:
-    """What a pickle does when it is opened."""
+    """The action of a pickle when it is opened."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -43,7 +43,7 @@ class Planted:
 
 
 def with_code(folder: Path, marker: Path) -> Path:
-    """Write a model of a kind that only its own Python knows, for every loader there is."""
+    """Write a model of a type that only its own Python code defines, for every loader."""
     folder.mkdir(parents=True)
     names = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM")
     names += ("AutoModelForSequenceClassification", "AutoModelForMaskedLM")
@@ -121,7 +121,7 @@ HOSTILE = {
 
 
 def dialogues(folder: Path) -> None:
-    """Write the sample of one's own data several times over: training needs more dialogues than it has."""
+    """Write the sample of a user's own benchmark several times: training needs more dialogues than it has."""
     shutil.copytree(SAMPLE, folder, ignore=shutil.ignore_patterns("derived", "qrels.tsv", "sample.json"))
     rows = [json.loads(line) for line in (folder / "conversations.jsonl").read_text("utf-8").splitlines()]
     several = [{**row, "conversation_id": f"{row['conversation_id']}-{n}"} for n in range(3) for row in rows]
@@ -138,7 +138,7 @@ Path(sys.argv[2]).write_text(json.dumps({name: _run(arguments) for name, argumen
 
 
 def at_a_terminal(cases: dict[str, list[str]], cwd: Path) -> dict[str, tuple[int, str]]:
-    """Run commands in one process with a terminal at which somebody answers `y` to everything that is asked."""
+    """Run commands in one process with a terminal at which a user answers `y` to every prompt."""
     ours, theirs = pty.openpty()
     environment = os.environ | {"RAGTASKS_RUNS": str(cwd / "store"), "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     environment |= {"HF_HOME": str(cwd / "hub"), "OMP_NUM_THREADS": "1"}
@@ -222,7 +222,7 @@ def test_the_scan_finds_the_loads() -> None:
 
 
 def cached_model(home: Path, *files: str) -> str:
-    """Write a model as the cache of the hub has it, and return its name."""
+    """Write a model in the layout of the hub's cache, and return its name."""
     folder = home / "models--some--encoder"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("abc")

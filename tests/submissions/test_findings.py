@@ -1,4 +1,4 @@
-"""What a check prints and gives to scripts: equal findings together, notes behind problems."""
+"""Output of a check as text and JSON: equal findings are combined, notes come after problems."""
 
 from __future__ import annotations
 

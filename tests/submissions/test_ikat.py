@@ -1,4 +1,4 @@
-"""Runs of TREC iKAT: built of logged answers, and checked as the track's validators do."""
+"""Runs of TREC iKAT: built from logged answers, and checked like the track's validators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def run_2024() -> Row:
-    """Return a run of 2024 on the sample that no validator says anything of."""
+    """Return a run of 2024 on the sample without findings."""
     passages = [{"id": f"clueweb22-en0000-00-0000{n}:1", "score": 1 / n, "used": True} for n in (1, 2)]
     turns = [
         {
@@ -40,7 +40,7 @@ def run_2024() -> Row:
 
 
 def run_2023() -> Row:
-    """Return the like of 2023."""
+    """Return the equivalent run of 2023."""
     turns = []
     for task in TOPICS[FileForm.IKAT_2023].tasks:
         facts = [{"id": "1", "text": task.extra["facts"][0], "score": 1.0}]
@@ -51,7 +51,7 @@ def run_2023() -> Row:
 
 
 def lines_2025() -> list[Row]:
-    """Return the like of 2025."""
+    """Return the equivalent run of 2025."""
     name = "clueweb22-en0000-00-00001:1"
     return [
         {
@@ -108,7 +108,7 @@ def test_a_valid_run_of_each_year_is_recognized_and_passes(tmp_path: Path) -> No
 def test_each_problem_of_a_run_of_2024_is_found_alone(edit: Callable[[Row], object], rule: str, tmp_path: Path) -> None:
     run = run_2024()
     if rule in {"passage_id", "unused", "passage_order", "fact", "no_fact", "text", "rank", "field"}:
-        run["turns"][0] = json.loads(json.dumps(run["turns"][0]))  # nothing is shared with the other turns
+        run["turns"][0] = json.loads(json.dumps(run["turns"][0]))  # the other turns are not affected
     edit(run)
     report = checked(tmp_path, run, FileForm.IKAT_2024)
     assert rules(report) == {rule: 1}

@@ -1,4 +1,4 @@
-"""A real browser, and what raters do in one tab of it. Needs Chromium and its driver."""
+"""A real browser, and the actions of raters in one of its tabs. Requires Chromium and its driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERIOUS = {"serious", "critical"}
 
 
 class Rater:
-    """One tab of the browser, with what raters do in it."""
+    """A tab of the browser, with the actions of raters."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
@@ -40,7 +40,7 @@ class Rater:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     def enter(self, address: str, path: str = "/", name: str = "Ann") -> None:
-        """Come in by keys alone."""
+        """Enter with the keyboard alone."""
         from selenium.webdriver.common.keys import Keys
 
         self.driver.delete_all_cookies()
@@ -57,7 +57,7 @@ class Rater:
         ActionChains(self.driver, duration=0).send_keys(*keys).perform()
 
     def start(self, link: str) -> None:
-        """Come in by the link of an invitation."""
+        """Enter with the link of an invitation."""
         self.driver.delete_all_cookies()
         self.driver.get(link)
         self.wait("document.documentElement.dataset.started")
@@ -71,7 +71,7 @@ class Rater:
     def serious(self) -> list[Any]:
         """Return axe's problems that are serious or critical, on this page."""
         script = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-        # Through the debugger: the page's own policy lets no other script in.
+        # Injected through the debugger, because the page's policy blocks other scripts.
         self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": script})
         found: list[dict[str, Any]] = self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.violations));"

@@ -1,4 +1,4 @@
-"""A process that serves an arena until it is killed: its arguments are a folder and a port."""
+"""A process that serves an arena until it is killed. Its arguments are a folder and a port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An arena that is served on this machine while a `with` lasts, and what browsers and programs ask of it."""
+"""An arena served on this machine during a `with` block, and requests of browsers and programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOCAL = frozenset({"127.0.0.1", "localhost"})
 
 
 def small_pool(*systems: str, n: int = 3, text: str = "") -> AnswerPool:
-    """Return systems that answer `n` turns, with a citation; `text` stands in every answer."""
+    """Return systems with answers to `n` turns and a citation. Every answer contains `text`."""
     return AnswerPool(
         answer(system, f"It runs from April [1]. Number {place} it is. {text}", conversation=f"c{turn}", turn=turn)
         for place, system in enumerate(systems or ("secret-one", "secret-two"))
@@ -58,7 +58,7 @@ def serving(
     token: str | None = None,
     **options: Any,
 ) -> Iterator[Served]:
-    """Serve an arena over a database in a folder; raters type their names unless told otherwise."""
+    """Serve an arena over a database in a folder. By default raters type their names."""
     store = VoteStore(folder / "arena.sqlite")
     arena = Arena(store, pool or small_pool(), raters, lease_seconds=lease_seconds)
     identity = Identity(store.secret, token, None if types_names else store)
@@ -72,7 +72,7 @@ def serving(
 
 @contextmanager
 def running(app: Application) -> Iterator[int]:
-    """Run a server on this machine, on the port that is given."""
+    """Run a server on this machine at the given port."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(settings(app, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -86,7 +86,7 @@ def running(app: Application) -> Iterator[int]:
 
 @dataclass
 class Reply:
-    """What came back."""
+    """An HTTP response."""
 
     status: int
     headers: dict[str, str]
@@ -101,7 +101,7 @@ class Reply:
 
 @dataclass
 class Visitor:
-    """A browser without a screen: keeps its cookie, follows nothing by itself."""
+    """A browser without a display. It keeps its cookie and follows no redirect automatically."""
 
     port: int
     cookie: str = ""

@@ -1,4 +1,4 @@
-"""A chat endpoint on this machine that streams: what its model's name says decides how."""
+"""A chat endpoint on this machine that streams, with a behavior selected by the model's name."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ class _Model(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Keep quiet."""
+        """Print nothing."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Keep quiet: who asked may be gone before the answer is written."""
+        """Print nothing: the client may disconnect before the response is written."""
 
 
 @contextmanager
 def streaming_endpoint() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Give the endpoint's address and the bodies that it was sent."""
+    """Yield the endpoint's address and the received request bodies."""
     bodies: list[dict[str, Any]] = []
     handler = type("_Own", (_Model,), {"bodies": bodies})
     server = _Server(("127.0.0.1", 0), handler)

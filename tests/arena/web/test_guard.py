@@ -1,4 +1,4 @@
-"""What a request has to be before any page sees it: whose host, whose site, how long, how often."""
+"""Checks of a request before any page receives it: host, site, size, rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Headers = Sequence[tuple[str, str]]
 
 
 class Page:
-    """An application that reads its request whole and answers it."""
+    """An application that reads its complete request and responds."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -39,7 +39,7 @@ def asked(
     parts: Sequence[bytes] = (b"",),
     client: str = "a",
 ) -> tuple[int, dict[str, str], bytes]:
-    """Return status, headers and body of the answer to a request."""
+    """Return status, headers and body of the response to a request."""
     messages = [
         {"type": "http.request", "body": part, "more_body": place < len(parts) - 1} for place, part in enumerate(parts)
     ]
@@ -166,7 +166,7 @@ def test_a_missing_body_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Clock:
-    """Time that stands still until a test moves it."""
+    """A clock that stands still until a test advances it."""
 
     now = 1_000.0
 

@@ -1,4 +1,4 @@
-"""Whose a cookie and a form are: signed here, of one browser, and over with the invitation that they came by."""
+"""Cookies and forms: signed by this server, bound to one browser, and expired with their invitation."""
 
 from __future__ import annotations
 

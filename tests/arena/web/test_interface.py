@@ -1,4 +1,4 @@
-"""The interface for programs: systems, battles, votes, topics in TREC RAG's records, ratings."""
+"""The API for programs: systems, battles, votes, topics in TREC RAG's records, ratings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 while raters vote: every vote that was acknowledged is there, and none is there twice."""
+"""kill -9 while raters vote: every acknowledged vote is stored exactly once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N_RATERS = 4
 
 
 class Rater(threading.Thread):
-    """Votes until it is stopped, whatever happens to the server, and notes what was acknowledged."""
+    """Votes until it is stopped, through restarts of the server, and records the acknowledged votes."""
 
     def __init__(self, port: int, name: str) -> None:
         super().__init__(daemon=True)
@@ -41,7 +41,7 @@ class Rater(threading.Thread):
                 if done.status == 303:
                     self.acknowledged.append(address.rpartition("/")[2])
             except (OSError, HTTPException, KeyError, AssertionError):
-                time.sleep(0.02)  # nobody there, or cut off in the middle
+                time.sleep(0.02)  # no server, or disconnected
 
 
 def free_port() -> int:
@@ -51,7 +51,7 @@ def free_port() -> int:
 
 
 def kill_while_voting(folder: Path, n_kills: int) -> tuple[Counter[str], Counter[str]]:
-    """Return how often each assignment was acknowledged, and how often it has a vote."""
+    """Return the acknowledged votes per assignment, and its stored votes."""
     port = free_port()
     raters = [Rater(port, f"rater {number}") for number in range(N_RATERS)]
     for rater in raters:

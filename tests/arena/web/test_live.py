@@ -1,4 +1,4 @@
-"""Systems that are asked now: blinded in speed, thinking and failures too, which nobody can vote on."""
+"""Live systems: blinded in speed, thinking and failures too. A failed battle gets no vote."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PASSAGES = (Passage("p1", "The ferry runs from April.", "Ferry"),)
 
 @pytest.fixture(autouse=True)
 def quick_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps of an answer come as fast as they can be told apart."""
+    """Steps of an answer are as fast as can be distinguished."""
     monkeypatch.setattr(_live, "_STEP_SECONDS", 0.002)
 
 
@@ -36,7 +36,7 @@ def quick_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def live(
     folder: Path, *models: str, search: Callable[[str], Sequence[Passage]] = lambda _: PASSAGES, **options: Any
 ) -> Iterator[tuple[Served, Visitor, list[dict[str, Any]]]]:
-    """Serve two systems whose models behave as their names say."""
+    """Serve two systems whose models behave according to their names."""
     with streaming_endpoint() as (address, bodies):
         texts = [
             json.dumps({"name": f"secret {m}", "retriever": "any", "generator": {"model": m, "base_url": address}})
@@ -60,7 +60,7 @@ def events(visitor: Visitor, address: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def written(found: Sequence[tuple[str, dict[str, str]]]) -> dict[str, str]:
-    """Return side -> the text that its pieces make."""
+    """Return side -> the text of its parts."""
     pieces = [content for name, content in found if name == "text"]
     return {side: "".join(piece[side] for piece in pieces) for side in "AB"}
 
@@ -116,7 +116,7 @@ def test_a_live_battle_is_restored_from_the_database() -> None:
 
 
 def test_speed_reveals_nothing(tmp_path: Path) -> None:
-    """A slow short answer and a quick long one come in the same steps, each the same share of its text."""
+    """A slow short answer and a fast long answer arrive in the same steps, each with the same share of its text."""
     with live(tmp_path, "slow", "long") as (_, visitor, _bodies):
         found = events(visitor, ask(visitor, question="When?").headers["location"])
         whole = written(found)

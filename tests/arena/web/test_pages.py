@@ -1,4 +1,4 @@
-"""The server without a browser: who comes in, what is shown before the vote, one vote a pair, hostile requests."""
+"""The server without a browser: entry, content before the vote, one vote per pair, hostile requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKEN = "a-long-random-token"
 
 
 def test_nothing_that_the_browser_receives_before_the_vote_names_a_system(tmp_path: Path) -> None:
-    """Two servers whose systems have other names, of other lengths and order, send the same pages."""
+    """Two servers send the same pages, though their systems differ in name, length and order."""
     with serving(tmp_path / "1") as one, serving(tmp_path / "2", small_pool("a", "zzzz-secret-zzzz")) as other:
         received = []
         for served in (one, other):
@@ -227,12 +227,12 @@ def test_sizes_hosts_and_other_sites_are_restricted(tmp_path: Path) -> None:
         assert visitor.ask("GET", "/enter", Host="LocalHost:8765").status == 200
         assert visitor.ask("POST", "/enter", "x" * (MOST_BYTES + 1)).status == 413
         assert visitor.get("/enter").status == 200
-        # Requests come back while they are counted: a slow machine needs more of them.
+        # Requests are refilled while they are counted, so a slow machine needs more of them.
         assert any(visitor.get("/enter").status == 429 for _ in range(20 * int(BURST)))
 
 
 def raw(port: int, *parts: bytes) -> bytes:
-    """Send bytes, and return what comes until the other side closes."""
+    """Send bytes, and return the response until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         for part in parts:
             connection.sendall(part)
@@ -263,7 +263,7 @@ def test_a_client_that_does_not_read_is_disconnected(tmp_path: Path, monkeypatch
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", served.port))
-            connection.sendall(8 * head.encode())  # more than the system keeps for a connection
+            connection.sendall(8 * head.encode())  # more than the system's buffer for a connection
             gone = select.poll()
             gone.register(connection, select.POLLHUP | select.POLLERR)
             assert gone.poll(30_000), "the server closes, though there is more to read"

@@ -1,4 +1,4 @@
-"""The review of pairs: saved as it goes, by whom and when; pages without a browser, then in a real one."""
+"""The review of pairs: saved immediately with reviewer and time, tested without a browser, then in a real browser."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.synthesis._tiny import write_dialogues
 
 @contextmanager
 def reviewing(folder: Path, *, token: str | None = None, types_names: bool = True) -> Iterator[tuple[int, ReviewDesk]]:
-    """Serve the review of a benchmark that is in a folder."""
+    """Serve the review of a benchmark in a folder."""
     store = VoteStore(folder / "reviews.sqlite")
     desk = ReviewDesk(store, read_pairs(folder))
     try:

@@ -13,14 +13,14 @@ from retrieval_cache import read_corpus
 RETRIEVAL = retrieval_side("mtrag")
 DOMAINS = RETRIEVAL.domains
 QUERY_FORMS = {"last_turn": "lastturn", "rewrite": "rewrite", "all_questions": "questions"}
-"""Query form -> the word that the official file names use for it."""
+"""Query form -> its name in the official file names."""
 
 
 def official_passages(root: Path, domain: str) -> Iterator[Passage]:
-    """Yield the passages of one domain's corpus that have a text."""
+    """Yield the passages with a text in the corpus of a domain."""
     yield from read_corpus(str(RETRIEVAL.corpus_file(root, domain)))
 
 
 def official_queries(root: Path, domain: str, form: str) -> dict[str, str]:
-    """Return query id -> text of one domain in one form."""
+    """Return query id -> text for a domain and query form."""
     return read_queries(root / "mtrag-human/retrieval_tasks" / domain / f"{domain}_{QUERY_FORMS[form]}.jsonl")

@@ -1,4 +1,4 @@
-"""The human evaluation as facts, and every way in which its file can be broken."""
+"""Facts about the human evaluation, and every type of invalid file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCALES = {"win-rate": 50.0, "faithfulness": "4", "appropriateness": "3", "natura
 
 
 def content() -> dict[str, Any]:
-    """Return a whole file: one task, one document, the reference answer."""
+    """Return a complete file: one task, one document, the reference answer."""
     annotations: dict[str, Any] = {
         name: {rater: {"value": value, "duration": 1.0} for rater in ("7", "8", "9")} for name, value in SCALES.items()
     }

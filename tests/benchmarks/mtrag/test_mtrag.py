@@ -1,4 +1,4 @@
-"""The real files as facts, their quirks, and every way in which a file can be broken."""
+"""Facts about the real files, their quirks, and every type of invalid file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rewrite(root: Path, change: Callable[[Rows], object], name: str = REFERENCE)
 
 
 def message_of(root: Path, setting: Setting | None = None) -> str:
-    """Return what loading says; the file name and a next step are always there."""
+    """Return the error message of loading. It always contains the file name and a next step."""
     read = functools.partial(load(root).read_contexts, setting) if setting else functools.partial(load, root)
     with pytest.raises(BenchmarkFileError) as caught:
         read()
@@ -368,7 +368,7 @@ def test_missing_contexts_are_named(root: Path, setting: Setting) -> None:
     assert RETRIEVED[setting] in message_of(root, setting)
 
 
-# Whatever a field holds, the loader gives right records or one clear error
+# For any value of a field, the loader returns correct records or a clear error.
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -418,7 +418,7 @@ def test_any_value_in_any_field_gives_an_error_and_never_a_crash(
         target = target[key]
     target[place[-1]] = value
     write_one(tmp_path, row)
-    with pytest.raises(BenchmarkFileError):  # the histograms of the facts are never right
+    with pytest.raises(BenchmarkFileError):  # the histograms in the statistics are never right
         load(tmp_path)
 
 

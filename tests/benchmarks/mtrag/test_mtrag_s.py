@@ -1,4 +1,4 @@
-"""MTRAG-S: its own sample, the habits of its file, and the official file's counts where it is there."""
+"""MTRAG-S: its sample, the properties of its file, and the official counts if the file is available."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.conftest import REAL_DATA
 
 SAMPLE = benchmark_folder("mtrag_s", "sample", Path())
 TASK_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
-LONGEST_COPY = 12  # words that an answer of the sample may share with a passage in a row
+LONGEST_COPY = 12  # longest common sequence of words of a sample answer and a passage
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def sample() -> Benchmark:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[[Callable[[list[dict[str, Any]]], None]], Path]:
-    """Return a copy of the sample whose rows a function has changed."""
+    """Return a copy of the sample with rows changed by a function."""
 
     def change(edit: Callable[[list[dict[str, Any]]], None]) -> Path:
         shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""MTRAG-UN: the real file as facts, its leak, its own sample, and how its underspecified questions are scored."""
+"""MTRAG-UN: facts about the real file, its leak, its sample, and the scoring of underspecified questions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SAMPLE = benchmark_folder("mtrag_un", "sample", Path())
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 TASK_FILE = "mtragun-human/generation_tasks/reference.jsonl"
 JUDGED = (Answerability.ANSWERABLE, Answerability.PARTIAL)
-LONGEST_COPY = 12  # words that a reference answer may share with a passage in a row
+LONGEST_COPY = 12  # longest common sequence of words of a reference answer and a passage
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_official_judgements_are_the_references_of_answerable_and_partial_tasks(
 
 
 def test_missing_passages_reveal_an_unanswerable_task(official: Benchmark) -> None:
-    """The leak: of the tasks whose label a refusal can match, those without passages are the unanswerable ones."""
+    """The leak: among tasks whose label a refusal can match, those without passages are the unanswerable ones."""
     by_label = {label: [t for t in official.tasks if t.answerability is label] for label in Answerability}
     without = {label.value: sum(not task.references for task in tasks) for label, tasks in by_label.items() if tasks}
     assert without == {"ANSWERABLE": 0, "PARTIAL": 0, "UNANSWERABLE": 97, "UNDERSPECIFIED": 33}
@@ -117,7 +117,7 @@ def test_refusing_without_passages_is_nearly_always_right(official: Benchmark) -
     ]
     scored = [score.value for score in found if score.value is not None]
     assert len(scored) == 429
-    assert sum(scored) >= 428  # one reference answer to a partial task reads as a refusal
+    assert sum(scored) >= 428  # one reference answer to a partial task is detected as a refusal
 
 
 def test_its_files_are_downloaded_alone_into_the_folder_of_mtrag(mtrag_root: Path, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_underspecified_sample_tasks_are_answered_with_a_question(sample: Benchm
     tasks = [task for task in sample.tasks if task.answerability is Answerability.UNDERSPECIFIED]
     assert len(tasks) >= 6
     assert all(task.target.endswith("?") for task in tasks)
-    # As in the official file, some come with the passages between which they cannot decide, some with none.
+    # As in the official file, some tasks have conflicting passages and some have none.
     assert {bool(task.references) for task in tasks} == {True, False}
     following = {(task.conversation_id, task.turn): task.multi_turn for task in sample.tasks}
     assert all(following[task.conversation_id, task.turn + 1] == "Clarification" for task in tasks)
@@ -267,7 +267,7 @@ def test_sample_answers_are_not_copied(sample: Benchmark) -> None:
 
 @pytest.fixture(scope="module")
 def scored(sample: Benchmark) -> dict[str, list[ScoredAnswer]]:
-    """Answerability -> results of the reference answers, with no judge to say which of them ask for clarification."""
+    """Answerability -> results of the reference answers, without a judge of clarification questions."""
     answers = [ScoredAnswer(Response(task, task.references, task.target), "reference") for task in sample.tasks]
     by_label: dict[str, list[ScoredAnswer]] = {}
     for result in ResponseScorer(sample, EvaluationConfig(data="sample")).score(answers):
@@ -292,6 +292,6 @@ def test_coverage_counts_underspecified_tasks_without_a_clarification_verdict(
 
 
 def test_the_ibm_profile_uses_the_labels_of_this_file(scored: dict[str, list[ScoredAnswer]]) -> None:
-    """Its key is the one that the official script reads; there, nobody asked is a 0."""
+    """The official script reads only this key. Without a judge it scores 0."""
     assert {result.scores["rb_alg_ibm"] for result in scored["UNANSWERABLE"]} == {1.0}
     assert {result.scores["rb_alg_ibm"] for result in scored["UNDERSPECIFIED"]} == {0.0}

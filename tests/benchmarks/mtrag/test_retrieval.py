@@ -1,4 +1,4 @@
-"""Corpora, queries and judgements: real counts, and every way in which a file can be broken."""
+"""Corpora, queries and judgements: counts of the real files, and every type of invalid file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def message_of(read: Callable[[], object], name: str) -> str:
     return text
 
 
-# What the real files hold.
+# Contents of the real files.
 
 QUERY_COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
 QREL_COUNTS = {"clapnq": 578, "fiqa": 535, "govt": 521, "cloud": 494}
@@ -51,7 +51,7 @@ FIRST_AND_LAST_JUDGED = {
     "govt": ("c8db6e06ff46669e-50302-52227", "dd2c94212064f84d-10973-13089"),
     "cloud": ("ibmcld_00474-7885-8455", "ibmcld_03713-3269-5168"),
 }
-# The corpora at hand are subsets of the official ones; three passages of the cloud have no text and are left out.
+# The available corpora are subsets of the official ones. Three passages of cloud have no text and are omitted.
 PASSAGE_COUNTS = {"clapnq": 12628, "fiqa": 15332, "govt": 1258, "cloud": 13294}
 FIRST_TENTH_LAST = {
     "clapnq": ("502521937_296-544-0-248", "502521937_15794-20065-0-2284", "866527796_37031-37750-0-719"),
@@ -90,7 +90,7 @@ def test_official_judgements(mtrag_root: Path, domain: str) -> None:
         if task.domain == domain
     }
     extra = references - {(qrel.query_id, qrel.passage_id) for qrel in qrels}
-    # One reference passage of the official task file was never judged.
+    # One reference passage of the official task file has no judgement.
     assert {query_id for query_id, _ in extra} <= {"b2805ee4c478194c234e2384ffb0a6bf<::>3"}
 
 
@@ -103,7 +103,7 @@ def test_real_corpora(mtrag_root: Path, domain: str) -> None:
     assert {qrel.passage_id for qrel in RETRIEVAL.load_qrels(mtrag_root, domain)} <= set(ids)
 
 
-# What broken ones give.
+# Errors of invalid files.
 
 
 @pytest.mark.parametrize(

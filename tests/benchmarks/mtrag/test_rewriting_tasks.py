@@ -1,4 +1,4 @@
-"""The judged questions of a benchmark as tasks of a rewriting model."""
+"""Questions with relevance judgements as tasks of a rewriting model."""
 
 from __future__ import annotations
 

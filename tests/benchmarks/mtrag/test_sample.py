@@ -1,4 +1,4 @@
-"""The sample that ships inside the package: rebuilt, and held to the rules that it was written by."""
+"""The sample in the package: rebuilt, and checked against the rules for its contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUESTION_TYPES = {"Comparative", "Composite", "Explanation", "Factoid", "How-To"
     "Summarization",
     "Troubleshooting",
 }
-LONGEST_COPY = 12  # words that a reference answer may share with a passage in a row
+LONGEST_COPY = 12  # longest common sequence of words of a reference answer and a passage
 COMMANDS = re.compile(r"\b\w+(?: [\w-]+)* --[\w-]+(?: [\w.:/=-]+)*")
 
 

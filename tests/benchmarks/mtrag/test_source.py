@@ -1,4 +1,4 @@
-"""The table of MTRAG's files against the real ones."""
+"""The table of MTRAG's files, compared with the real files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_verify_distinguishes_official_files_from_rebuilt_files(
     root = tmp_path / MTRAG_SOURCE.folder
     root.mkdir()
     for folder in ("corpora", "mtrag-human", "mtragun-human"):
-        # Linked, so that a record of checksums beside the real files plays no part.
+        # Linked, so that a record of checksums next to the real files has no effect.
         (root / folder).symlink_to(mtrag_root / folder)
     states = verify(MTRAG_SOURCE, root if as_checkout else tmp_path)
     assert [state.file for state in states if state.status is FileStatus.OK] == PINNED

@@ -26,14 +26,14 @@ def lines_of(rows: Iterable[Mapping[str, Any]]) -> list[bytes]:
 
 
 def submission(letter: str, benchmark: Benchmark, n_tasks: int) -> list[Any]:
-    """Return the rows of a submission for the first tasks that have passages."""
+    """Return the rows of a submission for the first tasks with passages."""
     inputs = dict([pair for pair in benchmark_inputs(benchmark).items() if pair[1].contexts][:n_tasks])
     entries = {key: SubmittedTask(task.contexts or (), None, f"It is {key}.") for key, task in inputs.items()}
     return list(build(SubmissionTask(letter), inputs, entries).rows)
 
 
 def store_run(store: Path, name: str, benchmark: Benchmark, run: Run) -> None:
-    """Write a run as the precompute stage does; its contexts hold no passages."""
+    """Write a run like the precompute stage. Its contexts are empty."""
     folder = store / "runs" / name
     files = {"all.trec": write_trec(folder / "all.trec", run, "test")}
     empty: dict[str, tuple[Passage, ...]] = {task.task_id: () for task in benchmark.tasks}
@@ -60,7 +60,7 @@ def write_answers(
     answers: Mapping[str, str] | None = None,
     scores: Mapping[str, float] | None = None,
 ) -> Path:
-    """Write what the harness logs of one setting: the reference answers, or those given by task id."""
+    """Write the harness's log of one setting: the reference answers, or the given answers by task id."""
     contexts = benchmark.read_contexts(setting)
     docs = build_docs(benchmark, setting, None, conversational=conversational, contexts=contexts)
     known, values = answers or {}, scores or {}

@@ -1,4 +1,4 @@
-"""The official rules once more, written for these tests from their description: what is rejected, and how it ranks."""
+"""The official rules, implemented again from their description: rejections and ranking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUIRED = {
 
 
 def rejections(content: bytes, mode: str, input_ids: list[str], name: str = "file.jsonl") -> list[str]:
-    """Return what the official side objects to, or stops at; [] for a file that it takes."""
+    """Return the problems at which the official checker rejects a file or stops; [] for an accepted file."""
     problems = [] if name.endswith(".jsonl") else ["name"]
     problems += ["size"] if len(content) > LIMIT else []
     ids: list[str] = []

@@ -1,4 +1,4 @@
-"""The check: valid files pass, each of many broken ones is caught by line and rule, and official facts hold."""
+"""The check: valid files pass, each invalid file is reported by line and rule, and official facts are reproduced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ELSEWHERE = min(DOCUMENTS["govt"])
 
 
 def valid(letter: str) -> Rows:
-    """Return the rows of a submission with nothing wrong; those of B hold the given contexts."""
+    """Return the rows of a valid submission. Rows of task B have the given contexts."""
     task = SubmissionTask(letter)
     setting = Setting.REFERENCE if task is SubmissionTask.B else Setting.FULL_RAG
     passages = BENCHMARK.read_contexts(setting).passages
@@ -63,7 +63,7 @@ def test_a_valid_file_passes_without_a_note(letter: str) -> None:
 
 @dataclass(frozen=True)
 class Broken:
-    """A valid file with one thing changed, and what is to be found."""
+    """A valid file with one change, and the expected findings."""
 
     name: str
     letter: str
@@ -88,7 +88,7 @@ def at(path: str, value: Any, row: int = 2) -> Callable[[Rows], object]:
 
 
 def scores(*values: float, row: int = 2) -> Callable[[Rows], object]:
-    """Give a row's first contexts these scores, and drop the others."""
+    """Set the scores of a row's first contexts, and remove the others."""
 
     def change(rows: Rows) -> None:
         old = rows[row]["contexts"]
@@ -98,7 +98,7 @@ def scores(*values: float, row: int = 2) -> Callable[[Rows], object]:
 
 
 def repeated(n: int, row: int = 2) -> Callable[[Rows], object]:
-    """Give a row `n` contexts: documents of its corpus."""
+    """Set `n` contexts of a row: documents of its corpus."""
 
     def change(rows: Rows) -> None:
         ids = sorted(DOCUMENTS[DOMAIN])[:n]
@@ -289,7 +289,7 @@ def test_the_name_and_the_size_of_a_file() -> None:
 def test_line_ends_and_blank_lines_are_accepted() -> None:
     lines = [line.strip() for line in lines_of(valid("C"))]
     ends = b"\r\n".join(lines) + b"\r\n\r\n \n"
-    # Officially a line is stripped as text: of more than the white space of ASCII.
+    # The official checker strips lines as text, so of Unicode white space too.
     blanks = "\u00a0\n\x1c\n\u2003 \n".encode() + b"\n".join(f"\x1f{x.decode()}\u00a0".encode() for x in lines)
     for content in (ends, blanks):
         assert checked(content, "C").findings == ()
@@ -318,7 +318,7 @@ def test_a_problem_between_carriage_returns_is_found_in_its_line() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("field", ["turn", "Collection", "conversation_id", "further"])
 def test_deeply_nested_json_does_not_crash(field: str) -> None:
-    """Somewhere in these depths Python's reader begins to fail, and before it its writer."""
+    """In this range of depths Python's JSON reader begins to fail, and before it its writer."""
     for depth in range(900, 1001):
         raw = lines_of([{**valid("A")[0], field: "@"}])[0].replace(b'"@"', b"[" * depth + b"]" * depth)
         report = checked(raw, "A")
@@ -406,7 +406,7 @@ def test_an_unreadable_file_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_the_official_sample_is_valid_for_task_b(mtrag_root: Path) -> None:
-    """One text says `Collection` in the input file where the sample, as the corpus, has `collection`."""
+    """One text contains `Collection` in the input file, but `collection` in the sample and the corpus."""
     folder = mtrag_root / "scripts/evaluation/sample_data"
     inputs = read_inputs(folder / "taskb_input.jsonl")
     report = check_file(folder / "responses-10.jsonl", SubmissionTask.B, Comparison(inputs))

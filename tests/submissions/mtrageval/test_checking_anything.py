@@ -1,4 +1,4 @@
-"""Whatever a file holds, `ragtasks check` ends with a verdict: no crash, a line and a rule with every problem."""
+"""For any file content, `ragtasks check` ends with a report: no crash, and a line and a rule for every problem."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ LINE = re.compile(r"  (?:file|line \d+)(?: \(.+\))?: (problem|warning) (\w+): ex
 NOTE = re.compile(r"  (note) (\w+): \d+ times \(line \d+(?:, \d+)*(?:, \.\.\.)?\); the first: .+ \[.+\]")
 UNCHECKED = "  not checked: whether documents exist: name a --benchmark with local corpora"
 
-# Dotted paths into a row; the first is the row itself.
+# Dotted paths into a row. The first is the row itself.
 CONTEXT = ["contexts", "contexts.0", *(f"contexts.0.{key}" for key in ("document_id", "score", "text", "title"))]
 PLACES = ["", "task_id", "conversation_id", "turn", "Collection", "dataset", "further", *CONTEXT]
 PLACES += ["input", "input.0", "input.0.speaker", "input.0.text"]
 ANSWERS = ["predictions", "predictions.0", "predictions.0.text"]
 
 ANY_TEXT = st.one_of(
-    st.text(st.characters(exclude_categories=())),  # halves of surrogate pairs too
+    st.text(st.characters(exclude_categories=())),  # unpaired surrogates too
     st.sampled_from(
         ["no half \ud800", "c<::>1", "c<::>" + "9" * 5000, "<think>", "govt", "\u2028\x1b[2J", "user", " "]
     ),
@@ -45,7 +45,7 @@ ANY_VALUE = st.recursive(
     lambda inner: st.lists(inner, max_size=12) | st.dictionaries(ANY_KEY, inner, max_size=4),
     max_leaves=12,
 )
-# What Python writes of a value, and what it does not write, or does not read again.
+# JSON from Python's writer, and JSON that it cannot write or read back.
 ODD_JSON = ["1e999", "-1e39", "1" * 400, "1" * 4300, "1" * 4301, '{"a": 1, "a": 2}', "[1,\r2]", "nul", "", "1}\n{"]
 DEEP_JSON = [text for n in (50, 300, 100_000) for text in ("[" * n + "]" * n, '{"a":' * n + "1" + "}" * n)]
 ANY_JSON = ANY_VALUE.map(json.dumps) | st.sampled_from(ODD_JSON) | st.sampled_from(DEEP_JSON)
@@ -67,13 +67,13 @@ def input_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def valid(letter: str) -> list[dict[str, Any]]:
-    """Return two rows with nothing wrong; their contexts are the given ones."""
+    """Return two valid rows with the given contexts."""
     entries = {key: SubmittedTask(task.contexts or (), None, f"It is {key}.") for key, task in INPUTS.items()}
     return list(build(SubmissionTask(letter), INPUTS, entries).rows)
 
 
 def spliced(letter: str, place: str, text: str, end: bytes) -> bytes:
-    """Return a valid file with any text for the JSON at one place of its second line."""
+    """Return a valid file with any text in place of one JSON value in its second line."""
     first, second = valid(letter)
     inner: Any = {"row": second}
     *path, last = [int(key) if key.isdigit() else key for key in f"row.{place}".strip(".").split(".")]
@@ -86,7 +86,7 @@ def spliced(letter: str, place: str, text: str, end: bytes) -> bytes:
 
 
 def rules_broken(content: bytes, letter: str, input_file: Path) -> set[str]:
-    """Return the rules that a check names, after a look at all that it prints and at what the official side says."""
+    """Return the rules in the findings of a check, after comparing its output with the official rules."""
     path = input_file.with_name("file.jsonl")
     path.write_bytes(content)
     done = run_command("check", path, "--task", letter, "--input", input_file, "--all")
@@ -105,7 +105,7 @@ def rules_broken(content: bytes, letter: str, input_file: Path) -> set[str]:
     objections = rejections(content, letter, IDS)
     assert bool(n_problems) == bool(objections)
     rules = {match[2] for match in problems}
-    if "line_end" not in rules:  # what the parts of such a line are officially is not told
+    if "line_end" not in rules:  # the official rules do not state the parts of such a line
         assert any("stops at it]" in line for line in lines) == any(item.startswith("stopped") for item in objections)
     return rules
 

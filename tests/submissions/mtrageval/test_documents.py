@@ -1,4 +1,4 @@
-"""The documents that there are, from the corpora."""
+"""Document ids from the corpora."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_documents_are_those_of_the_corpora_that_both_benchmarks_share() -> 
 
 
 def zipped_corpora(root: Path, content: bytes) -> Benchmark:
-    """Return a benchmark whose every corpus is one zipped file."""
+    """Return a benchmark in which every corpus is a zipped file."""
     folder = root / "corpora/passage_level"
     folder.mkdir(parents=True)
     for domain in ("clapnq", "fiqa", "govt", "cloud"):

@@ -73,7 +73,7 @@ def test_the_scores_of_a_ranking_equal_a_second_computation() -> None:
     domains = {task.task_id: task.domain for task in benchmark.tasks}
     entries = {task.task_id: SubmittedTask(task.references[::-1][:2]) for task in benchmark.tasks}
     qrels = [qrel for domain in sorted(set(domains.values())) for qrel in MTRAG.load_qrels(benchmark.root, domain)]
-    # A collection of which few tasks are judged: the two ways of averaging then differ.
+    # With few judged tasks in one collection, the two averages differ.
     kept = [qrel for qrel in qrels if domains[qrel.query_id] != "govt" or qrel.query_id.endswith("<::>1")]
     rows = build(SubmissionTask.A, benchmark_inputs(benchmark), entries).rows
     relevant: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Scores as 32-bit floats: against numpy, and the one promise, that what is written ranks as it stands."""
+"""Scores as 32-bit floats, compared with numpy: written scores preserve the order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submissions built from runs and answers, checked before they are put in place, and what the commands say."""
+"""Submissions built from runs and answers, checked before they are written, and the output of the commands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def whole_run(n: int = 3) -> dict[str, tuple[Ranked, ...]]:
 
 @st.composite
 def runs(draw: st.DrawFn) -> Run:
-    """Runs that retrieve something for every task: a few rankings, dealt out in turn."""
+    """Runs with passages for every task: a few rankings, reused in turn."""
     shapes = draw(st.lists(st.lists(SCORES, min_size=1, max_size=14), min_size=1, max_size=6))
     start = draw(st.integers(0, 5))
     run = {}
@@ -111,7 +111,7 @@ def test_answers_become_a_submission_that_passes(name: str, letter: str, tmp_pat
     setting = Setting.REFERENCE if letter == "B" else Setting.FULL_RAG
     results = write_answers(tmp_path / "out", benchmark, setting)
     target = tmp_path / "file.jsonl"
-    allowed = letter == "A"  # some queries of the sample found nothing
+    allowed = letter == "A"  # some queries of the sample have no results
     submit(Submission(task, target, results=results, allow_missing=allowed), benchmark, tmp_path)
     report = check(target, task, benchmark, None, documents=True)
     assert report.passes

@@ -1,4 +1,4 @@
-"""From answers to a submission: asked for before the model runs, and errors that name the command that helps."""
+"""From answers to a submission: requested before the model runs, with errors that name the command that helps."""
 
 from __future__ import annotations
 

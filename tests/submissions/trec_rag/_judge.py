@@ -16,7 +16,7 @@ def parts_of(prompt: str) -> tuple[str, dict[str, str]]:
 
 
 def overlap(text: str, other: str) -> float:
-    """Return the share of a text's words that stand in another."""
+    """Return the share of a text's words that occur in another text."""
     words = set(_WORD.findall(text.lower()))
     return len(words & set(_WORD.findall(other.lower()))) / len(words) if words else 0.0
 
@@ -31,7 +31,7 @@ def grade(text: str, other: str, high: str, middle: str, low: str) -> str:
 
 
 def verdict(prompt: str) -> str:
-    """Return a reply in the form that the prompt asks for."""
+    """Return a reply in the form that the prompt requests."""
     code, parts = parts_of(prompt)
     if "cited passage" in parts:
         return f"Verdict {code}: {grade(parts['sentence'], parts['cited passage'], 'full', 'partial', 'no')}"

@@ -1,4 +1,4 @@
-"""Answer files: what the track refuses, what it fixes, and that whatever we write passes."""
+"""Answer files: refusals and repairs of the track. Every written file passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer files of TREC RAG 2025: our findings beside the organisers' checker, limits, and scoring by narratives."""
+"""Answer files of TREC RAG 2025: findings compared with the organizers' checker, limits, and scoring of narratives."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ BY_ID = [row(answer=sentence(citations=[IDS[1]])), row(answer=sentence(citations
 
 @pytest.fixture
 def official() -> Callable[[str], ModuleType]:
-    """A script of castorini/ragnarok, loaded as it is, or a skip."""
+    """A script of castorini/ragnarok, loaded unchanged, or a skip."""
 
     def load(name: str) -> ModuleType:
         path = SCRIPTS / f"{name}.py"
@@ -94,7 +94,7 @@ def official() -> Callable[[str], ModuleType]:
 
 
 def found(rows: list[Any], narratives: dict[str, str]) -> Counter[tuple[int, bool]]:
-    """Return (line, is an error) of our findings, without those of the guidelines."""
+    """Return (line, is an error) of the findings, without those of the guidelines."""
     findings = check_lines_2025([json.dumps(one).encode() for one in rows], narratives).findings
     return Counter((one.line, one.severity is Severity.PROBLEM) for one in findings if one.consequence != GUIDELINES)
 

@@ -1,4 +1,4 @@
-"""TREC RAG's commands as users call them, and the harness task before it: a real server judges over HTTP."""
+"""TREC RAG's commands as users call them, and the preceding harness task. A real server judges over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TASKS = ["trec_rag24", "trec_rag24_raggy", "trec_rag24_researchy"]
 
 
 class Cited(Extractive):
-    """Says the first sentence of the first two passages, citing them, and one thing that no passage says."""
+    """Returns the first sentence of the first two passages with citations, and an unsupported sentence."""
 
     answer = staticmethod(
         lambda doc: (
@@ -83,7 +83,7 @@ def test_the_oracle_contains_every_nugget_and_a_refusal_none(judge: dict[str, An
     assert unasked["judge_coverage"] == 1
     sample = oracle["samples"]["trec_rag24_researchy"][0]["doc"]["scoring"]
     assert "the topic has no nuggets" in sample["unscored"]["all_score"]
-    assert scores(oracle, "trec_rag24")["support_recall"] == 0  # it cites nothing
+    assert scores(oracle, "trec_rag24")["support_recall"] == 0  # no citations
 
 
 def test_citations_are_judged_and_invalid_ones_counted(judge: dict[str, Any]) -> None:
@@ -209,7 +209,7 @@ def test_nugget_recall_needs_no_texts_of_segments(judge: dict[str, Any], tmp_pat
 
 
 def main_run(model: Any, output: Path, task: str = "trec_rag24") -> None:
-    """Evaluate and log as the harness does with --output_path."""
+    """Evaluate and log like the harness with --output_path."""
     from lm_eval.loggers import EvaluationTracker
 
     tracker = EvaluationTracker(output_path=str(output))

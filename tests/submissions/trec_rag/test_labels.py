@@ -1,4 +1,4 @@
-"""Runs scored by labels that are there: by hand, and NIST's own files beside the track's own tool."""
+"""Runs scored by existing labels: by hand, and NIST's files compared with the track's own tool."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FORMULAS = MTRAG_CHECKOUT.parent / "nuggetizer" / "src" / "nuggetizer" / "core" 
 
 @pytest.fixture
 def official() -> Any:
-    """The formulas of castorini/nuggetizer, run as they are, or a skip."""
+    """The formulas of castorini/nuggetizer, executed unchanged, or a skip."""
     if not FORMULAS.is_file():
         pytest.skip(f"no checkout of castorini/nuggetizer: nothing at {FORMULAS}")
     spec = importlib.util.spec_from_file_location("nuggetizer_metrics", FORMULAS)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there
+    sys.modules[spec.name] = module  # required by dataclasses
     spec.loader.exec_module(module)
     return module
 
@@ -110,7 +110,7 @@ def test_a_citation_with_label_minus_one_is_unjudged_and_counted(tmp_path: Path)
     given = read_support(path)
     assert [one.n_not_judged for one in given] == [2, 1]
     runs = supported_runs(given)
-    # As NIST has it, such a sentence is in no denominator; one that does not cite stays in that of recall.
+    # As in NIST's evaluation, such a sentence is in no denominator, while a sentence without citation counts in recall.
     assert runs.values["r"]["1"] == {"support_precision": 1.0, "support_recall": 0.5}
     assert runs.values["r"]["2"] == {"support_precision": None, "support_recall": None}
     done = run_command("score", path)

@@ -1,4 +1,4 @@
-"""Our findings beside those of the organisers' validator: on real answer files, and on files broken in every way."""
+"""Findings compared with the organizers' validator, on real answer files and on files invalid in every way."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ OURS = {
     "missing_topic": "missing",
     "duplicate_topic": "twice",
 }
-REPAIRS = ("Attempting to fix", "Removing a sentence", "Updated length")  # what it does about a finding
-DOUBLED = "Response sentence has a citation that is out of bounds"  # always beside the error "invalid citation"
+REPAIRS = ("Attempting to fix", "Removing a sentence", "Updated length")  # its action on a finding
+DOUBLED = "Response sentence has a citation that is out of bounds"  # always together with the error "invalid citation"
 OF_THE_FILE = {"missing", "twice"}
 
 
 class Log:
-    """What the validator writes its findings to."""
+    """Log for the validator's findings."""
 
     def __init__(self) -> None:
         self.error_count = 0
@@ -97,7 +97,7 @@ def found_by_us(path: Path, topics: Path) -> Counter[Found]:
 
 @pytest.fixture
 def validate(tmp_path: Path) -> Callable[[Path, Path], Counter[Found]]:
-    """The validator of 2024 in castorini/ragnarok, run as it is on a copy of a file, or a skip."""
+    """The validator of 2024 in castorini/ragnarok, executed unchanged on a copy of a file, or a skip."""
     script = SCRIPTS / "rag24_validation.py"
     if not script.is_file():
         pytest.skip(f"no checkout of castorini/ragnarok: nothing at {script}")
@@ -126,7 +126,7 @@ def test_real_answer_files_have_the_findings_of_the_official_validator(
     found = found_by_us(path, topics_of(path))
     assert found == validate(path, topics_of(path))
     log = path.with_name(f"{path.name}.errlog")
-    if log.is_file():  # what it said when the participant ran it
+    if log.is_file():  # its output when the participant ran it
         text = log.read_text(encoding="utf-8", errors="replace")
         said = re.findall(r"^(ERROR|WARNING) Line (-?\d+): (.*)$", text, re.MULTILINE)
         rows = [(int(line), level == "ERROR", rest) for level, line, rest in said]
@@ -163,7 +163,7 @@ def test_citations_have_the_order_of_the_official_validator(
     "path", [path for path in FILES if path.parent.name == "answers"] or ABSENT, ids=lambda path: path.stem
 )
 def test_sentences_of_an_answer_file_are_unchanged(path: Path) -> None:
-    """Our own rule for sentences has no part in them: scores by sentence are those of the file's boundaries."""
+    """Our own rule for sentences is not used: scores by sentence follow the boundaries in the file."""
     answers = check_answers(path, read_topics(topics_of(path))).answers
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for row, answer in zip(rows, answers, strict=True):
@@ -172,7 +172,7 @@ def test_sentences_of_an_answer_file_are_unchanged(path: Path) -> None:
 
 
 def broken(rows: list[dict[str, Any]]) -> list[Any]:
-    """Return real answers, each broken in one way that the validator has a word for."""
+    """Return real answers, each invalid in one way that the validator reports."""
     first = rows[0]
     breaks: list[dict[str, Any]] = [
         {"run_id": "other"},

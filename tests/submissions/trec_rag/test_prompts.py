@@ -1,4 +1,7 @@
-"""The judges' prompts as they were: a changed word changes verdicts. Raise `metadata.version` and renew the files."""
+"""The judges' prompts are fixed, because a changed word changes verdicts.
+
+After a change, raise `metadata.version` and update the files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring answer files and making nuggets, with a judge that counts words."""
+"""Scoring of answer files and creation of nuggets, with a judge that counts words."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def judging(*clients: ScriptedClient) -> Judge:
 
 
 def answers_to(sample: Benchmark) -> list[CitedAnswer]:
-    """Answers that state every other nugget, citing the first segment of the run, then one sentence uncited."""
+    """Answers with every other nugget, citing the first segment of the run, followed by a sentence without citation."""
     contexts = sample.read_contexts(Setting.FULL_RAG)
     found = []
     for task in sample.tasks:
@@ -66,7 +66,7 @@ def test_the_files_contain_verdicts_and_scores(sample: Benchmark, tmp_path: Path
     tasks = {task.task_id: task for task in sample.tasks}
     answers = answers_to(sample)
     segments = load_segments(SAMPLE, first_cited(answers))
-    assert len(segments) == 8  # one for each topic with nuggets: the others' answers cite nothing
+    assert len(segments) == 8  # one per topic with nuggets: other answers cite nothing
     scored = score_answers(answers, tasks, segments, judging())
     paths = write_scores(tmp_path, scored)
     assert [path.name for path in paths] == ["assignments.jsonl", "metrics.jsonl", "metrics_official.jsonl"]
