@@ -52,7 +52,7 @@ _FORMS = {
 
 
 def json_lines(problems: Problems, parse: Callable[[bytes], Any] = parse_json) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (number from 1, object) of the file of `problems`. Broken rows are added to `problems` and skipped.
+    """Yield (number from 1, object) of the file of `problems`. Invalid rows are added to `problems` and skipped.
 
     The number is the line in JSON lines and the row in other containers. An unsupported format is a single error.
     `parse` returns the object of a line. For an unwanted object it raises ValueError(expected, found).

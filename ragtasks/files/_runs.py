@@ -266,8 +266,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 # Rankings and judgements in TREC's formats: lines of runs and qrels, and complete runs.
 #
-# All readers of these files use these lines. Each reader makes further checks, such as known ids, and formats its own
-# errors.
+# All readers of these files use the functions below. Each reader makes further checks, such as known ids, and formats
+# its own errors.
 #
 # Equal scores are ordered as in trec_eval (score as a 32-bit float descending, then passage id descending), so that the
 # order in the file is the evaluated order.
