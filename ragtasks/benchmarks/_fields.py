@@ -77,11 +77,11 @@ Row = TypeVar("Row", bound=Fields)
 
 
 def typed_lines(
-    problems: Problems, kind: type[Row], id_key: str = "", *, parse: Callable[[bytes], Any] = parse_json
+    problems: Problems, model: type[Row], id_key: str = "", *, parse: Callable[[bytes], Any] = parse_json
 ) -> Iterator[tuple[int, Row]]:
     """Yield (line number from 1, object) of a JSON lines file. `id_key` is the key that identifies a row in errors."""
     for line, row in json_lines(problems, parse):
-        typed_row = checked(TypeAdapter(kind), row, problems, line, str(row.get(id_key) or ""))
+        typed_row = checked(TypeAdapter(model), row, problems, line, str(row.get(id_key) or ""))
         if typed_row is not None:
             yield line, typed_row
 
@@ -101,19 +101,19 @@ def text_lines(problems: Problems) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def typed_items(problems: Problems, kind: type[Row]) -> list[tuple[int, Row]]:
+def typed_items(problems: Problems, model: type[Row]) -> list[tuple[int, Row]]:
     """Return (number from 1, object) of a file with a single JSON array."""
-    adapter = TypeAdapter(kind)
+    adapter = TypeAdapter(model)
     numbered = enumerate(json_array(problems), start=1)
     typed = ((number, checked(adapter, row, problems, name=f"item {number}")) for number, row in numbered)
     return [(number, row) for number, row in typed if row is not None]
 
 
-def typed_file(problems: Problems, kind: TypeAdapter[Checked]) -> Checked:
+def typed_file(problems: Problems, adapter: TypeAdapter[Checked]) -> Checked:
     """Return the content of a file with a single JSON value, or raise its errors."""
     content = None
     try:
-        content = checked(kind, parse_json(read_content(problems)), problems)
+        content = checked(adapter, parse_json(read_content(problems)), problems)
     except ValueError as error:
         problems.add(0, "JSON", str(error))
     problems.raise_if_any()
@@ -121,25 +121,25 @@ def typed_file(problems: Problems, kind: TypeAdapter[Checked]) -> Checked:
 
 
 def checked(
-    kind: TypeAdapter[Checked], value: object, problems: Problems, line: int = 0, name: str = ""
+    adapter: TypeAdapter[Checked], value: object, problems: Problems, line: int = 0, name: str = ""
 ) -> Checked | None:
     """Return a value as its declared type. If it does not fit, add every mismatch to `problems` and return None."""
     try:
-        return kind.validate_python(value)
+        return adapter.validate_python(value)
     except ValidationError as error:
         for details in error.errors():
-            problems.add(line, *_expected_and_found(details, kind), name)
+            problems.add(line, *_expected_and_found(details, adapter), name)
         return None
 
 
-def _expected_and_found(details: ErrorDetails, kind: TypeAdapter[Any]) -> tuple[str, object]:
+def _expected_and_found(details: ErrorDetails, adapter: TypeAdapter[Any]) -> tuple[str, object]:
     field_path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in details["loc"]).removeprefix(
         "."
     )
     if details["type"] == "missing":
         return f"`{field_path}`", f"no `{details['loc'][-1]}`"
     if details["type"] == "extra_forbidden":
-        schema = kind.json_schema()
+        schema = adapter.json_schema()
         models = (schema, *schema.get("$defs", {}).values())
         known_keys = {name for model in models for name in model.get("properties", ())}
         return f"a known key: {close_matches(str(details['loc'][-1]), known_keys)}", field_path
@@ -147,21 +147,21 @@ def _expected_and_found(details: ErrorDetails, kind: TypeAdapter[Any]) -> tuple[
     return f"`{field_path}` as {expected}" if field_path else expected, details["input"]
 
 
-def unique_rows(problems: Problems, rows: Iterable[tuple[int, str, Checked]], what: str) -> dict[str, Checked]:
+def unique_rows(problems: Problems, rows: Iterable[tuple[int, str, Checked]], noun: str) -> dict[str, Checked]:
     """Return id -> row of (line, id, row). Repeated ids are added to `problems`."""
     row_of: dict[str, Checked] = {}
     line_of: dict[str, int] = {}
     for line, key, row in rows:
         if key in row_of:
-            again = f"the {what} of line {line_of[key]} again" if line else f"this {what} again"
-            problems.add(line, f"each {what} once", again, key)
+            again = f"the {noun} of line {line_of[key]} again" if line else f"this {noun} again"
+            problems.add(line, f"each {noun} once", again, key)
         else:
             row_of[key], line_of[key] = row, line
     return row_of
 
 
 def rows_by_id(
-    problems: Problems, kind: type[Row], id_of: Callable[[Row], str], what: str, id_key: str = ""
+    problems: Problems, model: type[Row], id_of: Callable[[Row], str], noun: str, id_key: str = ""
 ) -> dict[str, Row]:
     """Return id -> object of a JSON lines file. Repeated ids are added to `problems`."""
-    return unique_rows(problems, ((line, id_of(row), row) for line, row in typed_lines(problems, kind, id_key)), what)
+    return unique_rows(problems, ((line, id_of(row), row) for line, row in typed_lines(problems, model, id_key)), noun)

@@ -494,11 +494,11 @@ class Download:
         with storing(self.part):
             self.part.unlink(missing_ok=True)
 
-    def _error(self, what: str, *, found: str, next_step: str) -> FetchError:
+    def _error(self, title: str, *, found: str, next_step: str) -> FetchError:
         """Return a FetchError about this download."""
         size = "the file" if self.file.n_bytes is None else f"{self.file.n_bytes} bytes"
         where = f"{self.file.path} from {self.url}"
-        return FetchError(what, where=where, expected=size, found=found, next_step=next_step)
+        return FetchError(title, where=where, expected=size, found=found, next_step=next_step)
 
 
 # File system operations of a fetch: placeholders, errors in plain words, one writer at a time.

@@ -60,12 +60,12 @@ _NAN_NUMBER = re.compile(rb'NaN(?<=\w": NaN)')  # after a key of an object: no s
 class Problems:
     """The errors of one file."""
 
-    def __init__(self, path: Path, what: str, next_step: str) -> None:
+    def __init__(self, path: Path, title: str, next_step: str) -> None:
         self.path = path
         self.unit = "line"
         """Unit of the line numbers passed to `add`; `row` in containers other than JSON lines."""
         self.next_step = next_step
-        self._what = what
+        self._title = title
         self._lines: list[tuple[str, str]] = []  # (error type, error)
 
     def __len__(self) -> int:
@@ -89,13 +89,13 @@ class Problems:
         path_step = missing_path(self.path)[1] if is_missing else "check the path, and whether you may read the file"
         # Errors of the operating system have a number; decompression errors have none.
         own_step = path_step if error.errno is not None else "the file is damaged: copy or write it again"
-        return listed_error(f"{self._what}: {self.path}", [line], self._step_of_file(own_step))
+        return listed_error(f"{self._title}: {self.path}", [line], self._step_of_file(own_step))
 
     def empty(self, unit: str) -> BenchmarkFileError:
         """Return the error for a file without any line or row."""
         self.add(0, f"at least one {unit}", f"no {unit}")
         step = self._step_of_file("write the file again: it is empty")
-        return listed_error(f"{self._what}: {self.path}", self.texts(), step)
+        return listed_error(f"{self._title}: {self.path}", self.texts(), step)
 
     def _step_of_file(self, step: str) -> str:
         """Return the next step for a problem of the complete file.
@@ -108,13 +108,15 @@ class Problems:
         """Return the error for an unsupported format. It replaces the errors collected by line."""
         self._lines.clear()
         expected = "JSON lines, one JSON array, CSV with a header, or Parquet"
-        return BenchmarkFileError(self._what, where=str(self.path), expected=expected, found=found, next_step=next_step)
+        return BenchmarkFileError(
+            self._title, where=str(self.path), expected=expected, found=found, next_step=next_step
+        )
 
     def raise_if_any(self) -> None:
         """Raise a single error that lists the collected errors, or the first ones of each type."""
         if self._lines:
-            what, shown = f"{self._what}: {self.path}", _first_of_each_kind(self._lines)
-            raise listed_error(what, shown, self.next_step, n_errors=len(self))
+            heading, lines = f"{self._title}: {self.path}", _first_of_each_type(self._lines)
+            raise listed_error(heading, lines, self.next_step, n_errors=len(self))
 
 
 def written_lines(rows: Iterable[object], *, is_ascii: bool = False) -> bytes:
@@ -123,18 +125,18 @@ def written_lines(rows: Iterable[object], *, is_ascii: bool = False) -> bytes:
     return text.encode("utf-8", errors="replace")
 
 
-def listed_error(what: str, lines: Sequence[str], next_step: str, *, n_errors: int = 0) -> BenchmarkFileError:
+def listed_error(heading: str, lines: Sequence[str], next_step: str, *, n_errors: int = 0) -> BenchmarkFileError:
     """Return an error that lists the first of several lines. Pass `n_errors` if lines and errors differ in number."""
-    return BenchmarkFileError("\n  ".join([*heading_and_first(what, lines, n_errors), f"next step: {next_step}"]))
+    return BenchmarkFileError("\n  ".join([*heading_and_first(heading, lines, n_errors), f"next step: {next_step}"]))
 
 
-def heading_and_first(what: str, lines: Sequence[str], n_errors: int = 0) -> list[str]:
+def heading_and_first(heading: str, lines: Sequence[str], n_errors: int = 0) -> list[str]:
     """Return a heading with the number of errors, followed by the first errors."""
     n = n_errors or len(lines)
-    return [f"{what}: {n} error{'s' if n > 1 else ''}", *first_of(lines)]
+    return [f"{heading}: {n} error{'s' if n > 1 else ''}", *first_of(lines)]
 
 
-def _first_of_each_kind(lines: Sequence[tuple[str, str]]) -> list[str]:
+def _first_of_each_type(lines: Sequence[tuple[str, str]]) -> list[str]:
     """Return the first errors of each type in file order. The last one listed of a type counts the omitted ones."""
     n_of = Counter(error_type for error_type, _ in lines)
     n_seen: Counter[str] = Counter()
@@ -239,8 +241,8 @@ def sample_statistics(root: Path) -> dict[str, Any] | None:
 def broken_statistics(root: Path, expected: str, found: Exception) -> BenchmarkFileError:
     """Return the error for invalid statistics of a sample."""
     where = str(root / SAMPLE_STATISTICS)
-    what, step = "statistics of a sample", "delete it"
-    return BenchmarkFileError(what, where=where, expected=expected, found=repr(found), next_step=step)
+    title, step = "statistics of a sample", "delete it"
+    return BenchmarkFileError(title, where=where, expected=expected, found=repr(found), next_step=step)
 
 
 def open_unpacked(path: Path) -> io.BufferedReader:

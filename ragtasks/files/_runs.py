@@ -150,11 +150,11 @@ class _ContextsRow(BaseModel):
     passages: tuple[Passage, ...]
 
 
-def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> CacheError:
+def _corrupt(title: str, path: Path, expected: str, found: Sequence[str]) -> CacheError:
     next_step = (
         "remove the run with `ragtasks results remove NAME` and make it again with `ragtasks retrieve --retriever NAME`"
     )
-    return CacheError(what, where=str(path), expected=expected, found="; ".join(first_of(found)), next_step=next_step)
+    return CacheError(title, where=str(path), expected=expected, found="; ".join(first_of(found)), next_step=next_step)
 
 
 def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:

@@ -193,13 +193,13 @@ class Rule:
         return Diagnostic(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
 
 
-def refuse_problems(what: str, path: Path, findings: Iterable[Diagnostic], next_step: str) -> None:
+def refuse_problems(title: str, path: Path, findings: Iterable[Diagnostic], next_step: str) -> None:
     """Raise an error that lists the problems. Warnings and notes are accepted."""
     problems = [str(finding) for finding in findings if finding.severity is Severity.PROBLEM]
     if problems:
         listed = "\n    ".join(problems[:_MAX_REFUSED])
         raise BenchmarkFileError(
-            what,
+            title,
             where=str(path),
             expected="a file that the track accepts",
             found=f"{len(problems)} problems\n    {listed}",
@@ -208,7 +208,7 @@ def refuse_problems(what: str, path: Path, findings: Iterable[Diagnostic], next_
 
 
 @contextmanager
-def reading(what: str, path: Path) -> Iterator[BufferedReader]:
+def reading(title: str, path: Path) -> Iterator[BufferedReader]:
     """Open a file to check. An unreadable file is an error, not a finding."""
     try:
         with path.open("rb") as stream:
@@ -216,13 +216,15 @@ def reading(what: str, path: Path) -> Iterator[BufferedReader]:
     except (OSError, ValueError) as error:
         problem = (error.strerror if isinstance(error, OSError) else "") or str(error)
         raise BenchmarkFileError(
-            what, where=str(path), expected="a file that can be read", found=problem, next_step="check the path"
+            title, where=str(path), expected="a file that can be read", found=problem, next_step="check the path"
         ) from error
 
 
 def rules(*groups: tuple[Severity, str, str]) -> dict[str, Rule]:
     """Return name -> rule from groups of (severity, effect in the official evaluation, names)."""
-    return {name: Rule(name, severity, what) for severity, what, names in groups for name in names.split()}
+    return {
+        name: Rule(name, severity, consequence) for severity, consequence, names in groups for name in names.split()
+    }
 
 
 Problem = tuple[str, str, object]

@@ -28,8 +28,8 @@ def tournaments(draw: st.DrawFn) -> Tournament:
 def unlikelihood(votes: list[tuple[str, str, float]], systems: Sequence[str], point: Floats) -> float:
     """Return minus the log-likelihood of Davidson's model, written out vote by vote; the point ends in log nu."""
     total = 0.0
-    for one, other, share in votes:
-        half = (point[systems.index(one)] - point[systems.index(other)]) / 2
+    for first, second, share in votes:
+        half = (point[systems.index(first)] - point[systems.index(second)]) / 2
         chances = {1.0: math.exp(half), 0.0: math.exp(-half), 0.5: math.exp(point[-1])}
         total -= math.log(chances[share] / sum(chances.values()))
     return total
@@ -56,9 +56,9 @@ def test_strengths_equal_those_of_evalica(nu: float, seed: int) -> None:
     votes, _ = tournament([-1.0, -0.3, 0.0, 0.4, 0.9], nu=nu, n_conversations=1, n_votes=300, seed=seed)
     found = fit(votes)
     names = {1.0: evalica.Winner.X, 0.0: evalica.Winner.Y, 0.5: evalica.Winner.Draw}
-    ones, others, shares = zip(*votes, strict=True)
+    firsts, seconds, shares = zip(*votes, strict=True)
     rate = evalica.newman if nu else evalica.bradley_terry
-    theirs = rate(ones, others, [names[share] for share in shares], tolerance=1e-13, limit=100_000)
+    theirs = rate(firsts, seconds, [names[share] for share in shares], tolerance=1e-13, limit=100_000)
     logs = np.log(theirs.scores).sort_index()
     assert found.strengths == pytest.approx((logs - logs.mean()).to_numpy(), abs=1e-6)
     if found.log_tie is not None:
@@ -69,10 +69,10 @@ def test_strengths_equal_those_of_evalica(nu: float, seed: int) -> None:
 @settings(max_examples=20, deadline=None)
 def test_the_order_of_votes_and_sides_does_not_matter(made: Tournament, chance: object) -> None:
     votes, _ = made
-    turned = [(other, one, 1 - share) for one, other, share in reversed(votes)]
-    one, other = fit(votes), fit(turned)
-    assert one.systems == other.systems
-    assert one.strengths == pytest.approx(other.strengths, abs=1e-6)
+    turned = [(second, first, 1 - share) for first, second, share in reversed(votes)]
+    first, second = fit(votes), fit(turned)
+    assert first.systems == second.systems
+    assert first.strengths == pytest.approx(second.strengths, abs=1e-6)
 
 
 def test_each_vote_moves_a_strength_by_its_influence() -> None:

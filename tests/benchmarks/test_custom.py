@@ -55,14 +55,14 @@ class Files:
         ]
     )
     passages: list[Row | bytes] = field(default_factory=lambda: [passage("p1"), passage("p2"), passage("p3")])
-    others: dict[str, bytes] = field(default_factory=dict)
+    further: dict[str, bytes] = field(default_factory=dict)
 
     def write(self, root: Path) -> Path:
         root.mkdir(exist_ok=True)
         for name, rows in (("conversations.jsonl", self.conversations), ("passages.jsonl", self.passages)):
             lines = [row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows]
             (root / name).write_bytes(b"".join(lines))
-        for name, content in self.others.items():
+        for name, content in self.further.items():
             (root / name).write_bytes(content)
         return root
 
@@ -99,8 +99,8 @@ def a_line(content: bytes, name: str = "conversations") -> Files:
     return files
 
 
-def beside(name: str, content: bytes) -> Files:
-    return Files(others={name: content})
+def files_with(name: str, content: bytes) -> Files:
+    return Files(further={name: content})
 
 
 PROBLEMS = {
@@ -148,20 +148,20 @@ PROBLEMS = {
     "passage, title": the_passage(title=["x"]),
     "passage, url": the_passage(url=3),
     "passage, domain": the_passage(domain="../x"),
-    "qrels, cells": beside("qrels.tsv", b"c1<::>1 p1\n"),
-    "qrels, late header": beside("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
-    "qrels, grade": beside("qrels.tsv", b"c1<::>1\tp1\t0.5\n"),
-    "qrels, negative": beside("qrels.tsv", b"c1::1 0 p1 -1\n"),
-    "qrels, task": beside("qrels.tsv", b"\nc1<::>9\tp1\t1\n"),
-    "qrels, no task id": beside("qrels.tsv", b"c1\tp1\t1\n"),
-    "qrels, passage": beside("qrels.tsv", b"c1::1\tp9\t1\n"),
-    "qrels, twice": beside("qrels.tsv", b"c1<::>1\tp1\t1\nc1::1\tp1\t0\n"),
-    "qrels, empty": beside("qrels.tsv", b"\n"),
-    "run, cells": beside("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"),
-    "run, score": beside("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"),
-    "run, task": beside("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"),
-    "run, passage": beside("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"),
-    "run, twice": beside("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
+    "qrels, cells": files_with("qrels.tsv", b"c1<::>1 p1\n"),
+    "qrels, late header": files_with("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
+    "qrels, grade": files_with("qrels.tsv", b"c1<::>1\tp1\t0.5\n"),
+    "qrels, negative": files_with("qrels.tsv", b"c1::1 0 p1 -1\n"),
+    "qrels, task": files_with("qrels.tsv", b"\nc1<::>9\tp1\t1\n"),
+    "qrels, no task id": files_with("qrels.tsv", b"c1\tp1\t1\n"),
+    "qrels, passage": files_with("qrels.tsv", b"c1::1\tp9\t1\n"),
+    "qrels, twice": files_with("qrels.tsv", b"c1<::>1\tp1\t1\nc1::1\tp1\t0\n"),
+    "qrels, empty": files_with("qrels.tsv", b"\n"),
+    "run, cells": files_with("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"),
+    "run, score": files_with("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"),
+    "run, task": files_with("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"),
+    "run, passage": files_with("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"),
+    "run, twice": files_with("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
     "run, a folder": Files(),
 }
 
@@ -213,7 +213,7 @@ def test_a_corpus_of_beir_or_mtrag_is_read_and_unread_keys_are_named_once(tmp_pa
 
 def test_a_check_notes_the_order_that_contradicts_the_scores_as_an_evaluation_does(tmp_path: Path) -> None:
     content = b"c1::1 Q0 p1 1 1.0 t\nc1::1 Q0 p2 1 2.0 t\nc2::1 Q0 p1 7 2.0 t\nc2::1 Q0 p2 9 1.0 t\n"
-    root = beside("retrieved.trec", content).write(tmp_path)
+    root = files_with("retrieved.trec", content).write(tmp_path)
     note = "in 1 of 2 queries the order of the file contradicts the scores; scores rank"
     assert f"retrieved.trec: {note}" in check_folder(root).lines
     run = read_run(root / "retrieved.trec")
@@ -234,8 +234,8 @@ def test_common_problems_are_reported_for_each_file(tmp_path: Path) -> None:
 
 
 def test_a_utf_8_byte_order_mark_is_skipped_and_other_encodings_are_named(tmp_path: Path) -> None:
-    others = {"qrels.tsv": b"query-id\tcorpus-id\tscore\nc1::1\tp1\t1\n", "retrieved.trec": b"c1::1 Q0 p1 1 2.0 t\n"}
-    plain, marked = Files(others=others).write(tmp_path / "plain"), Files(others=others).write(tmp_path / "marked")
+    further = {"qrels.tsv": b"query-id\tcorpus-id\tscore\nc1::1\tp1\t1\n", "retrieved.trec": b"c1::1 Q0 p1 1 2.0 t\n"}
+    plain, marked = Files(further=further).write(tmp_path / "plain"), Files(further=further).write(tmp_path / "marked")
     files = sorted(path.name for path in marked.iterdir())
     assert len(files) == 4
     for name in files:
@@ -250,11 +250,11 @@ def test_a_utf_8_byte_order_mark_is_skipped_and_other_encodings_are_named(tmp_pa
 
 
 def test_all_problems_of_all_files_are_reported_together_in_order(tmp_path: Path) -> None:
-    files = Files(others={"qrels.tsv": b"c1::1 p1\nc1::1 p1 x\n", "retrieved.trec": b"x\n"})
+    files = Files(further={"qrels.tsv": b"c1::1 p1\nc1::1 p1 x\n", "retrieved.trec": b"x\n"})
     files.conversations[0] = conversation("c1", {"question": "What?"}, {"answer": "That."})
     files.passages[1] = {"_id": "p2"}
-    places = [re.match(r"[^ ]*: line \d+", text) for text in problems_of(files.write(tmp_path))]
-    assert [match[0] for match in places if match] == [
+    positions = [re.match(r"[^ ]*: line \d+", text) for text in problems_of(files.write(tmp_path))]
+    assert [match[0] for match in positions if match] == [
         "conversations.jsonl: line 1",
         "conversations.jsonl: line 1",
         "passages.jsonl: line 2",
@@ -285,8 +285,8 @@ def test_breaking_any_line_is_one_problem_in_that_line(tmp_path: Path, data: st.
     # No reference points to this passage, so that its loss has no other effect.
     files.conversations = [conversation(f"c{n}", turn()) for n in range(4)] if rows is files.passages else rows
     index = data.draw(st.integers(0, len(rows) - 1))
-    whole = json.dumps(rows[index]).encode()
-    rows[index] = whole[: data.draw(st.integers(1, len(whole) - 1))] + b"\n"
+    line = json.dumps(rows[index]).encode()
+    rows[index] = line[: data.draw(st.integers(1, len(line) - 1))] + b"\n"
     name = "passages.jsonl" if rows is files.passages else "conversations.jsonl"
     (problem,) = problems_of(files.write(tmp_path))
     assert problem.startswith(f"{name}: line {index + 1}: expected one JSON object, found ")
@@ -342,7 +342,7 @@ def test_a_benchmark_is_named_after_its_folder_and_its_revision_changes_with_the
     first = load(Files(), tmp_path / "my data")
     assert (first.label, first.is_sample, first.suite) == ("custom: my-data", False, "mtrag")
     assert load(Files(), tmp_path / "again").revision == first.revision
-    assert load(beside("qrels.tsv", b"c1::1 p1 1\n"), tmp_path / "judged").revision == first.revision
+    assert load(files_with("qrels.tsv", b"c1::1 p1 1\n"), tmp_path / "judged").revision == first.revision
     assert load(the_turn(answer="Else."), tmp_path / "other").revision != first.revision
     assert load(the_passage(), tmp_path / "more").revision != first.revision
 
@@ -373,7 +373,7 @@ def test_reference_omits_answered_questions_without_references(tmp_path: Path) -
 
 def test_a_run_in_the_folder_takes_precedence_over_the_search(tmp_path: Path) -> None:
     lines = b"c1::1 Q0 p2 1 0.5 me\nc1::1 Q0 p3 2 9.5 me\nc2<::>1 Q0 p1 1 1 me\n"
-    benchmark = load(beside("retrieved.trec", lines), tmp_path)
+    benchmark = load(files_with("retrieved.trec", lines), tmp_path)
     contexts: Contexts = benchmark.read_contexts(Setting.FULL_RAG)
     assert contexts.run == "retrieved.trec"
     ids = {key: [item.passage_id for item in items] for key, items in contexts.passages.items()}
@@ -385,9 +385,9 @@ def test_tables_name_the_source_of_a_folder_s_ranking(tmp_path: Path) -> None:
     from retrieval_cache import Workspace, evaluate_runs
 
     given = b"c1::1 Q0 p1 1 1 me\nc2::1 Q0 p3 1 1 me\n"
-    for name, files in {"retrieved.trec": beside("retrieved.trec", given), "bm25 (built in)": Files()}.items():
-        place = Workspace("custom", str(files.write(tmp_path / name[:4])), tmp_path, tmp_path / "store")
-        first = next(table for table in evaluate_runs(place, ["official"]).tables if table.rows)
+    for name, files in {"retrieved.trec": files_with("retrieved.trec", given), "bm25 (built in)": Files()}.items():
+        workspace = Workspace("custom", str(files.write(tmp_path / name[:4])), tmp_path, tmp_path / "store")
+        first = next(table for table in evaluate_runs(workspace, ["official"]).tables if table.rows)
         assert {row[0] for row in first.rows} == {name}
 
 
@@ -398,7 +398,7 @@ def test_relevance_comes_from_judgements_or_else_references(tmp_path: Path) -> N
         ("beir", b"query-id\tcorpus-id\tscore\nc1::1\tp3\t2\nc2<::>1\tp1\t0\n"),
         ("trec", b"c1<::>1 0 p3 2\r\nc2<::>1 0 p1 0\r\n"),
     ):
-        root = beside("qrels.tsv", content).write(tmp_path / name)
+        root = files_with("qrels.tsv", content).write(tmp_path / name)
         assert custom.load_qrels(root, "custom") == (Qrel("c1<::>1", "p3", 2), Qrel("c2<::>1", "p1", 0))
 
 
@@ -434,7 +434,7 @@ def test_domains_are_separate(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_a_passage_of_another_domain_is_a_problem(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     files = two_domains()
-    files.others[name] = content
+    files.further[name] = content
     (problem,) = problems_of(files.write(tmp_path))
     assert problem.startswith(f"{name}: {expected}")
     files = two_domains()
@@ -477,13 +477,13 @@ def test_the_search_is_that_of_the_retriever_bm25_standard(passages: list[list[s
     from retrieval_cache.retrievers.bm25 import Bm25Retriever
 
     corpus = [Passage(f"p{n}", " ".join(words)) for n, words in enumerate(passages)]
-    asked = {f"q{n}": ", ".join(words) for n, words in enumerate(queries)}
+    texts = {f"q{n}": ", ".join(words) for n, words in enumerate(queries)}
     oracle = Bm25Retriever("bm25-standard")
     # Threads of the index may still write when the folder is removed.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         oracle.index(corpus, Path(folder))
-        expected = oracle.search(asked, 5)
-    found = bm25_rankings(asked, corpus, 5)
+        expected = oracle.search(texts, 5)
+    found = bm25_rankings(texts, corpus, 5)
     for query_id, ranking in expected.items():
         scores = {item.passage_id: item.score for item in ranking}
         assert len(found[query_id]) == len(ranking)
@@ -524,7 +524,7 @@ def test_the_command_prints_counts_and_next_commands(
     tmp_path: Path, validated: Callable[[Path], tuple[int, list[str]]]
 ) -> None:
     files = two_domains()
-    files.others = {
+    files.further = {
         "qrels.tsv": b"c1::1 a1 1\n",
         "retrieved.trec": b"c1::1 Q0 a1 1 1 t\n",
         "qrel.tsv": b"",
@@ -566,12 +566,12 @@ def test_a_run_is_not_evaluated_on_the_questions_of_another_folder(tmp_path: Pat
     pytest.importorskip("tantivy", reason="the retriever needs tantivy (extra: retrieval)")
     from retrieval_cache import Workspace, evaluate_runs, retrieve
 
-    places = {
+    workspaces = {
         name: Workspace("custom", str(files.write(tmp_path / name)), tmp_path, tmp_path / "store")
         for name, files in (("first", two_domains()), ("second", Files()))
     }
-    stored = retrieve(places["first"], "bm25", "rewrite", name="mine", depth=5)
+    stored = retrieve(workspaces["first"], "bm25", "rewrite", name="mine", depth=5)
     assert sorted(path.name for path in stored.folder.glob("*.trec")) == ["a.trec", "b.trec"]
-    assert "| mine" in render([evaluate_runs(places["first"], ["mine"])], Format.MARKDOWN)
+    assert "| mine" in render([evaluate_runs(workspaces["first"], ["mine"])], Format.MARKDOWN)
     with pytest.raises(CacheError, match=r"'mine' was made for other data \(custom: first\) than custom: second"):
-        evaluate_runs(places["second"], ["mine"])
+        evaluate_runs(workspaces["second"], ["mine"])

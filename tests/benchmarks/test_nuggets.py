@@ -36,7 +36,7 @@ def test_nuggets_are_read_and_further_keys_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ("{", "one JSON object"),
         ([], "one JSON object"),
@@ -64,12 +64,12 @@ def test_nuggets_are_read_and_further_keys_ignored(tmp_path: Path) -> None:
         ({"qid": "1", "nuggets": [NUGGET]}, "each topic once"),
     ],
 )
-def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
+def test_a_broken_line_is_named(tmp_path: Path, row: Any, message: str) -> None:
     path = written(tmp_path, {"qid": "1", "nuggets": [NUGGET]}, row)
     with pytest.raises(BenchmarkFileError) as error:
         read_nuggets(path)
     assert "line 2" in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert ": 1 error\n" in str(error.value)
 
 
@@ -87,7 +87,7 @@ def test_assignments_contain_grades_and_failures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ({"qid": "2", "run_id": "r", "nuggets": [NUGGET]}, "found no `assignment`"),
         ({"qid": "2", "run_id": "r", "nuggets": [{**NUGGET, "assignment": "yes"}]}, "`nuggets[0].assignment`"),
@@ -95,8 +95,8 @@ def test_assignments_contain_grades_and_failures(tmp_path: Path) -> None:
         ({"qid": "1", "run_id": "r", "nuggets": [GRADED]}, "each topic of a run once"),
     ],
 )
-def test_a_broken_assignment_is_named(tmp_path: Path, row: Any, said: str) -> None:
+def test_a_broken_assignment_is_named(tmp_path: Path, row: Any, message: str) -> None:
     path = written(tmp_path, {"qid": "1", "run_id": "r", "nuggets": [GRADED]}, row)
     with pytest.raises(BenchmarkFileError, match="line 2") as error:
         read_assignments(path)
-    assert said in str(error.value)
+    assert message in str(error.value)

@@ -58,7 +58,7 @@ def test_retrieval_results_serve_as_run_corpus_and_segment_texts(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ({"query": {}, "candidates": []}, "`query` with a `qid`"),
         (topic("2") | {"candidates": {}}, "a list `candidates`"),
@@ -68,7 +68,7 @@ def test_retrieval_results_serve_as_run_corpus_and_segment_texts(tmp_path: Path)
         (topic("2", segment(0, 1), segment(0, 1)), "each candidate of a topic once"),
     ],
 )
-def test_every_reader_names_an_invalid_line(tmp_path: Path, row: Any, said: str) -> None:
+def test_every_reader_names_an_invalid_line(tmp_path: Path, row: Any, message: str) -> None:
     path = written(tmp_path / "r.jsonl", topic("1", segment(0, 2.0)), row)
     with pytest.raises(CacheError, match="line 2") as as_run:
         read_run(path)
@@ -76,7 +76,7 @@ def test_every_reader_names_an_invalid_line(tmp_path: Path, row: Any, said: str)
         read_retrieved(path, {"1", "2"})
     with pytest.raises(BenchmarkFileError, match="line 2") as as_corpus:
         list(read_corpus(str(path)))
-    assert all(said in str(error.value) for error in (as_run, as_passages, as_corpus))
+    assert all(message in str(error.value) for error in (as_run, as_passages, as_corpus))
 
 
 def test_retrieval_results_in_the_data_folder_are_the_passages_of_the_tasks(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_only_the_first_citation_counts_and_unlabeled_citations_are_unjudged(tmp
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ({"run_id": "r", "sentences": []}, "found no `topic_id`"),
         ({**GOOD, "run_id": None}, "`run_id` as a text"),
@@ -42,7 +42,7 @@ def test_only_the_first_citation_counts_and_unlabeled_citations_are_unjudged(tmp
         ),
     ],
 )
-def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
+def test_a_broken_line_is_named(tmp_path: Path, row: Any, message: str) -> None:
     with pytest.raises(BenchmarkFileError, match="line 2") as error:
         read_support(written(tmp_path, GOOD, row))
-    assert said in str(error.value)
+    assert message in str(error.value)

@@ -174,7 +174,7 @@ def changed(path: Path, change: Callable[[list[str]], list[str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "said"),
+    ("file", "change", "message"),
     [
         ("nuggets/nuggets.rag24.test.jsonl", lambda rows: [rows[0].replace("2024-10007", "9")], "9): expected topics"),
         ("topics/topics.rag24.raggy-dev.txt", lambda rows: [rows[0], rows[0].replace("900101", "900201")], "researchy"),
@@ -184,12 +184,12 @@ def changed(path: Path, change: Callable[[list[str]], list[str]]) -> None:
     ],
 )
 def test_inconsistent_files_are_named(
-    copy: Path, file: str, change: Callable[[list[str]], list[str]], said: str
+    copy: Path, file: str, change: Callable[[list[str]], list[str]], message: str
 ) -> None:
     changed(copy / file, change)
     with pytest.raises(BenchmarkFileError) as error:
         TRACK.load(copy).read_contexts(Setting.FULL_RAG)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
@@ -216,7 +216,7 @@ def test_a_run_is_read_from_rank_0_or_1_topics_in_any_order(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (f"1 Q0 {B} 2 1.0", "expected 6 cells"),
         (f"1 Q0 {B} two 1.0 t", "expected a rank"),
@@ -230,11 +230,11 @@ def test_a_run_is_read_from_rank_0_or_1_topics_in_any_order(tmp_path: Path) -> N
         (f"9 Q0 {B} 1 1.0 t", "a known topic"),
     ],
 )
-def test_a_broken_line_of_a_run_is_named(tmp_path: Path, line: str, said: str) -> None:
+def test_a_broken_line_of_a_run_is_named(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(BenchmarkFileError) as error:
         read_ranking(written(tmp_path, run_lines(f"1 Q0 {A} 1 2.0 t", line)), {"1", "2"})
     assert "line 2" in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_qrels_ignore_the_second_column(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ SEGMENT = {"docid": A, "url": "", "title": "", "headings": "", "segment": "text"
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"docid": "msmarco_v2.1_doc_00_0"}, "`docid`"),
         ({"docid": A}, "each segment once"),
@@ -258,12 +258,12 @@ SEGMENT = {"docid": A, "url": "", "title": "", "headings": "", "segment": "text"
         ({"start_char": "0"}, "`start_char` as a whole number"),
     ],
 )
-def test_a_broken_segment_is_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
+def test_a_broken_segment_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
     text = json.dumps(SEGMENT) + "\n" + json.dumps({**SEGMENT, "docid": B, **change}) + "\n"
     with pytest.raises(BenchmarkFileError) as error:
         read_segments(written(tmp_path, text))
     assert "line 2" in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_all_missing_segments_are_named(tmp_path: Path) -> None:

@@ -137,10 +137,10 @@ class TaskRow(TaskFields, ContextRow):
     """A line of a task file. Its passages are the references."""
 
 
-def read_tasks(path: Path, benchmark: str, counts: Counts, kind: type[TaskRow] = TaskRow) -> tuple[Task, ...]:
+def read_tasks(path: Path, benchmark: str, counts: Counts, model: type[TaskRow] = TaskRow) -> tuple[Task, ...]:
     """Return the tasks of a file, in file order, with their passages as references."""
     problems = official_problems(path, benchmark)
-    rows = rows_by_id(problems, kind, lambda row: row.task_id, "task", "task_id")
+    rows = rows_by_id(problems, model, lambda row: row.task_id, "task", "task_id")
     tasks = tuple(row.task(row.passages()) for row in rows.values())
     check_counts(tasks, counts, problems)
     problems.raise_if_any()

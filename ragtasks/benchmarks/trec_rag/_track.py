@@ -166,8 +166,8 @@ class TrackYear:
         return {topic_id: tuple(segments[key] for key in ids) for topic_id, ids in ranked.items()}
 
     def _no_contexts(self, where: str, expected: str, found: str, next_step: str) -> ConfigurationError:
-        what = f"passages of {self.title}"
-        return ConfigurationError(what, where=where, expected=expected, found=found, next_step=next_step)
+        title = f"passages of {self.title}"
+        return ConfigurationError(title, where=where, expected=expected, found=found, next_step=next_step)
 
     def _read_topics(self, root: Path, domain: str) -> dict[str, str]:
         path = self._topics_file(root, domain)

@@ -32,7 +32,7 @@ class Page:
         await send({"type": "http.response.body", "body": b"fine"})
 
 
-def asked(
+def response_to(
     guard: Guard,
     method: str = "GET",
     headers: Headers = (("host", "localhost"),),
@@ -41,7 +41,7 @@ def asked(
 ) -> tuple[int, dict[str, str], bytes]:
     """Return status, headers and body of the response to a request."""
     messages = [
-        {"type": "http.request", "body": part, "more_body": place < len(parts) - 1} for place, part in enumerate(parts)
+        {"type": "http.request", "body": part, "more_body": index < len(parts) - 1} for index, part in enumerate(parts)
     ]
     sent: list[Any] = []
 
@@ -65,12 +65,12 @@ def guarded(*hosts: str) -> tuple[Guard, Page]:
 
 def test_an_accepted_request_is_complete_and_every_response_has_the_headers() -> None:
     guard, page = guarded()
-    status, headers, body = asked(guard, "POST", parts=(b"one ", b"and ", b"two"))
+    status, headers, body = response_to(guard, "POST", parts=(b"one ", b"and ", b"two"))
     assert (status, body, page.bodies) == (200, b"fine", [b"one and two"])
     assert page.later == [{"type": "http.disconnect"}], "what comes behind the body is passed on"
     assert headers == {"x-own": "1", **HEADERS}
     assert "script-src 'self'" in headers["content-security-policy"]
-    status, headers, body = asked(guard, headers=())
+    status, headers, body = response_to(guard, headers=())
     assert (status, body) == (421, b"this server does not accept that host name")
     assert headers == {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body)), **HEADERS}
     assert len(page.bodies) == 1
@@ -86,7 +86,7 @@ def test_other_scopes_are_passed_through() -> None:
     "host", ["localhost", "LOCALHOST:8000", "a-b.example_c:1", "127.0.0.1:80", "[::1]", "[::1]:8000"]
 )
 def test_a_well_formed_host_is_accepted_without_restrictions(host: str) -> None:
-    assert asked(guarded()[0], headers=[("host", host)])[0] == 200
+    assert response_to(guarded()[0], headers=[("host", host)])[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_a_well_formed_host_is_accepted_without_restrictions(host: str) -> None:
     ids=str,
 )
 def test_a_malformed_host_is_refused(hosts: list[str]) -> None:
-    assert asked(guarded()[0], headers=[("host", host) for host in hosts])[0] == 421
+    assert response_to(guarded()[0], headers=[("host", host) for host in hosts])[0] == 421
 
 
 @pytest.mark.parametrize(
     ("host", "status"), [("votes.example", 200), ("Votes.Example:8000", 200), ("evil.example", 421), ("localhost", 421)]
 )
 def test_only_the_configured_hosts_are_accepted(host: str, status: int) -> None:
-    assert asked(guarded("votes.example")[0], headers=[("host", host)])[0] == status
+    assert response_to(guarded("votes.example")[0], headers=[("host", host)])[0] == status
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
@@ -125,9 +125,9 @@ def test_only_the_configured_hosts_are_accepted(host: str, status: int) -> None:
 def test_other_sites_cannot_change_data_but_may_link(method: str, site: str | None, status: int) -> None:
     headers = [("host", "localhost"), *([("sec-fetch-site", site)] if site else [])]
     guard, page = guarded()
-    assert asked(guard, method, headers)[0] == status
+    assert response_to(guard, method, headers)[0] == status
     assert len(page.bodies) == (status == 200)
-    assert asked(guard, "GET", headers)[0] == 200
+    assert response_to(guard, "GET", headers)[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_other_sites_cannot_change_data_but_may_link(method: str, site: str | No
 )
 def test_a_body_announced_as_too_large_is_not_read(length: str, status: int) -> None:
     guard, page = guarded()
-    assert asked(guard, "POST", [("host", "localhost"), ("content-length", length)])[0] == status
+    assert response_to(guard, "POST", [("host", "localhost"), ("content-length", length)])[0] == status
     assert len(page.bodies) == (status == 200)
 
 
@@ -143,7 +143,7 @@ def test_a_body_announced_as_too_large_is_not_read(length: str, status: int) -> 
 def test_a_body_of_parts_has_the_same_limit(last: int, status: int) -> None:
     guard, page = guarded()
     parts = [b"x" * (MOST_BYTES // 2), b"x" * (MOST_BYTES // 2), b"x" * last]
-    found, _, body = asked(guard, "POST", parts=parts)
+    found, _, body = response_to(guard, "POST", parts=parts)
     assert found == status
     assert [len(item) for item in page.bodies] == ([MOST_BYTES] if status == 200 else [])
     assert status == 200 or body == b"the body of the request is larger than 262144 bytes"
@@ -186,7 +186,7 @@ def test_a_client_has_a_burst_then_a_rate(clock: Clock) -> None:
 
     def passed(client: str = "a") -> int:
         n = 0
-        while asked(guard, client=client)[0] == 200:
+        while response_to(guard, client=client)[0] == 200:
             n += 1
         return n
 
@@ -196,19 +196,19 @@ def test_a_client_has_a_burst_then_a_rate(clock: Clock) -> None:
     assert passed() == pytest.approx(RATE, abs=2)
     clock.now += 3_600.0
     assert passed() == BURST, "what is saved up is no more than a burst"
-    status, _, body = asked(guard)
+    status, _, body = response_to(guard)
     assert (status, body) == (429, b"too many requests: wait a moment")
 
 
 def test_the_oldest_clients_are_dropped_if_there_are_very_many(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_guard, "_MOST_CLIENTS", 2)
     guard, _ = guarded()
-    while asked(guard, client="a")[0] == 200:
+    while response_to(guard, client="a")[0] == 200:
         pass
-    asked(guard, client="b")
-    assert asked(guard, client="a")[0] == 429, "two are remembered"
-    asked(guard, client="c")
-    assert asked(guard, client="a")[0] == 429, "and of three the one that asked longest ago is not"
-    asked(guard, client="b")
-    asked(guard, client="c")
-    assert asked(guard, client="a")[0] == 200
+    response_to(guard, client="b")
+    assert response_to(guard, client="a")[0] == 429, "two clients are remembered"
+    response_to(guard, client="c")
+    assert response_to(guard, client="a")[0] == 429, "of three clients the one with the oldest request is not"
+    response_to(guard, client="b")
+    response_to(guard, client="c")
+    assert response_to(guard, client="a")[0] == 200

@@ -230,10 +230,10 @@ def test_an_earlier_conversation_alternates_speakers() -> None:
 
 
 def test_invalid_systems_are_named() -> None:
-    for texts, said in [
+    for texts, message in [
         (["{"], "not JSON"),
         (['{"name": "a", "retriever": "bm25"}'], "generator"),
         (['{"name": "a", "retriever": "bm25", "generator": "openai/x"}'] * 2, "different names"),
     ]:
-        with pytest.raises(ConfigurationError, match=said):
+        with pytest.raises(ConfigurationError, match=message):
             live_systems(texts, lambda _: lambda question: (), no_secrets)

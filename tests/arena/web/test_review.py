@@ -112,7 +112,7 @@ def test_decisions_are_saved_immediately_with_reviewer_and_time_and_can_be_chang
     ]
     with reviewing(folder) as (port, desk):
         ann.port = port
-        assert ann.get("/pairs").headers["location"] == "/pairs/3", "a server that starts again knows what was said"
+        assert ann.get("/pairs").headers["location"] == "/pairs/3", "a restarted server knows the decisions"
         decide(ann, 3, "accept")
         assert "You decided on all 3 pairs" in ann.get("/pairs").text
 
@@ -171,13 +171,13 @@ def test_two_reviewers_use_the_keyboard_alone_and_no_decision_is_lost(tmp_path: 
         at(2)
         rater.press("a")
         at(3)
-        said = [(row[0], json.loads(row[2])) for row in desk.store.reviews()]
-        assert [(who, row["choice"]) for who, row in said] == [
+        decisions = [(row[0], json.loads(row[2])) for row in desk.store.reviews()]
+        assert [(reviewer, row["choice"]) for reviewer, row in decisions] == [
             *(("Ann", choice) for choice in ("accept", "edit", "reject")),
             *(("Bob", choice) for choice in ("accept", "accept")),
         ]
-        assert said[1][1]["note"] == "checked"
-        assert said[1][1]["texts"]["question"].endswith(" indeed")
+        assert decisions[1][1]["note"] == "checked"
+        assert decisions[1][1]["texts"]["question"].endswith(" indeed")
         assert rater.console == []
 
 

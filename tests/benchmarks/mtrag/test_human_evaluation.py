@@ -146,52 +146,52 @@ def test_a_row_joins_task_document_and_ratings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("label", Answerability)
 @pytest.mark.parametrize("is_right", [0, 1])
 def test_implications_of_the_idk_label(tmp_path: Path, *, label: Answerability, is_right: int) -> None:
-    whole = content()
-    whole["tasks"][0]["Answerability"] = [label.value]
-    whole["evaluations"][0]["annotations"]["conditional_idk"]["composite"]["value"] = is_right
-    (row,) = load_human_evaluation(write(tmp_path, json.dumps(whole)))
+    file = content()
+    file["tasks"][0]["Answerability"] = [label.value]
+    file["evaluations"][0]["annotations"]["conditional_idk"]["composite"]["value"] = is_right
+    (row,) = load_human_evaluation(write(tmp_path, json.dumps(file)))
     unanswerable = label is Answerability.UNANSWERABLE
     expected = None if label is Answerability.CONVERSATIONAL else bool(is_right) is unanswerable
     assert row.refuses is expected
 
 
-def notes(whole: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = whole["evaluations"][0]["annotations"]
+def notes(file: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = file["evaluations"][0]["annotations"]
     return found
 
 
 BROKEN: dict[str, Callable[[dict[str, Any]], object]] = {
-    "no tasks": lambda whole: whole.pop("tasks"),
-    "empty tasks": lambda whole: whole.update(tasks=[]),
-    "a task without input": lambda whole: whole["tasks"][0].pop("input"),
-    "two labels": lambda whole: whole["tasks"][0]["Answerability"].append("PARTIAL"),
-    "unknown label": lambda whole: whole["tasks"][0].update(Answerability=["MAYBE"]),
-    "unknown speaker": lambda whole: whole["tasks"][0]["input"][0].update(speaker="bot"),
-    "ends with the agent": lambda whole: whole["tasks"][0]["input"].pop(),
-    "unknown collection": lambda whole: whole["tasks"][0].update(Collection="x"),
-    "unknown passage": lambda whole: whole["documents"].clear(),
-    "bad task id": lambda whole: whole["tasks"][0].update(task_id="c0ffee"),
-    "a task twice": lambda whole: whole["tasks"].append(whole["tasks"][0]),
-    "unknown task": lambda whole: whole["evaluations"][0].update(task_id="d::1"),
-    "bad evaluation id": lambda whole: whole["evaluations"][0].update(task_id="d"),
-    "an answer twice": lambda whole: whole["evaluations"].append(whole["evaluations"][0]),
-    "no rating": lambda whole: notes(whole).pop("naturalness"),
-    "rating off the scale": lambda whole: notes(whole)["faithfulness"]["7"].update(value="5"),
-    "win-rate off the scale": lambda whole: notes(whole)["win-rate"]["7"].update(value=101),
-    "rating that is no number": lambda whole: notes(whole)["faithfulness"]["7"].update(value="good"),
-    "no score": lambda whole: notes(whole).pop("rb_agg"),
-    "score that is NaN": lambda whole: notes(whole)["rl_f"]["composite"].update(value=float("nan")),
-    "score off the scale": lambda whole: notes(whole)["rb_llm"]["composite"].update(value=10),
-    "half right": lambda whole: notes(whole)["conditional_idk"]["composite"].update(value=0.5),
+    "no tasks": lambda file: file.pop("tasks"),
+    "empty tasks": lambda file: file.update(tasks=[]),
+    "a task without input": lambda file: file["tasks"][0].pop("input"),
+    "two labels": lambda file: file["tasks"][0]["Answerability"].append("PARTIAL"),
+    "unknown label": lambda file: file["tasks"][0].update(Answerability=["MAYBE"]),
+    "unknown speaker": lambda file: file["tasks"][0]["input"][0].update(speaker="bot"),
+    "ends with the agent": lambda file: file["tasks"][0]["input"].pop(),
+    "unknown collection": lambda file: file["tasks"][0].update(Collection="x"),
+    "unknown passage": lambda file: file["documents"].clear(),
+    "bad task id": lambda file: file["tasks"][0].update(task_id="c0ffee"),
+    "a task twice": lambda file: file["tasks"].append(file["tasks"][0]),
+    "unknown task": lambda file: file["evaluations"][0].update(task_id="d::1"),
+    "bad evaluation id": lambda file: file["evaluations"][0].update(task_id="d"),
+    "an answer twice": lambda file: file["evaluations"].append(file["evaluations"][0]),
+    "no rating": lambda file: notes(file).pop("naturalness"),
+    "rating off the scale": lambda file: notes(file)["faithfulness"]["7"].update(value="5"),
+    "win-rate off the scale": lambda file: notes(file)["win-rate"]["7"].update(value=101),
+    "rating that is no number": lambda file: notes(file)["faithfulness"]["7"].update(value="good"),
+    "no score": lambda file: notes(file).pop("rb_agg"),
+    "score that is NaN": lambda file: notes(file)["rl_f"]["composite"].update(value=float("nan")),
+    "score off the scale": lambda file: notes(file)["rb_llm"]["composite"].update(value=10),
+    "half right": lambda file: notes(file)["conditional_idk"]["composite"].update(value=0.5),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_file_is_named_with_its_problem(tmp_path: Path, name: str) -> None:
-    whole = content()
-    BROKEN[name](whole)
+    file = content()
+    BROKEN[name](file)
     with raises(BenchmarkFileError):
-        load_human_evaluation(write(tmp_path, json.dumps(whole)))
+        load_human_evaluation(write(tmp_path, json.dumps(file)))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"text"'])
@@ -206,10 +206,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
-    whole = content()
-    notes(whole).pop("rb_agg")
-    notes(whole).pop("faithfulness")
+    file = content()
+    notes(file).pop("rb_agg")
+    notes(file).pop("faithfulness")
     with pytest.raises(BenchmarkFileError, match="2 errors") as caught:
-        load_human_evaluation(write(tmp_path, json.dumps(whole)))
+        load_human_evaluation(write(tmp_path, json.dumps(file)))
     assert "rb_agg" in str(caught.value)
     assert "faithfulness" in str(caught.value)

@@ -76,13 +76,13 @@ def at(path: str, value: Any, row: int = 2) -> Callable[[Rows], object]:
 
     def change(rows: Rows) -> None:
         *above, last = [int(key) if key.isdigit() else key for key in path.split(".")]
-        place: Any = rows[row]
+        target: Any = rows[row]
         for key in above:
-            place = place[key]
+            target = target[key]
         if value is ...:
-            del place[last]
+            del target[last]
         else:
-            place[last] = value
+            target[last] = value
 
     return change
 

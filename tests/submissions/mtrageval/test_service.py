@@ -81,13 +81,13 @@ def test_scores_are_kept_unless_they_tie(tmp_path: Path) -> None:
     tied = BENCHMARK.tasks[0].task_id
     run[tied] = in_rank_order(Ranked(item.passage_id, 1.0 + 1e-9 * i) for i, item in enumerate(run[tied]))
     store_run(tmp_path, "r", BENCHMARK, run)
-    said = submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
+    printed = submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
     scores = {row["task_id"]: [item["score"] for item in row["contexts"]] for row in rows_in(tmp_path / "a.jsonl")}
     assert scores.pop(tied) == [3.0, 2.0, 1.0]
     assert set(map(tuple, scores.values())) == {(10.0, 9.0, 8.0)}
-    assert "1 tasks: scores tie as 32-bit numbers, replaced by scores from the rank" in said
-    assert said[0] == "mtrag (sample): not benchmark scores, and not a submission"
-    assert [line.split(":")[0] for line in said if "(ranking score) |" in line] == ["nDCG@5"]
+    assert "1 tasks: scores tie as 32-bit numbers, replaced by scores from the rank" in printed
+    assert printed[0] == "mtrag (sample): not benchmark scores, and not a submission"
+    assert [line.split(":")[0] for line in printed if "(ranking score) |" in line] == ["nDCG@5"]
 
 
 def test_a_row_contains_the_input_and_no_target_or_label(tmp_path: Path) -> None:
@@ -136,18 +136,18 @@ def test_only_one_benchmark_of_an_evaluation_is_submitted(tmp_path: Path) -> Non
 def test_the_ranking_score_is_printed_if_the_results_have_all_three(tmp_path: Path) -> None:
     all_scores = {"rl_f": 1.0, "rb_llm": 0.5, "rb_alg": 0.25, "rouge_l": 0.1}
     write_answers(tmp_path / "all", BENCHMARK, Setting.REFERENCE, scores=all_scores)
-    said = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "all"), BENCHMARK, tmp_path)
-    assert "ranking score, harmonic mean of the three (paper profile): 0.4286" in said
+    printed = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "all"), BENCHMARK, tmp_path)
+    assert "ranking score, harmonic mean of the three (paper profile): 0.4286" in printed
     results = write_answers(tmp_path / "part", BENCHMARK, Setting.REFERENCE, scores=all_scores)
     samples = next(results.parent.glob("samples_*"))
     whole = samples.read_text(encoding="utf-8")
     samples.write_text(whole.replace('"rl_f": 1.0', '"rl_f": NaN', len(IDS) - 23), encoding="utf-8")
-    said = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=results), BENCHMARK, tmp_path)
+    printed = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=results), BENCHMARK, tmp_path)
     end = f"harmonic mean of the three (paper profile): 0.4286 (rl_f 23/{len(IDS)})"
-    assert [line.endswith(end) for line in said if line.startswith("ranking score")] == [True]
+    assert [line.endswith(end) for line in printed if line.startswith("ranking score")] == [True]
     write_answers(tmp_path / "two", BENCHMARK, Setting.REFERENCE, scores={"rl_f": 1.0, "rb_alg": float("nan")})
-    said = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "two"), BENCHMARK, tmp_path)
-    assert any("no mean of rb_llm, rb_alg" in line for line in said)
+    printed = submit(Submission(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "two"), BENCHMARK, tmp_path)
+    assert any("no mean of rb_llm, rb_alg" in line for line in printed)
 
 
 @pytest.mark.parametrize(("letter", "setting"), [("B", Setting.REFERENCE), ("C", Setting.FULL_RAG)])
@@ -157,10 +157,10 @@ def test_omitted_conversational_tasks_are_submitted_empty_and_named(
     left_out = [t.task_id for t in BENCHMARK.tasks if t.answerability is Answerability.CONVERSATIONAL]
     write_answers(tmp_path / "out", BENCHMARK, setting, conversational=False)
     target = tmp_path / "file.jsonl"
-    said = submit(Submission(SubmissionTask(letter), target, results=tmp_path / "out"), BENCHMARK, tmp_path)
+    printed = submit(Submission(SubmissionTask(letter), target, results=tmp_path / "out"), BENCHMARK, tmp_path)
     assert [row["task_id"] for row in rows_in(target) if row["predictions"] == [{"text": ""}]] == left_out
     assert rejections(target.read_bytes(), letter, IDS) == []
-    (line,) = [line for line in said if line.startswith(f"{len(left_out)} tasks: conversational")]
+    (line,) = [line for line in printed if line.startswith(f"{len(left_out)} tasks: conversational")]
     assert f"--for-submission {letter} --tasks mtrag_{setting.value} --data sample" in line
 
 
@@ -195,9 +195,11 @@ def test_an_empty_ranking_requires_allow_missing_too(tmp_path: Path) -> None:
     store_run(tmp_path, "r", BENCHMARK, run)
     with pytest.raises(ConfigurationError, match=f"a ranking for every task(.|\n)*{IDS[3]}"):
         submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
-    said = submit(Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r", allow_missing=True), BENCHMARK, tmp_path)
+    printed = submit(
+        Submission(SubmissionTask.A, tmp_path / "a.jsonl", run="r", allow_missing=True), BENCHMARK, tmp_path
+    )
     assert rows_in(tmp_path / "a.jsonl")[3]["contexts"] == []
-    assert "1 tasks: submitted empty" in said
+    assert "1 tasks: submitted empty" in printed
 
 
 def test_an_invalid_submission_keeps_the_old_file(tmp_path: Path) -> None:
@@ -210,8 +212,8 @@ def test_an_invalid_submission_keeps_the_old_file(tmp_path: Path) -> None:
         submit(Submission(SubmissionTask.A, target, run="r"), BENCHMARK, tmp_path)
     assert target.read_text(encoding="utf-8") == "old"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
-    said = submit(Submission(SubmissionTask.A, target, run="r", documents=False), BENCHMARK, tmp_path)
-    assert "  not checked: whether documents exist: skipped" in said
+    printed = submit(Submission(SubmissionTask.A, target, run="r", documents=False), BENCHMARK, tmp_path)
+    assert "  not checked: whether documents exist: skipped" in printed
 
 
 def test_an_input_file_determines_tasks_and_spelling(tmp_path: Path) -> None:
@@ -227,11 +229,11 @@ def test_an_input_file_determines_tasks_and_spelling(tmp_path: Path) -> None:
     path = tmp_path / "input.jsonl"
     path.write_bytes(b"".join(lines_of(given)))
     target = tmp_path / "a.jsonl"
-    said = submit(Submission(SubmissionTask.A, target, run="r", input_file=path), BENCHMARK, tmp_path)
+    printed = submit(Submission(SubmissionTask.A, target, run="r", input_file=path), BENCHMARK, tmp_path)
     ids = [row["task_id"] for row in given]
     assert [row["task_id"] for row in rows_in(target)] == ids
     assert rejections(target.read_bytes(), "A", ids) == []
-    assert any("of 4 tasks are judged" in line for line in said)
+    assert any("of 4 tasks are judged" in line for line in printed)
     against_benchmark = check(target, SubmissionTask.A, BENCHMARK, None, documents=False)
     assert {item.rule for item in against_benchmark.findings} == {"missing_task", "task_spelling"}
 

@@ -34,7 +34,7 @@ def test_the_option_evaluates_the_submitted_tasks(task: str, harness_task: str) 
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (["--for-submission"], "expected B"),
         (["--for-submission", "A", "--output_path", "o"], "expected B"),
@@ -44,8 +44,8 @@ def test_the_option_evaluates_the_submitted_tasks(task: str, harness_task: str) 
         (["--for-submission", "B", "-o", "o", "--metadata", '{"conversational": false}'], "remove"),
     ],
 )
-def test_incompatible_options_are_refused_before_the_model_runs(given: list[str], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_incompatible_options_are_refused_before_the_model_runs(given: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         submission_arguments(given)
 
 

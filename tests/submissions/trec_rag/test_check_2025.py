@@ -185,19 +185,19 @@ def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ({"title": "x"}, "found no `id`"),
         ({"id": "2"}, "found no `title`"),
         ({"id": "1", "title": "x"}, "each narrative once"),
     ],
 )
-def test_a_broken_narrative_is_named(line: Any, said: str, tmp_path: Path) -> None:
+def test_a_broken_narrative_is_named(line: Any, message: str, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(json.dumps({"id": 1, "title": "x"}) + "\n" + json.dumps(line) + "\n")
     with pytest.raises(BenchmarkFileError, match="line 2") as error:
         read_narratives(path)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_real_files_of_2025_are_read() -> None:

@@ -105,7 +105,7 @@ def test_the_prompt_contains_numbered_passages_and_requests_citations() -> None:
 def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, tmp_path: Path) -> None:
     main_run(Cited(), tmp_path / "out")
     answers, named = tmp_path / "answers.jsonl", json.dumps(judge)
-    status, said = command(
+    status, message = command(
         "submit",
         "--track",
         "trec-rag",
@@ -116,15 +116,15 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
         "--output",
         str(answers),
     )
-    assert (status, "6 citations of unknown passages" in said) == (0, True)
+    assert (status, "6 citations of unknown passages" in message) == (0, True)
     assert command("check", str(answers), "--fixed", str(tmp_path / "fixed"))[0] == 0
     written = [[json.loads(line) for line in path.read_text().splitlines()] for path in (answers, tmp_path / "fixed")]
     assert written[0] == written[1]
     assert (tmp_path / "fixed").read_text().isascii()
 
-    status, said = command("score", str(answers), "--judge", named, "--output", str(tmp_path / "scores"))
+    status, message = command("score", str(answers), "--judge", named, "--output", str(tmp_path / "scores"))
     assert status == 0
-    assert "6 of 6 answers are to topics with nuggets" in said
+    assert "6 of 6 answers are to topics with nuggets" in message
     mean = json.loads((tmp_path / "scores/metrics.jsonl").read_text().splitlines()[-1])
     harness = scores(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
     assert {name: harness[name] for name in mean if name != "qid"} == pytest.approx(
@@ -132,9 +132,9 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
     )
 
     answers.write_text(answers.read_text().replace('"citations": [0]', '"citations": [20]'))
-    status, said = command("check", str(answers))
-    assert (status, "problem citation: 6 times" in said) == (1, True)
-    status, said = command("score", str(answers), "--judge", named, "--output", str(tmp_path / "none"))
+    status, message = command("check", str(answers))
+    assert (status, "problem citation: 6 times" in message) == (1, True)
+    status, message = command("score", str(answers), "--judge", named, "--output", str(tmp_path / "none"))
     assert (status, (tmp_path / "none").exists()) == (1, False)
 
     options = ("--judge", named, "--output", str(tmp_path / "recall"))
@@ -146,8 +146,8 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
     few = tmp_path / "segments.jsonl"
     few.write_text("".join((SAMPLE / "segments/segments.jsonl").read_text().splitlines(keepends=True)[:3]))
     options = ("--metadata", f"segments={few}", "--output", str(tmp_path / "none"))
-    status, said = command("score", str(answers), "--judge", named, *options)
-    assert (status, "which is cited or retrieved" in said, (tmp_path / "none").exists()) == (1, True, False)
+    status, message = command("score", str(answers), "--judge", named, *options)
+    assert (status, "which is cited or retrieved" in message, (tmp_path / "none").exists()) == (1, True, False)
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_narratives_go_from_logged_answers_to_scores_by_part(
 ) -> None:
     main_run(Cited(), tmp_path / "out", "trec_rag25")
     answers, named = tmp_path / "answers.jsonl", json.dumps(judge)
-    asked = (
+    arguments_2025 = (
         "submit",
         "--track",
         "trec-rag",
@@ -169,16 +169,16 @@ def test_narratives_go_from_logged_answers_to_scores_by_part(
         "--set",
         "narratives",
     )
-    status, said = command(*asked)
-    assert (status, "--team-id" in said, answers.exists()) == (1, True, False)
-    assert command(*asked, "--team-id", "mine")[0] == 0
+    status, message = command(*arguments_2025)
+    assert (status, "--team-id" in message, answers.exists()) == (1, True, False)
+    assert command(*arguments_2025, "--team-id", "mine")[0] == 0
     row = json.loads(answers.read_text().splitlines()[0])
     assert (row["metadata"]["team_id"], row["metadata"]["narrative_id"]) == ("mine", "301")
     assert command("check", str(answers), "--set", "narratives")[0] == 0
 
     options = ("--judge", named, "--output", str(tmp_path / "scores"), "--metadata", "topics=narratives")
-    status, said = command("score", str(answers), *options)
-    assert (status, "3 of 4 answers are to topics with nuggets" in said) == (0, True)
+    status, message = command("score", str(answers), *options)
+    assert (status, "3 of 4 answers are to topics with nuggets" in message) == (0, True)
     mean = json.loads((tmp_path / "scores/metrics.jsonl").read_text().splitlines()[-1])
     harness = scores(evaluated(Cited(), ["trec_rag25"], judges=[judge]), "trec_rag25")
     assert 0 < mean["sub_narrative_score"] < mean["sub_narratives_answered"] + 0.5
@@ -196,10 +196,10 @@ def test_nugget_recall_needs_no_texts_of_segments(judge: dict[str, Any], tmp_pat
         shutil.copytree(SAMPLE / name, tmp_path / "data" / name)
     shutil.copy(SAMPLE / "sample.json", tmp_path / "data")
     topic, text = (SAMPLE / "topics/topics.rag24.test.txt").read_text().splitlines()[0].split("\t")
-    said = [{"text": "Rain fell.", "citations": [0]}]
+    sentences = [{"text": "Rain fell.", "citations": [0]}]
     row = {"run_id": "r", "topic_id": topic, "topic": text, "references": ["msmarco_v2.1_doc_00_0#0_0"]}
     answers = tmp_path / "answers.jsonl"
-    answers.write_text(json.dumps({**row, "response_length": 2, "answer": said}))
+    answers.write_text(json.dumps({**row, "response_length": 2, "answer": sentences}))
     options = ["--judge", json.dumps(judge), "--output", str(tmp_path / "out"), "--data", str(tmp_path / "data")]
     done = run_command("score", answers, *options)
     assert done.status == 0
@@ -225,15 +225,15 @@ def test_nuggets_are_created_by_command_and_used_for_scoring(
     judge: dict[str, Any], command: Command, tmp_path: Path
 ) -> None:
     target, named = tmp_path / "nuggets.jsonl", json.dumps(judge)
-    status, said = command("judges", "nuggets", "--judge", named, "--output", str(target), "--set", "researchy")
-    assert (status, "for 2 topics" in said) == (0, True)
+    status, message = command("judges", "nuggets", "--judge", named, "--output", str(target), "--set", "researchy")
+    assert (status, "for 2 topics" in message) == (0, True)
     assert {json.loads(line)["qid"] for line in target.read_text().splitlines()} == {"900201", "900202"}
-    status, said = command("judges", "nuggets", "--judge", named, "--output", str(tmp_path / "none"))
-    assert (status, "nothing was written" in said) == (1, True)
+    status, message = command("judges", "nuggets", "--judge", named, "--output", str(tmp_path / "none"))
+    assert (status, "nothing was written" in message) == (1, True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["judges", "nuggets", "--judge", "x,base_url=http://127.0.0.1:9/v1", "--output", "OUT", "--set", "other"],
@@ -244,9 +244,9 @@ def test_nuggets_are_created_by_command_and_used_for_scoring(
         (["submit", "--track", "trec-rag", "--results", "FILE", "--run-id", "x", "--output", "OUT"], "saved answers"),
     ],
 )
-def test_bad_input_is_one_clear_error(command: Command, tmp_path: Path, arguments: list[str], said: str) -> None:
-    places = {"FILE": str(tmp_path / "file.jsonl"), "OUT": str(tmp_path / "out")}
-    status, text = command(*(places.get(word, word) for word in arguments))
+def test_bad_input_is_one_clear_error(command: Command, tmp_path: Path, arguments: list[str], message: str) -> None:
+    paths = {"FILE": str(tmp_path / "file.jsonl"), "OUT": str(tmp_path / "out")}
+    status, text = command(*(paths.get(word, word) for word in arguments))
     assert status == 1
-    assert said in text
+    assert message in text
     assert "Traceback" not in text

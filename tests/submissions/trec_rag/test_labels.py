@@ -119,18 +119,18 @@ def test_a_citation_with_label_minus_one_is_unjudged_and_counted(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["FILE", "FILE"], "one of each kind"),
         (["FILE", "--judge", "openai/x"], "labels are scored as they are"),
         (["FILE"], "support` as 0, 1 or 2"),
     ],
 )
-def test_incompatible_options_are_refused(options: list[str], said: str, tmp_path: Path) -> None:
+def test_incompatible_options_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
     file = written(tmp_path / "f.jsonl", judged("r", "1", "3"))
     done = run_command("score", *(file if word == "FILE" else word for word in options))
     assert done.status == 1
-    assert said in done.err
+    assert message in done.err
 
 
 def test_nist_s_assignments_give_the_scores_of_the_track_s_own_tool(nist: Path, official: Any) -> None:

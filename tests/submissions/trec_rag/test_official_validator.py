@@ -72,14 +72,14 @@ class Log:
         self.found: Counter[Found] = Counter()
 
     def error(self, line: int, msg: str) -> None:
-        self.found[kind(line, True, msg)] += 1
+        self.found[finding_type(line, True, msg)] += 1
 
     def warn(self, line: int, msg: str) -> None:
         if not msg.startswith((*REPAIRS, DOUBLED)):
-            self.found[kind(line, False, msg)] += 1
+            self.found[finding_type(line, False, msg)] += 1
 
 
-def kind(line: int, is_error: bool, text: str) -> Found:
+def finding_type(line: int, is_error: bool, text: str) -> Found:
     name = next(name for pattern, name in OFFICIAL.items() if text.startswith(pattern))
     topic = text.rsplit(maxsplit=1)[-1] if name == "missing" else ""
     return (0 if name in OF_THE_FILE else line, is_error, f"{name}{topic}")
@@ -129,9 +129,9 @@ def test_real_answer_files_have_the_findings_of_the_official_validator(
     if log.is_file():  # its output when the participant ran it
         text = log.read_text(encoding="utf-8", errors="replace")
         said = re.findall(r"^(ERROR|WARNING) Line (-?\d+): (.*)$", text, re.MULTILINE)
-        rows = [(int(line), level == "ERROR", rest) for level, line, rest in said]
+        rows = [(int(line), level == "ERROR", message) for level, line, message in said]
         kept = [row for row in rows if not row[2].startswith((*REPAIRS, DOUBLED))]
-        assert found == Counter(kind(*row) for row in kept)
+        assert found == Counter(finding_type(*row) for row in kept)
 
 
 @pytest.mark.parametrize(

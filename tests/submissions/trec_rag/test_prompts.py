@@ -17,7 +17,7 @@ from tests.judges._scripted import code_in, response
 SNAPSHOTS = Path(__file__).parent / "prompts"
 
 
-def asked(step: Question | Finding) -> Question:
+def prompt_text(step: Question | Finding) -> Question:
     assert isinstance(step, Question)
     return step
 
@@ -26,13 +26,13 @@ def rendered() -> dict[str, str]:
     base = response("The ferry runs from April [1]. It is red.", history=())
     nuggets = [{"text": "It runs from April", "importance": "vital"}, {"text": "It is red", "importance": "okay"}]
     judged = replace(base, task=replace(base.task, extra={"nuggets": nuggets}))
-    creation = asked(nugget_creation().open(judged))
+    creation = prompt_text(nugget_creation().open(judged))
     found = json.dumps({"id": code_in(creation.text), "nuggets": [item["text"] for item in nuggets]})
     return {
-        "nugget_assignment": asked(nugget_assignment().open(judged)).text,
-        "citation_support": asked(citation_support().open(judged)).text,
+        "nugget_assignment": prompt_text(nugget_assignment().open(judged)).text,
+        "citation_support": prompt_text(citation_support().open(judged)).text,
         "nugget_creation": creation.text,
-        "nugget_importance": asked(creation.read(found)).text,
+        "nugget_importance": prompt_text(creation.read(found)).text,
     }
 
 

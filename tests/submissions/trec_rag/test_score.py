@@ -117,10 +117,10 @@ def test_failed_answers_are_unscored_and_count_0_in_the_official_file(sample: Be
 def test_several_judges_give_the_median_and_a_file_each(sample: Benchmark, tmp_path: Path) -> None:
     def always(label: str, name: str) -> ScriptedClient:
         def script(prompt: str, _: int) -> str:
-            said = json.loads(verdict(prompt)) if "answer to be searched" in prompt else None
-            if said is None:
+            reply = json.loads(verdict(prompt)) if "answer to be searched" in prompt else None
+            if reply is None:
                 return verdict(prompt)
-            return json.dumps({"id": said["id"], "grades": dict.fromkeys(said["grades"], label)})
+            return json.dumps({"id": reply["id"], "grades": dict.fromkeys(reply["grades"], label)})
 
         return ScriptedClient(script, name)
 
