@@ -1,4 +1,4 @@
-"""An agent in twenty lines, to be replaced by yours: it says what it searched for, by the plain protocol.
+"""A short agent over the plain protocol that reports its searches, as a template for your own.
 
 python my_agent.py passages.jsonl 8011
 """
@@ -13,7 +13,7 @@ PASSAGES = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="u
 
 
 def words(text):
-    """Return the beginnings of the words that are worth searching for."""
+    """Return the stems of the words to search for."""
     return {word[:5] for word in re.findall(r"\w{4,}", text.lower())}
 
 
@@ -25,7 +25,7 @@ def search(query):
 
 
 def my_agent(messages):
-    """Search for the question, then for all that was asked; answer with the best passage."""
+    """Search for the question, then for all questions so far; answer with the best passage."""
     asked = [message["content"] for message in messages if message["role"] == "user"]
     searches = [{"query": query, "passages": search(query)} for query in dict.fromkeys((asked[-1], " ".join(asked)))]
     found = [passage for one in searches for passage in one["passages"]]
@@ -36,7 +36,7 @@ class Server(BaseHTTPRequestHandler):
     """Serves the plain protocol."""
 
     def do_POST(self):
-        """Answer one conversation."""
+        """Answer a conversation."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         body = json.dumps(my_agent(asked["messages"])).encode()
         self.send_response(200)
@@ -46,7 +46,7 @@ class Server(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Stay quiet."""
+        """Disable logging."""
 
 
 ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Server).serve_forever()

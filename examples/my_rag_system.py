@@ -1,4 +1,4 @@
-"""A RAG system in thirty lines, to be replaced by yours: it answers a file of questions, or serves the plain protocol.
+"""A short RAG system as a template for your own: it answers a file of questions, or serves the plain protocol.
 
 python my_rag_system.py tasks.jsonl > answers.jsonl
 python my_rag_system.py --serve 8010
@@ -16,7 +16,7 @@ LIBRARY = {
 
 
 def my_system(messages):
-    """Return the answer to a conversation, and the passages that it rests on."""
+    """Return the answer to a conversation, and its passages."""
     question = messages[-1]["content"].lower()
     found = [{"id": name, "text": text} for name, text in LIBRARY.items() if name in question]
     return {"answer": found[0]["text"] if found else "I do not know.", "contexts": found}
@@ -26,7 +26,7 @@ class Server(BaseHTTPRequestHandler):
     """Serves the plain protocol."""
 
     def do_POST(self):
-        """Answer one conversation."""
+        """Answer a conversation."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         body = json.dumps(my_system(asked["messages"])).encode()
         self.send_response(200)
@@ -36,7 +36,7 @@ class Server(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Stay quiet."""
+        """Disable logging."""
 
 
 if sys.argv[1] == "--serve":

@@ -1,4 +1,4 @@
-"""Scores a system of one's own on twenty questions of the sample: put yours in the place of `my_system`."""
+"""Scores a system on twenty questions of the sample. Replace `my_system` by your own."""
 
 import ragtasks
 

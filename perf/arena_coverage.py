@@ -1,9 +1,9 @@
-"""How often the intervals of ratings hold the true strengths, and how far the strengths are off on average.
+"""Coverage of the arena's rating intervals, and mean error of the strengths.
 
     python perf/arena_coverage.py [--tournaments 400]
 
-Votes are drawn from Davidson's model. Each conversation moves the strengths of its votes by chance: votes of one
-conversation are alike. `naive` is what the inverse of the information matrix gives as if all votes were independent.
+Votes are drawn from Davidson's model. Each conversation shifts the strengths of its votes randomly, so votes of one
+conversation are correlated. `naive` is the interval from the inverse information matrix, as for independent votes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragtasks.arena.bradley_terry import Fit, fit
 from ragtasks.statistics import Clustered, cluster, estimate_means
 
 CASES = ((3, 20, 4), (5, 30, 8), (5, 100, 5), (8, 60, 10))
-"""(Systems, conversations, votes of each conversation)."""
+"""(Systems, conversations, votes per conversation)."""
 
 
 def drawn(
@@ -40,7 +40,7 @@ def drawn(
 
 
 def naive_errors(found: Fit) -> np.ndarray:
-    """Return standard errors of the strengths as if votes were independent."""
+    """Return standard errors of the strengths for independent votes."""
     return np.sqrt((found.influence**2).sum(axis=0))
 
 

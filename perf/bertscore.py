@@ -1,14 +1,15 @@
-"""How fast BERTScore is here on a large encoder, and what a second model costs on the same tasks, in one run.
+"""Speed of BERTScore on a large encoder, and the cost of a second model on the same tasks.
 
-Answers are compared with a reference and their passages (`semantic_scores`), by three ways to the same scores: ours,
-bert-score's own loop (all pairs in one call), and the official pattern (two calls for an answer and its reference, one
-for each passage). The ways take turns, every score is compared before a ratio is printed, and a ratio is the median of
-its turns. Then a second model answers the same tasks: its answers are scored with and without the cache of embeddings,
-and the scores must be the same bits.
+Answers are compared with a reference and their passages (`semantic_scores`) in three ways that give the same scores:
+ours, bert-score's own loop (all pairs in one call), and the official pattern (two calls for an answer and its
+reference,
+one for each passage). The ways alternate, every score is compared before a ratio is printed, and a ratio is the median
+over repetitions. Then a second model answers the same tasks. Its answers are scored with and without the cache of
+embeddings, and the scores must be bitwise equal.
 
-The encoder is a DeBERTa of random weights, since only time is measured: `--size xlarge` has the configuration of
-deberta-xlarge-mnli and needs a GPU, `small` suits two cores. `--size minilm` is the packaged encoder with real weights.
-On a processor times are the processor's own, which other programs on the machine disturb least.
+The encoder is a DeBERTa with random weights, because only time is measured. `--size xlarge` has the configuration of
+deberta-xlarge-mnli and requires a GPU; `small` is for two cores. `--size minilm` is the packaged encoder with real
+weights. On a processor, CPU time is measured, which depends least on other programs.
 
     python perf/bertscore.py [--data path/to/mt-rag-benchmark] [--size xlarge] [--device cuda] [--tasks 842]
 """
@@ -33,25 +34,25 @@ from ragtasks.errors import RagtasksError
 from ragtasks.metrics import BertScorer, EmbeddingCache, check_device, resolve_encoder, semantic_scores
 
 SIZES = {
-    # hidden size, layers, heads, intermediate size, layers that are read
+    # hidden size, layers, heads, intermediate size, index of the layer used
     "small": (128, 6, 4, 512, 5),
     "xlarge": (1024, 48, 16, 4096, 40),
 }
 TOLERANCE = 1e-4
-"""Ten times what two orders of the same sums differ by on a large encoder; a wrong mask or layer is far beyond."""
+"""Ten times the difference between two summation orders on a large encoder. A wrong mask or layer differs far more."""
 
 
 def write_deberta(folder: Path, size: str) -> int:
-    """Write a DeBERTa of random weights, and return the layer that is read.
+    """Write a DeBERTa with random weights, and return the index of the layer used.
 
-    The traits are those of deberta-xlarge-mnli: relative positions only, both kinds of disentangled attention. Its
-    tokeniser is the packaged encoder's, whose vocabulary is smaller: an embedding is looked up and not computed.
+    The architecture is that of deberta-xlarge-mnli: relative positions only, both kinds of disentangled attention. The
+    tokenizer is the packaged encoder's, whose vocabulary is smaller; embeddings are looked up, so this costs no time.
     """
     import torch
     from transformers import AutoTokenizer, DebertaConfig, DebertaModel
 
     hidden, layers, heads, intermediate, layer = SIZES[size]
-    # bert-score fails under transformers 5 on a tokeniser without a limit; no text here reaches this one.
+    # bert-score fails under transformers 5 on a tokenizer without a limit. No text here reaches this limit.
     tokeniser = AutoTokenizer.from_pretrained(str(get_model_path()), model_max_length=100_000)
     tokeniser.save_pretrained(folder)
     torch.manual_seed(0)
@@ -73,7 +74,7 @@ def write_deberta(folder: Path, size: str) -> int:
 
 
 def official_pattern(items: Sequence[Item], peer: Any) -> list[float]:
-    """Return the scores by calls of one pair, as the official script makes them."""
+    """Return the scores by calls of one pair, as in the official script."""
     scores = []
     for item in items:
         scores.append(peer.score([item.response], [item.target])[1].item())
@@ -109,7 +110,7 @@ def ours(items: Sequence[Item], scorer: BertScorer, cache: EmbeddingCache | None
 
 
 def second_answers(items: Sequence[Item]) -> list[Item]:
-    """Return the same tasks with another model's answers: the words of these, in another order."""
+    """Return the same tasks with the answers of a second model: the same words in another order."""
     chance = random.Random(1)
     answers = []
     for item in items:
@@ -119,14 +120,14 @@ def second_answers(items: Sequence[Item]) -> list[Item]:
 
 
 def clock_of(device: str) -> Callable[[], float]:
-    """Return the clock that a device's work is read from."""
+    """Return the clock for a device."""
     return time.process_time if device == "cpu" else time.perf_counter
 
 
 def take_turns(
     ways: dict[str, Callable[[], list[float]]], repeats: int, tolerance: float, clock: Callable[[], float]
 ) -> dict[str, list[float]]:
-    """Return the seconds of each way, turn by turn.
+    """Return the seconds of each way, by repetition.
 
     Raises:
         SystemExit: a score differs from the first way's by more than `tolerance`.
@@ -136,7 +137,7 @@ def take_turns(
         found: list[list[float]] = []
         for name, way in ways.items():
             start = clock()
-            found.append(way())  # plain numbers: the device is done with them
+            found.append(way())  # plain numbers, so the device has finished
             seconds[name].append(clock() - start)
         gap = max(abs(a - b) for scores in found for a, b in zip(found[0], scores, strict=True))
         if gap > tolerance:
@@ -145,7 +146,7 @@ def take_turns(
 
 
 def show(title: str, seconds: dict[str, list[float]]) -> None:
-    """Print one line a way, with the median of its time over the first way's."""
+    """Print one line per way, with the median ratio of its time to the first way's."""
     first = next(iter(seconds.values()))
     print(title)
     for name, taken in seconds.items():
@@ -154,14 +155,14 @@ def show(title: str, seconds: dict[str, list[float]]) -> None:
 
 
 def measure(items: Sequence[Item], options: argparse.Namespace, folder: Path) -> None:
-    """Run both comparisons on an encoder that is written into `folder`."""
+    """Run both comparisons on an encoder that is written to `folder`."""
     name, layer = (str(get_model_path()), 6) if options.size == "minilm" else (str(folder), 0)
     if not layer:
         layer = write_deberta(folder, options.size)
     scorer = BertScorer(replace(resolve_encoder(name), layer=layer), device=options.device)
     scorer.loaded()
     peer = BERTScorer(model_type=name, num_layers=layer, device=options.device)
-    ours(items[:1], scorer), official_pattern(items[:1], peer)  # what first calls load is no part of it
+    ours(items[:1], scorer), official_pattern(items[:1], peer)  # warm-up, not measured
     ways: dict[str, Callable[[], list[float]]] = {"ours": lambda: ours(items, scorer)}
     if not options.cache_only:
         ways["bert-score, one call"] = lambda: own_loop(items, peer, options.peer_batch)
@@ -174,7 +175,7 @@ def measure(items: Sequence[Item], options: argparse.Namespace, folder: Path) ->
 def with_cache(
     items: Sequence[Item], scorer: BertScorer, repeats: int, folder: Path, clock: Callable[[], float]
 ) -> None:
-    """Score a first model's answers into a cache, and a second model's with and without it."""
+    """Score a first model's answers into a cache, then a second model's with and without it."""
     cache = EmbeddingCache(folder / "embeddings.sqlite", 2**36)
     second = second_answers(items)
     start = clock()
@@ -187,7 +188,7 @@ def with_cache(
 
 
 def main() -> None:
-    """Read the options, refuse a device that is not there, and measure."""
+    """Parse the options, check the device, and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="an MTRAG checkout; without it the texts are generated")
     parser.add_argument("--size", choices=[*SIZES, "minilm"], default="small")

@@ -1,21 +1,21 @@
-"""How many judge calls `ragtasks compare --judge` needs on real verdicts, and how often it decides the same.
+"""Judge calls that `ragtasks compare --judge` needs on real verdicts, and how often its decision equals the full test.
 
-Verdicts that are all there are given to a race wave by wave, pair by pair, in many seeded orders. What a test of all
-data says (`ragtasks compare`: p at most 5 %) is the full decision; a race decides the same where it names the same
-system, or where neither names one. Columns:
+Existing verdicts are fed to a race wave by wave, pair by pair, in many seeded orders. The full decision is the test on
+all data (`ragtasks compare`: p at most 5 %). A race agrees with it if it names the same system, or if neither names a
+better system. Columns:
 
-- differ: pairs that the full test tells apart; the share of calls (median, mean), and of races that decide the same;
-- most at .35: races that could have named the better system after .35 of the calls: one t-test there, at all 5 %;
-- near: pairs whose means over all data differ by at most .02; the share of calls, and of races that say "equal";
-- untold: pairs that the full test does not tell apart; the share of calls, and of races that name no system either;
-- type I: races that name a better system after the signs of whole conversations were turned by chance, which makes
-  the systems equal; one order and one turning a race, with its standard error. There are as many for each data set;
-- false equal: the same races after one system's scores were raised by the margin, .05, that end with "equal".
+- differ: pairs that the full test separates; share of calls (median, mean), and share of races that agree;
+- most at .35: races that could have named the better system after .35 of the calls: one t-test there at the full 5 %;
+- near: pairs whose means over all data differ by at most .02; share of calls, and share of races that end "equal";
+- untold: pairs that the full test does not separate; share of calls, and share of races that name no system;
+- type I: races that name a better system after the signs of complete conversations were flipped randomly, which makes
+  the systems equal; one order and one flip per race, with the standard error. Equally many for each data set;
+- false equal: the same races, with one system's scores raised by the margin, .05, that end "equal".
 
-Data sets, in the folder of `--data` (the README there names their sources): RAD-Bench (gpt-4o, 7 systems), from which
-the rule was chosen, as from MTRAG's human evaluation (RB_llm, RL_F, and people: 3 systems, 20 conversations); held
-back: TREC RAG 2024 (NIST's nuggets and support, 45 systems, 21 and 14 topics, a sample of their pairs), and refusals
-of two systems on MTRAG-UN by an LLM judge (507 conversations).
+Data sets, in the folder of `--data` (its README lists the sources): RAD-Bench (gpt-4o, 7 systems) and MTRAG's human
+evaluation (RB_llm, RL_F, and people: 3 systems, 20 conversations), from which the rule was chosen; held back: TREC RAG
+2024 (NIST's nuggets and support, 45 systems, 21 and 14 topics, a sample of their pairs), and refusals of two systems on
+MTRAG-UN by an LLM judge (507 conversations).
 
     python perf/decisions.py --data ../shared/data --orders 50 --turnings 2000
 """
@@ -52,7 +52,7 @@ class Verdicts:
     conversation_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, system: str, conversation: str, item: str, value: float | None) -> None:
-        """Take one score."""
+        """Add a score."""
         self.of_system.setdefault(system, {})[item] = value
         self.conversation_of[item] = conversation
 
@@ -119,12 +119,12 @@ def rows_of(path: Path) -> Iterator[dict]:  # type: ignore[type-arg]
         yield from map(json.loads, lines)
 
 
-# One pair, raced.
+# The race of one pair.
 
 
 @dataclass
 class Pair:
-    """Two systems' scores of the same items, with what all of them say."""
+    """Two systems' scores of the same items, with the full test."""
 
     values: dict[str, Scores]
     conversation_of: Mapping[str, str]
@@ -142,7 +142,7 @@ class Pair:
     def race(self, seed: int, signs: Mapping[str, int] | None = None, shift: float = 0.0) -> tuple[Race, float]:
         """Return the race with its share of the calls.
 
-        Signs turn conversations by swapping the two systems' scores; then the second one's are shifted.
+        `signs` flips conversations by swapping the two systems' scores. The second system's scores are then shifted.
         """
         bounds = (0.0, 1.0 + shift)
         race = Race(list(self.values), self.conversation_of, margin=MARGIN, seed=seed, bounds=bounds)
@@ -160,7 +160,7 @@ class Pair:
         return race, n_asked / len(self.conversation_of)
 
     def is_told_early(self, seed: int) -> bool:
-        """Return whether one plain t-test of the race's first calls, at the whole level, names the better system."""
+        """Return whether a plain t-test on the race's first calls, at the full level, names the better system."""
         from scipy.special import stdtr
 
         order = Race(list(self.values), self.conversation_of, margin=MARGIN, seed=seed).order
@@ -231,7 +231,7 @@ def chance_of(flags: tuple[bool, ...]) -> str:
 
 
 def false_alarms(pairs: list[Pair], n_turnings: int) -> Iterator[tuple[bool, bool]]:
-    """Yield whether races of systems made equal name a better one, and whether those parted by the margin end equal."""
+    """Yield whether races of equalized systems name a better one, and whether shifted systems end equal."""
     chance = random.Random(2)
     for number in range(n_turnings):
         pair = pairs[number % len(pairs)]

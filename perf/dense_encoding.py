@@ -1,8 +1,9 @@
-"""How fast passages become dense vectors here, next to sentence-transformers' own `encode`, in one run on equal texts.
+"""Speed of encoding passages, compared with sentence-transformers' own `encode` on equal texts.
 
-Ours goes by a budget of tokens, theirs by a fixed number of texts; both sort by length. The two sides take turns, a
-ratio is the median of its turns, and every vector is compared before a ratio is printed. Tokens per second count no
-padding. On a processor times are the processor's own, which other programs on the machine disturb least.
+Ours uses a budget of tokens per batch, theirs a fixed number of texts; both sort by length. The two alternate, a ratio
+is
+the median over repetitions, and every vector is compared before a ratio is printed. Tokens per second exclude padding.
+On a processor, CPU time is measured, which depends least on other programs.
 
     python perf/dense_encoding.py [--data path/to/mt-rag-benchmark] [--model minilm] [--passages 200] [--device cuda]
 """
@@ -32,7 +33,7 @@ TOLERANCE = 1e-5
 
 
 def read_passages(root: Path, n: int) -> list[str]:
-    """Return texts of MTRAG's passages, as many of each domain's corpus, from its beginning."""
+    """Return texts of MTRAG's passages, the first of each domain's corpus in equal numbers."""
     files = sorted((root / "corpora/passage_level").glob("*.zip"))
     texts: list[str] = []
     for path in files:
@@ -42,14 +43,14 @@ def read_passages(root: Path, n: int) -> list[str]:
 
 
 def generate_passages(n: int) -> list[str]:
-    """Return passages of random words, sized about as MTRAG's."""
+    """Return passages of random words with about the lengths of MTRAG's."""
     chance = random.Random(0)
     words = ["".join(chance.choices("abcdefghijklmnop", k=chance.randint(2, 9))) for _ in range(3000)]
     return [" ".join(chance.choices(words, k=chance.randint(20, 220))) for _ in range(n)]
 
 
 def timed(work: Callable[[], Vectors], device: str) -> tuple[Vectors, float]:
-    """Return vectors, and the seconds they took: the work is done when they are in memory."""
+    """Return vectors and seconds, measured until the vectors are in memory."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     start = clock()
     vectors = work()
@@ -57,14 +58,14 @@ def timed(work: Callable[[], Vectors], device: str) -> tuple[Vectors, float]:
 
 
 def measure(sides: dict[str, Callable[[], Vectors]], repeats: int, device: str) -> dict[str, list[float]]:
-    """Return the seconds of each side, turn by turn.
+    """Return the seconds of each side, by repetition.
 
     Raises:
         SystemExit: vectors differ from the first side's.
     """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for work in sides.values():
-        work()  # what a first call loads and chooses is no part of it
+        work()  # warm-up, not measured
     for _ in range(repeats):
         vectors: list[Vectors] = []
         for name, work in sides.items():
@@ -104,7 +105,7 @@ def measure_peer(texts: list[str], options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Measure, and print one line a side."""
+    """Measure and print one line per side."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="an MTRAG checkout; without it the texts are generated")
     parser.add_argument("--model", default="minilm")

@@ -1,13 +1,13 @@
-"""How near the small encoder comes to the processor's own matrix speed, with torch and without, in one run.
+"""Speed of the small encoder relative to the processor's matrix products, with and without torch.
 
-Texts of MTRAG go through the encoder by torch and by onnxruntime, in turns with plain matrix products: large square
-ones, by the faster of numpy and torch, which are taken for what the processor can do, and those of the encoder's own
-shapes alone. Work is counted as multiplications and additions of the matrix products (GFLOP/s); what an encoder does
-beside them counts as time only. Vectors must agree to 1e-5 before anything is printed.
+Texts of MTRAG are encoded by torch and by onnxruntime, alternating with plain matrix products: large square products by
+the faster of numpy and torch (the processor's peak), and products of the encoder's own shapes. Work is counted as
+multiplications and additions of the matrix products (GFLOP/s); other operations of an encoder count as time only.
+Vectors must agree to 1e-5 before anything is printed.
 
     python perf/encoders.py [--data path/to/mt-rag-benchmark] [--texts 300] [--repeats 5] [--threads 1]
 
-With `--threads 1` times are of the processor, which other programs on the machine disturb least.
+With `--threads 1` CPU time is measured, which depends least on other programs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WIDTH, INNER, LAYERS, SQUARE, N_SQUARES = 384, 1536, 6, 1536, 4
 
 
 def products(n: int) -> int:
-    """Return the floating point operations of the matrix products of a text of `n` tokens."""
+    """Return the floating point operations of the matrix products for a text of `n` tokens."""
     linear = 2 * n * WIDTH * (3 * WIDTH + WIDTH + 2 * INNER)
     return LAYERS * (linear + 4 * n * n * WIDTH)
 
@@ -41,7 +41,7 @@ def squares_by(library: Any) -> Callable[[], object]:
 
 
 def shapes_alone(lengths: Sequence[int]) -> Callable[[], object]:
-    """Return a call of the encoder's linear products, and of nothing else."""
+    """Return a call of only the encoder's linear products."""
     import torch
 
     weights = [torch.ones(shape) for shape in ((WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, INNER))]
@@ -59,7 +59,7 @@ def shapes_alone(lengths: Sequence[int]) -> Callable[[], object]:
 
 
 def main() -> None:
-    """Read texts, compare vectors, take turns, and print medians."""
+    """Read texts, compare vectors, alternate, and print medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="an MTRAG checkout; without it the texts are generated")
     parser.add_argument("--texts", type=int, default=300)

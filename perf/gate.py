@@ -1,18 +1,18 @@
-"""How often `ragtasks gate` calls an unchanged system worse, and how often it finds a drop, on real answers.
+"""False alarms and power of `ragtasks gate` on real answers.
 
-Two systems that answered the same tasks make one that is uneven: a re-split gives each conversation's answers of the
-one to the baseline and of the other to the candidate, or the other way round, by a coin. Both sides then have the same
-true mean, and differ as much as two real systems do. Halves are the other kind of re-split: the conversations of one
-system fall into two halves by chance, and the candidate answers those of the first as it answered those of the second
-(task by task, up to the shorter conversation). Printed for each pair and margin:
+Two systems with the same tasks are combined into one uneven system: for each conversation, a random split assigns the
+answers of one to the baseline and of the other to the candidate. Both sides then have the same true mean, and differ as
+much as two real systems. The second kind of split halves the conversations of one system randomly: the candidate's
+answers on the first half are its answers on the second (task by task, up to the shorter conversation). Printed for each
+pair and margin:
 
-- false alarms: re-splits that end in status 1, of all; of pairs every domain and answerability is tested too;
-- unchanged passes: status 0 of one test at its least margin, promised for 80 %;
+- false alarms: share of splits that end in status 1; for pairs, every domain and answerability is tested too;
+- unchanged passes: status 0 of one test at its minimum margin, promised for 80 %;
 - drop of the margin passes: status 0 after a drop of exactly the margin, allowed in 2.5 %;
-- drop found: status 1 after the drop that `--power` says is found in 80 %, alone and among all slices.
+- drop found: status 1 after the drop that `--power` reports as found in 80 %, alone and among all slices.
 
-A drop is planted as answers that fail: each gets the worst score with the same chance. What the gate promises (least
-margin, drop that is found) is the median of 25 re-splits that are not among those counted.
+A drop is simulated by failed answers: each gets the worst score with the same probability. The gate's promises (minimum
+margin, detectable drop) are medians of 25 splits that are not among those counted.
 
     ragtasks run --model ragtasks-extractive --tasks mtrag --encoder none --output results/extractive   (oracle, refuse)
     python perf/gate.py --pair results/extractive results/refuse --human CHECKOUT --splits 500
@@ -40,24 +40,24 @@ from ragtasks.results import ScoredAnswer
 N_PROMISES = 25
 SLICES = ("domain", "answerability")
 ALL_COUNT: dict[str, Any] = {"anchored_judges": ("the paper's",), "most_unscored": 1.0}
-"""Scores of the paper's judge decide, and so do halves whose tasks lack scores in other places."""
+"""Includes scores of the paper's judge, and halves whose tasks lack scores in different positions."""
 Split = Callable[[random.Random], tuple[GatedSystem, GatedSystem]]
-"""Chance -> a baseline and a candidate that are one system."""
+"""Random generator -> a baseline and a candidate from one system."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One system that is split again and again."""
+    """One system that is split repeatedly."""
 
     name: str
     split: Split
     metrics: tuple[str, ...]
     slices: tuple[str, ...]
-    """What is tested by too: halves pair tasks of all kinds, so their slices are not alike."""
+    """Further slices to test; () for halves, which pair tasks of all types, so their slices are not comparable."""
 
 
 def of_pair(first: GatedSystem, second: GatedSystem) -> Split:
-    """Return a maker of re-splits of two systems: conversation by conversation, a coin says which side has whose."""
+    """Return a splitter of two systems that assigns each conversation randomly."""
 
     def split(chance: random.Random) -> tuple[GatedSystem, GatedSystem]:
         swapped = {row.task.conversation_id for rows in first.rows.values() for row in rows}
@@ -74,7 +74,7 @@ def of_pair(first: GatedSystem, second: GatedSystem) -> Split:
 
 
 def of_halves(system: GatedSystem) -> Split:
-    """Return a maker of re-splits of one system: half of its conversations against the other half."""
+    """Return a splitter of one system: half of its conversations against the other half."""
 
     def split(chance: random.Random) -> tuple[GatedSystem, GatedSystem]:
         before: dict[str, tuple[ScoredAnswer, ...]] = {}
@@ -100,7 +100,7 @@ def of_halves(system: GatedSystem) -> Split:
 
 
 def with_drop(system: GatedSystem, metric: str, share: float, chance: random.Random) -> GatedSystem:
-    """Return a system some of whose answers fail: each gets the worst score with the same chance."""
+    """Return a system in which answers fail at random, each with the same probability, and get the worst score."""
     worst = system.metrics[metric].bounds[0]
 
     def failed(row: ScoredAnswer) -> ScoredAnswer:
@@ -112,14 +112,14 @@ def with_drop(system: GatedSystem, metric: str, share: float, chance: random.Ran
 
 
 def height(sides: Sequence[GatedSystem], metric: str) -> float:
-    """Return how far the mean of all scores is from the worst: what is lost if every answer fails."""
+    """Return the distance of the mean of all scores from the worst score: the loss if every answer fails."""
     rows = [row for side in sides for rows in side.rows.values() for row in rows]
     values = [value for row in rows if (value := row.values.get(metric)) is not None]
     return math.fsum(values) / len(values) - sides[0].metrics[metric].bounds[0]
 
 
 def statuses(runs: Iterator[Gate]) -> Counter[int]:
-    """Return how often each status came out."""
+    """Return the count of each status."""
     return Counter(found.verdict.status for found in runs)
 
 
@@ -129,7 +129,7 @@ def of_setting(system: GatedSystem, setting: str) -> GatedSystem:
 
 
 def false_alarms(case: Case, n: int) -> Iterator[str]:
-    """Yield a line of a table for each size of the margins."""
+    """Yield a row of the table for each size of the margins."""
     before, after = case.split(random.Random(0))
     promised = power_of(before, GateConfig(slices=case.slices), after)
     least = {
@@ -156,7 +156,7 @@ def false_alarms(case: Case, n: int) -> Iterator[str]:
 
 
 def promises(case: Case, config: GateConfig) -> GateRow:
-    """Return what `--power` says of all tasks, by the median of its numbers over some re-splits."""
+    """Return the output of `--power` over all tasks, as the median over some splits."""
     found = []
     for seed in range(N_PROMISES):
         before, after = case.split(random.Random(f"promise {seed}"))
@@ -168,10 +168,10 @@ def promises(case: Case, config: GateConfig) -> GateRow:
 
 
 def power(case: Case, metric: str, n: int) -> str:
-    """Return a line on one metric over all tasks: how often each promise comes true."""
+    """Return a row for one metric over all tasks: how often each promise holds."""
     margin = promises(case, GateConfig(margins={metric: 0.5})).least_margin
     assert margin is not None
-    if math.isinf(margin):  # too few conversations to test anything
+    if math.isinf(margin):  # too few conversations for a test
         return f"| {case.name} | {metric} |" + " - |" * 5
     config = GateConfig(margins={metric: margin}, **ALL_COUNT)
     sliced = config.model_copy(update={"slices": case.slices})
@@ -184,7 +184,7 @@ def power(case: Case, metric: str, n: int) -> str:
         (promises(case, config).found_drop, config, 1),
         (promises(case, sliced).found_drop, sliced, 1),
     ):
-        if drop is None or whole <= 0 or drop > whole:  # not even if every answer fails
+        if drop is None or whole <= 0 or drop > whole:  # larger than the loss if every answer fails
             shares.append("-")
             continue
         n_found = 0

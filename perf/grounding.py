@@ -1,11 +1,11 @@
-"""How far `grounded` agrees with people, without a judge: attribution, faithfulness, correctness, support; its speed.
+"""Agreement of `grounded` with people, without a judge: attribution, faithfulness, correctness, support; and its speed.
 
 python perf/grounding.py FOLDER                  the data folder: mt-rag-benchmark, ragchecker, trec_rag
 python perf/grounding.py FOLDER --begin BEGIN    adds a checkout of github.com/google/BEGIN-dataset
 
-The definition was chosen on BEGIN's development sets, MTRAG's human evaluation and NIST's assessments, all of them, so
-none of the tables is held back. Intervals are percentiles of 1,000 draws of documents, conversations, topics or
-questions.
+The definition was chosen on all of BEGIN's development sets, MTRAG's human evaluation and NIST's assessments, so none
+of
+the tables is held back. Intervals are percentiles of 1,000 resamples of documents, conversations, topics or questions.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ragtasks.metrics import cohen_kappa, copied, ground, grounded, k_precision,
 from ragtasks.records import Passage
 
 DRAWS = 1000
-FAITHFUL = 3.5  # median of the raters, of 4
+FAITHFUL = 3.5  # median of the raters, from 1 to 4
 LONG = 25
 Floats = NDArray[np.float64]
 Statistic = Callable[[NDArray[np.int64]], float]
 
 
 def auc(scores: Floats, good: Floats) -> float:
-    """Return how often a good answer has the higher score, ties counting half."""
+    """Return the probability that a good answer has the higher score; ties count half."""
     is_good = good.astype(bool)
     n_good, n_bad = int(is_good.sum()), int((~is_good).sum())
     if not n_good or not n_bad:
@@ -46,7 +46,7 @@ def auc(scores: Floats, good: Floats) -> float:
 
 
 def with_interval(statistic: Statistic, groups: Sequence[str]) -> str:
-    """Return a statistic of places, and its interval over groups drawn again."""
+    """Return a statistic of indices, and its interval over resampled groups."""
     names = np.array(groups)
     members = [np.flatnonzero(names == name) for name in dict.fromkeys(groups)]
     rng = np.random.default_rng(29)
@@ -66,7 +66,7 @@ class Rated:
     scores: dict[str, Floats]
 
     def table(self) -> None:
-        """Print the AUC of each score on all answers and on parts of them."""
+        """Print the AUC of each score on all answers and on subsets."""
         conversations = [row.response.task.conversation_id for row in self.rows]
         good = np.array([row.rating("faithfulness") >= FAITHFUL for row in self.rows], float)
         long = np.array([len(row.response.text.split()) >= LONG for row in self.rows])
@@ -106,7 +106,7 @@ ATTRIBUTABLE = "Fully attributable"
 
 
 def begin(folder: Path) -> None:
-    """Print for each development set how often a reply that people found fully attributable has the higher score."""
+    """Print the AUC of full attribution by people for each development set."""
     print("\n## BEGIN, development sets: AUC on full attribution to the knowledge, by people\n")
     print("| score | " + " | ".join(Path(name).parent.name for name in BEGIN_FILES) + " |\n|---|" + "---|" * 3)
     cells: dict[str, list[str]] = defaultdict(list)
@@ -134,7 +134,7 @@ SCORES: dict[str, Callable[[str, Sequence[Passage]], float]] = {
 
 
 def mtrag(folder: Path) -> None:
-    """Print the agreement with people's faithfulness, of answers with passages by the two models."""
+    """Print the agreement with people's faithfulness ratings, for answers with passages by the two models."""
     rated = load_human_evaluation(folder / "mt-rag-benchmark")
     rows = [row for row in rated if row.response.passages and row.model_id != REFERENCE_MODEL]
     ground("The first call loads what knows languages.", ["What it loads."])
@@ -162,7 +162,9 @@ def mtrag(folder: Path) -> None:
 
 
 def ragchecker(folder: Path) -> None:
-    """Print how each score follows which answer people find more correct; the file has references and no passages."""
+    """Print the agreement of each score with people's preference by correctness. The file has references and no
+    passages.
+    """
     pairs = load_labelled_pairs(folder / "ragchecker" / "human_labeled_data.json")
     baseline = json.loads((folder / "ragchecker" / "baseline_ragchecker.json").read_text())
     people = np.array([pair.labels["correctness"] for pair in pairs])
@@ -200,8 +202,9 @@ def _names(pairs) -> list[str]:  # type: ignore[no-untyped-def]
 def nist(folder: Path) -> None:
     """Print the agreement with NIST's assessors on support.
 
-    The texts of the segments are not in the files. What stands for a segment are the sentences of other groups' runs
-    that assessors found fully supported by it, so `grounded` sees a part of what the assessors saw.
+    The files do not contain the texts of the segments. A segment is represented by the sentences of other groups' runs
+    that
+    assessors found fully supported by it, so `grounded` sees only a part of the assessors' text.
     """
     lines = (folder / "trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl").read_text().splitlines()
     judged = [
@@ -235,7 +238,7 @@ def nist(folder: Path) -> None:
 
 
 def _kappa(names: Sequence[str], shares: Floats, levels: Floats) -> str:
-    """Return kappa of three levels, cut where it is best on every second topic, on the others."""
+    """Return kappa of three levels, with cuts fitted on every second topic and applied to the others."""
     design = np.isin(names, sorted(set(names))[::2])
 
     def agreement(places: NDArray[np.int64], cuts: tuple[float, float]) -> float:

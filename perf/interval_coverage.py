@@ -1,19 +1,20 @@
-"""How often intervals hold the true mean, and how wide they are, on simulated benchmarks with conversations.
+"""Coverage and width of intervals of a mean, on simulated benchmarks with conversations.
 
-Each line is one kind of benchmark: conversations, the correlation of two tasks of one (ICC), and what values look like.
-Conversations have 2 to 13 tasks, as MTRAG's have about 8. Columns are the share of benchmarks whose 95 % interval holds
-the true mean, and the mean width:
+Each row is one type of benchmark: number of conversations, correlation of two tasks of one (ICC), and distribution of
+values. Conversations have 2 to 13 tasks, as MTRAG's have about 8. Columns are the share of benchmarks whose 95 %
+interval
+contains the true mean, and the mean width:
 
 - naive: the mean and 1.96 standard errors of independent tasks, as in the harness's table;
-- BCa: a bootstrap over conversations by its textbook form (the percentile interval where it is not defined);
+- BCa: a bootstrap over conversations by its textbook form (the percentile interval if it is undefined);
 - boot-t: the symmetric bootstrap-t over conversations;
 - t: 95 % of Student's t with the standard error over conversations, no bootstrap;
 - logit: CR2 standard error and its degrees of freedom on the logit scale;
 - ours: `ragtasks.statistics`.
 
 `none` is the share of benchmarks for which boot-t and ours give no interval; coverage is over the others.
-Where answers fail as a whole but rarely (`rare 0`), a benchmark of few conversations often shows no failure at all:
-then no method can know of them.
+If answers fail rarely but completely (`rare 0`), a benchmark of few conversations often contains no failure at all, and
+no method can detect them.
 
     python perf/interval_coverage.py --benchmarks 500
 """
@@ -38,7 +39,7 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How values come about: `draw(chance, conversation of each task, ICC)`, and their true mean."""
+    """Type of values: `draw(random generator, conversation of each task, ICC)`, and their true mean."""
 
     name: str
     mean: float
@@ -47,7 +48,7 @@ class Kind:
 
 
 def normal_effects(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> Floats:
-    """Return normal values of variance 1, `icc` of it shared by a conversation."""
+    """Return normal values of variance 1, a share `icc` of it common to a conversation."""
     shared = chance.standard_normal(cluster_of.max() + 1)[cluster_of]
     return math.sqrt(icc) * shared + math.sqrt(1 - icc) * chance.standard_normal(len(cluster_of))
 
@@ -58,7 +59,7 @@ def skewed(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> F
 
 
 def outcomes(share: float) -> Callable[[np.random.Generator, np.ndarray, float], Floats]:
-    """Return a maker of 0/1 values: each conversation has its own chance of a 1, drawn around `share`."""
+    """Return a generator of 0/1 values; each conversation has its own probability of a 1 around `share`."""
 
     def draw(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> Floats:
         weight = 1 / max(icc, 1e-6) - 1
@@ -74,7 +75,7 @@ def paired(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> F
 
 
 def shares(mean: float, weight: float) -> Callable[[np.random.Generator, np.ndarray, float], Floats]:
-    """Return a maker of values between 0 and 1: each conversation has its own mean around `mean`."""
+    """Return a generator of values between 0 and 1; each conversation has its own mean around `mean`."""
 
     def draw(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> Floats:
         between = max(icc, 1e-6) / (weight + 1)
@@ -86,7 +87,7 @@ def shares(mean: float, weight: float) -> Callable[[np.random.Generator, np.ndar
 
 
 def failing(share: float, mean: float, weight: float) -> Callable[[np.random.Generator, np.ndarray, float], Floats]:
-    """Return a maker of values around `mean`, but 0 for a share of the tasks."""
+    """Return a generator of values around `mean`, with 0 for a share of the tasks."""
 
     def draw(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> Floats:
         values = chance.beta(mean * weight, (1 - mean) * weight, len(cluster_of))
@@ -110,7 +111,7 @@ KINDS = (
 
 
 def simulate(kind: Kind, n_clusters: int, icc: float, n: int, seed: int) -> list[Clustered]:
-    """Return `n` benchmarks of one kind, their values summed by conversation."""
+    """Return `n` benchmarks of one type, their values summed by conversation."""
     chance = np.random.default_rng(seed)
     made = []
     for _ in range(n):
@@ -121,7 +122,7 @@ def simulate(kind: Kind, n_clusters: int, icc: float, n: int, seed: int) -> list
 
 
 def bca(column: Clustered, weights: Floats) -> Ends:
-    """Return the ends of the BCa interval; the percentile one where that is not defined."""
+    """Return the ends of the BCa interval; the percentile interval if it is undefined."""
     sums, counts = column.sums, column.counts
     mean = sums.sum() / counts.sum()
     means = (weights @ sums) / (weights @ counts)
@@ -138,7 +139,7 @@ def bca(column: Clustered, weights: Floats) -> Ends:
 
 
 def bootstrap_t(column: Clustered, weights: Floats) -> Ends:
-    """Return the ends of the symmetric bootstrap-t; NaN where too many resamples do not vary."""
+    """Return the ends of the symmetric bootstrap-t; NaN if too many resamples do not vary."""
     counts, mean, n = column.counts, column.mean or 0.0, len(column.ids)
     gaps = column.sums - mean * counts
     drawn = weights @ counts
@@ -170,13 +171,13 @@ def logit(column: Clustered) -> Ends:
 
 
 def around(estimate: Estimate, error: float | None, reach: float) -> Ends:
-    """Return the ends of an interval that reaches as many errors to both sides."""
+    """Return the ends of an interval with equally many errors on both sides."""
     value, width = estimate.value or 0.0, (error or 0.0) * reach
     return value - width, value + width
 
 
 def ends_of(column: Clustered, ours: Estimate, weights: Floats) -> dict[str, Ends]:
-    """Return method -> ends within the bounds, for those that have an interval."""
+    """Return method -> ends within the bounds, for methods with an interval."""
     student = float(stats.t.ppf(0.975, len(column.ids) - 1))
     ends = {
         "naive": around(ours, ours.independent_error, 1.96),
@@ -195,7 +196,7 @@ def ends_of(column: Clustered, ours: Estimate, weights: Floats) -> dict[str, End
 
 
 def rows(n: int, cluster_counts: list[int], correlations: list[float]) -> Iterator[str]:
-    """Yield the lines of the table."""
+    """Yield the rows of the table."""
     yield (
         f"{'conversations':>13}{'ICC':>6}  {'values':<11}"
         + "".join(f"{m:>13}" for m in METHODS)
@@ -207,7 +208,7 @@ def rows(n: int, cluster_counts: list[int], correlations: list[float]) -> Iterat
             for seed, kind in enumerate(KINDS):
                 columns = simulate(kind, n_clusters, icc, n, seed)
                 ours = estimate_means(columns)
-                # Benchmarks in which nothing varies say nothing of any method.
+                # Benchmarks without variation are uninformative for every method.
                 known = [item for item in zip(columns, ours, strict=True) if item[1].standard_error]
                 found = [ends_of(*item, weights) for item in known]
                 n_without = (

@@ -1,9 +1,9 @@
-"""What repeats and anchors find out about a judge: coverage, false alarms and power, on simulated and on real verdicts.
+"""Coverage, false alarms and power of repeats and anchors for judges, on simulated and real verdicts.
 
-python perf/judge_noise.py repeats                          how far a mean moves, from answers that are judged again
+python perf/judge_noise.py repeats                          how far a mean moves when answers are judged again
 python perf/judge_noise.py drift --data FOLDER              power by number of anchors, false alarms on published
                                                             verdicts, a judge that drifts by .05 on its sixth day
-python perf/judge_noise.py recalibrate                      intervals of differences whose judge drifted, mapped and not
+python perf/judge_noise.py recalibrate                      intervals of differences after a drift, mapped and not
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def repeats(n_trials: int) -> None:
 
 
 def simulated(n_conversations: int, share: float, n: int, shift: float, n_trials: int) -> dict[str, float]:
-    """Return how often each statement holds."""
+    """Return how often each statement is true."""
     rng = np.random.default_rng(7)
     counts = dict.fromkeys(("again", "move", "found", "plain", "widened"), 0)
     for _ in range(n_trials):
@@ -62,10 +62,10 @@ def simulated(n_conversations: int, share: float, n: int, shift: float, n_trials
     return {name: count / n_trials for name, count in counts.items()}
 
 
-# Drift. A judge that moved gives the same anchors other verdicts: ratings of ten steps, two anchors a conversation.
+# Drift: a changed judge gives other verdicts on the same anchors. Ratings have ten steps; two anchors per conversation.
 
-FALSE_ALARM_TRIALS = 5  # times as many where nothing drifts: the share of false alarms is compared with 5 %
-CHANGED = (0.3, 0.6)  # shares of ratings that move by a step from one time to the other: .04 to .09 in their spread
+FALSE_ALARM_TRIALS = 5  # multiplier without drift: the share of false alarms is compared with 5 %
+CHANGED = (0.3, 0.6)  # shares of ratings that move by a step between two judgings: .04 to .09 in their spread
 DRIFTS = (0.0, 0.03, 0.05)
 SIZES = (20, 40, 80, 160)
 
@@ -81,12 +81,12 @@ def drift(data: Path, n_trials: int) -> None:
 
 
 def times(size: float, n_trials: int) -> int:
-    """Return how often a drift of a size is simulated."""
+    """Return the number of simulations for a size of drift."""
     return n_trials if size else FALSE_ALARM_TRIALS * n_trials
 
 
 def power(n_trials: int) -> Iterator[float]:
-    """Print how often a drift is found, by anchors and how unsteady the judge is; yield the false alarms."""
+    """Print the detection rate of drift by anchors and instability of the judge; yield the false alarms."""
     print(f"| anchors | ratings that change | {' | '.join(f'drift {size:g}' for size in DRIFTS)} |")
     print("|---:|---:|" + "---:|" * len(DRIFTS))
     for n in SIZES:
@@ -97,7 +97,7 @@ def power(n_trials: int) -> Iterator[float]:
 
 
 def found_share(n: int, changed: float, size: float, n_trials: int) -> float:
-    """Return how often a mean drift of a size is found: some ratings, as many as that takes, move down by a step."""
+    """Return the detection rate of a mean drift, made by lowering as many ratings as necessary by a step."""
     rng = np.random.default_rng(3)
     conversations = np.arange(n) // 2
     n_found, n_splits = 0, times(size, n_trials)
@@ -111,7 +111,7 @@ def found_share(n: int, changed: float, size: float, n_trials: int) -> float:
 
 
 def is_found(first: Sequence[float], second: Sequence[float], conversations: Sequence[int]) -> bool:
-    """Return whether two times of a judge count as drift."""
+    """Return whether two judgings differ by drift."""
     before, after = (
         AnchorVerdicts("j", "set", time, {"r": "w"}, tuple(map(int, conversations)), {"r": tuple(map(float, values))})
         for time, values in (("then", first), ("now", second))
@@ -121,7 +121,7 @@ def is_found(first: Sequence[float], second: Sequence[float], conversations: Seq
 
 
 def scripted() -> None:
-    """Print what the anchors say of a judge on each of ten days: it drifts by .05 on the sixth."""
+    """Print the verdict on drift for each of ten days; the judge drifts by .05 on the sixth."""
     print("\n| day | drift | anchors say | found |")
     print("|---:|---:|---|---|")
     rng = np.random.default_rng(23)
@@ -138,13 +138,13 @@ def scripted() -> None:
         print(f"| {day} | {drift:g} | {found.text} | {'drift' if found.is_drift else ''} |")
 
 
-# The same on real verdicts. Who is asked first and who second is drawn by conversation, so nothing drifts: whatever is
-# found is a false alarm. Or one judging is split: the verdicts on two halves of its conversations, drawn anew each
-# time, stand for two times of a judge; without pairs there is no power to speak of.
+# The same on real verdicts. The order of two judgings is random by conversation, so there is no drift and every
+# detection is a false alarm. Alternatively one judging is split: the verdicts on two random halves of its conversations
+# represent two judgings. Without pairs, power cannot be measured.
 
 
 def splits(data: Path, n_trials: int) -> Iterator[float]:
-    """Print false alarms on real verdicts, and power where a drift is added to the second; yield the former."""
+    """Print false alarms on real verdicts, and power if a drift is added to the second; yield the false alarms."""
     print("\n| pairs of verdicts | n | false alarms | +.03 found | +.05 found |")
     print("|---|---:|---:|---:|---:|")
     kinds = {"RAGChecker, two people": people(data), "RAD-Bench, one judge, two near systems": judge(data)}
@@ -160,7 +160,7 @@ def splits(data: Path, n_trials: int) -> Iterator[float]:
 
 
 def alarms(pairs: Sequence[tuple[str, float, float]], n: int, n_trials: int, size: float) -> float:
-    """Return how often drift is found among n pairs whose order is drawn."""
+    """Return the detection rate among n pairs in random order."""
     rng = np.random.default_rng(5)
     n_found, n_splits = 0, times(size, n_trials)
     for _ in range(n_splits):
@@ -170,14 +170,14 @@ def alarms(pairs: Sequence[tuple[str, float, float]], n: int, n_trials: int, siz
         first = [other if swapped[name] else one for name, one, other in chosen]
         second = [one if swapped[name] else other for name, one, other in chosen]
         after = [value - size for value in second]
-        low = min(0.0, *after)  # a constant takes no part in a difference's spread: kept within 0 to 1 by moving both
+        low = min(0.0, *after)  # both are moved by a constant, to stay within 0 to 1
         numbers = [names.index(name) for name, _, _ in chosen]
         n_found += is_found([value - low for value in first], [value - low for value in after], numbers)
     return n_found / n_splits
 
 
 def split_alarms(verdicts: Mapping[str, Sequence[float]], n: int, n_trials: int, size: float) -> float:
-    """Return how often drift is found between two halves of one judging, n verdicts each."""
+    """Return the detection rate between two halves of one judging, n verdicts each."""
     rng = np.random.default_rng(11)
     names = sorted(verdicts)
     n_found, n_splits = 0, times(size, n_trials)
@@ -228,11 +228,11 @@ def judge(data: Path) -> list[tuple[str, float, float]]:
     return [(key[0], scores[one][key], scores[other][key]) for key in shared]
 
 
-# Recalibrated: two systems that differ by .02, the second one judged after the judge drifted. Does the interval of
-# their difference hold it: as it is, mapped by the anchors, and with the map's error?
+# Recalibration: two systems differ by .02, and the second was judged after a drift. Coverage of the difference's
+# interval: unchanged, mapped by the anchors, and with the error of the mapping.
 
 DIFFERENCE = 0.02
-CHANGES = ((0.0, 1.0), (-0.05, 1.0), (0.08, 0.9))  # constant and slope of the verdicts after
+CHANGES = ((0.0, 1.0), (-0.05, 1.0), (0.08, 0.9))  # intercept and slope of the later verdicts
 
 
 def recalibrate(n_trials: int) -> None:
@@ -248,7 +248,7 @@ def recalibrate(n_trials: int) -> None:
 
 
 def mapped_trials(constant: float, slope: float, n: int, n_trials: int) -> Iterator[tuple[bool, bool, bool, float]]:
-    """Yield whether each interval of the difference holds the truth, and how much wider the last one is."""
+    """Yield whether each interval of the difference contains the true value, and the relative width of the last."""
     rng = np.random.default_rng(19)
     for _ in range(n_trials):
         groups = np.arange(n) // 2

@@ -1,9 +1,9 @@
-"""Prompts a second against a loopback endpoint, side by side in one run: ours, the SDK alone, bare aiohttp, one by one.
+"""Prompts per second against a loopback endpoint: ours, the SDK alone, bare aiohttp, and sequential requests.
 
-The server answers each request after a fixed latency, in a process of its own. The ideal is latency x ceil(prompts /
-slots). Bare aiohttp is the least that this transport and this server need; the gap of the others to it is their own.
-The cold row holds what is paid once in a process: importing the SDK and preparing TLS. Times by the clock grow with
-whatever else the machine does; the processor's time a request, client and server apart, hardly does.
+The server runs in its own process and answers each request after a fixed latency. The ideal is latency x ceil(prompts /
+slots). Bare aiohttp is the minimum for this transport and server; the remaining gap is the client's own cost. The cold
+row includes costs paid once per process: importing the SDK and preparing TLS. Wall-clock times grow with other load on
+the machine; CPU time per request, of client and server separately, barely does.
 
     python perf/judging.py [--prompts 842] [--slots 64] [--latency 0.2] [--repeats 3]
 """
@@ -36,7 +36,7 @@ _N_ONE_BY_ONE = 10
 
 
 def serve(latency: float, port: Any) -> None:
-    """Answer every request after `latency` seconds, for ever; put (port, seconds of processor so far) into `port`."""
+    """Answer every request after `latency` seconds, forever; put (port, CPU seconds so far) into `port`."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(_BODY)}\r\n\r\n".encode()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +70,7 @@ def ours_cached(url: str, prompts: list[Prompt], slots: int) -> None:
 
 
 def sdk(url: str, prompts: list[Prompt], slots: int, transport: str | None = None) -> None:
-    """The SDK on its default transport, as its documentation shows."""
+    """The SDK on its default transport, as in its documentation."""
     import openai
 
     options = {} if transport is None else {"http_client": getattr(openai, transport)()}
@@ -89,12 +89,12 @@ def sdk(url: str, prompts: list[Prompt], slots: int, transport: str | None = Non
 
 
 def sdk_on_aiohttp(url: str, prompts: list[Prompt], slots: int) -> None:
-    """The SDK on aiohttp, used as its documentation shows."""
+    """The SDK on aiohttp, as in its documentation."""
     sdk(url, prompts, slots, "DefaultAioHttpClient")
 
 
 def bare_aiohttp(url: str, prompts: list[Prompt], slots: int) -> None:
-    """The least that any client on this transport must spend."""
+    """The minimum cost of a client on this transport."""
     import aiohttp
 
     async def run() -> None:
@@ -120,7 +120,7 @@ PEERS: dict[str, Callable[[str, list[Prompt], int], None]] = {
 
 
 class Timed(NamedTuple):
-    """What one run took."""
+    """Times of one execution."""
 
     seconds: float
     processor_seconds: float
@@ -143,7 +143,7 @@ def row(name: str, runs: list[Timed], n_prompts: int, ideal: float) -> str:
 
 
 def main() -> None:
-    """Time the peers in turn and print medians and their ratio to the ideal."""
+    """Time the clients alternately and print medians and their ratio to the ideal."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=int, default=842)
     parser.add_argument("--slots", type=int, default=64)

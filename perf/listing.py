@@ -1,7 +1,7 @@
-"""Seconds and bytes of `ragtasks results list` over many evaluations, with their summaries and without.
+"""Time and bytes read of `ragtasks results list` over many evaluations, with and without their summaries.
 
-One evaluation is copied until its samples have the wanted size. The listing is timed in turn as it is and without
-summaries, as of results that several processes made; both must print the same.
+One evaluation is copied until its samples have the requested size. The listing is timed alternately with summaries and
+without, as in results written by several processes. Both must print the same text.
 
     ragtasks run --model ragtasks-extractive --tasks mtrag --encoder none --output RESULTS
     python perf/listing.py RESULTS [--megabytes 1000] [--repeats 3]
@@ -24,7 +24,7 @@ COMMAND = "from ragtasks.cli import main; main()"
 
 
 def copied(source: Path, target: Path, n: int) -> list[Path]:
-    """Copy an evaluation; samples are one file under many names, so that they cost no disk."""
+    """Copy an evaluation; samples are hard links to one file, to save disk space."""
     (results,) = source.rglob("results_*.json")
     made = []
     for number in range(n):
@@ -46,7 +46,7 @@ def without_summaries(files: list[Path]) -> None:
 
 
 def listed(folder: Path) -> tuple[float, str]:
-    """Return seconds and text of one listing, in a process of its own."""
+    """Return seconds and text of one listing in its own process."""
     begin = time.perf_counter()
     command = [sys.executable, "-c", COMMAND, "results", "list", str(folder)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -54,7 +54,7 @@ def listed(folder: Path) -> tuple[float, str]:
 
 
 def main() -> None:
-    """Make both folders, list them in turn, and print medians."""
+    """Create both folders, list them alternately, and print medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--megabytes", type=int, default=1000)

@@ -1,16 +1,19 @@
-"""How often tests of equal means err, and how often they find a difference, on simulated benchmarks with conversations.
+"""False alarms and power of tests of equal means, on simulated benchmarks with conversations.
 
-Conversations have 2 to 13 tasks, as MTRAG's have about 8. Lines of the first table are differences of two sides with
-equal means, so each share is of false alarms at 5 %: above, sides that are not alike; below, sides that are. Lines of
-the second are true differences of the size that a t-test finds in 80 % (Cohen's formula on the standard error that
-ragtasks reports), and of the size that `ragtasks compare` calls detectable. Columns:
+Conversations have 2 to 13 tasks, as MTRAG's have about 8. Rows of the first table are differences of two sides with
+equal
+means, so each share is of false alarms at 5 %: first sides with different distributions, then equal distributions. Rows
+of the second table are true differences of the size that a t-test finds in 80 % (Cohen's formula on the standard error
+reported by ragtasks), and of the size that `ragtasks compare` reports as detectable. Columns:
 
-- flip: turns the signs of whole conversations, as ragtasks did before: a test of sides that are alike;
+- flip: sign flips of complete conversations, the former test of ragtasks, for sides with equal distributions;
 - t: the mean in standard errors over conversations against Student's t;
-- ours: `ragtasks.statistics`; where it gives no p, it finds nothing.
+- ours: `ragtasks.statistics`; without a p value, nothing is found.
 
-The last table has equal systems: in how many benchmarks any of them is called worse than the one with the best mean, by
-Holm over the differences to it, and over all pairs, as `report` and the leaderboard do. `--equal` prints it alone.
+The last table has equal systems: the share of benchmarks in which any of them is called worse than the best, with
+Holm's
+correction over the differences to the best, and over all pairs, as in `report` and the leaderboard. `--equal` prints
+only this table.
 
     python perf/mean_tests.py --benchmarks 2000
 """
@@ -47,7 +50,7 @@ Draw = Callable[[Chance, Floats], Floats]
 
 
 def outcomes(share: float, icc: float = 0.1) -> Draw:
-    """Return a maker of shares of 0/1 values, each conversation with its own chance of a 1."""
+    """Return a generator of shares of 0/1 values; each conversation has its own probability of a 1."""
     weight = 1 / icc - 1
 
     def draw(chance: Chance, sizes: Floats) -> Floats:
@@ -58,7 +61,7 @@ def outcomes(share: float, icc: float = 0.1) -> Draw:
 
 
 def scores(mean: float, weight: float, icc: float = 0.1) -> Draw:
-    """Return a maker of means of values between 0 and 1, each conversation with its own mean."""
+    """Return a generator of means of values between 0 and 1; each conversation has its own mean."""
     between = (weight + 1) / icc - 1
 
     def draw(chance: Chance, sizes: Floats) -> Floats:
@@ -69,7 +72,7 @@ def scores(mean: float, weight: float, icc: float = 0.1) -> Draw:
 
 
 def failing(share: float, icc: float = 0.1) -> Draw:
-    """Return a maker of means of values that are all about 0.94, but 0 for a share of the tasks."""
+    """Return a generator of means of values that are all about 0.94, but 0 for a share of the tasks."""
     weight = 1 / icc - 1
 
     def draw(chance: Chance, sizes: Floats) -> Floats:
@@ -80,7 +83,7 @@ def failing(share: float, icc: float = 0.1) -> Draw:
 
 
 def lognormal(icc: float = 0.3) -> Draw:
-    """Return a maker of means of log-normal values, such as words."""
+    """Return a generator of means of log-normal values, such as numbers of words."""
 
     def draw(chance: Chance, sizes: Floats) -> Floats:
         shared = math.sqrt(icc) * chance.standard_normal(sizes.shape)
@@ -90,7 +93,7 @@ def lognormal(icc: float = 0.3) -> Draw:
 
 
 def normal(chance: Chance, sizes: Floats) -> Floats:
-    """Return means of normal differences, 30 % of their variance shared by a conversation."""
+    """Return means of normal differences, 30 % of whose variance is common to a conversation."""
     shared, own = chance.standard_normal(sizes.shape), chance.standard_normal(sizes.shape)
     return np.asarray(0.2 * (math.sqrt(0.3) * shared + math.sqrt(0.7) * own / np.sqrt(sizes)))
 
@@ -101,12 +104,12 @@ def mean_of_tasks(draw: Callable[[], Floats], sizes: Floats) -> Floats:
 
 
 def of_conversations(draw: Callable[[Chance, tuple[int, ...]], Floats], mean: float) -> Draw:
-    """Return a maker of values that are alike in a conversation, less their mean."""
+    """Return a generator of centered values that are correlated within a conversation."""
     return lambda chance, sizes: draw(chance, sizes.shape) - mean
 
 
 def less(draw: Draw, other: Draw | float) -> Draw:
-    """Return a maker of differences."""
+    """Return a generator of differences."""
     if isinstance(other, float):
         return lambda chance, sizes: draw(chance, sizes) - other
     return lambda chance, sizes: draw(chance, sizes) - other(chance, sizes)
@@ -169,7 +172,7 @@ def simulate(draw: Draw, bounds: tuple[float, float], n_clusters: int, n: int, c
 
 
 def sign_flip(columns: Sequence[Clustered], chance: Chance) -> Floats:
-    """Return the share of drawn turnings of whole conversations with a sum as far from 0."""
+    """Return the share of random sign flips of complete conversations whose sum is at least as far from 0."""
     sums = np.stack([column.sums for column in columns])
     signs = 2.0 * chance.integers(0, 2, (N_TURNINGS, sums.shape[1])) - 1
     limit = np.abs(sums.sum(axis=1)) - 1e-9 * np.abs(sums).sum(axis=1)
@@ -186,7 +189,7 @@ def found(columns: Sequence[Clustered], chance: Chance) -> list[float]:
 
 
 def shifts(draw: Draw, bounds: tuple[float, float], n_clusters: int, n: int, chance: Chance) -> tuple[float, float]:
-    """Return the difference that a t-test finds in 80 % and the one that is called detectable, at the usual error."""
+    """Return the difference that a t-test finds in 80 % and the detectable difference, at the usual error."""
     errors = [item.standard_error or 0.0 for item in estimate_means(simulate(draw, bounds, n_clusters, n, chance))]
     usual = math.sqrt(np.mean(np.square(errors)))
     estimate = estimate_means(simulate(draw, bounds, n_clusters, 1, chance))[0]
@@ -218,7 +221,7 @@ def rows(n: int, cluster_counts: Sequence[int]) -> Iterator[str]:
 
 
 def equal_systems(n: int, cluster_counts: Sequence[int], sizes: Sequence[int] = (2, 3, 5, 10, 20)) -> Iterator[str]:
-    """Yield the table of systems that are all alike, one of which has the best mean."""
+    """Yield the table of equal systems."""
     yield "| equal systems, any called worse than the best, in % (to it, all pairs) |" + "".join(
         f" {k} |" for k in cluster_counts
     )
@@ -230,7 +233,7 @@ def equal_systems(n: int, cluster_counts: Sequence[int], sizes: Sequence[int] = 
 
 
 def worse_than_best(n_systems: int, n_clusters: int, chance: Chance) -> tuple[bool, bool]:
-    """Return whether any of equal systems is called worse than the best, by the differences to it and by all pairs."""
+    """Return whether any equal system is called worse, by the differences to the best and by all pairs."""
     values = np.clip(chance.normal(0.6, 0.15, n_clusters) + chance.normal(0, 0.2, (n_systems, n_clusters)), 0, 1)
     names = [f"{number:03}" for number in range(n_clusters)]
     best, *others = values[np.argsort(-values.mean(axis=1))]

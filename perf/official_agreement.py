@@ -1,14 +1,14 @@
 """Agreement with the official judges: `python perf/official_agreement.py --checkout DIR --data DIR`.
 
-DIR of `--checkout` is IBM/mt-rag-benchmark at commit cc5b1d4 with its scripts, that of `--data` the folder with the
-task files (often the same). The scripts' own functions are run beside ours, on random tasks of MTRAG and MTRAG-UN with
-odd answers and a judge whose replies are odder, and three things are counted:
+DIR of `--checkout` is IBM/mt-rag-benchmark at commit cc5b1d4 with its scripts, DIR of `--data` the folder with the task
+files (often the same). The scripts' own functions run next to ours, on random tasks of MTRAG and MTRAG-UN with unusual
+answers and a judge with unusual replies. Counted are:
 
-- prompts that are equal byte by byte, as they leave for the judge,
-- replies that are read alike,
+- prompts that are bytewise equal when sent to the judge,
+- replies that are parsed equally,
 - conditioned scores that are equal to 1e-9 (the scripts write ten digits).
 
-The prompts of RL_F are ragas's and need the extra `ragas`.
+The prompts of RL_F are ragas's and require the extra `ragas`.
 """
 
 from __future__ import annotations
@@ -80,39 +80,39 @@ class Case:
     row: dict[str, Any]
     response: Response
     rl_f: float | None = None
-    """A made-up share of supported statements: the prompts of RL_F are compared on their own."""
+    """Random share of supported statements. The prompts of RL_F are compared separately."""
 
 
 @dataclass(frozen=True)
 class HashedJudge:
-    """A judge that chooses its replies by a hash of the prompt, or echoes the prompt where there are none."""
+    """A judge that selects its replies by a hash of the prompt, or echoes the prompt without replies."""
 
     replies: Sequence[str] = ()
     name: str = "hashed"
 
     def reply_to(self, prompt: str) -> str:
-        """Return the reply to a prompt: the same for the same prompt."""
+        """Return the reply to a prompt; equal prompts get equal replies."""
         return self.replies[zlib.crc32(prompt.encode()) % len(self.replies)] if self.replies else prompt
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what replies depend on."""
+        """Return the inputs that determine replies."""
         return {"model": self.name}
 
     def answer(self, prompts: Sequence[Prompt], *_: Any) -> list[Reply]:
-        """Return one reply a prompt, each of one message."""
+        """Return one reply per prompt, each of one message."""
         assert all(len(prompt.messages) == 1 for prompt in prompts)
         return [Reply(Outcome.ANSWERED, self.reply_to(prompt.payload()[0]["content"])) for prompt in prompts]
 
 
 def odd_replies(n_replies: int, seed: int = 0) -> list[str]:
-    """Return replies put together from the pieces that the readers look for, and some that judges really write."""
+    """Return replies composed of the strings that the parsers search for, and some real replies of judges."""
     chance = random.Random(seed)
     made = ["".join(chance.choices(_WORDS, k=chance.randint(1, 9))) for _ in range(n_replies)]
     return list(dict.fromkeys(["", "   ", *made]))
 
 
 def random_cases(data: Path, name: str, n_tasks: int, seed: int = 0) -> tuple[Benchmark, list[Case]]:
-    """Return a benchmark and random tasks of it, each answered by another task's target or by something odd."""
+    """Return a benchmark and random tasks of it, answered by another task's target or by unusual text."""
     benchmark = open_benchmark(name, data)
     rows = rows_of(data / TASK_FILES[name])
     chance = random.Random(seed)
@@ -124,7 +124,7 @@ def random_cases(data: Path, name: str, n_tasks: int, seed: int = 0) -> tuple[Be
         if chance.random() < 0.1:
             answer = chance.choice(_ODD_ANSWERS)
         row = {**rows[index], "predictions": [{"text": answer}]}
-        # By the way of an answer through the harness: what it loses there is lost to the prompts, too.
+        # Answers take the path through the harness, so text lost there is missing from the prompts too.
         doc = build_doc(benchmark, task, Setting.REFERENCE, OFFICIAL, task.references)
         response = response_of(doc, answer_text(answer, _END_OF_THINKING))
         cases.append(Case(row, response, chance.choice([None, chance.random()])))
@@ -132,7 +132,7 @@ def random_cases(data: Path, name: str, n_tasks: int, seed: int = 0) -> tuple[Be
 
 
 def official_prompts_of(scripts: Scripts, cases: Sequence[Case]) -> dict[str, list[str]]:
-    """Return rubric -> the prompt that the scripts build for each case, in order."""
+    """Return rubric -> the scripts' prompt for each case, in order."""
     utils = scripts.utils
     with task_file([case.row for case in cases]) as path:
         frame = utils.read_json_with_pandas(str(path))
@@ -151,18 +151,18 @@ def official_prompts_of(scripts: Scripts, cases: Sequence[Case]) -> dict[str, li
 
 
 def our_prompts_of(checkout: Path, cases: Sequence[Case], names: Sequence[str]) -> dict[str, list[str | None]]:
-    """Return rubric -> the prompt that leaves for the judge for each case, None where nothing is asked."""
+    """Return rubric -> our prompt for each case, None if no request is sent."""
     found = {}
     for rubric in official_rubrics(checkout, names):
         if rubric.name in names:
-            # The judge echoes: the reply kept with a verdict is the prompt that left, in whatever order they leave.
+            # The judge echoes: the reply stored with a verdict is its prompt, in any order.
             verdicts = judge([case.response for case in cases], [rubric], [HashedJudge()], max_attempts=1).all()
             found[rubric.name] = [item.replies[0] if item.replies else None for item in verdicts]
     return found
 
 
 def ragas_prompts(scripts: Scripts, cases: Sequence[Case]) -> tuple[int, int, int, int]:
-    """Return (first prompts equal, of, second prompts equal, of): ragas's own metric asked beside our rubric."""
+    """Return (first prompts equal, of, second prompts equal, of) for ragas's own metric and our rubric."""
     from langchain_core.outputs import Generation, LLMResult
     from ragas.llms.base import BaseRagasLLM
     from ragas.metrics import faithfulness
@@ -217,7 +217,7 @@ def _ragas_reply(statements: Sequence[str], asked: Sequence[str]) -> str:
 
 
 def reader_agreement(scripts: Scripts, replies: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return reader -> (replies read alike, replies)."""
+    """Return parser -> (replies parsed equally, replies)."""
     labels = {IdkVerdict.YES: 1, IdkVerdict.NO: 0, IdkVerdict.PARTIAL: 0.5, None: "unknown"}
     pairs: Mapping[str, list[tuple[Any, Any]]] = {
         "rating": [(scripts.utils.extract_rating(reply), ibm_rating(reply)) for reply in replies],
@@ -228,7 +228,7 @@ def reader_agreement(scripts: Scripts, replies: Sequence[str]) -> dict[str, tupl
 
 
 def _clarifications(scripts: Scripts, replies: Sequence[str]) -> list[float]:
-    """Return what the scripts make of replies to the clarification prompt, by their whole function for it."""
+    """Return the scripts' labels for replies to the clarification prompt, by their complete function."""
     rows = [
         {"task_id": str(n), "input": [{"speaker": "user", "text": "?"}], "predictions": [{"text": f"answer {n}"}]}
         for n in range(len(replies))
@@ -243,7 +243,7 @@ def _clarifications(scripts: Scripts, replies: Sequence[str]) -> list[float]:
 def conditioned_agreement(
     scripts: Scripts, checkout: Path, benchmark: Benchmark, cases: Sequence[Case], replies: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
-    """Return column -> (scores equal, scores): both pipelines from task file to conditioned score, one judge."""
+    """Return column -> (scores equal, scores): both pipelines from task file to conditioned score, with one judge."""
     client = HashedJudge(replies)
     ours = _our_scores(checkout, benchmark, cases, client)
     for case, scores in zip(cases, ours, strict=True):
@@ -272,7 +272,7 @@ def _judge_file(wrapper: Any, path: str) -> None:
 def _our_scores(
     checkout: Path, benchmark: Benchmark, cases: Sequence[Case], client: HashedJudge
 ) -> list[dict[str, Any]]:
-    """Return our scores of each case, on made-up BERTScore and RL_F."""
+    """Return our scores of each case, with random BERTScore and RL_F."""
     given = {case.response.task.task_id: case.rl_f for case in cases}
 
     def rl_f(response: Response) -> Finding:
@@ -295,7 +295,7 @@ def _equal(left: float | None, right: float | None) -> bool:
 
 
 def prompt_agreement(scripts: Scripts, checkout: Path, cases: Sequence[Case]) -> dict[str, tuple[int, int]]:
-    """Return rubric -> (prompts equal byte by byte, prompts asked); clarification is asked of underspecified tasks."""
+    """Return rubric -> (prompts bytewise equal, prompts); clarification is only for underspecified tasks."""
     theirs = official_prompts_of(scripts, cases)
     ours = our_prompts_of(checkout, cases, list(theirs))
     table = {}

@@ -1,7 +1,7 @@
-"""Loads and runs the scripts of a checkout of IBM/mt-rag-benchmark: for comparing, never for use.
+"""Loads and runs the scripts of a checkout of IBM/mt-rag-benchmark, for comparison only.
 
-What they import and their judges' functions do not need (torch, transformers, LangChain, the Azure client; ragas where
-it is not installed) is replaced by stand-ins while they are loaded.
+Imports that the judges' functions do not need (torch, transformers, LangChain, the Azure client; ragas if it is not
+installed) are replaced by stubs during loading.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Scripts:
 
 
 def load_scripts(checkout: Path) -> Scripts:
-    """Return the official modules, with stand-ins for what their judges' functions do not need."""
+    """Return the official modules, loaded with stubs for unneeded imports."""
     if importlib.util.find_spec(RAGAS):
-        importlib.import_module("ragas.metrics")  # it needs the real LangChain
+        importlib.import_module("ragas.metrics")  # requires the real LangChain
     replaced = [*_STAND_INS, *_LANGCHAIN, *([] if importlib.util.find_spec(RAGAS) else [RAGAS])]
     before = dict(sys.modules)
     sys.path.insert(0, str(checkout / FOLDER))
@@ -49,7 +49,7 @@ def load_scripts(checkout: Path) -> Scripts:
     for name in [name for name in before if name.partition(".")[0] in replaced]:
         del sys.modules[name]
     try:
-        with warnings.catch_warnings():  # one of them switches all warnings off
+        with warnings.catch_warnings():  # a script disables all warnings
             names = ("judge_utils", "underspecified_eval", "judge_wrapper")
             return Scripts(*(importlib.import_module(name) for name in names))
     finally:
@@ -61,7 +61,7 @@ def load_scripts(checkout: Path) -> Scripts:
 
 
 class _StandIns:
-    """Finds modules that hold whatever is asked of them."""
+    """Import finder for stub modules with arbitrary attributes."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -86,20 +86,20 @@ class _StandIn(types.ModuleType):
 
 
 def run_quietly(scripts: Scripts, reply: Callable[[str], str], work: Callable[[], None]) -> None:
-    """Run a function of the scripts with a judge that replies by `reply`, without what it prints."""
+    """Run a function of the scripts with a judge that replies by `reply`, without its output."""
     scripts.wrapper.load_chat_openai_llm = lambda *_: lambda prompt: types.SimpleNamespace(content=reply(prompt))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         work()
 
 
 def run_retrieval_script(checkout: Path, predictions: Path, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what run_retrieval_eval.py gives for a file: means over all collections, and scores by task.
+    """Return the output of run_retrieval_eval.py for a file: means over all collections, and scores by task.
 
     Args:
         checkout: the official repository.
         predictions: JSON lines with `task_id`, `Collection` and `contexts`.
-        folder: an empty one; the script looks for the judgements at a path that the repository no longer has, so it is
-            run from a tree of links that has it.
+        folder: an empty folder. The script reads the judgements from a path that the repository no longer has, so it
+            is run from a tree of links with this path.
     """
     (folder / FOLDER).mkdir(parents=True)
     (folder / "human").mkdir()
@@ -107,7 +107,7 @@ def run_retrieval_script(checkout: Path, predictions: Path, folder: Path) -> tup
         (folder / FOLDER / name).symlink_to(checkout / FOLDER / name)
     (folder / "human" / "retrieval_tasks_convid").symlink_to(checkout / "mtrag-human" / "retrieval_tasks")
     output = folder / "scores.jsonl"
-    # Python puts the folder that a linked script really lies in on the path; the script itself asks for the link's.
+    # Python adds the folder of the link's target to the path; the script uses the link's.
     command = [sys.executable, folder / FOLDER / "run_retrieval_eval.py"]
     subprocess.run([*command, "--input_file", predictions, "--output_file", output], check=True, capture_output=True)
     with (folder / "scores_aggregate.csv").open(encoding="utf-8", newline="") as stream:
@@ -118,7 +118,7 @@ def run_retrieval_script(checkout: Path, predictions: Path, folder: Path) -> tup
 
 @contextlib.contextmanager
 def task_file(rows: Sequence[Mapping[str, Any]]) -> Iterator[Path]:
-    """Yield a file of these rows, in a folder that is gone afterwards."""
+    """Yield a file of these rows in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -126,5 +126,5 @@ def task_file(rows: Sequence[Mapping[str, Any]]) -> Iterator[Path]:
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file: JSON lines that end in a line feed and nothing else."""
+    """Return the rows of a file of JSON lines, which are separated by line feeds only."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]

@@ -1,4 +1,4 @@
-"""Seconds that a browser takes to open the page of `ragtasks report --html`, and to show what a filter leaves.
+"""Seconds until a browser opens the page of `ragtasks report --html`, and until it applies a filter.
 
 ragtasks report RESULTS --html page.html
 python perf/page.py page.html [--repeats 5] [--browser chromium] [--driver chromedriver]
@@ -30,7 +30,7 @@ FILTER = """
 
 
 def browser(program: str, driver: str) -> Any:
-    """Start a browser without a window."""
+    """Start a headless browser."""
     options = webdriver.ChromeOptions()
     options.binary_location = program
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
@@ -39,7 +39,7 @@ def browser(program: str, driver: str) -> Any:
 
 
 def seconds_to_open(running: Any, address: str, condition: str) -> float:
-    """Open an address anew and wait until an expression of the page is true."""
+    """Open an address and wait until an expression is true in the page."""
     running.get("about:blank")
     begin = time.perf_counter()
     running.get(address)
@@ -50,7 +50,7 @@ def seconds_to_open(running: Any, address: str, condition: str) -> float:
 
 
 def main() -> None:
-    """Open the page and its browser of conversations, filter in turn, and print the medians."""
+    """Open the page and its conversation browser, filter alternately, and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", type=Path)
     parser.add_argument("--repeats", type=int, default=5)

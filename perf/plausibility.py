@@ -1,12 +1,12 @@
-"""Measure the checks of plausibility: recall and false alarms on real answers, and which damage they report.
+"""Recall and false alarms of the plausibility checks on real answers, by type of damage.
 
     python perf/plausibility.py ../shared/data/mt-rag-benchmark ../shared/data
 
 The first folder is a checkout of IBM/mt-rag-benchmark, the second contains answers of real systems. Three tables:
 
-1. Recall of each check on each kind of damage, where all answers are damaged, and its false alarms on the answers as
-   they are. `_plausibility.CHECKS` has these rates.
-2. Whether a file is reported where 25 %, 50 % or all of the answers to MTRAG-UN are damaged: those of a system, and the
+1. Recall of each check on each type of damage, with all answers damaged, and its false alarms on the original answers.
+   `_plausibility.CHECKS` contains these rates.
+2. Whether a file is reported if 25 %, 50 % or all of the answers to MTRAG-UN are damaged, for a system and for the
    reference answers.
 3. Every finding among the real answers.
 """
@@ -37,7 +37,7 @@ Record = dict[str, Any]
 LIMIT = 0.2
 """Default of `max_implausible`."""
 FEWEST = 60
-"""Answers a file needs for its rates to count."""
+"""Minimum answers of a file to count in the rates."""
 
 _REFUSALS = (
     "I do not have information about {0}.",
@@ -85,7 +85,7 @@ def _cut_at_three_quarters(text: str) -> str:
 
 
 def _previous(place: int, responses: Sequence[Response]) -> str:
-    """Return the reply before the question; the first questions get another task's answer."""
+    """Return the previous reply; for first questions, another task's answer."""
     replies = [message.text for message in responses[place].task.messages if message.role is Role.ASSISTANT]
     return replies[-1] if replies else responses[place - 1].text
 
@@ -121,7 +121,7 @@ def _conversation(task: Task) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A kind of damage: the check that is for it, and the damaged text of an answer."""
+    """A type of damage: the check for it, and the function that damages an answer."""
 
     check: str
     text: Callable[[int, Sequence[Response]], str]
@@ -178,7 +178,7 @@ DAMAGE: dict[str, Damage] = {
 
 
 def damaged(responses: Sequence[Response], kind: str, share: float = 1.0) -> tuple[list[Response], set[int]]:
-    """Return the answers with a share of them damaged, drawn from those that the damage changes, and their places."""
+    """Return the answers with a share of them damaged, drawn from those that the damage changes, and their indices."""
     places = [place for place, response in enumerate(responses) if response.text.strip()]
     texts = {place: DAMAGE[kind].text(place, responses) for place in places}
     changed = [place for place in places if texts[place] != responses[place].text]
@@ -191,7 +191,7 @@ def damaged(responses: Sequence[Response], kind: str, share: float = 1.0) -> tup
 
 
 def found_by(check: str, responses: Sequence[Response]) -> set[int]:
-    """Return the places of the answers that a check finds, however few they are."""
+    """Return the indices of the answers that a check finds, without its minimum share."""
     if check not in CHECKS:
         return set()
     texts = [response.text for response in responses]
@@ -199,7 +199,7 @@ def found_by(check: str, responses: Sequence[Response]) -> set[int]:
 
 
 def table_of_recall(sources: Sequence[tuple[str, list[Response]]]) -> None:
-    """Print recall of each check on its damage, and the share of real answers that it finds."""
+    """Print recall of each check on its damage, and its share of findings among real answers."""
     large = [(name, responses) for name, responses in sources if len(responses) >= FEWEST]
     print("| check | false alarms, all | most in a file | damage | answers | recall | on MTRAG-UN | lowest | highest |")
     print("| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
@@ -226,11 +226,11 @@ def table_of_recall(sources: Sequence[tuple[str, list[Response]]]) -> None:
 
 
 MTRAG_UN = ("mtrag_un", "idk/")
-"""Beginnings of the names of answers to MTRAG-UN."""
+"""Prefixes of the names of answers to MTRAG-UN."""
 
 
 def _is_for(check: str, response: Response) -> bool:
-    """Return whether an answer has what a check compares it with."""
+    """Return whether a task has the text that a check compares the answer with."""
     if check in {"misplaced", "leaked", "bare"}:
         return bool(response.task.target)
     return bool(response.passages) if check == "pasted" else True
@@ -241,7 +241,7 @@ def _pooled(rates: Sequence[tuple[int, int]]) -> str:
 
 
 def table_of_damage(responses: list[Response]) -> None:
-    """Print of each kind of damage at which shares a file is reported."""
+    """Print for each type of damage the shares at which a file is reported."""
     print("| damage | 25 % | 50 % | 100 % | found at 100 % |\n| --- | --- | --- | --- | --- |")
     base = [item.name for item in check("undamaged", responses).summary]
     for kind in DAMAGE:
@@ -256,13 +256,13 @@ def table_of_damage(responses: list[Response]) -> None:
 
 
 def check(name: str, responses: Sequence[Response]) -> CheckedAnswers:
-    """Return what all checks find."""
+    """Return the findings of all checks."""
     found = find_implausible(responses)
     return CheckedAnswers(name, tuple((one.task.task_id, own) for one, own in zip(responses, found, strict=True)))
 
 
 def status(checked: CheckedAnswers, base: Sequence[str] = ()) -> str:
-    """Return `reported` for status 3, `shown` for a line of a check that is not in the base, else `silent`."""
+    """Return `reported` for status 3, `shown` for a finding outside the base checks, else `silent`."""
     try:
         require_plausible([checked], LIMIT, "saved")
     except ImplausibleError:
@@ -271,7 +271,7 @@ def status(checked: CheckedAnswers, base: Sequence[str] = ()) -> str:
 
 
 def real_answers(root: Path, data: Path) -> Iterator[tuple[str, list[Response]]]:
-    """Yield (file or system, responses) of every available file of answers."""
+    """Yield (file or system, responses) for every available file of answers."""
     benchmarks = [open_benchmark("mtrag", root), open_benchmark("mtrag_un", root)]
     tasks = {task.task_id: task for benchmark in benchmarks for task in benchmark.tasks}
     for benchmark in benchmarks:
@@ -318,7 +318,7 @@ def _inscit(dialogues: dict[str, Any]) -> Iterator[Response]:
 
 
 def _doc2dial(file: Any) -> Iterator[Response]:
-    """Yield the agents' replies of dialogues, nested by domain and document or listed."""
+    """Yield the agents' replies of dialogues, nested by domain and document or as a list."""
     stack = [file]
     while stack:
         item = stack.pop()
@@ -335,7 +335,7 @@ def _doc2dial(file: Any) -> Iterator[Response]:
 
 
 def _trec(row: Record) -> Response:
-    """Return an answer with its citations in the text, of passages whose texts the file does not contain."""
+    """Return an answer with its citations in the text. The file does not contain the texts of the passages."""
     passages = tuple(Passage(str(name), "A text.") for name in row.get("references", ()))
     parts = [
         part["text"] + "".join(f" [{number + 1}]" for number in part.get("citations", ())) for part in row["answer"]

@@ -1,14 +1,14 @@
-"""How much of what judges read is a repeated beginning of an earlier prompt.
+"""Share of judges' prompts that repeats the beginning of an earlier prompt.
 
-A server with a prefix cache (vLLM, SGLang, llama.cpp, the large services) reads only what no earlier prompt began with.
-The answers are one model's (the reference answers stand in for it) to MTRAG's tasks, or with `--rated` those of the
-three models that people rated. Prompts are taken in the order in which one judge with one open request is asked. Tokens
-are estimated at 4 characters. Columns: what begins as any earlier prompt did, and what is left to read; the same where
-a server holds only so many tokens (`--cache`); and tokens to pay at a service that discounts beginnings from 1,024
-tokens on in steps of 128, to a half or to a tenth.
+A server with a prefix cache (vLLM, SGLang, llama.cpp, the large services) processes only the part after the longest
+beginning shared with an earlier prompt. The answers are one model's (the reference answers) to MTRAG's tasks, or with
+`--rated` those of the three models rated by people. Prompts are in the order of one judge with one open request. Tokens
+are estimated at 4 characters. Columns: the shared share, and the tokens left; the same for a server that caches only a
+number of tokens (`--cache`); and tokens to pay at a service that discounts beginnings from 1,024 tokens on in steps of
+128, to a half or to a tenth.
 
-With `--server` the prompts are sent one by one, for one token each, and timed; with `--pid`, the server's process on
-this machine, in CPU seconds too, which say more where the machine has other work.
+With `--server` the prompts are sent sequentially, for one token each, and timed; with `--pid`, the server's process on
+this machine, also in CPU seconds, which are more reliable on a busy machine.
 
     python -m perf.prefix_sharing [--data FOLDER] [--setting full_rag] [--tasks N] [--rated]
         [--server http://localhost:8000/v1 [--pid PID]]
@@ -39,11 +39,11 @@ from ragtasks.suites import suite_named
 
 _TOKEN = 4  # characters
 _BLOCK = 16  # tokens, as in vLLM
-_LEAST, _STEP = 1024, 128  # tokens of a beginning that services discount
+_LEAST, _STEP = 1024, 128  # minimum tokens of a discounted beginning
 
 
 class Recorder:
-    """A judge with one open request that keeps what it is asked, and gives a verdict on everything."""
+    """A judge with one open request that records its prompts and always returns a verdict."""
 
     name = "recorder"
 
@@ -57,7 +57,7 @@ class Recorder:
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return a verdict on each prompt, and on what follows from it at once; equal prompts are asked once."""
+        """Return a verdict on each prompt, and send follow-up prompts at once; equal prompts are sent once."""
         assert journal is not None
         replies = []
         for index, first in enumerate(prompts):
@@ -74,7 +74,7 @@ class Recorder:
 
 
 def _verdict(prompt: str) -> str:
-    """Return a verdict in the form that a prompt ends with; each sentence of an answer is a statement."""
+    """Return a verdict in the format requested at the end of a prompt; each sentence of an answer is a statement."""
     form = prompt.rstrip().rpartition("\n")[2]
     if not form.startswith("{"):
         return form.replace("LABEL", "no").replace(": N", ": 7")
@@ -99,7 +99,7 @@ def one_model(data: str, setting: Setting, n_tasks: int | None = None) -> list[R
 
 
 def rated(data: str) -> list[Response]:
-    """Return the answers that people rated: three models, judged in one call."""
+    """Return the answers rated by people: three models, judged in one call."""
     return [row.response for row in load_human_evaluation(benchmark_folder("mtrag", data, Path()).resolve())]
 
 
@@ -112,32 +112,32 @@ def prompts_of(responses: Sequence[Response]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What one judge reads."""
+    """Shared beginnings in one judge's prompts."""
 
     n_prompts: int
-    """Prompts."""
+    """Number of prompts."""
     n_tokens: float
-    """Tokens of all of them."""
+    """Tokens of all prompts."""
     shared: float
-    """Share of these, 0 to 1, with which an earlier prompt began."""
+    """Share of these, 0 to 1, in the beginning of an earlier prompt."""
     in_cache: float
-    """The same where only so many tokens are held."""
+    """The same with a limited cache."""
     discounted: float
-    """The share that services discount."""
+    """Share discounted by services."""
 
     @property
     def n_read(self) -> float:
-        """Tokens with which no earlier prompt began."""
+        """Tokens not shared with an earlier prompt."""
         return self.n_tokens * (1 - self.shared)
 
     def price(self, discount: float) -> float:
-        """Return tokens to pay, where the discounted ones cost 1 - `discount`."""
+        """Return tokens to pay, with a `discount` on the discounted share."""
         return self.n_tokens * (1 - discount * self.discounted)
 
 
 def shares(prompts: Sequence[str], cache_tokens: int) -> Shares:
-    """Return what of some prompts begins as earlier ones did."""
-    ordered = sorted(prompts)  # among sorted texts the neighbour is the one that begins most alike
+    """Return the shared beginnings of some prompts."""
+    ordered = sorted(prompts)  # in sorted order the longest shared beginning is a neighbour's
     total = sum(map(len, prompts))
     alike = [len(os.path.commonprefix(pair)) for pair in pairwise(ordered)]  # noqa: RUF071 (texts)
     step, least = _STEP * _TOKEN, _LEAST * _TOKEN
@@ -148,7 +148,7 @@ def shares(prompts: Sequence[str], cache_tokens: int) -> Shares:
 
 
 def _in_cache(prompts: Sequence[str], cache_tokens: int) -> float:
-    """Return the share of whole blocks that a cache of so many tokens still holds, the longest unused leaving first."""
+    """Return the share of complete blocks still in a cache of limited tokens with LRU eviction."""
     held: OrderedDict[int, None] = OrderedDict()
     n_blocks = n_held = 0
     size = _BLOCK * _TOKEN
@@ -167,7 +167,7 @@ def _in_cache(prompts: Sequence[str], cache_tokens: int) -> float:
 
 
 def table(responses: Sequence[Response], cache_tokens: int, heading: str) -> Shares:
-    """Return what is read, and print it."""
+    """Return and print the shares."""
     found = shares(prompts_of(responses), cache_tokens)
     columns = ("prompts", "tokens", "shared", f"in {cache_tokens:,}", "read", "at 1/2", "at 1/10")
     cells = [f"{found.n_prompts:,}", f"{found.n_tokens:,.0f}", f"{found.shared:.1%}", f"{found.in_cache:.1%}"]
@@ -179,13 +179,13 @@ def table(responses: Sequence[Response], cache_tokens: int, heading: str) -> Sha
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process, all its threads together."""
+    """Return the CPU time of a process over all threads."""
     cells = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(cells[11]) + int(cells[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def seconds(prompts: Sequence[str], server: str) -> float:
-    """Return how long a server takes for one token of each prompt, one after the other."""
+    """Return the seconds a server needs for one token of each prompt, sequentially."""
     import requests
 
     begin = time.perf_counter()
@@ -196,7 +196,7 @@ def seconds(prompts: Sequence[str], server: str) -> float:
 
 
 def main() -> None:
-    """Print the shares, and with a server the time it takes."""
+    """Print the shares, and with a server the time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="sample")
     parser.add_argument("--setting", type=Setting, default=Setting.FULL_RAG)

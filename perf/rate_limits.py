@@ -1,8 +1,9 @@
-"""Asks a loopback server that limits requests: how many are answered, how long it takes, how many requests it costs.
+"""Clients against a loopback server with rate limits: answered prompts, time and number of requests.
 
-Each row is one way to limit and one way to say so. The ideal is the time that the limit itself needs for all prompts;
-the clock starts after imports and first connections. A minute is shortened, for server and client alike, so that the
-table takes minutes instead of hours.
+Each row is a type of limit and of reporting it. The ideal is the time that the limit itself requires for all prompts;
+the
+clock starts after imports and first connections. A minute is shortened, for server and client alike, so that the table
+takes minutes instead of hours.
 
     python -m perf.rate_limits [--minute 12] [--prompts 1000] [--limit 500] [--tokens] [--style NAME ...] [--kind NAME]
         [--client ours|sdk|tenacity ...]
@@ -32,7 +33,7 @@ _KINDS: dict[str, type[FixedWindow] | type[SlidingWindow] | type[Bucket]] = {
     "sliding": SlidingWindow,
     "bucket": Bucket,
 }
-_TOKENS = 100  # of an average request, where tokens are limited
+_TOKENS = 100  # tokens of an average request, for limits of tokens
 _WARM = "warm"
 
 
@@ -42,12 +43,12 @@ def tokens_of(number: int) -> int:
 
 
 def limits_tokens(style: str, options: argparse.Namespace) -> bool:
-    """Return whether it is tokens that are limited."""
+    """Return whether tokens are limited."""
     return options.tokens or "tokens" in style
 
 
 def serve(kind: str, style: str, options: argparse.Namespace, port: Any) -> None:
-    """Limit requests for ever."""
+    """Limit requests, forever."""
     of_tokens = limits_tokens(style, options)
     limit: Limit = _KINDS[kind](options.limit * (_TOKENS if of_tokens else 1), options.minute)
 
@@ -80,7 +81,7 @@ def serve(kind: str, style: str, options: argparse.Namespace, port: Any) -> None
 
 
 def ask_plainly(client: str, url: str, options: argparse.Namespace, together: Any, done: Any) -> None:
-    """Ask all prompts by the SDK, 64 at a time, refusals left to its retries or to tenacity's; put as `ask` does."""
+    """Send all prompts by the SDK, 64 at a time, with its own retries or tenacity's; put the same result as `ask`."""
     import openai
     import tenacity
 
@@ -124,7 +125,7 @@ def ask_plainly(client: str, url: str, options: argparse.Namespace, together: An
 
 
 def ask(url: str, options: argparse.Namespace, together: Any, done: Any) -> None:
-    """Ask all prompts by our client; put (answered, seconds, requests) into `done`."""
+    """Send all prompts by our client; put (answered, seconds, requests) into `done`."""
     from ragtasks.clients import OpenAIClient, Outcome, Prompt
     from ragtasks.clients import _limits as limiter
     from ragtasks.errors import JudgeError
@@ -171,7 +172,7 @@ def measure(kind: str, style: str, n_processes: int, client: str, options: argpa
     server.join()
     total = n_processes * options.prompts
     cost = sum(map(tokens_of, range(options.prompts))) / _TOKENS if limits_tokens(style, options) else options.prompts
-    rest = n_processes * cost - options.limit  # the first ones pass at once
+    rest = n_processes * cost - options.limit  # the first requests pass at once
     ideal = options.minute * (rest / options.limit if kind == "bucket" else math.ceil(rest / options.limit))
     last = min(64 * n_processes, options.limit) / (options.latency * options.minute / 60)  # a second, all slots busy
     ideal += 0 if kind == "bucket" else (rest - 1) % options.limit / last

@@ -1,12 +1,12 @@
-"""Makes the pieces of real data that are at hand into benchmarks which the tasks can run on.
+"""Convert the available parts of real data sets into benchmarks for the tasks.
 
-Whole official sets are checked for their counts; these are smaller, so they get a `sample.json` with counts of their
-own, and results on them say `sample`, as they should: they are no benchmark scores.
+Complete official sets are checked against their counts. These parts are smaller, so they get a `sample.json` with their
+own counts, and results on them are labelled `sample`: they are not benchmark scores.
 
     python perf/real_pieces.py PIECES FOLDER      PIECES: folders multidoc2dial/, multihop_rag/, trec_rag/ as published
 
-- `multidoc2dial`: the validation dialogues over three documents; references to other documents are taken out.
-- `multihop_rag`: 500 queries. The news articles are not at hand, so an article is the facts that queries take from it.
+- `multidoc2dial`: the validation dialogues over three documents, without references to other documents.
+- `multihop_rag`: 500 queries. The news articles are not available, so an article consists of the facts in its queries.
 - `trec_rag24`: ten researchy topics with the segments that BM25 found for them; no nuggets, no judgements.
 """
 

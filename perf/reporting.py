@@ -1,9 +1,9 @@
-"""Seconds and peak memory of `ragtasks report` over many models, in processes of their own.
+"""Time and peak memory of `ragtasks report` over many models, each in its own process.
 
-The results are those of one evaluation, logged with all its passages, written once for each model: every score and
-every answer is drawn anew, and every judge gives a verdict with a reply of usual length on every rubric. Words come
-from the task's own passages, so that texts compress as real ones do. Where a setting has fewer tasks than asked for, as
-in the sample, its conversations are repeated under other ids. The tables alone and with the page are measured in turn.
+The results are those of one evaluation, logged with all its passages and written once for each model: every score and
+answer is drawn at random, and every judge gives a verdict with a reply of usual length on every rubric. Words come from
+the task's own passages, so that texts compress like real ones. If a setting has fewer tasks than requested, as in the
+sample, its conversations are repeated under other ids. The tables alone and with the page are measured alternately.
 
     ragtasks run --model ragtasks-extractive --tasks mtrag --log_samples --output_path RESULTS
     python perf/reporting.py RESULTS [--models 10] [--tasks 842] [--judges 3] [--repeats 3]
@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-RUBRICS = {"rb_llm": 10, "rl_f": 24, "idk": 2}  # and how many steps its verdicts have
+RUBRICS = {"rb_llm": 10, "rl_f": 24, "idk": 2}  # and the number of steps of its verdicts
 REPLY_WORDS = 65
 ANSWER_WORDS = 80
 METRICS = ("rb_alg", "rb_alg_raw", "rb_alg_ibm", "rb_llm", "rb_llm_raw", "rl_f", "rl_f_raw", "bert_recall")
@@ -34,7 +34,7 @@ COMMAND = "from ragtasks.cli import main; main()"
 
 
 def read(folder: Path) -> tuple[Path, dict[str, list[dict[str, Any]]]]:
-    """Return the one results file below a folder, and harness task -> its logged samples."""
+    """Return the only results file in a folder, and harness task -> its logged samples."""
     (results,) = folder.rglob("results_*.json")
     samples = {
         path.name.removeprefix("samples_").rpartition("_")[0]: [
@@ -46,7 +46,7 @@ def read(folder: Path) -> tuple[Path, dict[str, list[dict[str, Any]]]]:
 
 
 def enlarge(samples: dict[str, list[dict[str, Any]]], n_tasks: int) -> None:
-    """Repeat conversations until each setting has as many tasks; nothing is left out."""
+    """Repeat complete conversations until each setting has the requested tasks."""
     of_setting: dict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for task, rows in samples.items():
         for row in rows:
@@ -61,7 +61,7 @@ def enlarge(samples: dict[str, list[dict[str, Any]]], n_tasks: int) -> None:
 
 
 def sample_of(row: dict[str, Any], level: float, judges: list[str], draw: random.Random) -> dict[str, Any]:
-    """Return a sample with scores of its own around a level, and a verdict of each judge on each rubric."""
+    """Return a sample with random scores around a level, and a verdict of each judge on each rubric."""
     values = {name: min(1.0, max(0.0, draw.gauss(level, 0.25))) for name in METRICS}
     idk = "yes" if draw.random() < 0.1 else "no"
     if idk == "yes":
@@ -89,12 +89,12 @@ def sample_of(row: dict[str, Any], level: float, judges: list[str], draw: random
 
 
 def words_of(doc: dict[str, Any]) -> list[str]:
-    """Return the words that a task shows."""
+    """Return the words of a task's passages."""
     return " ".join([doc["question"], *(passage["text"] for passage in doc["passages"])]).split()
 
 
 def seconds_of(folder: Path, options: list[str]) -> float:
-    """Run the command once on the results below a folder; it has to end well."""
+    """Return the seconds of a successful report of the results in a folder."""
     begin = time.perf_counter()
     subprocess.run(
         [sys.executable, "-c", COMMAND, "report", str(folder), *options], check=True, stdout=subprocess.DEVNULL
@@ -103,13 +103,13 @@ def seconds_of(folder: Path, options: list[str]) -> float:
 
 
 def write(source: Path, target: Path, n_models: int, n_tasks: int, judges: list[str]) -> int:
-    """Write the results of all models below a folder, and return how many samples these are."""
+    """Write the results of all models to a folder, and return the number of samples."""
     results, samples = read(source)
     content = json.loads(results.read_text("utf-8"))
     enlarge(samples, n_tasks)
     content["n-samples"] = {task: {"original": len(rows), "effective": len(rows)} for task, rows in samples.items()}
     for config in content["configs"].values():
-        config["metadata"]["ragtasks"].pop("summary")  # it sums up the scores that are replaced here
+        config["metadata"]["ragtasks"].pop("summary")  # summarizes the scores that are replaced here
     draw = random.Random(0)
     n_samples = 0
     for number in range(n_models):
@@ -127,7 +127,7 @@ def write(source: Path, target: Path, n_models: int, n_tasks: int, judges: list[
 
 
 def main() -> None:
-    """Make the results, run the command on them in turn with and without the page, and print seconds and memory."""
+    """Create the results, report them alternately with and without the page, and print seconds and memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--models", type=int, default=10)

@@ -1,10 +1,11 @@
-"""What BM25 retrieval costs here, beside plain tantivy, bm25s and rank_bm25, over one corpus in one run.
+"""Cost of BM25 retrieval compared with plain tantivy, bm25s and rank_bm25 over one corpus.
 
-The corpus is made of the passages of an MTRAG checkout: beyond their number they are repeated under other ids, with
-their sentences shuffled and some taken from another passage, so that no two are equal. Each system runs in a process
-of its own, for its own peak memory; the process reads the same file, builds, and answers the same 777 questions for 10
-passages each. End to end is reading, tokenising, building and answering. rank_bm25 may answer a sample of the
-questions; its time for all is then in proportion, and the table says so. Tokenising all texts is measured apart.
+The corpus consists of the passages of an MTRAG checkout. Beyond their number they are repeated under other ids, with
+shuffled sentences and some from another passage, so that all differ. Each system runs in its own process, for its own
+peak memory; it reads the same file, builds the index, and answers the same 777 questions for 10 passages each. End to
+end
+is reading, tokenizing, building and answering. rank_bm25 may answer a sample of the questions; its time is then scaled,
+and the table states so. Tokenizing all texts is measured separately.
 
     python perf/retrieval.py --data path/to/mt-rag-benchmark --sizes 10000 60000 366000
 """
@@ -36,7 +37,7 @@ N_QUESTIONS = 777
 """Judged questions of MTRAG."""
 SYSTEMS = ("ours", "tantivy", "bm25s", "rank_bm25", "tokenising")
 TOKENISED = ("bm25s", "rank_bm25")
-"""Peers that take terms; they get ours, so that all index the same ones."""
+"""Systems that accept terms. They get ours, so that all index the same terms."""
 
 
 def make_corpus(root: Path, size: int, path: Path) -> None:
@@ -60,7 +61,7 @@ def make_corpus(root: Path, size: int, path: Path) -> None:
 
 
 def made_passages(path: Path) -> Iterator[Passage]:
-    """Yield the passages of a file that `make_corpus` wrote."""
+    """Yield the passages of a file written by `make_corpus`."""
     with path.open("rb") as lines:
         for line in lines:
             yield Passage(*orjson.loads(line))
@@ -77,7 +78,7 @@ def measure_ours(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[st
 
 
 def measure_tantivy(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
-    """Measure tantivy as its manual uses it (stored ids, default field and writer), with our analyser and queries."""
+    """Measure tantivy as in its manual (stored ids, default field and writer), with our analyzer and queries."""
     import tantivy
 
     from retrieval_cache.retrievers.bm25 import text_analyser
@@ -113,7 +114,7 @@ def measure_tantivy(corpus: Path, folder: Path, queries: dict[str, str]) -> dict
 
 
 def measure_bm25s(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
-    """Measure bm25s as its manual uses it, with our terms."""
+    """Measure bm25s as in its manual, with our terms."""
     import bm25s
 
     from retrieval_cache.retrievers.bm25 import term_lister
@@ -133,7 +134,7 @@ def measure_bm25s(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[s
 
 
 def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
-    """Measure rank_bm25 with our terms; it keeps nothing on disk, so loading is building."""
+    """Measure rank_bm25 with our terms. It stores nothing on disk, so loading is building."""
     import numpy as np
     from rank_bm25 import BM25Okapi
 
@@ -147,7 +148,7 @@ def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> di
 
 
 def measure_tokenising(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
-    """Measure our analyser alone, over every passage and every question."""
+    """Measure our analyzer alone, on every passage and every question."""
     from retrieval_cache.retrievers.bm25 import term_lister
 
     del folder
@@ -165,7 +166,7 @@ def clock(call: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def measure_here(system: str, corpus: Path, queries: dict[str, str]) -> dict[str, float]:
-    """Return the scores of one system, measured in this process, with its peak memory in MiB."""
+    """Return the measurements of one system in this process, with its peak memory in MiB."""
     with tempfile.TemporaryDirectory(dir=corpus.parent) as folder:
         all_scores = globals()[f"measure_{system}"](corpus, Path(folder) / "index", queries)
     all_scores["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -174,15 +175,16 @@ def measure_here(system: str, corpus: Path, queries: dict[str, str]) -> dict[str
 
 
 def measure(system: str, corpus: Path, root: Path, n_queries: int) -> dict[str, float]:
-    """Return the scores of one system, measured in a process of its own."""
+    """Return the measurements of one system in its own process."""
     return dict(json.loads(in_child(root, "--measure", system, str(corpus), str(n_queries))))
 
 
 def in_child(root: Path, *arguments: str) -> str:
-    """Return what this script prints in a new process.
+    """Return the output of this script in a new process.
 
-    A child's peak memory starts at its parent's (Linux keeps the score over exec), so the parent must stay small:
-    even the corpus is made in a child.
+    A child's peak memory starts at its parent's (Linux keeps the value over exec), so the parent must stay small: even
+    the
+    corpus is made in a child.
     """
     command = [sys.executable, __file__, "--data", str(root), *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -197,7 +199,7 @@ def questions(root: Path, n: int) -> dict[str, str]:
 
 
 def report(size: int, results: dict[str, dict[str, float]], n_queries: int) -> None:
-    """Print a table of one size, and the ratios that the project promises."""
+    """Print the table for one size, and the ratios to the project's promises."""
     print(f"\n{size} passages, {n_queries} questions, {K} passages each")
     print(f"{'':<11}{'build s':>9}{'load s':>8}{'search s':>10}{'queries/s':>11}{'all s':>9}{'peak MiB':>10}")
     totals = {}

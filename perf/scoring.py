@@ -1,9 +1,10 @@
-"""How much faster answers are scored here than one pair at a time, measured in one run on equal texts.
+"""Speed of scoring compared with one pair at a time, on equal texts.
 
 ROUGE-L: `rouge_l_batch` against rouge-score. BERTScore: `semantic_scores` against the official pattern, two calls of
 bert-score for a response and its target and one for each passage, on the same packaged encoder. The work is that of
-`--tasks mtrag`: every task in each of its settings. Every value is compared before a ratio is printed; loading is left
-out on both sides; the two sides take turns, and a ratio is the median of its turns.
+`--tasks mtrag`: every task in each of its settings. Every value is compared before a ratio is printed. Loading is
+    excluded
+on both sides; the two alternate, and a ratio is the median over repetitions.
 
     python perf/scoring.py --data path/to/mt-rag-benchmark --tasks 40
 """
@@ -28,7 +29,7 @@ from ragtasks.metrics import BertScorer, SemanticScore, resolve_encoder, semanti
 from ragtasks.metrics.lexical import rouge_l_batch
 
 SETTINGS = {
-    # Setting's file -> whose published answers mean a model's in that setting: each setting has its own answers.
+    # Task file of a setting -> source of its answers: each setting has its own.
     "reference.jsonl": "llama-3.1-405b-instruct",
     "reference+RAG.jsonl": "reference",
     "RAG.jsonl": "gpt-4o",
@@ -46,7 +47,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of the two sides, turn by turn."""
+    """Seconds of the two sides, by repetition."""
 
     name: str
     ours: tuple[float, ...]
@@ -54,12 +55,12 @@ class Timing:
 
     @property
     def ratio(self) -> float:
-        """Median over the turns of their time over ours."""
+        """Median ratio of their time to ours."""
         return statistics.median(theirs / ours for ours, theirs in zip(self.ours, self.theirs, strict=True))
 
 
 def read_items(root: Path) -> list[list[Item]]:
-    """Return, task by task, the answers in every setting that the task belongs to: what `--tasks mtrag` scores."""
+    """Return, by task, the answers in every setting of the task, as scored by `--tasks mtrag`."""
     published = json.loads(
         (root / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json").read_text(encoding="utf-8")
     )
@@ -76,7 +77,7 @@ def read_items(root: Path) -> list[list[Item]]:
 
 
 def generate_items(n: int) -> list[list[Item]]:
-    """Return tasks of random words in two settings that share target and passages, sized about as MTRAG's."""
+    """Return tasks of random words, with about MTRAG's lengths, in two settings with common target and passages."""
     chance = random.Random(0)
     words = ["".join(chance.choices("abcdefghijklmnop", k=chance.randint(2, 9))) for _ in range(3000)]
 
@@ -91,7 +92,7 @@ def generate_items(n: int) -> list[list[Item]]:
 
 
 def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int, tolerance: float) -> Timing:
-    """Return the timing of two ways to the same nested scores, after a check that they are the same.
+    """Return the timing of two ways to the same nested scores, after comparing the scores.
 
     Raises:
         SystemExit: a score differs by more than `tolerance`.
@@ -108,7 +109,7 @@ def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any], repea
 
 
 def timed(work: Callable[[], Sequence[float]]) -> tuple[Sequence[float], float]:
-    """Return what `work` returns, and its seconds."""
+    """Return the result of `work`, and its seconds."""
     start = time.perf_counter()
     all_scores = work()
     return all_scores, time.perf_counter() - start

@@ -1,12 +1,14 @@
-"""Runs an agentic task against a loopback server that takes a fixed time for each step, and kills it where asked to.
+"""Agentic tasks against a loopback server with a fixed time per step, optionally with kills.
 
-Without `--kills`: how long 200 conversations take, beside the ideal, for the flow as it is and for one wave a step. The
-ideal is what all requests take in so many slots, or what the longest conversation takes, whichever is more; in whole
-steps it is what they take where no step can be cut in two (800 in 64 slots: 13 steps and not 12.5). The clock runs at
-the server, from the first request to the last reply; the median of several runs is printed.
+Without `--kills`: time for 200 conversations compared with the ideal, for the actual scheduling and for one wave per
+step.
+The ideal is the larger of the time for all requests in the given slots and the time for the longest conversation; in
+complete steps it is the time if no step can be divided (800 in 64 slots: 13 steps and not 12.5). The clock runs at the
+server, from the first request to the last reply; the median of several repetitions is printed.
 
-With `--kills`: an evaluation is killed at so many moments and begun again, and must log what an unkilled one logs. What
-was under way when a process died is asked again; what it had saved must not be.
+With `--kills`: an evaluation is killed at random moments and restarted, and must log the same as without kills.
+Requests in
+flight at a kill are sent again; saved replies must not be requested again.
 
     python -m perf.searching [--conversations 200] [--slots 64] [--delay 0.2] [--steps 4 | --uneven] [--protocol text]
     python -m perf.searching --kills 30 [--delay 0.05]
@@ -45,7 +47,7 @@ _WORDS = (
 
 
 def write_benchmark(folder: Path, n_conversations: int) -> None:
-    """Write conversations of one question each, over a corpus of made-up passages."""
+    """Write conversations of one question each, over a generated corpus."""
     draw = random.Random(3)
     folder.mkdir(parents=True)
     rows = [{"_id": f"p-{n}", "title": "", "text": " ".join(draw.choices(_WORDS, k=60))} for n in range(2000)]
@@ -60,12 +62,12 @@ def write_benchmark(folder: Path, n_conversations: int) -> None:
 
 
 def n_steps(question: str, options: argparse.Namespace) -> int:
-    """Return how many replies a question takes, the answer included."""
+    """Return the number of replies to a question, including the answer."""
     return 1 + zlib.crc32(question.encode()) % (2 * options.steps - 1) if options.uneven else int(options.steps)
 
 
 def message_for(body: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Return what the model says next."""
+    """Return the model's next message."""
     messages, has_tools = body["messages"], "tools" in body
     if WORD in messages[0]["content"] and len(messages) == 2:
         return {"role": "assistant", "content": WORD}
@@ -82,7 +84,7 @@ def message_for(body: dict[str, Any], options: argparse.Namespace) -> dict[str, 
 
 
 def serve(options: argparse.Namespace, pipe: Any) -> None:
-    """Answer for ever, and note when each request came and when its reply went out."""
+    """Answer forever, and record when each request arrived and when its reply was sent."""
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -125,7 +127,7 @@ def serve(options: argparse.Namespace, pipe: Any) -> None:
 
 
 class Bench:
-    """A server and the evaluations that ask it."""
+    """A server and the evaluations that use it."""
 
     def __init__(self, folder: Path, options: argparse.Namespace) -> None:
         self.folder, self.options = folder, options
@@ -135,7 +137,7 @@ class Bench:
         self._port = self._pipe.recv()
 
     def begin(self, output: str, *, in_waves: bool = False) -> int:
-        """Begin an evaluation, and return its process."""
+        """Start an evaluation, and return its process."""
         pid = os.fork()
         if pid:
             return pid
@@ -174,18 +176,18 @@ class Bench:
             raise SystemExit(f"an evaluation failed: {(self.folder / 'log').read_text()[-2000:]}")
 
     def count(self) -> int:
-        """Return how many different requests the server has answered."""
+        """Return the number of different requests answered by the server."""
         self._pipe.send("count")
         return int(self._pipe.recv())
 
     def spans(self) -> dict[str, list[tuple[float, float]]]:
-        """Return (came, answered) of each request, and begin anew."""
+        """Return (arrived, answered) of each request, and reset the record."""
         self._pipe.send("spans")
         found: dict[str, list[tuple[float, float]]] = self._pipe.recv()
         return found
 
     def saved(self, output: str) -> set[str]:
-        """Return the requests whose answers an unfinished evaluation has saved, as `spans` names them."""
+        """Return the requests with a reply saved by an unfinished evaluation, named as in `spans`."""
         file = self.folder / output / "unfinished_rank0.sqlite"
         if not file.exists():
             return set()
@@ -195,7 +197,7 @@ class Bench:
         return {json.dumps(prompt, sort_keys=True) for prompt in prompts}
 
     def logged(self, output: str) -> list[str]:
-        """Return the samples as they are logged, but for what their replies cost, which holds seconds."""
+        """Return the logged samples without the cost of replies, which contains seconds."""
         (file,) = (self.folder / output).rglob(f"samples_{_TASK}_*.jsonl")
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         for row in rows:
@@ -206,9 +208,9 @@ class Bench:
 
 
 def measure(bench: Bench) -> None:
-    """Print how long it takes beside the ideal."""
+    """Print the time compared with the ideal."""
     options = bench.options
-    bench.whole("warm")  # the index, and every query
+    bench.whole("warm")  # warm-up: the index and every query
     bench.spans()
     print("| steps | requests | ideal, s | took, s | ratio | in whole steps |\n|---|---|---|---|---|---|")
     longest = max(n_steps(question, options) for question in questions(bench)) * options.delay
@@ -232,7 +234,7 @@ def questions(bench: Bench) -> list[str]:
 
 
 def kill(bench: Bench) -> None:
-    """Print what became of an evaluation that was killed again and again."""
+    """Print the outcome of an evaluation that is killed repeatedly."""
     options = bench.options
     bench.whole("whole")
     n_requests = len(bench.spans())

@@ -1,15 +1,16 @@
-"""What a run over a huge segment source costs here: time and peak memory as the source grows.
+"""Time and peak memory of a run over a segment source, by size of the source.
 
-CPU seconds, all threads together, say more than seconds where the machine has other work.
+CPU seconds over all threads are more reliable than wall-clock seconds on a busy machine.
 
-The source has the shape of MS MARCO V2.1's segments: gzipped JSON-lines shards of 100,000 made-up segments each (about
-1,100 bytes a line before gzip). The run names 100 segments for each of 301 queries, spread over the whole source, as a
-TREC RAG run would. For every size a process of its own makes the stored run from nothing, as `ragtasks retrieve
---retriever run:FILE --corpus DOMAIN=FOLDER --depth 20` does, and then once more, which finds it by its key.
+The source has the form of MS MARCO V2.1's segments: gzipped JSON-lines shards of 100,000 generated segments each (about
+1,100 bytes per line before gzip). The run names 100 segments for each of 301 queries, spread over the complete source,
+like
+a TREC RAG run. For every size, a separate process makes the stored run, as `ragtasks retrieve --retriever run:FILE
+--corpus DOMAIN=FOLDER --depth 20` does, and then requests it again, which finds it by its key.
 
     python perf/segments.py [--sizes 500000 1000000 2000000]
 
-Needs about 0.4 kB of disk a segment in the temporary folder, which is deleted afterwards.
+Requires about 0.4 kB of disk per segment in the temporary folder, which is deleted afterwards.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ N_QUERIES = 301
 """Topics of TREC RAG 2024."""
 N_RANKED = 100
 DOMAIN = "clapnq"
-"""The sample's domain whose corpus the source stands in for."""
+"""The sample's domain whose corpus is replaced by the source."""
 
 
 def segment_id(number: int) -> str:
@@ -44,7 +45,7 @@ def segment_id(number: int) -> str:
 
 
 def write_shard(path: Path, shard: int) -> None:
-    """Write one shard; texts are cut from one long text of made-up words, so that gzip has its work with them."""
+    """Write one shard. Texts are cut from a long text of generated words, so that gzip has realistic work."""
     chance = random.Random(shard)
     letters = "etaoinshrdlucmwfgypbvk"
     words = ["".join(chance.choices(letters, k=chance.randint(2, 9))) for _ in range(20_000)]
@@ -65,7 +66,7 @@ def write_shard(path: Path, shard: int) -> None:
 
 
 def write_run(path: Path, size: int) -> None:
-    """Write a run whose segments are drawn from the whole source."""
+    """Write a run whose segments are drawn from the complete source."""
     chance = random.Random(size)
     lines = [
         f"q{query} Q0 {segment_id(number)} {rank} {N_RANKED - rank} made-up\n"
@@ -111,12 +112,12 @@ def make_run(source: Path, run: Path, store: Path) -> dict[str, float]:
 
 
 def peak_megabytes() -> float:
-    """Return the most memory that this process has held so far."""
+    """Return the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measured(folder: Path, size: int) -> dict[str, float]:
-    """Return what `make_run` measures over the first `size` segments, in a process of its own."""
+    """Return the measurements of `make_run` over the first `size` segments, in a separate process."""
     source = folder / f"source_{size}"
     source.mkdir()
     for shard in range(size // A_SHARD):
@@ -130,7 +131,7 @@ def measured(folder: Path, size: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Make the source once, measure every size, print a table."""
+    """Create the source once, measure every size, print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[500_000, 1_000_000, 2_000_000])
     parser.add_argument("--child", nargs=3, type=Path, metavar=("SOURCE", "RUN", "STORE"), help=argparse.SUPPRESS)

@@ -1,10 +1,11 @@
-"""How far our rule for sentences agrees with the boundaries in real files of TREC RAG.
+"""Agreement of our sentence rule with the boundaries in real files of TREC RAG.
 
     python perf/sentence_agreement.py DATA      DATA: folders answers/ and retrieve_results/ as published
 
-- Segments: of two neighbours (10 sentences, every 5), the second begins where the sixth sentence of the first does.
-  Their `start_char` are no help: they drift from the text by a character or two.
-- Answers: sentences of an answer file, written in a row with their citations in brackets and split again.
+- Segments: of two adjacent segments (10 sentences, every 5), the second begins at the sixth sentence of the first.
+    Their
+  `start_char` cannot be used: the values drift from the text by a character or two.
+- Answers: sentences of an answer file are joined with their citations in brackets and split again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from retrieval_cache.corpora.segmenting import STRIDE, sentence_spans
 
 
 def neighbours(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield the text of a segment, and where in it the next segment begins."""
+    """Yield the text of a segment, and the offset in it at which the next segment begins."""
     segments: dict[str, dict[int, str]] = defaultdict(dict)
     for file in sorted(folder.glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -37,7 +38,7 @@ def neighbours(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def place_of(text: str, start: int) -> str:
-    """Return how our rule sees the place where the next segment begins."""
+    """Return the classification of the next segment's offset by our rule."""
     begins = [begin for begin, _ in sentence_spans(text)]
     if not any(not text[min(begin, start) : max(begin, start)].strip() for begin in begins):
         return f"no boundary, behind {text[:start].rstrip()[-1:]!r}"

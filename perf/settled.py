@@ -1,8 +1,9 @@
-"""How many judge prompts `skip_settled` saves on real answers: those whose conditioned score a refusal decides.
+"""Judge prompts that `skip_settled` saves on real answers: those whose conditioned score a refusal determines.
 
-The answers are those that people rated (three models, MTRAG) and those of two systems to MTRAG-UN; `NgramIdk` detects
-their refusals. Counted are the prompts of `rb_llm`, `rl_f`, `idk` and `clarification`, each sentence of an answer being
-a statement of `rl_f`; equal prompts count once.
+The answers are those rated by people (three models, MTRAG) and those of two systems to MTRAG-UN; `NgramIdk` detects
+their
+refusals. Counted are the prompts of `rb_llm`, `rl_f`, `idk` and `clarification`, with each sentence of an answer as a
+statement of `rl_f`. Equal prompts count once.
 
     python -m perf.settled --data FOLDER [--systems FILE...]
 """
@@ -34,7 +35,7 @@ def answers_of(data: str, file: Path) -> Iterator[Response]:
 
 
 def n_prompts(responses: Sequence[Response], names: Sequence[str]) -> int:
-    """Return how many different prompts some rubrics make of some answers."""
+    """Return the number of different prompts of some rubrics on some answers."""
     recorder = Recorder()
     rubrics = [rubric for rubric in suite_named("mtrag").rubrics() if rubric.name in names]
     judge(responses, rubrics, [recorder])
@@ -42,13 +43,13 @@ def n_prompts(responses: Sequence[Response], names: Sequence[str]) -> int:
 
 
 def settled(response: Response, label: IdkLabel) -> bool:
-    """Return whether no verdict can move the response's conditioned scores."""
+    """Return whether no verdict can change the response's conditioned scores."""
     verdict = IdkVerdict.NO if is_no_answer(response.text) else label.verdict
     return is_settled(response.task.answerability, verdict)
 
 
 def show(name: str, responses: Sequence[Response]) -> None:
-    """Print what is asked of all answers, and of those that are not settled."""
+    """Print the number of prompts for all answers, and for those that are not settled."""
     later = suite_named("mtrag").settled
     others = [rubric.name for rubric in suite_named("mtrag").rubrics() if rubric.name not in later]
     labels = NgramIdk().detect(responses)
@@ -60,7 +61,7 @@ def show(name: str, responses: Sequence[Response]) -> None:
 
 
 def main() -> None:
-    """Print a line a set of answers."""
+    """Print a line per set of answers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--systems", nargs="*", type=Path, default=[])

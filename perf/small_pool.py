@@ -1,7 +1,7 @@
-"""Small corpora in which every judged passage of MTRAG stands, so that an encoder is done in minutes.
+"""Small corpora with every judged passage of MTRAG, so that encoding takes minutes.
 
-Each domain gets the passages that qrels name and, in the file's order, others up to `--size`. Scores on them are higher
-than on any larger corpus, so they compare retrievers with each other and with nothing else.
+Each domain gets the passages named in its qrels and further passages, in the file's order, up to `--size`. Scores are
+higher than on any larger corpus, so they can only compare retrievers with each other.
 
     python perf/small_pool.py DATA FOLDER [--size 600]      DATA: a checkout of mt-rag-benchmark with its corpora
 """
@@ -20,7 +20,7 @@ from ragtasks.files import write_atomically
 
 
 def pool(data: Path, domain: str, size: int) -> bytes:
-    """Return JSON lines: the judged passages of a domain, and others until there are `size`."""
+    """Return JSON lines: the judged passages of a domain, filled up to `size`."""
     side = retrieval_side("mtrag")
     judged = {qrel.passage_id for qrel in side.load_qrels(data, domain)}
     with zipfile.ZipFile(side.corpus_file(data, domain)) as archive, archive.open(archive.namelist()[0]) as file:

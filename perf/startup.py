@@ -1,7 +1,7 @@
-"""Start-up, from command to first request built: `ragtasks run` against the stock `lm_eval`, in one run.
+"""Startup time from command to first request: `ragtasks run` compared with the stock `lm_eval`.
 
 Both evaluate the same harness task of the sample on a model that stops the process at its first request. The stock
-command finds the task by `--include_path`, so nothing is linked.
+command finds the task by `--include_path`, so no links are needed.
 
     python perf/startup.py [--repeats 3]
 """
@@ -28,7 +28,7 @@ _COMMANDS = {
 
 
 def seconds(name: str, arguments: list[str]) -> float:
-    """Return the wall time of one start of a command, the interpreter's own included."""
+    """Return the wall-clock time of one start of a command, including the interpreter."""
     code = f"{_STOP}\nsys.argv = [{name!r}, *{arguments!r}]\n{_COMMANDS[name]}"
     begin = time.perf_counter()
     subprocess.run(
@@ -38,7 +38,7 @@ def seconds(name: str, arguments: list[str]) -> float:
 
 
 def main() -> None:
-    """Time both in turn and print the medians and their ratio."""
+    """Time both alternately and print the medians and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats

@@ -1,17 +1,19 @@
-"""What synthesis is worth: retrieval over released propositions, and what small models gain by being trained.
+"""Value of synthesis: retrieval over released propositions, and gains of small models from training.
 
     python perf/synthesis.py propositions DATA     # DATA: MultiDoc2Dial's pieces with propositions.json
     python perf/synthesis.py training [--seeds 0 1 2] [--dialogues 60]
     python perf/synthesis.py encoder [--seeds 0 1 2] [--dialogues 60] [--base minilm]
 
-`propositions`: the set-up of the OR-CONVQA paper (section 4.1) on the 14,443 propositions that it released. Nobody
-released which of them an answer rests on, nor its dialogues. So questions are those of real dialogues whose documents
-are at hand, and a proposition counts as relevant if it is the BM25-closest one of a sentence that the official files
-name for the answer and has half of its words: a silver judgement, not the paper's.
+`propositions`: the setup of the OR-CONVQA paper (section 4.1) on its 14,443 released propositions. Neither its
+    dialogues
+nor the propositions behind each answer were released. Questions are therefore those of real dialogues whose documents
+are
+available. A proposition counts as relevant if it is the BM25-closest one to a sentence that the official files name for
+the answer, and contains half of its words: a silver judgement, not the paper's.
 
 `training`: tiny models with random weights (T5 and BERT classes, some ten thousand weights), trained on dialogues made
-from a template, measured on dialogues that they never saw, one split a seed; with the conditional first word and
-without. It says that the training works, nothing about language models.
+from a template, and measured on held-out dialogues, one split per seed; with and without the conditional first word. It
+shows that training works, and nothing about language models.
 
 `encoder`: the retriever alone on the same dialogues, trained from real weights.
 """
@@ -100,7 +102,7 @@ def measure_propositions(data: Path) -> None:
 
 
 def real_questions(data: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield (previous question and answer, question, sentences that the answer to it rests on)."""
+    """Yield (previous question and answer, question, sentences that support its answer)."""
     documents = json.loads((data / "multidoc2dial_doc_small.json").read_bytes())["doc_data"]
     spans = {
         (name, span_id): span["text_sp"]
@@ -122,7 +124,7 @@ def real_questions(data: Path) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def silver(sentences: Sequence[list[str]], propositions: Sequence[Passage]) -> dict[int, set[str]]:
-    """Return number of a question -> its relevant propositions, for those that have one."""
+    """Return number of a question -> its relevant propositions, if any."""
     texts = {item.passage_id: item.text for item in propositions}
     queries = {f"{number} {place}": text for number, own in enumerate(sentences) for place, text in enumerate(own)}
     judged: dict[int, set[str]] = {}
@@ -134,7 +136,7 @@ def silver(sentences: Sequence[list[str]], propositions: Sequence[Passage]) -> d
 
 
 def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
-    """Print what each model gains over itself untrained, by seed and with an interval over seeds."""
+    """Print the gain of each model over its untrained state, by seed and with an interval over seeds."""
     import torch
 
     from tests.synthesis._tiny import words_of, write_dialogues, write_encoder, write_t5
@@ -171,7 +173,7 @@ def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
 
 
 def print_latency(seconds: Mapping[str, Sequence[float]], share: float) -> None:
-    """Print the time of a question, asked alone, beside what section 4.7 of the paper reports of T5."""
+    """Print the time of a single question, next to the value for T5 in section 4.7 of the paper."""
     conditional, plain = (statistics.fmean(seconds[f"rewriter, {name}"]) for name in ("conditional", "plain"))
     rows = [
         ["here", f"{share:.0%}", f"{plain:.3f}", f"{conditional:.3f}", f"{conditional / plain:.2f}"],
@@ -183,7 +185,7 @@ def print_latency(seconds: Mapping[str, Sequence[float]], share: float) -> None:
 
 
 def measure_encoder(base: str, seeds: Sequence[int], n_dialogues: int, epochs: int) -> None:
-    """Print what a real encoder gains as a retriever, by seed and with an interval over seeds."""
+    """Print the gain of a real encoder as a retriever, by seed and with an interval over seeds."""
     from tests.synthesis._tiny import write_dialogues
 
     found: dict[str, list[tuple[float, float]]] = {}

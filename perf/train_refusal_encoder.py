@@ -1,11 +1,12 @@
-"""Tunes the encoder that reads refusals (`ragtasks/metrics/refusal_encoder.py`), and measures it on `blind.jsonl`.
+"""Fine-tunes the encoder of refusals (`ragtasks/metrics/refusal_encoder.py`), and measures it on `blind.jsonl`.
 
     python -m perf.train_refusal_encoder                     measures the packaged weights
-    python -m perf.train_refusal_encoder --write             learns and writes the weights of the package
+    python -m perf.train_refusal_encoder --write             trains and writes the weights of the package
 
-It learns from the English responses of `perf/refusals/` (`perf/train_refusals.py` describes them) and from no real
-system. The encoder itself stays as it is: a change of low rank to its upper half is learned, with the labels of
-sentences as a second target. About fifteen minutes on two cores; a GPU is used if one is available.
+Training data are the English responses of `perf/refusals/` (`perf/train_refusals.py` describes them), without responses
+of
+real systems. The encoder's weights are frozen: a low-rank change of its upper half is trained, with the labels of
+sentences as a second target. About fifteen minutes on two cores; a GPU is used if available.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ BATCH = 16
 LEARNING_RATE = 1e-3
 HEAD_LEARNING_RATE = 2e-3
 WARM_UP = 0.1
-"""Share of the steps in which the learning rate rises; it falls to 0 in the others."""
+"""Share of steps with a rising learning rate, which then decreases to 0."""
 STRENGTH = 2.0
-"""Factor of the change while it is learned; the weights that are written hold it."""
+"""Scale of the low-rank change during training; the written weights include it."""
 DROPOUT = 0.1
 VERDICT_SHARE = 0.5
-"""Weight of the verdict's loss beside the sentences'."""
+"""Weight of the verdict loss relative to the sentence loss."""
 
 
 class Adapted(nn.Module):
-    """A linear layer with a change of low rank, which alone learns."""
+    """A frozen linear layer with a trainable low-rank change."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -46,13 +47,13 @@ class Adapted(nn.Module):
         self.up = nn.Parameter(torch.zeros(layer.out_features, RANK))
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Return what the layer gives, and the change."""
+        """Return the output of the layer with the change."""
         changed: Tensor = self.layer(vectors) + STRENGTH * ((vectors @ self.down.T) @ self.up.T)
         return changed
 
 
 class Learner(nn.Module):
-    """The encoder while it learns: its adapted layers and two heads, one of which is for learning alone."""
+    """The encoder in training: adapted layers and two heads, one of which is only for training."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,12 +70,12 @@ class Learner(nn.Module):
         self.dropout = nn.Dropout(DROPOUT)
 
     def frozen(self) -> nn.ModuleList:
-        """Return the part below the layers that learn, which is read as it will be later."""
+        """Return the states below the trainable layers, computed as at inference."""
         layers = self.encoder.encoder.layer
         return nn.ModuleList([self.encoder.embeddings, *layers[: len(layers) // 2]])
 
     def forward(self, answers: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Return the values of all sentences in a row, gap and answer, and those of the verdicts, a row an answer."""
+        """Return gap and answer values of all sentences in sequence, and verdict values, one row per answer."""
         texts = [" ".join(answer.sentences) for answer in answers]
         tokens = tokenized(self.tokenizer, texts, return_offsets_mapping=True)
         offsets = tokens.pop("offset_mapping")
@@ -86,7 +87,7 @@ class Learner(nn.Module):
         return self.sentences(torch.cat(means)), self.verdict(hidden[:, 0])
 
     def learned(self) -> dict[str, Tensor]:
-        """Return what a detector needs, by the names of `refusal_encoder`."""
+        """Return the trained weights by their names in `refusal_encoder`."""
         found = {"verdict.weight": self.verdict.weight, "verdict.bias": self.verdict.bias}
         for name, layer in self.adapted.items():
             found |= {f"{name}.down": layer.down, f"{name}.up": layer.up * STRENGTH}
@@ -94,7 +95,7 @@ class Learner(nn.Module):
 
 
 def _means(vectors: Tensor, offsets: Tensor, parts: Sequence[int | None], sentences: Sequence[str]) -> Tensor:
-    """Return the mean vector of each sentence's tokens, 0 for one that was cut off."""
+    """Return the mean vector of each sentence's tokens, 0 for a truncated sentence."""
     ends = torch.tensor([len(sentence) + 1 for sentence in sentences]).cumsum(0)
     of_text = torch.tensor([part == 0 for part in parts])
     places = torch.bucketize(offsets[:, 0].contiguous(), ends, right=True)
@@ -104,7 +105,7 @@ def _means(vectors: Tensor, offsets: Tensor, parts: Sequence[int | None], senten
 
 
 def learn(answers: Sequence[Row]) -> dict[str, Tensor]:
-    """Return what answers teach; the same each time on one machine."""
+    """Train on answers; deterministic on one machine."""
     torch.manual_seed(0)
     chance = random.Random(0)
     learner = Learner().to("cuda" if torch.cuda.is_available() else "cpu")
@@ -147,7 +148,7 @@ def _loss(learner: Learner, answers: Sequence[Row]) -> Tensor:
 
 
 def _batches(answers: Sequence[Row], chance: random.Random) -> list[list[int]]:
-    """Return the places of answers in batches of like lengths, in random order."""
+    """Return the indices of answers in batches of similar lengths, in random order."""
     order = sorted(range(len(answers)), key=lambda place: len(answers[place].text) + 100 * chance.random())
     batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
     chance.shuffle(batches)

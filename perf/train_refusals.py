@@ -1,21 +1,24 @@
-"""Learns the weights of the detector of refusals (`ragtasks/metrics/refusals.py`) and measures it on left-out data.
+"""Trains the refusal detector (`ragtasks/metrics/refusals.py`) and measures it on held-out data.
 
-    python -m perf.train_refusals --data DIR --systems DIR             measures: each set left out of learning
-    python -m perf.train_refusals --data DIR --systems DIR --write     learns from all and writes the weights
+    python -m perf.train_refusals --data DIR --systems DIR             measures, each set held out of training
+    python -m perf.train_refusals --data DIR --systems DIR --write     trains on all and writes the weights
 
-`perf/refusals/` has labelled responses: `answers.jsonl` in the manner of 23 kinds of systems and of plain answers that
-look like refusals, `registers.jsonl` in 57 registers, `short.jsonl` of a few words, `languages.jsonl` in twelve other
+`perf/refusals/` contains labelled responses: `answers.jsonl` in the style of 23 types of systems and of plain answers
+that
+resemble refusals, `registers.jsonl` in 57 registers, `short.jsonl` of a few words, `languages.jsonl` in twelve other
 languages. Language models wrote and labelled them for this project; the facts in them are made up. `parts` are the
-sentences with a label each: `g` says that information is missing, `a` answers, `ga` does both, `o` neither. A response
-without `parts` has a label of its own alone: a first model labels its sentences, once. `blind.jsonl` is for measuring
-alone and was written when the model was done.
+sentences with a label each: `g` states that information is missing, `a` answers, `ga` does both, `o` neither. A
+response
+without `parts` only has a label of its own; a first model labels its sentences, once. `blind.jsonl` is only for
+measuring
+and was written after the model was finished.
 
 DIR of --data is a checkout of IBM/mt-rag-benchmark: reference answers by answerability, the human evaluation with its
 judge's label, and sentences with a negation from passages that no task shows, as prose without a refusal. DIR of
---systems has labelled answers of real systems.
+--systems contains labelled answers of real systems.
 
-Every set is measured by weights that learned nothing from it: folds leave out whole systems, registers and rounds, and
-every text of a measured set is removed from what is learned, wherever else it occurs.
+Every set is measured by weights trained without it: folds leave out complete systems, registers and rounds, and every
+text of a measured set is removed from the training data, wherever else it occurs.
 """
 
 from __future__ import annotations
@@ -42,14 +45,16 @@ LABELLED = Path(__file__).with_name("refusals")
 FOLDS, INNER_FOLDS = 6, 4
 N_PROSE, PROSE_WEIGHT = 8_000, 0.3
 STRENGTH, EPOCHS = 15.0, 10
-"""Of the sentence model: inverse strength of its L2 penalty, and passes over the data."""
+"""Sentence model: inverse strength of its L2 penalty, and passes over the data."""
 KEPT_FEATURES = 300_000
-"""Buckets of the heaviest weights, which are written."""
+"""Number of buckets with the largest weights, which are written."""
 LEANING = (0.0, 0.4, 0.8)
-"""Added to the log odds of `yes`, `partial` and `no`: without it, every tenth plain answer in new words is misread."""
+"""Added to the log odds of `yes`, `partial` and `no`. Without it, every tenth plain answer in new words is
+misclassified.
+"""
 VERDICTS = [verdict.value for verdict in refusals.VERDICTS]
 WEIGHT = {"languages": 0.8, "registers": 1.5, "systems": 1.5, "references": 0.7, "judged": 0.7}
-"""Weight of a response by the file that it comes from; 1 elsewhere."""
+"""Weight of a response by its file; 1 for others."""
 
 
 @dataclass(eq=False, slots=True)
@@ -57,22 +62,22 @@ class Row:
     """A labelled response."""
 
     source: str
-    """The file that it comes from."""
+    """Source file."""
     group: str
-    """What is left out together: a system, a register, a round."""
+    """Group that is held out together: a system, a register, a round."""
     label: str
     """`yes`, `partial`, `no` or `not yes`."""
     text: str
     sentences: list[str]
     labels: list[str] | None
-    """One label a sentence."""
+    """One label per sentence."""
     language: str = "en"
     at: slice = field(default_factory=lambda: slice(0))
-    """Its sentences among those of all rows."""
+    """Indices of its sentences among those of all rows."""
 
 
 def read_rows(data: Path, systems: Path) -> list[Row]:
-    """Return all labelled responses; empty ones are left out."""
+    """Return all labelled responses that are not empty."""
     rows = [row for path in sorted(LABELLED.glob("*.jsonl")) for row in read_file(path)]
     rows += [
         _row("systems", {"group": path.stem, **one}) for path in sorted(systems.glob("*.jsonl")) for one in _lines(path)
@@ -97,7 +102,7 @@ def read_rows(data: Path, systems: Path) -> list[Row]:
 
 
 def read_file(path: Path) -> list[Row]:
-    """Return the labelled responses of a file of `perf/refusals/`; empty ones are left out."""
+    """Return the labelled responses in a file of `perf/refusals/` that are not empty."""
     return [row for one in _lines(path) if (row := _row(path.stem, one)).sentences]
 
 
@@ -117,7 +122,7 @@ _NEGATION = re.compile(r"\b(?:no|not|none|\w+n't|un\w+)\b")
 
 
 def read_prose(data: Path) -> list[str]:
-    """Return sentences with a negation of passages that no task shows."""
+    """Return sentences with a negation from passages that no task shows."""
     shown = {
         passage["text"][:200]
         for path in data.glob("*-human/generation_tasks/reference.jsonl")
@@ -138,7 +143,7 @@ def read_prose(data: Path) -> list[str]:
 
 
 def matrix_of(sentences: Sequence[str]) -> Any:
-    """Return sentences by buckets."""
+    """Return the matrix of sentences by buckets."""
     rows, buckets, values = refusals.features_of(sentences)
     shape = (len(sentences), refusals.N_FEATURES)
     return sparse.coo_matrix((values.astype(np.float32), (rows, buckets)), shape).tocsr()
@@ -146,7 +151,7 @@ def matrix_of(sentences: Sequence[str]) -> Any:
 
 @dataclass
 class Learned:
-    """What `refusals.Model` holds, before it is written."""
+    """Contents of `refusals.Model` before writing."""
 
     table: Any
     bias: Any
@@ -155,12 +160,12 @@ class Learned:
     spread: Any = None
 
     def scores(self, matrix: Any) -> Any:
-        """Return sentences by 2."""
+        """Return the scores of sentences, with 2 columns."""
         return np.asarray(matrix @ self.table) + self.bias
 
 
 class Learner:
-    """Learns from rows whose sentences are rows of one matrix."""
+    """Trains on rows whose sentences are rows of one matrix."""
 
     def __init__(self, rows: Sequence[Row], prose: Sequence[str]) -> None:
         start = 0
@@ -170,11 +175,11 @@ class Learner:
         self.matrix = matrix_of([one for row in rows for one in row.sentences])
         self.prose = matrix_of(prose)
         n_seen = np.asarray((self.matrix != 0).sum(axis=0)).ravel()
-        # A feature that many sentences have counts less, one that a single sentence has nothing.
+        # Frequent features get less weight, and a feature of a single sentence gets 0.
         self.scale = np.where(n_seen >= 2, 1.5 / np.sqrt(np.log(2 + n_seen)), 0).astype(np.float32)
 
     def sentence_model(self, rows: Sequence[Row], first: Any = None) -> Learned:
-        """Return the two linear scores; `first`: scores of all sentences by which unlabelled ones are labelled."""
+        """Return the two linear scores. `first`: scores of all sentences that label the unlabelled ones."""
         at, gap, answer, weight = [], [], [], []
         for row in rows:
             for place, pair in enumerate(_sentence_labels(row, first) or ()):
@@ -200,7 +205,7 @@ class Learner:
         return Learned(table, np.array([bias for _, bias in found]))
 
     def learn(self, rows: Sequence[Row]) -> Learned:
-        """Return a whole model; what it knows of responses is learned from sentence scores of other folds."""
+        """Return a complete model. Its response level is trained on sentence scores of other folds."""
         first = self.sentence_model(rows)
         scores = first.scores(self.matrix)
         by_text = ("systems", "short")
@@ -224,7 +229,7 @@ class Learner:
 
 
 def _sentence_labels(row: Row, first: Any) -> list[tuple[bool, bool]] | None:
-    """Return (gap, answer) of each sentence; None where nothing tells them yet."""
+    """Return (gap, answer) of each sentence; None if not yet labelled."""
     n = len(row.sentences)
     if row.labels is not None:
         return [("g" in label, "a" in label) for label in row.labels]
@@ -244,7 +249,7 @@ def _sentence_labels(row: Row, first: Any) -> list[tuple[bool, bool]] | None:
 
 
 def packed(learned: Learned) -> dict[str, Any]:
-    """Return the arrays of the weights file: the roots of the heaviest weights in 8 bits."""
+    """Return the arrays of the weights file: the roots of the largest weights in 8 bits."""
     heaviest = np.sort(np.argsort(-np.abs(learned.table).max(axis=1), kind="stable")[:KEPT_FEATURES])
     roots = np.sign(learned.table[heaviest]) * np.sqrt(np.abs(learned.table[heaviest]))
     scale = np.percentile(np.abs(roots), 99.99, axis=0) / 127
@@ -261,13 +266,13 @@ def packed(learned: Learned) -> dict[str, Any]:
 
 
 def verdicts_of(learned: Learned, rows: Sequence[Row]) -> list[str]:
-    """Return the verdict on each row as the package would give it with these weights."""
+    """Return the verdict on each row by the package with these weights."""
     model = refusals.unpacked(packed(learned))
     return [VERDICTS[int(np.argmax(found))] for found, _ in refusals.probabilities([row.text for row in rows], model)]
 
 
 def left_out(rows: Sequence[Row], prose: Sequence[str]) -> dict[Row, str]:
-    """Return the verdict on each row by weights that learned neither from its group nor from its text."""
+    """Return the verdict on each row by weights trained without its group and its text."""
     systems = sorted({row.group for row in rows if row.source == "systems"})
     found: dict[Row, str] = {}
     for number in range(FOLDS):
@@ -294,7 +299,7 @@ def _words(row: Row) -> str:
 
 
 def print_measures(found: dict[Row, str]) -> None:
-    """Print a line a set: of `yes` against the rest kappa, of `partial` F1, and the shares that are read right."""
+    """Print a line per set: kappa of `yes` against the rest, F1 of `partial`, and the shares classified correctly."""
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
     for row, verdict in found.items():
@@ -311,7 +316,7 @@ def print_measures(found: dict[Row, str]) -> None:
 
 
 def measures(pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
-    """Return kappa of `yes`, F1 of `partial`, shares right of `yes`, of `no`, and of whether it is `yes`."""
+    """Return kappa of `yes`, F1 of `partial`, and the shares correct of `yes`, of `no`, and of `yes` or not."""
 
     def share(chosen: Callable[[str], bool], right: Callable[[str, str], bool]) -> float:
         some = [right(label, verdict) for label, verdict in pairs if chosen(label)]

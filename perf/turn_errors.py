@@ -1,19 +1,21 @@
-"""How often what went wrong in a turn is right: the kinds against labels by reading, and on answers damaged on purpose.
+"""Precision and recall of the types of turn errors, against labels by reading, and on damaged answers.
 
 python perf/turn_errors.py FOLDER                    the folder of real data
 python perf/turn_errors.py FOLDER --second LABELS    adds the second labelling of round 2 to the file of labels
-python perf/turn_errors.py FOLDER --speed            how many answers a second, and nothing else
+python perf/turn_errors.py FOLDER --speed            only the speed in answers per second
 
-Labels (`perf/turn_error_labels.jsonl`): a language model labelled each answer by reading, without the kinds and without
-the other labelling. On the 200 of round 1, labelled twice, the rules were made stricter, so what is printed of them is
-too kind. The 117 of round 2 were drawn afterwards, by the kinds that the rules then gave (`predicted`), and nobody had
-seen them; "also" is what holds beside the label. Labels and draw also name three errors that the rules do not look
-for: `lost_thread`, `contradicted` and `unused`. The 28 of round 3 were drawn after the rules were changed on both, and
+Labels (`perf/turn_error_labels.jsonl`): a language model labelled each answer by reading, without the types and without
+the
+other labelling. The 200 of round 1, labelled twice, were used to make the rules stricter, so their figures are too
+favorable. The 117 of round 2 were drawn afterwards, by the types that the rules gave at that time (`predicted`), and
+were
+new; "also" are further labels that apply. Labels and draw also contain three errors that the rules do not detect:
+`lost_thread`, `contradicted` and `unused`. The 28 of round 3 were drawn after the rules were changed on both, and
 labelled once, from the last two turns and 600 characters of each text. `generator` is the model whose texts the authors
-of MTRAG edited into reference answers, with the passages that it was given; `generator_first` the same text with the
+of MTRAG edited into reference answers, with the passages it received; `generator_first` is the same text with the
 passages of the first search alone.
 
-Damage: answers of two models that people rated good; one in three is replaced, and looked at among the others.
+Damage: answers of two models that people rated good; one in three is replaced, and classified among the others.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ TWINS = Path(__file__).resolve().parents[1] / "examples" / "languages"
 CONVERSATIONS = Path("mt-rag-benchmark/mtrag-human/conversations/conversations.json")
 
 Row = dict[str, Any]
-"""A line of the labels."""
+"""A row of the labels."""
 
 
 def answers(folder: Path) -> Iterator[tuple[str, Response]]:
-    """Yield (system, answer) of all that was drawn from."""
+    """Yield (system, answer) of all answers available for the draw."""
     other = tasks_of("mtrag_un", folder)
     for name in ("system_a", "system_b"):
         for line in (folder / "idk" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
@@ -70,7 +72,7 @@ def tasks_of(benchmark: str, folder: Path) -> dict[str, Task]:
 
 
 def unedited(folder: Path, tasks: Any) -> Iterator[tuple[str, Response]]:
-    """Yield the generator's texts before people edited them, with a turn's passages, and with the first search's."""
+    """Yield the generator's texts before editing, with a turn's passages, and with the first search's."""
     by_turn = {(task.messages[0].text, task.turn, task.question): task for task in tasks}
     for conversation in json.loads((folder / CONVERSATIONS).read_text(encoding="utf-8")):
         messages = conversation["messages"]
@@ -87,7 +89,7 @@ def unedited(folder: Path, tasks: Any) -> Iterator[tuple[str, Response]]:
 
 
 def kinds_of(responses: Sequence[Response], setting: Setting = Setting.REFERENCE) -> list[str]:
-    """Return the kind of each answer of one system."""
+    """Return the type of each answer of one system."""
     checks = find_implausible(responses, setting=setting)
     labels = NgramIdk().detect(responses)
     errors = [turn_error(*one) for one in zip(responses, (item.verdict for item in labels), checks, strict=True)]
@@ -95,7 +97,7 @@ def kinds_of(responses: Sequence[Response], setting: Setting = Setting.REFERENCE
 
 
 def kinds(folder: Path) -> dict[tuple[str, str], str]:
-    """Return (system, task id) -> kind."""
+    """Return (system, task id) -> type."""
     by_system: dict[str, list[Response]] = defaultdict(list)
     for name, response in answers(folder):
         by_system[name].append(response)
@@ -123,7 +125,7 @@ _POOL = {
     "system_b": {"answered_unknown": 17, "contradicted": 2, "invented": 2, "lost_thread": 1, "none": 396, "unused": 2},
 }
 POOL = Counter({(system, kind): n for system, counts in _POOL.items() for kind, n in counts.items()})
-"""(system, kind) -> answers that round 2 was drawn from: those that round 1 has not, by the kinds of that time."""
+"""(system, type) -> number of answers available for round 2: those not in round 1, by the types of that time."""
 _DRAWN_FROM_POOL = 2
 _SETTINGS = {"generator": Setting.FULL_RAG, "generator_first": Setting.FULL_RAG}
 
@@ -139,7 +141,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def of(count: int, n: int) -> str:
-    """Return a count with Wilson's interval of 95 %."""
+    """Return a count with its 95 % Wilson interval."""
     if not n:
         return "-"
     share, z = count / n, 1.96
@@ -149,7 +151,7 @@ def of(count: int, n: int) -> str:
 
 
 def agreement(rows: Sequence[Row]) -> str:
-    """Return in a sentence how the two labellings agree."""
+    """Return the agreement of the two labellings as a sentence."""
     pairs = [(row["first"], row["second"]) for row in rows if "second" in row]
     if len(pairs) < len(rows):
         return f"{len(rows)} answers, {len(pairs)} of them labelled twice"
@@ -166,12 +168,12 @@ def labels_of(row: Row) -> list[str]:
 
 
 def holding(row: Row) -> list[set[str]]:
-    """Return of each labelling its label, and what it says holds as well."""
+    """Return for each labelling its label and the further labels that apply."""
     return [{row[name], *row.get(f"{name}_also", ())} for name in ("first", "second") if name in row]
 
 
 def print_precision(rows: Sequence[Row], kind_of: Callable[[Row], str]) -> None:
-    """Print how often each kind is right: as the one label, or as one of those that hold."""
+    """Print how often each type is right: as the label, or as one of the labels that apply."""
     print("| kind | answers | either: the label | either: one that holds | all: one that holds | anything wrong |")
     print("|---|---:|---:|---:|---:|---:|")
     for kind in NAMES:
@@ -186,7 +188,7 @@ def print_precision(rows: Sequence[Row], kind_of: Callable[[Row], str]) -> None:
 
 
 def print_recall(rows: Sequence[Row], kind_of: Callable[[Row], str], pool: Counter[tuple[str, str]]) -> None:
-    """Print how much of what all labellings name is found, each answer counted for all that it was drawn from."""
+    """Print recall on errors named by all labellings, each answer weighted by the size of its group in the draw."""
     drawn = Counter((row["system"], row["predicted"]) for row in rows)
     print("| kind | all name it | found | found, weighted by the draw |\n|---|---:|---:|---:|")
     for kind in NAMES:
@@ -201,15 +203,15 @@ def print_recall(rows: Sequence[Row], kind_of: Callable[[Row], str], pool: Count
 
 # Damage
 
-GOOD = 3.5  # of 4, the median of people's ratings of each property
-EACH = 3  # one answer in so many is damaged
+GOOD = 3.5  # from 1 to 4, the median of people's ratings of each property
+EACH = 3  # one answer in this many is damaged
 
 Damage = Callable[[Response], Response | None]
-"""Answer -> the damaged one, None where it cannot be damaged so."""
+"""Answer -> the damaged answer, None if the damage does not apply."""
 
 
 def is_good(rated: RatedResponse) -> bool:
-    """Return whether people found a model's answer good, and a passage holds what was asked."""
+    """Return whether people rated a model's answer good, and a passage contains the information."""
     is_answer = rated.response.task.answerability is Answerability.ANSWERABLE
     return (
         rated.model_id != "reference"
@@ -219,7 +221,7 @@ def is_good(rated: RatedResponse) -> bool:
 
 
 def damages(folder: Path, draw: random.Random) -> dict[str, tuple[set[str], Damage]]:
-    """Return name -> (the kinds that are right, how it is done)."""
+    """Return name -> (the correct types, the damaging function)."""
     tasks = tasks_of("mtrag", folder)
     refusals = [task.target for task in tasks.values() if task.answerability is Answerability.UNANSWERABLE]
     unclear = (task for task in tasks_of("mtrag_un", folder).values())
@@ -280,12 +282,12 @@ def earlier(response: Response) -> str | None:
 
 
 def shortened(text: str | None) -> str | None:
-    """Return a text less its first sentence."""
+    """Return a text without its first sentence."""
     return re.split(r"(?<=[.!?])\s+", text, maxsplit=1)[-1] if text else None
 
 
 def other_number(response: Response) -> str | None:
-    """Change the first number of two digits and more that a passage holds too."""
+    """Change the first number of two or more digits that a passage contains too."""
     for found in re.finditer(r"(?<![\d.,])\d{2,}(?![\d.,]*\d)", response.text):
         if any(found[0] in passage.text for passage in response.passages):
             changed = "".join(str((int(digit) + 3) % 10) for digit in found[0])
@@ -294,7 +296,7 @@ def other_number(response: Response) -> str | None:
 
 
 def print_damage(folder: Path) -> None:
-    """Print for each damage how often its kind is seen, and how often on the answers beside them."""
+    """Print for each damage how often its type is detected, and how often on the undamaged answers."""
     draw = random.Random(29)
     tasks = tasks_of("mtrag", folder)
     rated = [one for one in load_human_evaluation(folder / "mt-rag-benchmark") if is_good(one)]
@@ -308,11 +310,11 @@ def print_damage(folder: Path) -> None:
 
 
 def print_languages() -> None:
-    """Print the same for answers in another language: the sample of own data and its translated twins."""
+    """Print the same for answers in another language: the sample of own data and its translated version."""
     english = open_benchmark("custom", benchmark_folder("custom", "sample", Path())).tasks
     with tempfile.TemporaryDirectory() as folder:
         for code in ("de", "zh"):
-            # a copy, since files are derived beside a benchmark's own
+            # a copy, because files are derived next to a benchmark's own
             twin = open_benchmark("custom", Path(shutil.copytree(TWINS / code, Path(folder) / code))).tasks
             for name, asked, answered in (
                 (f"{code} answers, English asked", english, twin),
@@ -339,7 +341,7 @@ def print_seen(name: str, right: set[str], responses: Sequence[Response], places
 
 
 def read_labels(second: Path | None) -> list[Row]:
-    """Return all rows; those of a second labelling get its labels by their ids, in the file of labels too."""
+    """Return all rows. Labels of a second labelling are added by id, also to the file of labels."""
     rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
     if second:
         given = {row["id"]: row for row in map(json.loads, second.read_text(encoding="utf-8").splitlines())}
@@ -357,7 +359,7 @@ ROUNDS = 5
 
 
 def print_speed(folder: Path) -> None:
-    """Print how many answers a second are looked at, and how that compares with `grounded` and `copied` of the same."""
+    """Print the speed in answers per second, and relative to `grounded` and `copied` of the same."""
     responses = [response for _, response in answers(folder)]
     verdicts = [label.verdict for label in NgramIdk().detect(responses)]
 
@@ -370,7 +372,7 @@ def print_speed(folder: Path) -> None:
             grounded(one.text, one.passages)
             copied(one.text, one.passages)
 
-    look()  # what knows languages is loaded once
+    look()  # warm-up: loads language data once
     rounds = [(cpu_seconds(look), cpu_seconds(measure)) for _ in range(ROUNDS)]
     seconds, ratio = median(one for one, _ in rounds), median(one / other for one, other in rounds)
     print(
@@ -380,14 +382,14 @@ def print_speed(folder: Path) -> None:
 
 
 def cpu_seconds(work: Callable[[], None]) -> float:
-    """Return what a call takes of a core."""
+    """Return the CPU seconds of a call."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def main() -> None:
-    """Print a row a damage, then of each round of labels how they agree, and how often each kind is right."""
+    """Print a row per damage, then for each round of labels their agreement and the precision of each type."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument(

@@ -1,9 +1,9 @@
 """Builds the sample benchmark from its sources, in MTRAG's official file layout.
 
-`scripts/sample_source/<domain>.json` is what people edit: documents cut into passages, and conversations whose turns
-name the passages they rest on. This script writes the files under `ragtasks/benchmarks/sample/mtrag/`, byte for byte
-the same each time, and refuses a source that breaks its own rules. The retrieved passages are a real BM25 run
-(rank-bm25, k1 1.5, b 0.75) of the rewritten questions over each domain's passages.
+The editable sources are `scripts/sample_source/<domain>.json`: documents divided into passages, and conversations whose
+turns name their passages. This script writes the files in `ragtasks/benchmarks/sample/mtrag/`, byte for byte
+reproducibly, and rejects sources that break its rules. The retrieved passages are a real BM25 run (rank-bm25, k1 1.5,
+b 0.75) of the rewritten questions over each domain's passages.
 
     python scripts/build_sample.py [--into DIR]
 """
@@ -32,7 +32,7 @@ STOP_WORDS = frozenset(
 
 
 def passages_of(source: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Return source reference (`slug#number`) -> corpus row; ids keep the offsets in the page, as official ones do."""
+    """Return source reference (`slug#number`) -> corpus row. Ids contain the offsets in the page, like official ids."""
     rows = {}
     for document in source["documents"]:
         start = 0
@@ -50,13 +50,13 @@ def passages_of(source: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def context(row: dict[str, str], score: float | None = None) -> dict[str, Any]:
-    """Return one entry of a task's `contexts`."""
+    """Return an entry of a task's `contexts`."""
     entry: dict[str, Any] = {"document_id": row["_id"], "text": row["text"], "title": row["title"], "url": row["url"]}
     return entry if score is None else {**entry, "score": score}
 
 
 def tokens(text: str) -> list[str]:
-    """Return lower-case words without the commonest ones."""
+    """Return lower-case words without the most common ones."""
     return [word for word in re.findall(r"[a-z0-9]+", text.lower()) if word not in STOP_WORDS]
 
 
@@ -75,7 +75,7 @@ class Retriever:
 
 
 def tasks_of(source: dict[str, Any], rows: dict[str, dict[str, str]], retriever: Retriever) -> list[dict[str, Any]]:
-    """Return one entry for each turn: what all three task files share, and what differs."""
+    """Return an entry per turn: the fields shared by all three task files, and the different ones."""
     entries = []
     for conversation in source["conversations"]:
         messages: list[dict[str, str]] = []
@@ -97,7 +97,7 @@ def tasks_of(source: dict[str, Any], rows: dict[str, dict[str, str]], retriever:
 
 
 def task_row(entry: dict[str, Any], contexts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one line of a generation task file."""
+    """Return a line of a generation task file."""
     turn = entry["turn"]
     conversation_id, number = entry["task_id"].split("<::>")
     return {
@@ -118,7 +118,7 @@ def task_row(entry: dict[str, Any], contexts: list[dict[str, Any]]) -> dict[str,
 
 
 def reference_rag_contexts(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return references filled up to five with retrieved passages, in an order that tells nothing (by hash)."""
+    """Return references filled up to five with retrieved passages, in an uninformative order (by hash)."""
     known = {row["_id"] for row in entry["references"]}
     fill = [row for row, _ in entry["retrieved"] if row["_id"] not in known]
     rows = [*entry["references"], *fill][:N_PASSAGES]
@@ -127,7 +127,7 @@ def reference_rag_contexts(entry: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def query_lines(entries: list[dict[str, Any]], form: str) -> list[dict[str, str]]:
-    """Return the queries of one form, for the tasks that have reference passages."""
+    """Return the queries of one form, for the tasks with reference passages."""
     lines = []
     for entry in entries:
         if not entry["references"]:
@@ -143,7 +143,7 @@ def query_lines(entries: list[dict[str, Any]], form: str) -> list[dict[str, str]
 
 
 def zipped(name: str, content: bytes) -> bytes:
-    """Return a zip with one file and no dates, so that the bytes never change."""
+    """Return a zip with one file and no dates, so that the bytes are reproducible."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED, 9)
@@ -172,7 +172,7 @@ def domain_files(source: dict[str, Any], rows: dict[str, Any], entries: list[dic
 
 
 def conversation_rows(source: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the conversations as the official conversations.json has them."""
+    """Return the conversations in the form of the official conversations.json."""
     rows = []
     for conversation in source["conversations"]:
         messages: list[dict[str, Any]] = []
@@ -212,7 +212,7 @@ def build() -> dict[str, bytes]:
 
 
 def facts(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the loader checks the sample against."""
+    """Return the statistics that the loader checks."""
     return {
         "version": VERSION,
         "counts": {

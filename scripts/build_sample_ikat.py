@@ -1,8 +1,8 @@
-"""Builds the sample of TREC iKAT's kind from its source, in the track's official file layout.
+"""Builds the sample of TREC iKAT from its source, in the track's official file layout.
 
-`scripts/sample_source/ikat.json` holds the topics of three years as the track writes them, the texts of the passages
-of the first, and some judgements of its facts. The files under `ragtasks/benchmarks/sample/ikat/` come out byte for
-byte the same each time.
+`scripts/sample_source/ikat.json` contains topics of three years in the track's format, the texts of the passages of the
+first year, and some judgements of its facts. The files in `ragtasks/benchmarks/sample/ikat/` are byte for byte
+reproducible.
 
     python scripts/build_sample_ikat.py [--into DIR]
 """
@@ -34,7 +34,7 @@ def judgement_lines(judged: dict[str, dict[str, int]]) -> bytes:
 
 
 def counts(topics: list[dict[str, Any]]) -> list[int]:
-    """Return how many topics and turns there are."""
+    """Return the numbers of topics and turns."""
     return [len(topics), sum(len(topic.get("turns") or topic["responses"]) for topic in topics)]
 
 

@@ -1,8 +1,8 @@
-"""Builds the sample of INSCIT's kind from its source, in INSCIT's official file layout.
+"""Builds the sample of INSCIT from its source, in INSCIT's official file layout.
 
-`scripts/sample_source/inscit.json` holds conversations by split; their labels name passages of the documents in
-`scripts/sample_source/clapnq.json`. Every turn becomes a task, and what the agent said is its first label. The files
-under `ragtasks/benchmarks/sample/inscit/` come out byte for byte the same each time.
+`scripts/sample_source/inscit.json` contains conversations by split. Their labels name passages of the documents in
+`scripts/sample_source/clapnq.json`. Every turn becomes a task, whose first label is the agent's reply. The files in
+`ragtasks/benchmarks/sample/inscit/` are byte for byte reproducible.
 
     python scripts/build_sample_inscit.py [--into DIR]
 """
@@ -39,7 +39,7 @@ def articles() -> list[dict[str, Any]]:
 
 
 def evidence_by_reference() -> dict[str, dict[str, Any]]:
-    """Return source reference (`slug#number`) -> a piece of evidence as labels hold it."""
+    """Return source reference (`slug#number`) -> evidence in the format of labels."""
     slugs = [document["id"] for document in read_source("clapnq")["documents"]]
     return {
         f"{slug}#{number}": {
@@ -53,7 +53,7 @@ def evidence_by_reference() -> dict[str, dict[str, Any]]:
 
 
 def conversation(source: dict[str, Any], evidence: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return one conversation with a turn for each of its questions."""
+    """Return a conversation with a turn for each of its questions."""
     turns, context, earlier = [], [], []
     for turn in source["turns"]:
         context = [*context, turn["question"]]
@@ -65,7 +65,7 @@ def conversation(source: dict[str, Any], evidence: dict[str, dict[str, Any]]) ->
 
 
 def counts(conversations: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return what a file holds."""
+    """Return the counts of a file."""
     turns = [turn for item in conversations.values() for turn in item["turns"]]
     labels = Counter(label["responseType"] for turn in turns for label in turn["labels"])
     return {"conversations": len(conversations), "tasks": len(turns), "labels": dict(labels)}

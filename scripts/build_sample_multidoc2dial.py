@@ -1,9 +1,9 @@
-"""Builds the samples of MultiDoc2Dial and Doc2Dial from their source, in the official file shapes.
+"""Builds the samples of MultiDoc2Dial and Doc2Dial from their source, in the official file layouts.
 
-`scripts/sample_source/multidoc2dial.json` holds pages of a country that does not exist, by sections and spans, and
-dialogues whose turns name spans (`page/section.span`, the section's heading being span 0). Ids are made-up hashes. The
-retrieval units that follow from the documents ship too, as `ragtasks` derives them, and a BM25 ranking of each unit.
-The files come out byte for byte the same each time.
+`scripts/sample_source/multidoc2dial.json` contains pages of a fictitious country, by sections and spans, and dialogues
+whose turns name spans (`page/section.span`, where span 0 is the section's heading). Ids are hashes. The sample also
+contains the retrieval units that `ragtasks` derives from the documents, and a BM25 ranking of each unit. The files are
+byte for byte reproducible.
 
     python scripts/build_sample_multidoc2dial.py [--into DIR]
 """
@@ -28,7 +28,7 @@ UNITS = ("multidoc2dial", "multidoc2dial_token", "multidoc2dial_propositions", "
 
 
 def document_of(page: dict[str, Any], document_id: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return one document in the official shape, and `section.span` -> span id."""
+    """Return a document in the official format, and `section.span` -> span id."""
     text, spans, names = "", {}, {}
     for number, (heading, sentences) in enumerate(page["sections"]):
         start_of_section = len(text)
@@ -62,7 +62,7 @@ def references_of(turn: list[Any], ids: dict[str, str], names: dict[str, dict[st
 
 
 def turns_of(dialogue: dict[str, Any], ids: dict[str, str], names: Any, span_key: str) -> list[dict[str, Any]]:
-    """Return the turns in the official shape; MultiDoc2Dial and Doc2Dial name the span differently."""
+    """Return the turns in the official format. MultiDoc2Dial and Doc2Dial name the span differently."""
     turns = []
     for number, turn in enumerate(dialogue["turns"], start=1):
         label = "solution" if "solution" in turn[1] else "precondition"
@@ -76,7 +76,7 @@ def turns_of(dialogue: dict[str, Any], ids: dict[str, str], names: Any, span_key
 
 
 def hash_of(text: str) -> str:
-    """Return an id of the official kind."""
+    """Return an id of the official type."""
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -86,7 +86,7 @@ def as_json(value: Any) -> bytes:
 
 
 def official_files() -> dict[str, bytes]:
-    """Return path -> content of the files in the official shapes."""
+    """Return path -> content of the files in the official formats."""
     source = read_source("multidoc2dial")
     pages = source["documents"]
     ids = {key: f"{page['title']}#{number}_0" for number, (key, page) in enumerate(pages.items(), start=1)}
@@ -133,7 +133,7 @@ def official_files() -> dict[str, bytes]:
 
 
 def rewrites_of(dialogue: dict[str, Any], dialogue_id: str) -> Iterator[dict[str, str]]:
-    """Yield the rewritten questions; the number of a task counts what a user says in a row once."""
+    """Yield the rewritten questions. Task numbers count consecutive messages of the user once."""
     number, before = 0, ""
     for turn in dialogue["turns"]:
         number += turn[0] == "user" != before
@@ -157,7 +157,7 @@ def ranking(name: str, into: Path) -> bytes:
 
 
 def build() -> dict[str, bytes]:
-    """Return path -> bytes of every file of the samples, the derived retrieval units among them."""
+    """Return path -> bytes of every file of the samples, including the derived retrieval units."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(official_files(), folder)

@@ -1,9 +1,11 @@
-"""Builds the sample of MultiHop-RAG's kind from its source, in MultiHop-RAG's official file layout.
+"""Builds the sample of MultiHop-RAG from its source, in MultiHop-RAG's official file layout.
 
-`scripts/sample_source/multihop_rag.json` holds articles and queries; a piece of evidence names its article and quotes
-a sentence of it. `retrieved.json`, in the format of the official retrieval script, is a real BM25 run (rank-bm25, k1
-1.5, b 0.75) over the chunks that the loader cuts. The files under `ragtasks/benchmarks/sample/multihop_rag/` come out
-byte for byte the same each time.
+`scripts/sample_source/multihop_rag.json` contains articles and queries. A piece of evidence names its article and
+quotes
+one of its sentences. `retrieved.json`, in the format of the official retrieval script, is a real BM25 run (rank-bm25,
+k1
+1.5, b 0.75) over the loader's chunks. The files in `ragtasks/benchmarks/sample/multihop_rag/` are byte for byte
+reproducible.
 
     python scripts/build_sample_multihop.py [--into DIR]
 """
@@ -63,7 +65,7 @@ def retrieved_rows(queries: list[dict[str, Any]], chunks: bytes) -> list[dict[st
 
 
 def array(rows: list[dict[str, Any]]) -> bytes:
-    """Return one JSON array."""
+    """Return a JSON array."""
     return json.dumps(rows, indent=1, ensure_ascii=False).encode() + b"\n"
 
 

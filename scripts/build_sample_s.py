@@ -1,9 +1,9 @@
-"""Builds the sample of MTRAG-S's kind from its sources, in MTRAG-S's official file layout.
+"""Builds the sample of MTRAG-S from its sources, in MTRAG-S's official file layout.
 
-`scripts/sample_source/mtrag_s.json` holds conversations; their turns name passages of the documents in
-`scripts/sample_source/<domain>.json`, as both official benchmarks share their corpora. As in the official file, an id
-of a passage is a hash, a message carries who wrote it and a made-up time, and the answers are not references. The
-files under `ragtasks/benchmarks/sample/mtrag_s/` come out byte for byte the same each time.
+`scripts/sample_source/mtrag_s.json` contains conversations. Their turns name passages of the documents in
+`scripts/sample_source/<domain>.json`, as both official benchmarks share their corpora. As in the official file, passage
+ids are hashes, messages contain an author and a (fictitious) time, and the answers are not references. The files in
+`ragtasks/benchmarks/sample/mtrag_s/` are byte for byte reproducible.
 
     python scripts/build_sample_s.py [--into DIR]
 """
@@ -35,14 +35,14 @@ def hash_of(text: str, length: int) -> str:
 
 
 def message(speaker: str, text: str, number: int) -> dict[str, Any]:
-    """Return a message with the official file's kind of metadata."""
+    """Return a message with metadata as in the official file."""
     author = {"user": ("human", "sample-author"), "agent": ("model", "sample-generator")}[speaker]
     metadata = {"author_type": author[0], "author_id": author[1], "created_at": FIRST_TIME + number}
     return {"speaker": speaker, "text": text, "metadata": metadata}
 
 
 def task_rows(conversation: dict[str, Any], passages: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
-    """Return the lines of one conversation, with the keys of the official file in its order."""
+    """Return the lines of a conversation, with the keys of the official file in its order."""
     conversation_id = hash_of(conversation["id"], 32)
     messages: list[dict[str, Any]] = []
     rows = []
@@ -71,7 +71,7 @@ def task_rows(conversation: dict[str, Any], passages: dict[str, dict[str, str]])
 
 
 def facts(conversations: list[dict[str, Any]], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the loader checks the sample against."""
+    """Return the statistics that the loader checks."""
     by_domain: Counter[str] = Counter()
     for conversation in conversations:
         by_domain[conversation["domain"]] += len(conversation["turns"])

@@ -1,10 +1,10 @@
 """Builds the samples of TREC RAG 2024 and 2025 from their sources, in the track's file formats.
 
-`scripts/sample_source/trec_rag24.json` is what people edit: topics, one document each as a list of sentences, and the
-nuggets with the sentence that states them. `trec_rag25.json` has narratives over the same documents, whose nuggets name
-the part of the narrative. This script cuts the documents into segments (windows of 4 sentences, every second sentence;
-the official ones have 10 and 5), ranks them by BM25 (rank-bm25, k1 0.9, b 0.4), grades them by the nuggets that they
-state, and writes the files under `ragtasks/benchmarks/sample/trec_rag24/` and `trec_rag25/`, the same bytes each time.
+The editable sources are `scripts/sample_source/trec_rag24.json`, with topics, one document each as a list of sentences,
+and nuggets with the sentence that states them; and `trec_rag25.json`, with narratives over the same documents, whose
+nuggets name the part of the narrative. This script cuts the documents into segments (windows of 4 sentences, every
+second sentence; the official ones have 10 and 5), ranks them by BM25 (rank-bm25, k1 0.9, b 0.4), grades them by their
+nuggets, and writes the files in `ragtasks/benchmarks/sample/trec_rag24/` and `trec_rag25/`, byte for byte reproducibly.
 
     python scripts/build_sample_trec.py [--into DIR]
 """
@@ -27,7 +27,7 @@ LONGEST_NUGGET = 12
 
 
 def documents_of(topics: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """Return the documents as in MS MARCO V2.1; an id holds the offset of the document's line."""
+    """Return the documents as in MS MARCO V2.1; an id contains the offset of the document's line."""
     rows, offset = [], 0
     for topic in topics:
         slug = re.sub(r"[^a-z]+", "-", topic["title"].lower()).strip("-")
@@ -77,7 +77,7 @@ def ranking(question: str, segments: list[dict[str, Any]], bm25: BM25Okapi) -> l
 
 
 def grade(nuggets: list[dict[str, Any]], documents: set[str], segment: dict[str, Any]) -> int:
-    """Return 3 for two vital nuggets, 2 for a nugget, 1 for one of the right documents, else 0."""
+    """Return 3 for two vital nuggets, 2 for a nugget, 1 for a relevant document, else 0."""
     if segment["_topic"] not in documents:
         return 0
     stated = [
@@ -91,7 +91,7 @@ def grade(nuggets: list[dict[str, Any]], documents: set[str], segment: dict[str,
 
 
 def check(topics: list[dict[str, Any]]) -> None:
-    """Refuse a source that breaks its own rules."""
+    """Raise an error for a source that breaks the rules."""
     for topic in topics:
         assert topic["set"] in SETS, topic["topic"]
         assert len(set(topic["sentences"])) == len(topic["sentences"]) >= WINDOW, topic["topic"]
@@ -124,7 +124,7 @@ def sample_facts(by_domain: dict[str, int]) -> bytes:
 
 
 def files_of_segments(segments: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return the texts of the segments, as the track has them and as a corpus."""
+    """Return the texts of the segments, in the track's format and as a corpus."""
     records = [{key: value for key, value in row.items() if key[0] != "_"} for row in segments]
     passages = [
         {"_id": row["docid"], "title": row["title"], "text": row["segment"], "url": row["url"]} for row in records
@@ -138,7 +138,7 @@ def files_of_segments(segments: list[dict[str, Any]]) -> dict[str, bytes]:
 def files_of_narratives(
     narratives: list[dict[str, Any]], topics: list[dict[str, Any]], segments: list[dict[str, Any]], bm25: BM25Okapi
 ) -> dict[str, bytes]:
-    """Return the files of 2025: narratives, nuggets with their parts, a run, judgements of what has nuggets."""
+    """Return the files of 2025: narratives, nuggets with their parts, a run, and judgements."""
     sentences = {topic["topic"]: topic["sentences"] for topic in topics}
     judged = [narrative for narrative in narratives if narrative["nuggets"]]
     for nugget in (nugget for narrative in judged for nugget in narrative["nuggets"]):
@@ -160,7 +160,7 @@ def files_of_narratives(
 
 
 def narrative_nuggets(narrative: dict[str, Any]) -> dict[str, Any]:
-    """Return the nuggets of a narrative as the track writes them: its own parts stand in quotes."""
+    """Return the nuggets of a narrative in the track's format, with the narrative's own parts in quotes."""
     parts = (nugget["part"] for nugget in narrative["nuggets"])
     nuggets = [
         {
@@ -186,7 +186,7 @@ def run_lines(questions: dict[str, str], segments: list[dict[str, Any]], bm25: B
 def files_of_set(
     name: str, topics: list[dict[str, Any]], segments: list[dict[str, Any]], bm25: BM25Okapi
 ) -> dict[str, bytes]:
-    """Return the files of one set of topics; only the test set has judgements."""
+    """Return the files of a set of topics; only the test set has judgements."""
     end = "\r\n" if name == "test" else "\n"  # as in the official files
     files = {f"topics/topics.rag24.{name}.txt": "".join(f"{t['topic']}\t{t['question']}{end}" for t in topics).encode()}
     questions = {topic["topic"]: topic["question"] for topic in topics}
@@ -213,14 +213,14 @@ def files_of_set(
 
 
 def nuggets_in(topic: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the nuggets of a topic, with its own document as theirs."""
+    """Return the nuggets of a topic, with its own document as source."""
     return [{**nugget, "document": topic["topic"]} for nugget in topic["nuggets"]]
 
 
 def pooled(
     question: str, documents: set[str], segments: list[dict[str, Any]], bm25: BM25Okapi
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the segments that are judged: the first ten of the ranking, and the topic's own documents."""
+    """Return the judged segments: the first ten of the ranking, and the topic's own documents."""
     by_id = {row["docid"]: row for row in segments}
     first = [segment_id for segment_id, _ in ranking(question, segments, bm25)[:10]]
     own = [row["docid"] for row in segments if row["_topic"] in documents]

@@ -1,9 +1,10 @@
-"""Builds the sample of MTRAG-UN's kind from its sources, in MTRAG-UN's official file layout.
+"""Builds the sample of MTRAG-UN from its sources, in MTRAG-UN's official file layout.
 
-`scripts/sample_source/mtrag_un/<domain>.json` holds conversations only; their turns name passages of the documents in
-`scripts/sample_source/<domain>.json`, as both official benchmarks share their corpora. An underspecified turn names
-the passages between which it cannot decide, or none. Every turn becomes a task. The files under
-`ragtasks/benchmarks/sample/mtrag_un/` come out byte for byte the same each time.
+`scripts/sample_source/mtrag_un/<domain>.json` contains only conversations. Their turns name passages of the documents
+in
+`scripts/sample_source/<domain>.json`, as both official benchmarks share their corpora. An underspecified turn names the
+passages of its possible meanings, or none. Every turn becomes a task. The files in
+`ragtasks/benchmarks/sample/mtrag_un/` are byte for byte reproducible.
 
     python scripts/build_sample_un.py [--into DIR]
 """
@@ -19,11 +20,11 @@ from sample_files import SAMPLES, json_lines, read_source, run_builder, statisti
 VERSION = "1"
 TARGET = SAMPLES / "mtrag_un"
 JUDGED = ("ANSWERABLE", "PARTIAL")
-COLLECTIONS = {"cloud": "ibmcloud"}  # the official file's word for this corpus
+COLLECTIONS = {"cloud": "ibmcloud"}  # the official file's name of this corpus
 
 
 def task_rows(domain: str) -> list[dict[str, Any]]:
-    """Return the lines of the generation task file of one domain, with the keys of the official one."""
+    """Return the lines of a domain's generation task file, with the keys of the official file."""
     passages = passages_of(read_source(domain))
     rows = []
     for conversation in read_source(f"mtrag_un/{domain}")["conversations"]:
@@ -55,7 +56,7 @@ def task_rows(domain: str) -> list[dict[str, Any]]:
 
 
 def qrels(rows: list[dict[str, Any]]) -> bytes:
-    """Return the judgements of one domain: the references of answerable and partial tasks, as in the official files."""
+    """Return the judgements of a domain: the references of answerable and partial tasks, as in the official files."""
     lines = [
         f"{row['task_id']}\t{context['document_id']}\t1\n"
         for row in rows
@@ -66,7 +67,7 @@ def qrels(rows: list[dict[str, Any]]) -> bytes:
 
 
 def facts(by_domain: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Return what the loader checks the sample against."""
+    """Return the statistics that the loader checks."""
     rows = [row for own in by_domain.values() for row in own]
     return {
         "version": VERSION,

@@ -1,4 +1,4 @@
-"""Writes constraints.txt: the versions, in this environment, of all that pyproject.toml asks for by name.
+"""Writes constraints.txt: the installed versions of all requirements named in pyproject.toml.
 
 .venv/bin/python scripts/constraints.py      # after `make test` has passed in that environment
 """
@@ -34,7 +34,7 @@ def read_pyproject() -> dict[str, Any]:
 
 
 def requirements(pyproject: dict[str, Any]) -> list[Requirement]:
-    """Return what the base and every extra ask for, each project's own extras and this system's exceptions aside.
+    """Return the requirements of the base and every extra, without own extras and requirements of other systems.
 
     Args:
         pyproject: the parsed pyproject.toml.
@@ -46,7 +46,7 @@ def requirements(pyproject: dict[str, Any]) -> list[Requirement]:
 
 
 def pins(found: list[Requirement]) -> list[str]:
-    """Return `name==version` of each that is installed as asked for, sorted; local parts such as `+cpu` left out."""
+    """Return `name==version` of each installed requirement, sorted, without local parts such as `+cpu`."""
     lines = set()
     for item in found:
         try:

@@ -37,13 +37,13 @@ OPTIONAL = (
     *("ragtasks/arena/", "ragtasks/synthesis/", "retrieval_cache/engines/"),
     *("tests/arena/", "tests/cli/test_arena.py", "tests/retrieval_cache/engines/"),
     *("tests/synthesis/", "tests/cli/test_synthesize.py", "tests/cli/test_review.py"),
-    # Where older checkouts (`--root`) have them.
+    # Folders in older checkouts (`--root`).
     *("ragtasks/cli/arena.py", "ragtasks/cli/synthesis.py"),
     *("retrieval_cache/milvus.py", "retrieval_cache/ray_workers.py"),
     *("tests/retrieval_cache/test_milvus.py", "tests/retrieval_cache/test_ray_"),
     *("tests/retrieval_cache/test_encoding_line.py", "tests/retrieval_cache/retrievers/test_elser.py"),
 )
-"""Beginnings of the paths that do not belong to the core."""
+"""Prefixes of the paths outside the core."""
 
 _NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
@@ -196,7 +196,7 @@ def uses(node: ast.AST) -> Counter[str]:
 
 
 def called_once(house: House) -> list[str]:
-    """Return `path:line name` of the private functions with one reference."""
+    """Return `path:line name` of the private functions with a single reference."""
     used = {name: uses(tree_of(path)) for name, path in house.modules.items()}
     importers: dict[tuple[str, str], list[str]] = {}
     for name, path in house.modules.items():
@@ -210,7 +210,7 @@ def called_once(house: House) -> list[str]:
         for scope, node in defined:
             if not node.name.startswith("_") or node.name.startswith("__"):
                 continue
-            # Where several classes of a module have such a method, a reference belongs to the class around it.
+            # If several classes of a module have a method of this name, a reference belongs to the enclosing class.
             own = used[name] if n_of[node.name] == 1 else uses(scope)
             elsewhere = sum(used[other][node.name] for other in importers.get((name, node.name), ()))
             if own[node.name] - uses(node)[node.name] + elsewhere == 1:
@@ -312,7 +312,7 @@ def counts(house: House, *, walk: bool) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    """Print the counts, or the items behind one of them."""
+    """Print the counts, or the items of one count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--walk", action="store_true")
     parser.add_argument("--list", choices=list(LISTS), metavar="NAME", help=", ".join(LISTS))

@@ -1,7 +1,8 @@
-"""A stand-in for language models as judges: an OpenAI-compatible server on this machine, for the demonstration.
+"""A stand-in for LLM judges: an OpenAI-compatible server on this machine, for the demonstration.
 
-It is no judge: it rates by word overlap, so its scores say nothing about answers. It reads our prompts' own marks (the
-code that a verdict must carry) and replies in the form asked for. The model named `flaky` fails on every tenth request.
+It rates by word overlap, so its scores are not meaningful. It parses the markers in our prompts (the code that a
+verdict
+must contain) and replies in the requested format. The model `flaky` fails on every tenth request.
 
     python scripts/judge_demo_server.py [--port 0]       prints its address, then serves until it is stopped
 """
@@ -32,7 +33,7 @@ class Judge(BaseHTTPRequestHandler):
         self._send(200, {"requests": Judge.count})
 
     def do_POST(self) -> None:
-        """Serve one verdict, or a failure where the model is the flaky one."""
+        """Serve a verdict, or a failure for the model `flaky`."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with Judge.lock:
             Judge.count += 1
@@ -59,20 +60,20 @@ class Judge(BaseHTTPRequestHandler):
 
 
 def sections(prompt: str) -> tuple[str, dict[str, str]]:
-    """Return the code of a prompt and its marked parts by name."""
+    """Return the code of a prompt and its marked sections by name."""
     code = _CODE.findall(prompt)[0]
     parts = re.findall(rf"^\[{code} (?!end\])([^\]]+)\]\n(.*?)\n\[{code} end\]$", prompt, re.DOTALL | re.MULTILINE)
     return code, dict(parts)
 
 
 def overlap(text: str, other: str) -> float:
-    """Return the share of a text's words that stand in another."""
+    """Return the share of a text's words that another text contains."""
     words = set(WORD.findall(text.lower()))
     return len(words & set(WORD.findall(other.lower()))) / len(words) if words else 0.0
 
 
 def preferred(parts: dict[str, str], replies: list[str]) -> str:
-    """Return which reply shares more words with the passages; where both are near, mostly the one shown first."""
+    """Return the reply that shares more words with the passages; if both are near, mostly the first."""
     passages = " ".join(text for name, text in parts.items() if name.startswith("passage"))
     first, second = (overlap(reply, passages) for reply in replies)
     if abs(first - second) > 0.1:
@@ -81,7 +82,7 @@ def preferred(parts: dict[str, str], replies: list[str]) -> str:
 
 
 def questions(parts: dict[str, str]) -> dict[str, Any]:
-    """Return three questions made of a reply, or which of three share words with the user's."""
+    """Return three questions made from a reply, or which of three share words with the user's."""
     if "reply" in parts:
         start = " ".join(parts["reply"].split()[:9])
         made = [f"{word} {start}?" for word in ("Is it that", "Why", "Do you mean")]
@@ -92,7 +93,7 @@ def questions(parts: dict[str, str]) -> dict[str, Any]:
 
 
 def verdict(prompt: str) -> str:
-    """Return a reply in the form that the prompt asks for; without a code it asks whether anybody answers."""
+    """Return a reply in the format requested by the prompt; a prompt without a code is a connection test."""
     return _judged(prompt) if _CODE.search(prompt) else "ready"
 
 

@@ -1,8 +1,8 @@
-"""Takes the pictures of the documents: a report's page and a leaderboard, light, dark and narrow, in a real browser.
+"""Takes the screenshots of the documentation in a browser: a report's page and a leaderboard, light, dark and narrow.
 
     make run && python scripts/pictures.py results/sample docs/images
 
-Needs Chromium with its driver, and selenium (extra `dev`).
+Requires Chromium with its driver, and selenium (extra `dev`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
 RAGTASKS = str(Path(sys.executable).parent / "ragtasks")
-# Name of the picture: page, fragment, width, height, colours.
+# Name of the picture: page, fragment, width, height, color scheme.
 PICTURES = {
     "page": ("page.html", "", 1280, 1000, "light"),
     "page-dark": ("page.html", "", 1280, 1000, "dark"),
@@ -33,7 +33,7 @@ PICTURES = {
 
 
 def browser() -> Any:
-    """Start the browser, without a window."""
+    """Start a headless browser."""
     options = webdriver.ChromeOptions()
     for switch in ("headless=new", "no-sandbox", "disable-gpu", "disable-background-networking", "hide-scrollbars"):
         options.add_argument(f"--{switch}")
@@ -41,7 +41,7 @@ def browser() -> Any:
 
 
 def take(driver: Any, address: str, size: tuple[int, int], scheme: str, picture: Path) -> None:
-    """Open a page in one size and scheme of colours, and save what is seen."""
+    """Open a page in a size and color scheme, and save a screenshot."""
     width, height = size
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -56,7 +56,7 @@ def take(driver: Any, address: str, size: tuple[int, int], scheme: str, picture:
 
 
 def main() -> None:
-    """Write the pages of a folder of results, and take each picture of them."""
+    """Write the pages of a folder of results, and take each screenshot."""
     results, out = Path(sys.argv[1]), Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
         pages = {"page.html": ("report", "--html"), "leaderboard.html": ("results list", "--leaderboard")}

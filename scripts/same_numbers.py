@@ -5,10 +5,9 @@
     python scripts/same_numbers.py compare BEFORE AFTER                  # status 1 if a value differs
 
 Compared are numbers, labels and texts of answers, by their path in results, samples, submissions, runs and other JSON,
-CSV and XML files; of printed tables the numbers. Durations, dates and versions are left out. Other wording and hashes
-are listed at the end and do not count. A judge, a model and a RAG system that follow a script answer on the loopback
-interface. `--only NAME` runs a group or a command (`run` first: others read its results), `--data FOLDER` adds real
-files.
+CSV and XML files, and the numbers in printed tables. Durations, dates and versions are left out. Changes of wording and
+hashes are listed at the end and do not count. A scripted judge, model and RAG system answer on the loopback interface.
+`--only NAME` runs a group or a command (`run` first: others read its results), `--data FOLDER` adds real files.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ SHORT = {
     "margins": "--margin ans_acc=0.1 --margin rouge_l=0.1 --margin invented=0.2",
     "json": "--format json",
 }
-"""What several commands have in common, by the name in braces."""
+"""Arguments shared by several commands, by their name in braces."""
 
 COMMANDS = """
 run.extractive      run --model ragtasks-extractive --tasks {tasks} {free} {all} {log} results/extractive
@@ -235,7 +234,7 @@ CORPUS = " ".join(f"Rule {n} of the library is about shelf {n % 3}. It holds on 
 
 
 def store(folder: Path, bin_folder: Path, data: Path | None, only: list[str]) -> int:
-    """Run the commands in a folder and keep what they print and write; return 0."""
+    """Run the commands in a folder and store their output and files; return 0."""
     (folder / "printed").mkdir(parents=True, exist_ok=True)
     files = folder / "files"
     files.mkdir(exist_ok=True)
@@ -270,7 +269,7 @@ def store(folder: Path, bin_folder: Path, data: Path | None, only: list[str]) ->
 
 
 def commands(table: str, address: str) -> list[tuple[str, list[str]]]:
-    """Return (group.name, arguments) of each row of a table, with its braces filled."""
+    """Return (group.name, arguments) of each row of a table, with its braces replaced."""
     judges = {name: json.dumps({"model": name, "base_url": f"{address}/v1"}) for name in ("steady", "other", "noisy")}
     here = Path(__file__).resolve()
     filled = {
@@ -304,7 +303,7 @@ def write_answers(folder: Path) -> int:
 
 
 def break_submissions(folder: Path) -> int:
-    """Write each submission of a folder again with faults: an unknown id, a row twice, a field less; return 0."""
+    """Write faulty copies of each submission in a folder: an unknown id, a repeated row, a missing field; return 0."""
     for file in [*folder.glob("mtrageval_*.jsonl"), *folder.glob("trec_*.jsonl"), *folder.glob("ikat_*.jsonl")]:
         rows = _read(file)
         known = next(key for key in ("task_id", "topic_id", "turn_id", "metadata") if key in rows[0])
@@ -322,7 +321,7 @@ def _write(file: Path, rows: Any) -> None:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Print what differs between two stores; return 1 if a value does."""
+    """Print the differences between two stores; return 1 if a value differs."""
     old, new = read_values(before), read_values(after)
     found = list(differences(old, new))
     counted = [difference for difference in found if difference.kind not in NOT_COUNTED]

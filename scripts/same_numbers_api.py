@@ -1,4 +1,4 @@
-"""Print what the Python API returns on the sample, as JSON: a part of `same_numbers.py`."""
+"""Print the results of the Python API on the sample, as JSON: a part of `same_numbers.py`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def benchmark() -> Any:
 
 @cache
 def scored(kind: str) -> Any:
-    """Return the scores of the reference answers, or of the questions in their place."""
+    """Return the scores of the reference answers, or of the questions as answers."""
     answers = {task.task_id: getattr(task, kind) for task in benchmark().tasks}
     return ragtasks.score(benchmark(), answers, setting="reference", metrics=["cited_precision"], name=kind)
 
 
 def tasks() -> Any:
-    """Return what a benchmark contains."""
+    """Return the contents of a benchmark."""
     passages = benchmark().passages("full_rag")
     found = {task: [passage.passage_id for passage in ranked] for task, ranked in passages.items()}
     return {"qrels": benchmark().qrels, "passages": found}
 
 
 def score() -> Any:
-    """Return rows of scores, with what is not plausible."""
+    """Return rows of scores, with implausible answers."""
     return {"rows": scored("question").rows, "by_task": scored("target").by_task, "missing": scored("target").missing}
 
 
@@ -74,7 +74,7 @@ def decided() -> Any:
 
 
 def ground() -> Any:
-    """Return where each sentence of an answer comes from."""
+    """Return the source of each sentence of an answer."""
     return plain(ragtasks.ground(ANSWER, PASSAGES, ["How long may I keep a book?"]), 6)
 
 
@@ -102,7 +102,7 @@ def plain(value: Any, depth: int) -> Any:
 
 
 def _part(make: Callable[[], Any]) -> Any:
-    """Return what a part returns; a part that fails hides no other."""
+    """Return the result of a part. A failure does not hide other parts."""
     try:
         return plain(make(), 12)
     except Exception as error:  # noqa: BLE001

@@ -1,8 +1,9 @@
-"""A judge, a model and a RAG system on the loopback interface for `same_numbers.py`: replies follow from requests.
+"""A scripted judge, model and RAG system on the loopback interface for `same_numbers.py`.
 
-A verdict is drawn by a hash of the model's name and the texts that a prompt shows between its marks, so another wording
-around them moves no verdict. One reply in 25 has no verdict, and the prompt that repeats the form gets one. The judge
-`noisy` draws again each time that it gets the same prompt.
+A verdict is drawn by a hash of the model's name and the texts between the markers of a prompt, so the wording of
+prompts
+does not change verdicts. One reply in 25 has no verdict; the prompt that repeats the format gets one. The judge `noisy`
+draws again for a repeated prompt.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from judge_demo_server import Judge, sections
 
 _CODE = re.compile(r"the code [0-9a-f]{8}\b")
 _PASSWORD = re.compile(r"The password is: (\w+)")
-"""Of the question by which `ragtasks run` tests whether a server reads system messages."""
+"""Start of the question with which `ragtasks run` tests whether a server reads system messages."""
 _LISTS = ("statements", "other questions", "facts", "facts to be weighed", "facts so far")
 """Parts of prompts that are numbered lists."""
 
@@ -31,7 +32,7 @@ class ScriptedServer(Judge):
     """Answers chat completions, and the plain protocol under `/answer`."""
 
     folder = Path()
-    """Has the exported tasks, `tasks_*.jsonl`, whose passages the system finds."""
+    """Folder with the exported tasks, `tasks_*.jsonl`, whose passages the system retrieves."""
     seen: ClassVar[Counter[str]] = Counter()
 
     def do_POST(self) -> None:  # noqa: N802
@@ -65,7 +66,7 @@ class ScriptedServer(Judge):
 
 @contextmanager
 def scripted_server(folder: Path) -> Iterator[str]:
-    """Serve while a `with` lasts; yield the address."""
+    """Serve within a `with` block; yield the address."""
     handler = type("Handler", (ScriptedServer,), {"folder": folder, "seen": Counter()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
@@ -78,12 +79,12 @@ def scripted_server(folder: Path) -> Iterator[str]:
 
 
 def number(*texts: str) -> int:
-    """Return a number that follows from texts."""
+    """Return a number computed from texts."""
     return int(hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12], 16)
 
 
 def written(texts: Sequence[str], who: str) -> str:
-    """Return a verdict, a rewritten question or an answer, as the last text asks for."""
+    """Return a verdict, a rewritten question or an answer, as requested by the last text."""
     last = texts[-1]
     if _CODE.search(last):
         return _verdict(last, who)
@@ -103,7 +104,7 @@ def written(texts: Sequence[str], who: str) -> str:
 
 
 def _verdict(prompt: str, who: str) -> str:  # noqa: PLR0911
-    """Return a reply in the form of a prompt's last line, with labels drawn from those that the prompt allows."""
+    """Return a reply in the format of a prompt's last line, with labels drawn from those allowed by the prompt."""
     code, parts = sections(prompt)
     form = prompt.rstrip().rpartition("\n")[2]
     is_again = prompt.count(form) > 1

@@ -17,7 +17,7 @@ Values = Mapping[str, Any]
 """Path in a file -> number, label, text, or a tuple of such."""
 
 NOT_COUNTED = ("wording", "hash")
-"""Kinds of differences that are listed and are no change of a value."""
+"""Types of differences that are listed but do not count as a changed value."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _PASSING = re.compile(
     r"\d+(?:\.\d+)? ?(?:s|ms|seconds|minutes|[KM]B|[KM]iB)\b|\d{4}-\d\d-\d\d(?:[T ]\d\d[\d:.-]*)?|127\.0\.0\.1:\d+"
@@ -27,23 +27,23 @@ _UNSTABLE = re.compile(
     r"seconds|timestamp|_version$|^(?:date|time|start_time|end_time|total_evaluation_time|created\w*|at|elapsed|path"
     r"|pretty_env_info|packages|git_hash|config_source|base_url|encoder_engine|scored_by|evaluation_id|spent)$"
 )
-"""Keys of times, places and versions; `spent` is whether a reply came from the cache."""
+"""Keys of times, paths and versions; `spent` depends on whether a reply was cached."""
 _WORDING = re.compile(r"reason|note|sentence|description|legend|problem|unscored|expected|found|consequence|what it is")
-"""Keys of sentences for people: their numbers count, their words do not."""
+"""Keys of prose: its numbers count, its wording does not."""
 _ENCODED = re.compile(r"[\w+/]{1000}")
-"""Compressed data of a page, which contain its time."""
+"""Compressed data of a page, which contains its time."""
 _HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
 _TASK = re.compile(r"^(configs|results|groups|versions|n-shot|n-samples|higher_is_better|group_subtasks)\.[^.]+")
 _NAMES = (
     *("task_id", "doc_id", "id", "_id", "turn_id", "topic_id", "query", "passage", "line", "rule"),
     *("title", "setting", "model", "system", "metric", "dimension", "slice", "kind", "name", "tool"),
 )
-"""Keys that tell the items of a list apart."""
+"""Keys that identify the items of a list."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One value that differs."""
+    """A value that differs."""
 
     kind: str
     """`only before`, `only after`, `changed`, or one of NOT_COUNTED."""
@@ -58,11 +58,11 @@ class Difference:
 
 
 def read_values(folder: Path) -> dict[str, Values]:
-    """Return file -> its values, of every file in a folder whose type is known."""
+    """Return file -> its values, for every file of a known type in a folder."""
     found = {}
     for file in sorted(folder.rglob("*")):
         if {"indexes", "searches"} & set(file.parts):
-            continue  # caches, whose files have other names each time
+            continue  # caches, whose file names change
         name = re.sub(r"_\d{4}-\d\d-\d\dT[-\d.]+\d", "", _HASH.sub("HASH", str(file.relative_to(folder))))
         if file.suffix in _READERS and file.is_file():
             found[name] = _READERS[file.suffix](file.read_text(encoding="utf-8").replace(str(folder), "FOLDER"))
@@ -70,7 +70,7 @@ def read_values(folder: Path) -> dict[str, Values]:
 
 
 def _printed(text: str) -> Values:
-    """Return the numbers of each line that has some and is about no duration; of printed JSON its leaves."""
+    """Return the numbers of each line that is not about a duration; for printed JSON its leaves."""
     try:
         content, end = json.JSONDecoder().raw_decode(text)
     except ValueError:
@@ -98,7 +98,7 @@ _READERS = {
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) of everything in decoded JSON; items of lists are known by their names, not their places."""
+    """Yield (path, value) of everything in decoded JSON. Items of lists are identified by name, not by position."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
             if not _UNSTABLE.search(key):
@@ -136,7 +136,7 @@ def differences(before: Mapping[str, Values], after: Mapping[str, Values]) -> It
 
 
 def _pair(file: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
-    """Yield how the two values of a path differ; of tuples each item that was removed, added or replaced."""
+    """Yield the differences between two values of a path; for tuples each item that was removed, added or replaced."""
     if old == new or repr(old) == repr(new):
         return
     if isinstance(old, tuple) and isinstance(new, tuple):
@@ -165,7 +165,7 @@ def _joined(item: Any) -> Any:
 
 
 def summary(found: Sequence[Difference]) -> Iterator[str]:
-    """Yield the lines of a report: for each kind how many values differ under which paths, with an example."""
+    """Yield the lines of a report: for each type the number of differences and their paths, with an example."""
     for kind in ("changed", "only before", "only after", *NOT_COUNTED):
         shapes = defaultdict(list)
         for difference in found:

@@ -1,4 +1,4 @@
-"""Where the samples' sources lie, and how every builder of a sample writes its files."""
+"""Folder of the samples' sources, and writing of the builders' files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SAMPLES = SOURCES.parents[1] / "ragtasks" / "benchmarks" / "sample"
 
 
 def read_source(name: str) -> Any:
-    """Return what a source file says.
+    """Return the content of a source file.
 
     Args:
-        name: path below the folder of sources, without its ending.
+        name: path in the folder of sources, without its suffix.
     """
     return json.loads((SOURCES / f"{name}.json").read_text(encoding="utf-8"))
 
@@ -32,7 +32,7 @@ def statistics_file(facts: Mapping[str, Any]) -> bytes:
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write path -> bytes below a folder."""
+    """Write path -> bytes to a folder."""
     for path, content in files.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def run_builder(description: str | None, build: Callable[[], Mapping[str, bytes]], target: Path) -> None:
-    """Write what a builder makes, to the folder that the command line names or to the package's own."""
+    """Write the output of a builder, to the folder on the command line or to the package's own."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=target, help="folder to write to")
     into = parser.parse_args().into

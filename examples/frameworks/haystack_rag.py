@@ -15,7 +15,7 @@ TEMPLATE = """{% for item in documents %}{{ item.content }}
 
 @component
 class Scripted:
-    """Says the same whatever it is asked."""
+    """A generator with a fixed reply."""
 
     @component.output_types(replies=list[str])
     def run(self, prompt: str):

@@ -13,7 +13,7 @@ from plain_protocol import PASSAGES, serve
 
 
 class Words(BaseRetriever):
-    """Finds the passages whose name the question has."""
+    """Retrieves the passages whose name is in the question."""
 
     def _get_relevant_documents(self, query, *, run_manager):
         return [Document(text, id=name) for name, text in PASSAGES.items() if name in query.lower()]

@@ -10,7 +10,7 @@ from plain_protocol import PASSAGES, serve
 
 
 class Words(BaseRetriever):
-    """Finds the passages whose name the question has."""
+    """Retrieves the passages whose name is in the question."""
 
     def _retrieve(self, query_bundle):
         asked = query_bundle.query_str.lower()
@@ -22,7 +22,7 @@ class Words(BaseRetriever):
 
 
 retriever = Words()  # yours: index.as_retriever()
-model = MockLLM(max_tokens=20)  # yours: OpenAI(model=...); this one repeats its prompt's beginning
+model = MockLLM(max_tokens=20)  # yours: OpenAI(model=...); the mock repeats the beginning of its prompt
 
 
 def answer(messages):

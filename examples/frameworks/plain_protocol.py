@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 def serve(answer, port):
-    """Serve a function that takes the messages of a conversation and returns the answer and what it rests on."""
+    """Serve a function that accepts the messages of a conversation and returns the answer and its passages."""
 
     class Server(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -19,7 +19,7 @@ def serve(answer, port):
             self.wfile.write(body)
 
         def log_message(self, *_):
-            """Stay quiet."""
+            """Disable logging."""
 
     ThreadingHTTPServer(("127.0.0.1", port), Server).serve_forever()
 

@@ -1,1 +1,1 @@
-"""TopiOCQA, FaithDial, CORAL and LiveRAG as benchmarks of ragtasks, a module each; entry points name their parts."""
+"""TopiOCQA, FaithDial, CORAL and LiveRAG as benchmarks of ragtasks, one module each, registered by entry points."""

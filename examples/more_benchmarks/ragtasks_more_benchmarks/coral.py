@@ -1,10 +1,10 @@
-"""CORAL: conversations made of Wikipedia's articles, with long answers that cite their passages (Cheng et al. 2025).
+"""CORAL: conversations made from Wikipedia articles, with long answers that cite their passages (Cheng et al. 2025).
 
-A task is a turn of the test split. The files write citations into answers as `[12]`, 12 being the passage's id; targets
-and earlier turns are without them, and `extra["cited"]` has the ids. Four ways to walk through an article make four
-kinds of conversation (LDS, SIDS, STRW, DTRW): `question_types`, as the id of the conversation says it.
+A task is a turn of the test split. The files contain citations in answers as `[12]`, where 12 is the passage's id.
+Targets and earlier turns are stripped of them, and `extra["cited"]` contains the ids. The way of walking through an
+article gives four types of conversation (LDS, SIDS, STRW, DTRW), stored in `question_types` and in conversation ids.
 
-The corpus has the texts of the passages. Each question has a rewritten form that needs no conversation.
+The corpus contains the texts of the passages. Each question has a rewritten form that is understandable on its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, check_sizes, hub_source
 
 DOMAIN = "wikipedia"
 SIZES = Sizes(conversations=800, tasks=6480)
-"""The test split, as the official README counts it: 200 conversations of each kind; 651, 1727, 1949 and 2153 turns."""
+"""The test split as counted in the official README: 200 conversations of each type; 651, 1727, 1949 and 2153 turns."""
 
 _TASK_FILE = "test/test_conversation.json"
 _CORPUS = "passage_corpus.json"
@@ -59,11 +59,11 @@ SOURCE = hub_source(
     SourceFile(_CORPUS, None, None, "tasks"),
     marker="test",
 )
-"""The official files, whose checksums are not known here, nor the rest of the commit's id."""
+"""The official files. Their checksums and the full commit id are unknown."""
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    """Return the benchmark in `root` (a fetched copy, or the sample)."""
     is_sample, revision, sizes = read_edition(root, _COMMIT, SIZES, Sizes.of)
     problems = Problems(official_file(root / _TASK_FILE, "CORAL", "coral"), "CORAL file", _NEXT_STEP)
     conversations, texts = typed_items(problems, _Conversation), _texts(root)
@@ -104,7 +104,7 @@ class _Conversation(Fields):
 
 
 def _tasks(conversation: _Conversation, texts: Mapping[str, str], problems: Problems) -> Iterator[Task]:
-    """Yield the tasks of a conversation, after noting passages without a text."""
+    """Yield the tasks of a conversation, after recording passages without a text."""
     messages: list[Message] = []
     for turn in conversation.turns:
         messages.append(Message(Role.USER, turn.question))
@@ -133,7 +133,7 @@ def without_citations(text: str) -> str:
     return _CITATION.sub("", text).strip()
 
 
-# Passages: tasks name them, and the corpus has their texts.
+# Passages: tasks name them, and the corpus contains their texts.
 
 
 class _CorpusRow(Fields):
@@ -150,13 +150,13 @@ def _texts(root: Path) -> dict[str, str]:
 
 
 def corpus_file(root: Path, domain: str) -> Path:
-    """Return the corpus as rows, made now where it is not there."""
+    """Return the corpus as rows, which are written if missing."""
     rows = ({"_id": pid, "text": text} for pid, text in _texts(root).items())
     return derived_file(root, f"{domain}.jsonl", lambda: rows)
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
-    """Return task id -> the question in the form that needs no conversation, where the file has one."""
+    """Return task id -> the question in a form that is understandable on its own, if the file contains it."""
     del domain
     return {task.task_id: task.extra["rewrite"] for task in load(root).tasks if task.extra["rewrite"]}
 
@@ -171,13 +171,13 @@ DEFINITION = BenchmarkDefinition(
 
 # The suite: MTRAG's scores of the answer without its citations, BLEU, and citations (Cheng et al. 2025, whose
 # repository has no evaluation script). Citations are compared by passage with those of the reference answer: `[2]` in
-# an answer is the second passage that the model was shown.
+# an answer is the second passage shown to the model.
 
 MTRAG = suite_named("mtrag")
 
 
 def bleu(pairs: Iterable[Pair]) -> float:
-    """Return SacreBLEU of all answers together, without their citations."""
+    """Return SacreBLEU over all answers, without their citations."""
     return corpus_bleu((without_citations(text), targets) for text, targets in pairs)
 
 
@@ -189,7 +189,7 @@ METRICS = (
 
 
 def scores(inputs: ScoringInputs) -> list[Scores]:
-    """Return what CORAL adds of each response, in order."""
+    """Return CORAL's additional scores of each response, in order."""
     return [_score(response) for response in inputs.responses]
 
 
@@ -202,7 +202,7 @@ def _score(response: Response) -> Scores:
     }
     if not gold:
         citations = dict.fromkeys(citations, Score(None, "the reference answer cites no passage"))
-    # The score is made of all answers; this value only says that the answer is among them.
+    # The score is computed over all answers; this value only includes the answer.
     return {"sacrebleu": Score(token_f1(without_citations(response.text), response.task.target)), **citations}
 
 

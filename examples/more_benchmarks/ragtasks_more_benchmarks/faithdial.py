@@ -1,9 +1,10 @@
-"""FaithDial: dialogues in which every reply is true to a piece of knowledge (Dziri et al. 2022).
+"""FaithDial: dialogues in which every reply is faithful to a given piece of knowledge (Dziri et al. 2022).
 
-A task is a reply of the test split: the dialogue so far and the knowledge that the reply must rest on, which is its one
-passage. People edited the replies of Wizard of Wikipedia until they were faithful. Where a reply was edited,
-`extra["original"]` is what stood there before, and `question_types` are its BEGIN labels (Hallucination, Entailment,
-Generic, Uncooperative), `extra["vrm"]` its speech acts; elsewhere the labels are those of the reply itself.
+A task is a reply of the test split: the dialogue so far and the knowledge for the reply, which is its only passage.
+People edited the replies of Wizard of Wikipedia until they were faithful. For an edited reply, `extra["original"]` is
+the
+previous text, `question_types` are its BEGIN labels (Hallucination, Entailment, Generic, Uncooperative), and
+`extra["vrm"]` its speech acts; otherwise the labels are those of the reply itself.
 
 There is no label of answerability: every task is `ANSWERABLE`. There is no corpus.
 """
@@ -24,9 +25,9 @@ from ragtasks.suites import ScoringInputs, extended, suite_named
 from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, load_tasks
 
 DOMAIN = "wikipedia"
-"""Where the knowledge comes from."""
+"""Source of the knowledge."""
 SIZES = Sizes(conversations=791, tasks=None)
-"""The test split, as the paper counts it; it counts the utterances of both speakers, 7,101, and not the replies."""
+"""The test split as counted in the paper, which counts 7,101 utterances of both speakers instead of replies."""
 
 SOURCE = hub_source(
     "faithdial",
@@ -35,11 +36,11 @@ SOURCE = hub_source(
     "7a414e80725eac766f2602676dc8b39f80b061e4",
     SourceFile("data/test.json", None, None, "tasks"),
 )
-"""The official file, whose checksum is not known here."""
+"""The official file. Its checksum is unknown."""
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    """Return the benchmark in `root` (a fetched copy, or the sample)."""
     return load_tasks(root, SOURCE, SIZES, _tasks)
 
 
@@ -70,7 +71,7 @@ def _task(name: str, turn: int, reply: _Reply) -> Task:
         conversation_id=name,
         turn=turn,
         domain=DOMAIN,
-        # The seeker speaks last; whoever speaks first follows from that.
+        # The seeker speaks last, which determines the first speaker.
         messages=tuple(
             Message((Role.ASSISTANT, Role.USER)[(len(texts) - n) % 2], text) for n, text in enumerate(texts)
         ),
@@ -93,14 +94,14 @@ METRICS = (
     Metric("k_f1", "F1 of the normalised tokens of reply and knowledge; the paper's leaves out stop words"),
     Metric("bert_f1", "BERTScore F1 against the reference reply", bounds=RESCALED),
 )
-"""What FaithDial has beyond MTRAG's metrics, whose `rouge_l` and `bert_k_precision` its paper has too."""
+"""FaithDial's metrics beyond MTRAG's. The paper also reports `rouge_l` and `bert_k_precision`."""
 
 
 def scores(inputs: ScoringInputs) -> list[Scores]:
-    """Return what FaithDial adds of each response, in order."""
+    """Return FaithDial's additional scores of each response, in order."""
     return [
         {
-            # The score is made of all replies; this value only says that the reply is among them.
+            # The score is computed over all replies; this value only includes the reply.
             "sacrebleu": Score(token_f1(response.text, response.task.target)),
             "k_f1": Score(token_f1(response.text, response.task.extra["knowledge"])),
             "bert_f1": bert_scores(found, inputs.semantics.reason)["bert_f1"],

@@ -1,4 +1,4 @@
-"""What the four readers share: datasets of the Hugging Face hub, and the number of records in their files."""
+"""Shared by the four readers: datasets of the Hugging Face hub, and expected numbers of records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def hub_source(name: str, folder: str, dataset: str, commit: str, *files: Source
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The number of records that a file must have."""
+    """The expected number of records in a file."""
 
     conversations: int
     tasks: int | None
@@ -36,7 +36,7 @@ class Sizes:
 
 
 def check_sizes(tasks: Sequence[Task], sizes: Sizes, problems: Problems) -> None:
-    """Raise the problems of a file, or an error if it has another number of conversations or tasks."""
+    """Raise the problems of a file, or an error for another number of conversations or tasks."""
     problems.raise_if_any()
     n_tasks = None if sizes.tasks is None else len(tasks)
     found = Sizes(len({task.conversation_id for task in tasks}), n_tasks)
@@ -46,7 +46,7 @@ def check_sizes(tasks: Sequence[Task], sizes: Sizes, problems: Problems) -> None
 
 
 def load_tasks(root: Path, source: Source, sizes: Sizes, read: Callable[[Problems], Iterable[Task]]) -> Benchmark:
-    """Return the benchmark of one file under `root`; `read` yields its tasks and notes its errors."""
+    """Return the benchmark with a single file in `root`. `read` yields its tasks and records its errors."""
     name, title = source.name, source.folder
     is_sample, revision, sizes = read_edition(root, source.commit, sizes, Sizes.of)
     file = official_file(root / source.files[0].path, title, name)

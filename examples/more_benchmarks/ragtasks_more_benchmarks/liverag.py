@@ -1,10 +1,10 @@
 """LiveRAG: the questions of SIGIR 2025's challenge, made by DataMorgana from web pages (Carmel et al. 2025).
 
-A task is one question without a conversation. Its passages are the one or two documents that it was made from, its
-target the answer that was made with it; `extra["claims"]` are that answer's statements, sorted by use. What kind of
-question and user DataMorgana was told to write for stands in `extra["categories"]` as in the file.
+A task is a question without a conversation. Its passages are the one or two documents it was made from, its target the
+answer generated with it; `extra["claims"]` are that answer's statements, sorted by use. `extra["categories"]` contains
+the requested types of question and user, as in the file.
 
-The challenge's corpus is FineWeb-10BT, which is not fetched: retrieval here searches the documents of all questions, so
+The challenge's corpus is FineWeb-10BT, which is not fetched. Retrieval here searches the documents of all questions, so
 it is easier than in the challenge.
 """
 
@@ -40,11 +40,11 @@ from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, load_tasks
 DOMAIN = "fineweb"
 """The pool of all questions' documents."""
 CLAIMS = ("direct", "useful", "useless")
-"""Kinds of statements of an answer."""
+"""Types of statements in an answer."""
 SIZES = Sizes(conversations=895, tasks=895)
-"""As the dataset's page counts its questions."""
+"""Number of questions on the dataset's page."""
 
-_FILE = "LiveRAG_banchmark_20250910.parquet"  # as it is spelled there
+_FILE = "LiveRAG_banchmark_20250910.parquet"  # the file's spelling
 
 SOURCE = hub_source(
     "liverag",
@@ -54,16 +54,16 @@ SOURCE = hub_source(
     SourceFile(_FILE, None, None, "tasks"),
     marker=_FILE,
 )
-"""The official file, whose checksum is not known here."""
+"""The official file. Its checksum is unknown."""
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    """Return the benchmark in `root` (a fetched copy, or the sample)."""
     return load_tasks(root, SOURCE, SIZES, _tasks)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a column that contains JSON objects, as columns or as their text."""
+    """Return a value of a column with JSON objects, stored as columns or as text."""
     try:
         return parse_json(value.encode()) if isinstance(value, str) else value
     except ValueError:
@@ -94,7 +94,7 @@ class _Row(Fields):
 
 
 def _tasks(problems: Problems) -> Iterator[Task]:
-    """Yield the task of each row, after noting other rows and where the file is corrupt."""
+    """Yield the task of each row, after recording invalid rows and corrupt parts of the file."""
     number = 0
     try:
         for number, raw in enumerate(parquet_rows(problems.path), start=1):
@@ -127,7 +127,7 @@ def _task(row: _Row) -> Task:
 
 
 def corpus_file(root: Path, domain: str) -> Path:
-    """Return the documents of all questions as rows, made now where they are not there."""
+    """Return the documents of all questions as rows, which are written if missing."""
     documents = {passage.passage_id: passage.text for task in load(root).tasks for passage in task.references}
     rows = ({"_id": name, "text": text} for name, text in documents.items())
     return derived_file(root, f"{domain}.jsonl", lambda: rows)
@@ -170,7 +170,7 @@ def correctness() -> Rubric:
 
 
 def faithfulness() -> Rubric:
-    """Return the rubric `liverag_faithfulness`: how far the passages that the model was shown support the reply."""
+    """Return the rubric `liverag_faithfulness`: support of the reply by the passages shown to the model."""
     prompt = _template(FAITHFULNESS)
 
     def open_(response: Response) -> Question | Finding:
@@ -184,17 +184,15 @@ def faithfulness() -> Rubric:
 
 
 def _points(rubric: str, reply: str, code: str) -> Finding:
-    """Return the label with its points as a share of the scale: verdicts go from 0 to 1."""
+    """Return the label with its points as a share of the scale, because verdicts range from 0 to 1."""
     points = POINTS[rubric]
     label = read_coded_label(reply, code, tuple(points))
     low, high = min(points.values()), max(points.values())
     return Finding(label, (points[label] - low) / (high - low))
 
 
-# The suite: MTRAG's scores, and the challenge's two by judges.
-#
-# Correctness goes from -1 to 2, faithfulness from -1 to 1. The challenge's own prompts and judge are not public, so
-# its leaderboard is another scale.
+# The suite: MTRAG's scores, and the challenge's two by judges. Correctness ranges from -1 to 2, faithfulness from -1 to
+# 1. The challenge's own prompts and judge are not public, so scores are not comparable with its leaderboard.
 
 MTRAG = suite_named("mtrag")
 METRICS = tuple(
@@ -207,7 +205,7 @@ METRICS = tuple(
 
 
 def scores(inputs: ScoringInputs) -> list[Scores]:
-    """Return what LiveRAG adds of each response, in order: nothing where nobody was asked."""
+    """Return LiveRAG's additional scores of each response, in order; empty without judges."""
     verdicts = inputs.verdicts
     if verdicts is None:
         return [{} for _ in inputs.responses]
@@ -222,7 +220,7 @@ def in_points(rubric: str, score: Score) -> Score:
 
 
 def rubrics() -> Sequence[Rubric]:
-    """Return what judges are asked."""
+    """Return the rubrics for judges."""
     return [*MTRAG.rubrics(), correctness(), faithfulness()]
 
 

@@ -1,10 +1,10 @@
-"""TopiOCQA: conversations over Wikipedia that go from topic to topic, with short answers (Adlakha et al. 2022).
+"""TopiOCQA: conversations over Wikipedia with changing topics and short answers (Adlakha et al. 2022).
 
-A task is a question of the published dev split. It has one answer, and three more in the turns that other people
-answered too: all stand in `extra["answers"]`, the first is the task's own. An answer `UNANSWERABLE` is a label: such a
-question is unanswerable. Each question has one gold passage, which also is the relevance judgement.
+A task is a question of the published dev split. It has one answer, and three more in turns answered by several people;
+`extra["answers"]` contains all, starting with the task's own. The answer `UNANSWERABLE` is a label of unanswerable
+questions. Each question has one gold passage, which is also the relevance judgement.
 
-The corpus is 25,700,592 segments of Wikipedia of 2020-10-20, in a dataset of its own.
+The corpus is 25,700,592 segments of Wikipedia of 2020-10-20, in a separate dataset.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from ragtasks_more_benchmarks.hub import PACKAGE, Sizes, hub_source, load_tasks
 DOMAIN = "wikipedia"
 PROMPT = str(PACKAGE / "prompts" / "short_answer.jinja")
 UNANSWERABLE = "UNANSWERABLE"
-"""The answer to a question that nothing in Wikipedia answers."""
+"""The answer to an unanswerable question."""
 SIZES = Sizes(conversations=205, tasks=2514)
-"""The dev split, as the paper counts it (Table 3)."""
+"""The dev split as counted in the paper (Table 3)."""
 
 _CORPUS_FOLDER = "wiki_corpus"
 
@@ -57,11 +57,11 @@ SOURCE = hub_source(
         "tasks",
     ),
 )
-"""The official file; size and checksum are those of its pointer in the repository."""
+"""The official file, with size and checksum from its pointer in the repository."""
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a fetched copy, or the sample)."""
+    """Return the benchmark in `root` (a fetched copy, or the sample)."""
     return load_tasks(root, SOURCE, SIZES, _tasks)
 
 
@@ -127,7 +127,7 @@ def _answerability(answer: str) -> Answerability:
 
 
 def corpus_file(root: Path, domain: str) -> Path:
-    """Return the corpus as rows, made now where it is not there."""
+    """Return the corpus as rows, which are written if missing."""
     folder = root / _CORPUS_FOLDER
     shards = sorted(folder.glob("*.parquet"))
     if not shards:
@@ -164,9 +164,8 @@ DEFINITION = BenchmarkDefinition(
 )
 
 
-# The suite: MTRAG's scores, and exact match and F1 as its paper reports them (Adlakha et al. 2022, 5.2).
-#
-# MTRAG's scores take the best of several answers. The official ones do not: see `official_scores`.
+# The suite: MTRAG's scores, and exact match and F1 as in the paper (Adlakha et al. 2022, 5.2). MTRAG's scores use the
+# best of several answers. The official ones do not: see `official_scores`.
 
 METRICS = (
     Metric("em", "exact match as officially scored: with several answers, the mean of leaving each out in turn"),
@@ -177,7 +176,7 @@ METRICS = (
 
 
 def scores(inputs: ScoringInputs) -> list[Scores]:
-    """Return what TopiOCQA adds of each response, in order."""
+    """Return TopiOCQA's additional scores of each response, in order."""
     return [_score(response.text, response.task.extra["answers"]) for response in inputs.responses]
 
 
@@ -192,13 +191,14 @@ def _score(text: str, answers: Sequence[str]) -> Scores:
 
 
 def official_scores(text: str, answers: Sequence[str]) -> tuple[float, float]:
-    """Return exact match and F1, 0 to 1, higher is better, as the official script computes them.
+    """Return exact match and F1, 0 to 1, higher is better, as computed by the official script.
 
-    Where there are several answers, each is left out in turn, the best of the others counts, and the mean of that is
-    the score: people, who are scored against the others' answers, and models then have as many chances. A model that
-    gives one of the answers word for word so need not have 1.
+    With several answers, each is left out in turn, the best score against the others is used, and the score is the
+    mean.
+    People are scored against the others' answers, so models get equally many chances. A model that repeats one of the
+    answers verbatim may therefore score below 1.
 
-    Source: `evaluate_reader.py` of McGill-NLP/topiocqa at 49b710e, over 100 and not rounded.
+    Source: `evaluate_reader.py` of McGill-NLP/topiocqa at 49b710e, divided by 100 and not rounded.
     """
     rest = [[*answers[:place], *answers[place + 1 :]] for place in range(len(answers))] if answers[1:] else [answers]
 
@@ -209,7 +209,7 @@ def official_scores(text: str, answers: Sequence[str]) -> tuple[float, float]:
 
 
 def exact_match(text: str, answer: str) -> float:
-    """Return 1 if two texts have the same tokens in the same order, normalised as for `token_f1`, else 0.
+    """Return 1 if two texts have the same tokens in the same order, normalized as for `token_f1`, else 0.
 
     Source: SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1).
     """
@@ -217,7 +217,7 @@ def exact_match(text: str, answer: str) -> float:
 
 
 def _f1(text: str, answer: str) -> float:
-    """Return F1 of tokens; 1 for two texts that normalisation leaves nothing of, as the official script has it."""
+    """Return F1 of tokens; 1 for two texts that are empty after normalization, as in the official script."""
     return max(token_f1(text, answer), exact_match(text, answer))
 
 

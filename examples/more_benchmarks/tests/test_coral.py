@@ -25,7 +25,7 @@ Conversations = list[dict[str, Any]]
 
 
 def changed(tmp_path: Path, edit: Callable[[Conversations], object]) -> Path:
-    """Return a copy of the sample whose conversations a function has changed."""
+    """Return a copy of the sample with conversations changed by a function."""
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     conversations = json.loads((tmp_path / FILE).read_text("utf-8"))
     edit(conversations)
@@ -117,7 +117,7 @@ def scored(text: str, passages: tuple[Passage, ...] = TASK.references) -> dict[s
     ("It was [1]. Really [2, 3].", 1, 1),
     ("It was [1].", 1, 1 / 3),
     ("It was [1][4].", 1 / 2, 1 / 3),
-    ("It was [4][9].", 0, 0),  # the ninth was not shown
+    ("It was [4][9].", 0, 0),  # the ninth passage was not shown
     ("It was.", 0, 0),
     ("", 0, 0),
 ])  # fmt: skip

@@ -26,7 +26,7 @@ Dialogues = list[dict[str, Any]]
 
 
 def changed(tmp_path: Path, edit: Callable[[Dialogues], object]) -> Path:
-    """Return a copy of the sample whose file a function has changed."""
+    """Return a copy of the sample with a file changed by a function."""
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     dialogues = json.loads((tmp_path / FILE).read_text("utf-8"))
     edit(dialogues)

@@ -1,4 +1,4 @@
-"""LiveRAG: its file and the errors in it, its pool of documents, what judges are asked, the challenge's scales."""
+"""LiveRAG: its file and the errors in it, its pool of documents, the judges' prompts, the challenge's scales."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Rows = list[dict[str, Any]]
 
 
 def changed(tmp_path: Path, edit: Callable[[Rows], object]) -> Path:
-    """Return a copy of the sample whose rows a function has changed."""
+    """Return a copy of the sample with rows changed by a function."""
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     rows = pq.read_table(SAMPLE / FILE).to_pylist()
     edit(rows)
@@ -50,7 +50,7 @@ def test_the_file_is_of_one_revision_with_its_published_count(tmp_path: Path) ->
     assert (SIZES.conversations, SIZES.tasks) == (895, 895)
     assert [(file.path, file.sha256) for file in source.files] == [(FILE, None)]
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
-    assert benchmark_folder("liverag", str(tmp_path), Path()) == tmp_path  # the file itself says that this is the place
+    assert benchmark_folder("liverag", str(tmp_path), Path()) == tmp_path  # the path in the file itself
 
 
 def test_a_question_is_a_task_with_its_documents_and_claims() -> None:

@@ -1,4 +1,4 @@
-"""The harness tasks: they run on their samples with the values on record, and their prompts show every passage."""
+"""The harness tasks run on their samples with the recorded values, and their prompts show every passage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORACLE = {
 
 
 def ragtasks(*arguments: object) -> str:
-    """Return what a command prints."""
+    """Return the output of a command."""
     printed = io.StringIO()
     with redirect_stdout(printed), pytest.raises(SystemExit) as stop:
         main([str(argument) for argument in arguments])
@@ -92,7 +92,7 @@ def test_retrieved_passages_are_those_of_a_stored_run(output: Path, benchmark: s
 
 
 def test_a_yaml_elsewhere_that_includes_a_task_has_its_prompt(tmp_path: Path) -> None:
-    """As the stubs have that `ragtasks tasks link` writes."""
+    """Like the stubs written by `ragtasks tasks link`."""
     included = PACKAGE / "task_yamls" / "topiocqa" / "topiocqa_reference.yaml"
     (tmp_path / "topiocqa_reference.yaml").write_text(f"include: {included}\n", encoding="utf-8")
     manager = TaskManager(include_path=tmp_path, include_defaults=False, metadata={"data": "sample"})

@@ -123,7 +123,7 @@ def test_the_official_scores_are_those_of_the_official_script(
 def test_each_answer_is_left_out_in_turn() -> None:
     assert official_scores("Pellin", ["Pellin", "in Tollgarth"]) == (0.5, 0.5)
     assert official_scores("Pellin", ["the Pellin."]) == (1, 1)
-    assert official_scores("the", ["a"]) == (1, 1)  # nothing is left of either
+    assert official_scores("the", ["a"]) == (1, 1)  # both are empty after normalization
     assert official_scores("Pellin", ["a"]) == (0, 0)
 
 

@@ -1,1 +1,1 @@
-"""An example of what another package can add to ragtasks; nothing here is imported before it is named."""
+"""An example of the extensions that a package can add to ragtasks. Modules are imported only when they are named."""

@@ -1,4 +1,4 @@
-"""A benchmark: where its files come from, and how they become records. Its sample ships with it."""
+"""A benchmark: the source of its files, and their loader. Its sample is part of the package."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SOURCE = Source("harbour_faq", "harbour-faq", "questions.jsonl", "", "", "", fil
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under a folder.
+    """Return the benchmark in a folder.
 
     Raises:
-        BenchmarkFileError: a file is missing, or no JSON lines.
+        BenchmarkFileError: a file is missing, or not JSON lines.
     """
     passages = {row["_id"]: Passage(row["_id"], row["text"], row["title"]) for row in _rows(root / "passages.jsonl")}
     tasks = tuple(_task(row, passages) for row in _rows(root / "questions.jsonl"))

@@ -1,4 +1,4 @@
-"""A command: it prints questions of the sample. What it needs is imported when it is called, not for the help."""
+"""A command that prints questions of the sample. Its requirements are imported when it is called, not for the help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One metric that joins a suite that is there: one function with its declaration."""
+"""A metric that is added to an existing suite: a function with its declaration."""
 
 from __future__ import annotations
 

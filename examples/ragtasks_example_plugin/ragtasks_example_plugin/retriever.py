@@ -1,4 +1,4 @@
-"""A retriever: it ranks passages by the share of the query's words that they hold."""
+"""A retriever that ranks passages by the share of the query's words that they contain."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from retrieval_cache.retrievers import Progress, no_progress
 
 
 class SharedWords:
-    """Ranks by shared words; equal scores go by passage id."""
+    """Ranks by shared words; equal scores are ordered by passage id."""
 
     def __init__(self, min_length: int = 3) -> None:
-        """Leave out words of fewer letters than `min_length`."""
+        """Ignore words with fewer letters than `min_length`."""
         self._min_length = min_length
         self._words: dict[str, list[str]] = {}
 
     @property
     def name(self) -> str:
-        """The line that chooses it."""
+        """The canonical line of the retriever."""
         return f"shared_words:min_length={self._min_length}"
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides its rankings."""
+        """Return the inputs that determine its rankings."""
         return {"retriever": "shared_words", "version": 1, "min_length": self._min_length}
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Write the words of every passage, or read what is there."""
+        """Write the words of every passage, or read the existing file."""
         file = folder / "words.json"
         if not file.is_file():
             words = {passage.passage_id: sorted(self._of(passage.text)) for passage in passages}

@@ -1,4 +1,4 @@
-"""One thing more that judges are asked about each response: its name is a metric's name too."""
+"""An additional rubric for judges; its name is also the name of a metric."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answer with one line in exactly this form, LABEL being yes or no:
 
 
 def polite() -> Rubric:
-    """Return the rubric `polite`: whether the response is polite; yes 1, no 0."""
+    """Return the rubric `polite`: whether the response is polite (yes 1, no 0)."""
     return Rubric("polite", "whether the response is polite", _question, (POLITE.source,))
 
 

@@ -1,4 +1,4 @@
-"""One table more of a report: how often each model refuses, and in which words most often."""
+"""An additional table of the report: how often each model refuses, and its most frequent wording."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragtasks.tables import Table, Value
 
 
 def refusals(evaluations: Sequence[Evaluation]) -> Table:
-    """Return the share of responses that say that they do not know, a line a model."""
+    """Return the share of refusals, one row per model."""
     return Table("Refusals", ("model", "n", "refused", "most often"), tuple(map(_line, evaluations)))
 
 
