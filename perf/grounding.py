@@ -162,9 +162,7 @@ def mtrag(folder: Path) -> None:
 
 
 def ragchecker(folder: Path) -> None:
-    """Print the agreement of each score with people's preference by correctness. The file has references and no
-    passages.
-    """
+    """Print the agreement of scores with people's preference by correctness, from references without passages."""
     pairs = load_labelled_pairs(folder / "ragchecker" / "human_labeled_data.json")
     baseline = json.loads((folder / "ragchecker" / "baseline_ragchecker.json").read_text())
     people = np.array([pair.labels["correctness"] for pair in pairs])

@@ -128,8 +128,8 @@ def wrong_order_error(files: Sequence[Path], qrels: Sequence[Path]) -> Configura
     if not runs or not judged or {*runs} == {*map(str, files)}:
         return None
     command = shlex.join(["ragtasks", "evaluate-run", *runs, *(part for path in judged for part in ("--qrels", path))])
-    what = f"{', '.join(judged)} has judgements, {', '.join(runs)} has rankings"
-    return ConfigurationError(f"{what}. Next step: {command}")
+    problem = f"{', '.join(judged)} contains judgements, {', '.join(runs)} contains rankings"
+    return ConfigurationError(f"{problem}. Next step: {command}")
 
 
 def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
@@ -139,7 +139,7 @@ def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
             "qrels",
             where=f"{len(unknown)} queries, the first is {unknown[0]!r}",
             expected="tasks of the benchmark",
-            found="ids that no task has",
+            found="ids of no task",
             next_step="evaluate with the qrels and the tasks of the same benchmark",
         )
 
@@ -152,8 +152,8 @@ def _check_overlap(ranking: Ranking, qrels: Sequence[Qrel]) -> None:
             "run",
             where=ranking.name,
             expected=f"judged queries, such as {qrels[0].query_id!r}",
-            found=f"{len(run)} queries, none of them judged, such as {next(iter(run))!r}",
-            next_step="evaluate it with the qrels of the data that it was made from",
+            found=f"{len(run)} unjudged queries, such as {next(iter(run))!r}",
+            next_step="evaluate it with the qrels of its own data",
         )
 
 
@@ -210,7 +210,7 @@ _N_LATER = 675
 _PAPER_METRICS = tuple(metric.name for metric in IBM_METRICS)
 _COMPARED = ("R@5", "nDCG@5", "AP", "RR")
 _BY_SUBSET = "R@5"
-_IBM_NOTE = "Unlike above: omitted queries left out, means of domains rounded and weighted by predictions."
+_IBM_NOTE = "Unlike above, omitted queries are left out, and means of domains are rounded and weighted by predictions."
 
 
 def retrieval_section(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS) -> Section:
@@ -268,13 +268,13 @@ def _notes_on(run: JudgedRun, metrics: Sequence[RetrievalMetric]) -> Iterator[st
     if run.data.removesuffix(" (sample)") == PAPER_BENCHMARK and not _names_paper(run):
         yield ": other data than the paper's, so its scores are left out."
     elif _names_paper(run) and (problem := not_comparable(run)):
-        yield f" does not compare with the paper: {problem}."
+        yield f" is not comparable with the paper: {problem}."
     if run.unscored:
         yield f": {run.unscored}, so the judgements do not apply to it."
     yield from (f"{note}." for note in notes_of(run, metrics))
     if unjudged := run.coverage.unjudged:
         # Unjudged tasks of a benchmark are expected. In a file, their names show which data it was made for.
-        named = "" if any(result.turn for result in run.results) else f": {_some(unjudged)}"
+        named = "" if any(result.turn for result in run.results) else f": {_shortened(unjudged)}"
         yield f": {len(unjudged)} of its queries are not judged (ignored){named}."
     if _names_paper(run) or _n_labelled(run):
         n_later = sum(result.turn > 1 for result in run.results)
@@ -288,14 +288,18 @@ def not_comparable(run: JudgedRun) -> str:
     """Return the reason why the scores are not comparable with the paper's; "" if they are."""
     sizes = run.ranking.corpus_sizes
     if not sizes:
-        return "unknown how many passages were searched"
-    other = []
+        return "the number of searched passages is unknown"
+    differences = []
     for domain in dict.fromkeys(result.domain for result in run.results):
         searched, official = sizes.get(domain), OFFICIAL_CORPUS_SIZES.get(domain, 0)
         if searched is None or abs(searched - official) > SIZE_TOLERANCE * official:
-            found = "unknown" if searched is None else f"{searched:,}"
-            other.append(f"{domain}: {found} of {official:,} passages searched")
-    return f"scores on other corpora are not comparable with published ones ({'; '.join(other)})" if other else ""
+            size = "unknown" if searched is None else f"{searched:,}"
+            differences.append(f"{domain}: {size} of {official:,} passages searched")
+    return (
+        f"scores on other corpora are not comparable with published ones ({'; '.join(differences)})"
+        if differences
+        else ""
+    )
 
 
 def _names_paper(run: JudgedRun) -> bool:
@@ -386,10 +390,10 @@ def _ibm(runs: Sequence[JudgedRun]) -> Table:
 
 
 def _pairs(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Table:
-    first, *others = (run.name for run in runs)
+    first, *other_names = (run.name for run in runs)
     pairs = compare_columns([column for run in runs for column in columns_of(run, metrics)], first).pairs
     rows: list[tuple[Cell, ...]] = []
-    for pair in sorted(pairs, key=lambda pair: others.index(pair.second.name)):
+    for pair in sorted(pairs, key=lambda pair: other_names.index(pair.second.name)):
         gap, n = pair.difference.value, pair.difference.n_values
         rows.append((pair.second.name, pair.first.metric, n, Difference(gap, n, n), *pair.signs))
     heads = ("run", "metric", "n", "difference", "wins", "losses", "ties")
@@ -475,7 +479,7 @@ def notes_of(run: JudgedRun, metrics: Iterable[RetrievalMetric]) -> Iterator[str
     depth = run.ranking.depth
     deeper = [metric.name for metric in metrics if (metric.k or _cutoff(metric)) > depth]
     if deeper and depth:
-        yield f" ranks at most {depth} passages a query: {', '.join(deeper)} see no more"
+        yield f" ranks at most {depth} passages a query: {', '.join(deeper)} count no more"
 
 
 def _cutoff(metric: RetrievalMetric) -> int:
@@ -487,18 +491,18 @@ def _coverage_notes(scores: RunScores, domain_of: Mapping[str, str]) -> Iterator
     """Yield a note for each group of queries that count 0 for a reason other than a bad ranking."""
     judged, omitted, empty = list(domain_of), scores.omitted, scores.empty
     left_out = set(omitted)
-    others = sorted({domain for query_id, domain in domain_of.items() if query_id not in left_out})
-    missing = [domain for domain in dict.fromkeys(domain_of.values()) if domain not in others]
-    if others and missing:
+    present = sorted({domain for query_id, domain in domain_of.items() if query_id not in left_out})
+    missing = [domain for domain in dict.fromkeys(domain_of.values()) if domain not in present]
+    if present and missing:
         n = sum(domain in missing for domain in domain_of.values())
-        chosen = " ".join(f"--domain {domain}" for domain in others)
+        chosen = " ".join(f"--domain {domain}" for domain in present)
         yield f" has no query of {', '.join(missing)} ({n} judged queries, counted 0); the others alone: {chosen}"
     if omitted:
-        yield f" leaves {len(omitted)} of {len(judged)} judged queries out (counted 0): {_some(omitted)}"
+        yield f" leaves {len(omitted)} of {len(judged)} judged queries out (counted 0): {_shortened(omitted)}"
     if empty:
-        yield f" has no passage for {len(empty)} of {len(judged)} judged queries (counted 0): {_some(empty)}"
+        yield f" has no passage for {len(empty)} of {len(judged)} judged queries (counted 0): {_shortened(empty)}"
     if scores.without_relevant:
-        yield f": judged, but without a relevant passage (counted 0): {_some(scores.without_relevant)}"
+        yield f": judged, but without a relevant passage (counted 0): {_shortened(scores.without_relevant)}"
 
 
 def _ranking_notes(run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
@@ -506,26 +510,28 @@ def _ranking_notes(run: Run, qrels: Sequence[Qrel]) -> Iterator[str]:
     judged = {qrel.query_id for qrel in qrels}
     rankings = {query_id: ranking for query_id, ranking in run.items() if query_id in judged and ranking}
     relevant = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance > 0}
-    known = {qrel.passage_id for qrel in qrels}
-    passages = [(query_id, item.passage_id) for query_id, ranking in rankings.items() for item in ranking]
-    if passages and not any(passage_id in known for _, passage_id in passages):
+    judged_passages = {qrel.passage_id for qrel in qrels}
+    passages = [(query_id, ranked.passage_id) for query_id, ranking in rankings.items() for ranked in ranking]
+    if passages and not any(passage_id in judged_passages for _, passage_id in passages):
         judged_id = next(qrel.passage_id for qrel in qrels if qrel.query_id == passages[0][0])
         yield f": none of its passages is judged, such as {passages[0][1]}; the judgements have ids such as {judged_id}"
-    folded = {passage_id.casefold(): passage_id for passage_id in known}
-    other_case = [one for _, one in passages if one not in known and one.casefold() in folded]
+    folded = {passage_id.casefold(): passage_id for passage_id in judged_passages}
+    other_case = [name for _, name in passages if name not in judged_passages and name.casefold() in folded]
     if other_case:
-        one = other_case[0]
-        yield f" has {len(other_case)} ids that are judged in another case, such as {one} for {folded[one.casefold()]}"
+        name = other_case[0]
+        yield f" has {len(other_case)} ids that differ from judged ids in case: {name} for {folded[name.casefold()]}"
     if len(rankings) >= _ENOUGH_QUERIES and relevant.issuperset(passages):
-        yield " ranks nothing but relevant passages, as a run that was made of the judgements does"
+        yield " ranks only relevant passages, like a run made from the judgements"
     if isinstance(run, FileRun) and (note := run.order_note(rankings)):
         yield f": {note}"
-    tied = [item for item in rankings.values() if len(item) > 1 and len({one.score for one in item}) == 1]
+    tied = [
+        ranking for ranking in rankings.values() if len(ranking) > 1 and len({ranked.score for ranked in ranking}) == 1
+    ]
     if 2 * len(tied) > len(rankings):
-        yield f": one score for all passages in {len(tied)} of {len(rankings)} queries, so ids rank them"
+        yield f": equal scores for all passages in {len(tied)} of {len(rankings)} queries, so they are ranked by id"
 
 
-def _some(names: Sequence[str]) -> str:
+def _shortened(names: Sequence[str]) -> str:
     """Return the first names and the number of further names."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -26,7 +26,7 @@ def foreign_passages(benchmark: Benchmark, run: Run) -> str:
     side = retrieval_side(benchmark.name)
     if side.load_facts is None:
         return ""
-    ranked = {item.passage_id for ranking in run.values() for item in ranking}
+    ranked = {ranked_passage.passage_id for ranking in run.values() for ranked_passage in ranking}
     passage_ids = {passage.passage_id for passage in corpus_passages(benchmark, side.domains)}
     return _OTHER_CORPUS if ranked - passage_ids else ""
 
@@ -40,7 +40,7 @@ def evidence_table(benchmark: Benchmark, runs: Mapping[str, Run | None]) -> Tabl
         key: evidence for domain in side.domains for key, evidence in side.load_facts(benchmark.root, domain).items()
     }
     ranked = [ranking[:DEPTH] for run in runs.values() for ranking in (run or {}).values()]
-    wanted = {item.passage_id for ranking in ranked for item in ranking}
+    wanted = {ranked_passage.passage_id for ranking in ranked for ranked_passage in ranking}
     passages = corpus_passages(benchmark, side.domains) if wanted else ()
     texts = {passage.passage_id: passage.text for passage in passages if passage.passage_id in wanted}
     scores = {name: _support_scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
@@ -48,7 +48,7 @@ def evidence_table(benchmark: Benchmark, runs: Mapping[str, Run | None]) -> Tabl
         f"{name}: {s.reason}" for name, evidence in scores.items() for s in evidence.values() if s.reason
     )
     return Table(
-        title=f"Evidence found (over the {len(facts)} queries that have some)",
+        title=f"Evidence found (over the {len(facts)} queries with evidence)",
         columns=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
         rows=tuple((name, str(len(facts)), *map(_cell, evidence.values())) for name, evidence in scores.items()),
         legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
@@ -64,7 +64,7 @@ def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | No
         return None
     read = {path: side.load_results(path) for path in files}
     return Table(
-        title="Evidence found, by the gold lists of result files (n: the file's queries that have some)",
+        title="Evidence found, by the gold lists of result files (n: the file's queries with evidence)",
         columns=("file", "n", *(metric.name for metric in EVIDENCE_METRICS)),
         rows=tuple(
             (path.name, str(len(facts)), *map(_cell, mean_evidence_scores(rankings, facts).values()))
@@ -91,10 +91,10 @@ def _support_scores(
     if run is None:
         published = side.load_rankings(benchmark.root) if side.load_rankings else {}
         return mean_evidence_scores({key: [p.text for p in passages] for key, passages in published.items()}, facts)
-    if any(item.passage_id not in texts for ranking in run.values() for item in ranking[:DEPTH]):
+    if any(ranked.passage_id not in texts for ranking in run.values() for ranked in ranking[:DEPTH]):
         return {metric.name: Score(None, _OTHER_CORPUS) for metric in EVIDENCE_METRICS}
-    ranked = {key: [texts[item.passage_id] for item in ranking[:DEPTH]] for key, ranking in run.items()}
-    return mean_evidence_scores(ranked, facts)
+    rankings = {key: [texts[ranked.passage_id] for ranked in ranking[:DEPTH]] for key, ranking in run.items()}
+    return mean_evidence_scores(rankings, facts)
 
 
 def _cell(score: Score) -> str:

@@ -21,12 +21,16 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
     The benchmark's corpora are read once for the texts.
     """
     ranked = {
-        task.task_id: list(dict.fromkeys(item.passage_id for run in runs for item in run.get(task.task_id, ())[:depth]))
+        task.task_id: list(
+            dict.fromkeys(passage.passage_id for run in runs for passage in run.get(task.task_id, ())[:depth])
+        )
         for task in benchmark.tasks
     }
     wanted = {passage_id for ids in ranked.values() for passage_id in ids}
     domains = retrieval_side(benchmark.name).domains_of(benchmark.tasks)
-    texts = {item.passage_id: item for item in corpus_passages(benchmark, domains) if item.passage_id in wanted}
+    texts = {
+        passage.passage_id: passage for passage in corpus_passages(benchmark, domains) if passage.passage_id in wanted
+    }
     if missing := sorted(wanted - texts.keys()):
         raise BenchmarkFileError(
             "passages to judge",
@@ -41,13 +45,13 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
 def pairs_of_files(files: Sequence[Path], depth: int) -> list[tuple[Task, Passage]]:
     """Return each topic of retrieval result files with its first `depth` candidates. No benchmark is required."""
     tasks: dict[str, Task] = {}
-    found: dict[str, dict[str, Passage]] = {}
+    topics: dict[str, dict[str, Passage]] = {}
     for file in files:
         for task, passages in _topics(file, depth):
             first = tasks.setdefault(task.task_id, task)
             for passage in passages:
-                found.setdefault(first.task_id, {}).setdefault(passage.passage_id, passage)
-    return [(tasks[topic_id], passage) for topic_id, by_passage in found.items() for passage in by_passage.values()]
+                topics.setdefault(first.task_id, {}).setdefault(passage.passage_id, passage)
+    return [(tasks[topic_id], passage) for topic_id, by_passage in topics.items() for passage in by_passage.values()]
 
 
 def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
@@ -60,9 +64,11 @@ def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
             continue
         if not topic.text.strip():
             problems.add(number, "`query` with a `text`", "none", topic.topic_id)
-        rows: list[Mapping[str, object]] = [{**one.doc, "docid": one.passage_id} for one in topic.candidates[:depth]]
-        passages = [with_text(one) for one in rows]
-        for wrong in (one for one in passages if isinstance(one, str)):
+        rows: list[Mapping[str, object]] = [
+            {**passage.doc, "docid": passage.passage_id} for passage in topic.candidates[:depth]
+        ]
+        passages = [with_text(passage) for passage in rows]
+        for wrong in (passage for passage in passages if isinstance(passage, str)):
             problems.add(number, "a text of every candidate", wrong, topic.topic_id)
         task = Task(
             task_id=topic.topic_id,
@@ -73,5 +79,5 @@ def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
             target="",
             answerability=Answerability.ANSWERABLE,
         )
-        yield task, [one for one in passages if isinstance(one, Passage)]
+        yield task, [passage for passage in passages if isinstance(passage, Passage)]
     problems.raise_if_any()

@@ -110,7 +110,7 @@ class Queries:
             raise JudgeError(
                 "rewriter",
                 where=str(self.made_with["client"]["model"]),
-                expected=f"at least {least:.0%} of the questions rewritten; nothing is stored",
+                expected=f"at least {least:.0%} of the questions rewritten; nothing was stored",
                 found=f"{n_rewritten} of {n_requests} ({reasons})",
                 next_step="another model, or --min-rewritten; good replies are cached, the others are requested again",
             )
@@ -184,8 +184,8 @@ def select_queries(tasks: Sequence[Task], form: str) -> Queries:
             f"query form {form!r}: a benchmark's own rewrites are of its own history; take {LLM_REWRITE!r} with a model"
         )
     if select is None:
-        known = [*FORMS, _LAST_K_NAME, _REWRITE, LLM_REWRITE, DECOMPOSE, *_ALIASES]
-        hint = f"{form!r} needs a model" if needs_model(form) else f"{form!r}: {close_matches(form, known)}"
+        known_forms = [*FORMS, _LAST_K_NAME, _REWRITE, LLM_REWRITE, DECOMPOSE, *_ALIASES]
+        hint = f"{form!r} needs a model" if needs_model(form) else f"{form!r}: {close_matches(form, known_forms)}"
         raise ConfigurationError(f"query form {hint}")
     return Queries(form, {task.task_id: select(task) for task in tasks})
 
@@ -255,28 +255,28 @@ def _replied_queries(
     price: Price | None = None,
 ) -> Queries:
     """Return the searches in a model's replies for each task. For rewriting, no request is sent for first turns."""
-    asked = [task for task in tasks if form == DECOMPOSE or len(task.messages) > 1]
+    tasks_to_send = [task for task in tasks if form == DECOMPOSE or len(task.messages) > 1]
     template = shipped_template(_TEMPLATES[form])
     prompts: list[Prompt] = []
-    for task in asked:
+    for task in tasks_to_send:
         history = [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
         text = template.render(history=history, question=task.question, most=MOST_SEARCHES)
         prompts.append(Prompt.of(text, kind=_KINDS[form], is_readable=lambda reply: bool(_searches(form, reply)[0])))
     replies = client.answer(prompts, progress)
     searches: dict[str, Sequence[str]] = {task.task_id: (task.question,) for task in tasks}
     fallbacks: dict[str, str] = {}
-    for task, reply in zip(asked, replies, strict=True):
-        found, problem = ((), reply.reason) if reply.text is None else _searches(form, reply.text)
-        if found:
-            searches[task.task_id] = found
+    for task, reply in zip(tasks_to_send, replies, strict=True):
+        texts, problem = ((), reply.reason) if reply.text is None else _searches(form, reply.text)
+        if texts:
+            searches[task.task_id] = texts
         else:
             fallbacks[task.task_id] = problem
     spent = spent_on(replies, price)
-    whole = Queries(
+    combined = Queries(
         form,
-        {name: found[0] for name, found in searches.items()},
+        {name: texts[0] for name, texts in searches.items()},
         fallbacks,
-        n_requests=len(asked),
+        n_requests=len(tasks_to_send),
         n_unanswered=sum(reply.outcome in {Outcome.FAILED, Outcome.MALFORMED} for reply in replies),
         made_with={
             "form": form,
@@ -286,13 +286,15 @@ def _replied_queries(
         },
         spending={f"rewriter {client.name}": spent} if spent else {},
     )
-    further = itertools.zip_longest(*(found[1:] for found in searches.values()))
-    rest = [{name: text for name, text in zip(searches, row, strict=True) if text is not None} for row in further]
-    if not rest:
-        return whole
-    parts = [replace(whole, form=f"{form} 1", made_with={})]
-    parts += [Queries(f"{form} {number}", part) for number, part in enumerate(rest, start=2)]
-    return replace(whole, fallbacks={}, n_requests=0, spending={}, parts=tuple(parts))
+    further = itertools.zip_longest(*(texts[1:] for texts in searches.values()))
+    further_searches = [
+        {name: text for name, text in zip(searches, row, strict=True) if text is not None} for row in further
+    ]
+    if not further_searches:
+        return combined
+    parts = [replace(combined, form=f"{form} 1", made_with={})]
+    parts += [Queries(f"{form} {number}", part) for number, part in enumerate(further_searches, start=2)]
+    return replace(combined, fallbacks={}, n_requests=0, spending={}, parts=tuple(parts))
 
 
 def _searches(form: str, reply: str) -> tuple[Sequence[str], str]:
@@ -432,11 +434,11 @@ class TrainedRewriter:
         return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 
-def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
+def load_language_model(name: str, architecture: str) -> tuple[Any, Any]:
     """Return tokenizer and model of a folder or a name on the Hugging Face hub."""
     with importing("transformers", "train", "a trained rewriter"):
         import transformers
-    loader = transformers.AutoModelForSeq2SeqLM if kind == "seq2seq" else transformers.AutoModelForCausalLM
+    loader = transformers.AutoModelForSeq2SeqLM if architecture == "seq2seq" else transformers.AutoModelForCausalLM
     instead = "take a folder with a trained rewriter, or a language model"
     with (
         loading("rewriter", name, expected=_EXPECTED, next_step=_NEXT_STEP),

@@ -47,8 +47,8 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
         return Ranking(Path(name).name, read_run(Path(name)))
     stored = store.named(stored_name(store.root, name, benchmark), is_no_file=True)
     spec = stored.manifest.spec
-    here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
-    if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != here:
+    current = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
+    if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != current:
         made_for = data_label(stored.manifest)
         raise CacheError(
             f"run {name!r} was made for other data ({made_for}) than {benchmark.label}; next step: name the data of "
@@ -91,6 +91,6 @@ def _official(benchmark: Benchmark) -> Run:
     contexts = side.load_rankings(benchmark.root) if side.load_rankings else published_passages(benchmark)
     distinct = {task_id: dict.fromkeys(passages) for task_id, passages in contexts.items()}
     return {
-        task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
+        task_id: in_rank_order(Ranked(passage.passage_id, float(-rank)) for rank, passage in enumerate(passages))
         for task_id, passages in distinct.items()
     }

@@ -50,20 +50,22 @@ def retrieval_requirements(
     def check_corpora() -> str:
         return f"{len(_corpora(workspace, corpora or {}))} corpora"
 
-    found = [Requirement("data", f"data of {workspace.benchmark}", check_data)]
-    found += [Requirement("queries", "queries", partial(check_form, form)) for form in forms]
-    found.append(Requirement("corpus", "corpora", check_corpora))
+    requirements = [Requirement("data", f"data of {workspace.benchmark}", check_data)]
+    requirements += [Requirement("queries", "queries", partial(check_form, form)) for form in forms]
+    requirements.append(Requirement("corpus", "corpora", check_corpora))
     with suppress(RagtasksError):  # reported by the requirement of the queries
         retriever = parse(line, workspace.secrets)
-        found += requirements_of(retriever, workspace.secrets)
-        found.append(disk_space(workspace.store, "runs", lambda: _index_bytes(retriever, workspace, corpora or {})))
+        requirements += requirements_of(retriever, workspace.secrets)
+        requirements.append(
+            disk_space(workspace.store, "runs", lambda: _index_bytes(retriever, workspace, corpora or {}))
+        )
     if rewriter.model:
         endpoint = endpoint_of(rewriter.model)
-        found += endpoint_requirements(endpoint, "rewriter", workspace.secrets)
-    return [*found, writable_folder(workspace.store, "runs")]
+        requirements += endpoint_requirements(endpoint, "rewriter", workspace.secrets)
+    return [*requirements, writable_folder(workspace.store, "runs")]
 
 
-def _index_bytes(retriever: Retriever, workspace: Workspace, others: Mapping[str, str]) -> float:
+def _index_bytes(retriever: Retriever, workspace: Workspace, replaced: Mapping[str, str]) -> float:
     """Return the estimated size in bytes of the indexes of all corpora, less the indexes already in the store.
 
     For a folder of shards the size is unknown, because only passages named by a run may be read.
@@ -71,7 +73,7 @@ def _index_bytes(retriever: Retriever, workspace: Workspace, others: Mapping[str
     with suppress(RagtasksError):  # reported by the requirement of the corpora
         sizes = [
             _size(location)
-            for location in _corpora(workspace, others)
+            for location in _corpora(workspace, replaced)
             if not (shards_of(location) and names_passages(retriever))
         ]
         needed = sum(index_bytes(retriever, n_passages, n_bytes) for n_passages, n_bytes in sizes)
@@ -87,7 +89,9 @@ def _size(location: str) -> tuple[float, float]:
     if location.startswith("hf:"):
         return 0.0, 0.0
     path = Path(location).expanduser()
-    n_bytes = sum(map(_uncompressed, [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]))
+    n_bytes = sum(
+        map(_uncompressed, [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()])
+    )
     rows = [len(orjson.dumps(passage)) for passage in islice(read_corpus(location), _ROWS)]
     return n_bytes * len(rows) / sum(rows), n_bytes
 
@@ -96,23 +100,23 @@ def _uncompressed(file: Path) -> float:
     """Return the size in bytes of a file, uncompressed (estimated for a compressed file)."""
     if file.suffix == ".zip":
         with zipfile.ZipFile(file) as archive:
-            return sum(one.file_size for one in archive.infolist())
+            return sum(member.file_size for member in archive.infolist())
     return file.stat().st_size * (_COMPRESSION if file.suffix in {".gz", ".zst", ".parquet"} else 1)
 
 
-def _corpora(workspace: Workspace, others: Mapping[str, str]) -> list[str]:
+def _corpora(workspace: Workspace, replaced: Mapping[str, str]) -> list[str]:
     """Return the locations of the domains' corpora, checked before requests to a rewriter cost money."""
     benchmark = workspace.open()
     side = retrieval_side(benchmark.name)
     domains = side.domains_of(benchmark.tasks)
     problems: list[str] = []
-    for domain, location in others.items():
+    for domain, location in replaced.items():
         if domain not in domains:
             problems.append(f"corpora: {benchmark.name} has no domain {domain!r}; {close_matches(domain, domains)}")
         elif not location.startswith("hf:") and not Path(location).expanduser().exists():
-            found, next_step = missing_path(Path(location))
-            problems.append(f"corpora: {domain}: {location}: {found}. Next step: {next_step}")
-    files = {domain: side.corpus_file(benchmark.root, domain) for domain in domains if domain not in others}
+            problem, next_step = missing_path(Path(location))
+            problems.append(f"corpora: {domain}: {location}: {problem}. Next step: {next_step}")
+    files = {domain: side.corpus_file(benchmark.root, domain) for domain in domains if domain not in replaced}
     if missing := [str(file) for file in files.values() if not file.exists()]:
         problems.append(
             f"corpora of {benchmark.name}: not there: {', '.join(missing)}. Next step: `ragtasks data fetch "
@@ -120,4 +124,4 @@ def _corpora(workspace: Workspace, others: Mapping[str, str]) -> list[str]:
         )
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return [*map(str, files.values()), *others.values()]
+    return [*map(str, files.values()), *replaced.values()]

@@ -114,7 +114,7 @@ class CrossEncoderReranker:
             raise ConfigurationError(
                 "cross-encoder",
                 where=self.name,
-                expected="a model with one output, the relevance",
+                expected="a model with a single output, the relevance",
                 found=f"{encoder.num_labels} outputs",
                 next_step="choose a model that was trained to rank",
             )
@@ -128,8 +128,8 @@ class CrossEncoderReranker:
         scores = [0.0] * len(pairs)
         for positions in length_batches(lengths, self._batch_tokens):
             batch = [pairs[position] for position in positions]
-            found = self._encoder.predict(batch, batch_size=len(batch), show_progress_bar=False)
-            for position, score in zip(positions, found, strict=True):
+            outputs = self._encoder.predict(batch, batch_size=len(batch), show_progress_bar=False)
+            for position, score in zip(positions, outputs, strict=True):
                 scores[position] = float(score)
         return scores
 
@@ -149,7 +149,7 @@ class CrossEncoderReranker:
                         next_step="the reranker is broken: try another model",
                     )
                 computed[candidates] = in_rank_order(
-                    Ranked(item.passage_id, score) for item, score in zip(ranking, scores, strict=True)
+                    Ranked(candidate.passage_id, score) for candidate, score in zip(ranking, scores, strict=True)
                 )
             progress("rerank", number, len(lists))
             yield computed[candidates]
@@ -226,14 +226,14 @@ class RerankedRetriever:
                 where="k",
                 expected=f"1 to {self._depth}, the candidates that are reranked",
                 found=str(k),
-                next_step=f"ask for fewer passages, or set depth to at least {max(k, 1)}",
+                next_step=f"request fewer passages, or set depth to at least {max(k, 1)}",
             )
         first = searched(self._first, queries, self._depth, progress)
         lists = [(queries[query_id], ranking) for query_id, ranking in first.items()]
         with self._path.open("rb") as file:
 
             def passages_of(ranking: Ranking) -> list[Passage]:
-                return [self._read(file, item.passage_id) for item in ranking]
+                return [self._read(file, candidate.passage_id) for candidate in ranking]
 
             reranked = self._reranker.ranked(lists, passages_of, progress)
             return {query_id: ranking[:k] for query_id, ranking in zip(first, reranked, strict=True)}
@@ -320,8 +320,8 @@ class ListwiseReranker:
     def name(self) -> str:
         """`listwise:MODEL`, with the set options of the windows and the endpoint."""
         windows = {name: value for name, value in asdict(self._options).items() if value != _DEFAULTS[name]}
-        given = {name: getattr(self._endpoint, name) for name in self._endpoint.model_fields_set - _UNNAMED}
-        changed: dict[str, Value] = {name: value for name, value in given.items() if value is not None}
+        values = {name: getattr(self._endpoint, name) for name in self._endpoint.model_fields_set - _UNNAMED}
+        changed: dict[str, Value] = {name: value for name, value in values.items() if value is not None}
         return canonical("listwise", self._endpoint.model, **windows, **changed)
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
@@ -359,8 +359,8 @@ class ListwiseReranker:
         plans = [options.passes * list(windows(len(order), options.window, options.stride)) for order in orders]
         total, n_before, n_unanswered = sum(map(len, plans)), 0, 0
 
-        def show(what: str, done: int, _: int | None) -> None:
-            progress(what, n_before + done, total)
+        def show(label: str, done: int, _: int | None) -> None:
+            progress(label, n_before + done, total)
 
         for step in range(max(map(len, plans), default=0)):
             current = [(number, *plan[step]) for number, plan in enumerate(plans) if step < len(plan)]
@@ -379,7 +379,7 @@ class ListwiseReranker:
         """Yield the candidates of each query in the model's order. The score at each rank is unchanged."""
         orders = self.order([(query, passages_of(ranking)) for query, ranking in lists], progress)
         for (_, ranking), passages in zip(lists, orders, strict=True):
-            scores = falling_scores(item.score for item in ranking)
+            scores = falling_scores(candidate.score for candidate in ranking)
             yield tuple(Ranked(passage.passage_id, score) for passage, score in zip(passages, scores, strict=True))
 
     def _prompt(self, query: str, passages: Iterable[Passage]) -> Prompt:
@@ -394,7 +394,7 @@ class ListwiseReranker:
             self._reasons[f"{reply.outcome.value}: {reply.reason}"] += 1
             return passages
         self._counts[reply_form(reply.text, len(passages)).value] += 1
-        return [passages[place] for place in read_order(reply.text, len(passages))]
+        return [passages[index] for index in read_order(reply.text, len(passages))]
 
     def _too_many(self, n_unanswered: int, total: int) -> JudgeError:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in self._reasons.most_common(3))
@@ -403,8 +403,8 @@ class ListwiseReranker:
             where=self._client.name,
             expected=f"replies to all but {self._options.max_unanswered:.0%} of {total} windows",
             found=f"{n_unanswered} without one: {reasons}",
-            next_step="answers so far are saved: run the same again; for prompts that are too long set fewer words or "
-            "a smaller window, for replies that are cut off more max_tokens",
+            next_step="answers so far are saved; run the same command again; for too long prompts set fewer words or a "
+            "smaller window, for truncated replies more max_tokens",
         )
 
 
@@ -467,8 +467,8 @@ def without_numbers(text: str) -> str:
 
 def prompt_text(passage: Passage, n_words: int) -> str:
     """Return the passage as shown to the model: title, if any, and text, cut after `n_words` words."""
-    whole = f"Title: {passage.title} Content: {passage.text}" if passage.title.strip() else passage.text
-    return without_numbers(" ".join(whole.split()[:n_words]))
+    content = f"Title: {passage.title} Content: {passage.text}" if passage.title.strip() else passage.text
+    return without_numbers(" ".join(content.split()[:n_words]))
 
 
 def read_order(reply: str, n_passages: int) -> list[int]:
@@ -493,8 +493,8 @@ def _named(reply: str, n_passages: int) -> Iterator[int]:
     digits = "".join(map(_ascii_digit, reply.rpartition(_END_OF_THINKING)[2]))
     longest = len(str(n_passages))
     numbers = (match.lstrip("0") for match in _NUMBER.findall(digits))
-    places = (int(number) - 1 for number in numbers if 0 < len(number) <= longest)
-    return (place for place in places if place < n_passages)
+    indices = (int(number) - 1 for number in numbers if 0 < len(number) <= longest)
+    return (index for index in indices if index < n_passages)
 
 
 def _ascii_digit(sign: str) -> str:

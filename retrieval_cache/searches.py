@@ -60,7 +60,7 @@ class StoredSearches:
         self.key = canonical_hash(made_of)
         self.n_searched = 0
         """Number of queries that were not yet stored."""
-        self._file = _FoundFile(runs, self.key, made_of)
+        self._file = _SearchFile(runs, self.key, made_of)
 
     def search(self, queries: Collection[str], progress: Progress = no_progress) -> dict[str, tuple[Ranked, ...]]:
         """Return the best `MOST_STORED` passages of each query. Only queries that are not stored are searched."""
@@ -68,8 +68,8 @@ class StoredSearches:
             with self._file.alone():
                 missing = [query for query in dict.fromkeys(queries) if query not in self._file.found]
                 if missing:
-                    found = searched(self._retriever, {query: query for query in missing}, DEPTH, progress)
-                    self._file.append({query: ranking[:MOST_STORED] for query, ranking in found.items()})
+                    rankings = searched(self._retriever, {query: query for query in missing}, DEPTH, progress)
+                    self._file.append({query: ranking[:MOST_STORED] for query, ranking in rankings.items()})
                 self.n_searched += len(missing)
         return {query: self._file.found[query] for query in queries}
 
@@ -88,7 +88,7 @@ class StoredSearches:
         return passage.url or passage.title or passage.passage_id
 
 
-class _FoundFile:
+class _SearchFile:
     """The rankings of queries in a file of JSON lines."""
 
     def __init__(self, store: RunStore, key: str, made_of: Mapping[str, Any]) -> None:
@@ -115,21 +115,23 @@ class _FoundFile:
         with self._path.open("rb") as file:
             file.seek(self._read)
             new = file.read()
-        whole = new.rfind(b"\n") + 1
+        complete = new.rfind(b"\n") + 1
         try:
-            for row in map(orjson.loads, new[:whole].splitlines()):
+            for row in map(orjson.loads, new[:complete].splitlines()):
                 self.found[row["query"]] = tuple(Ranked(passage_id, score) for passage_id, score in row["found"])
         except (ValueError, LookupError, TypeError) as error:
             raise CacheError(
                 f"{self._path} is corrupt; next step: remove it, and the queries are searched again"
             ) from error
-        self._read += whole
-        if whole < len(new):
+        self._read += complete
+        if complete < len(new):
             os.truncate(self._path, self._read)
 
-    def append(self, found: Mapping[str, tuple[Ranked, ...]]) -> None:
+    def append(self, rankings: Mapping[str, tuple[Ranked, ...]]) -> None:
         """Append rankings to the file in one write."""
-        rows = ({"query": query, "found": [[i.passage_id, i.score] for i in items]} for query, items in found.items())
+        rows = (
+            {"query": query, "found": [[i.passage_id, i.score] for i in items]} for query, items in rankings.items()
+        )
         lines = b"".join(orjson.dumps(row) + b"\n" for row in rows)
         try:
             with self._path.open("ab") as file:
@@ -137,4 +139,4 @@ class _FoundFile:
         except OSError as error:
             raise CacheError(f"cannot write {self._path}: {error.strerror or error}") from error
         self._read += len(lines)
-        self.found |= found
+        self.found |= rankings

@@ -115,17 +115,17 @@ def retrieve(
     """
     check_request(workspace, retriever, form, rewriter, encode_with)
     benchmark, store = workspace.open(), RunStore(workspace.store)
-    make = functools.partial(_made, retriever, workspace.secrets, store.replies, encode_with)
-    with nullcontext(progress) if progress else progress_bars() as told:
-        queries = _queries(workspace, benchmark, form, rewriter or Rewriter(None), told)
-        return build_run(RunRequest(benchmark, queries, make, depth, name, corpora), store, told)
+    make = functools.partial(_retriever_of, retriever, workspace.secrets, store.replies, encode_with)
+    with nullcontext(progress) if progress else progress_bars() as report:
+        queries = _queries(workspace, benchmark, form, rewriter or Rewriter(None), report)
+        return build_run(RunRequest(benchmark, queries, make, depth, name, corpora), store, report)
 
 
 def check_request(
     workspace: Workspace, retriever: str, form: str, rewriter: Rewriter | None = None, workers: str | None = None
 ) -> None:
     """Check the arguments of `retrieve` and raise ConfigurationError before any request is sent."""
-    _made(retriever, workspace.secrets, RunStore(workspace.store).replies, workers)
+    _retriever_of(retriever, workspace.secrets, RunStore(workspace.store).replies, workers)
     by = rewriter or Rewriter(None)
     if form.startswith(_TRAINED):
         if by.model:
@@ -138,15 +138,15 @@ def check_request(
         )
     names = form.split(SEPARATOR)
     fused_queries([Queries(name, {}) for name in names])
-    if others := [name for name in names if name not in _MODEL_FORMS]:
+    if plain_forms := [name for name in names if name not in _MODEL_FORMS]:
         benchmark = workspace.open()
-        for name in others:
+        for name in plain_forms:
             build_queries(benchmark, name, ())
     if needs_model(form) and not by.model:
         raise ConfigurationError(f"query form {form!r} needs a model: --rewriter openai/NAME, or NAME,base_url=ADDRESS")
 
 
-def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:
+def _retriever_of(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:
     """Return a new retriever, with workers that encode its passages if named."""
     made = parse(line, secrets, replies)
     if workers is not None and not encode_with(made, filled_by(workers)):
@@ -217,13 +217,13 @@ def compare_runs(
         if measure_name(metric) not in by_name:
             raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, by_name)}")
     if by not in {ALL, BY_DOMAIN}:
-        raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (ALL, BY_DOMAIN))}")
+        raise ConfigurationError(f"unknown value of `by` {by!r}: {close_matches(by, (ALL, BY_DOMAIN))}")
     if len(set(names)) < n_least:
-        raise ConfigurationError(f"runs to compare: expected at least two, `official` may be one; found {names[:1]}")
+        raise ConfigurationError(f"runs to compare: expected at least two (`official` counts), found {names[:1]}")
     chosen = [by_name[measure_name(name)] for name in metrics or DEFAULT_METRICS]
     columns: list[Column] = []
-    given = list(dict.fromkeys(names))
-    for name, judged in zip(given, judge_runs(workspace.open(), workspace.store, given, chosen), strict=True):
+    distinct = list(dict.fromkeys(names))
+    for name, judged in zip(distinct, judge_runs(workspace.open(), workspace.store, distinct, chosen), strict=True):
         run = replace(judged, ranking=replace(judged.ranking, name=name))
         groups = dict.fromkeys(result.domain for result in run.results) if by == BY_DOMAIN else [ALL]
         note = "; ".join(text.lstrip(": ") for text in notes_of(run, chosen))
@@ -278,10 +278,10 @@ def searcher(
 
     The corpus is kept in memory, so a question costs only the search.
     """
-    known = retrieval_side(benchmark.name).domains_of(benchmark.tasks)
-    chosen = domain or next(iter(known), "")
-    if chosen not in known:
-        raise ConfigurationError(f"unknown domain {chosen!r}: {close_matches(chosen, known)}")
+    domains = retrieval_side(benchmark.name).domains_of(benchmark.tasks)
+    chosen = domain or next(iter(domains), "")
+    if chosen not in domains:
+        raise ConfigurationError(f"unknown domain {chosen!r}: {close_matches(chosen, domains)}")
     search = searcher_of_many(benchmark, chosen, line=line, store=store, secrets=secrets)
     return lambda question: search({"question": question})["question"]
 
@@ -313,9 +313,9 @@ class CorpusSearcher:
 
     def __call__(self, queries: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:
         """Return query id -> passages, best first, for query id -> text."""
-        found = searched(self.retriever, dict(queries), DEPTH)
+        rankings = searched(self.retriever, dict(queries), DEPTH)
         return {
-            name: tuple(self.passages[ranked.passage_id] for ranked in found[name][: self.n_passages])
+            name: tuple(self.passages[ranked.passage_id] for ranked in rankings[name][: self.n_passages])
             for name in queries
         }
 
@@ -328,13 +328,13 @@ def checked_form(form: str, *, has_rewriter: bool) -> str:
     """Return a query form that can be used in a live conversation. Raises ConfigurationError for others."""
     if DECOMPOSE in form.split(SEPARATOR):
         raise ConfigurationError(
-            f"queries {form!r}: a conversation that goes on now is searched with one query a turn, and {DECOMPOSE!r} "
+            f"queries {form!r}: a live conversation is searched with one query per turn, and {DECOMPOSE!r} "
             f"makes several. Next step: {LLM_REWRITE}, or for a stored run `ragtasks retrieve --retriever NAME "
             f"--queries {form}`"
         )
     if has_rewriter != (form == LLM_REWRITE):
         raise ConfigurationError(
-            f"queries {form!r} and a rewriter: {LLM_REWRITE!r} needs one, and no other form takes one"
+            f"queries {form!r} and a rewriter: {LLM_REWRITE!r} requires a rewriter, and no other form accepts one"
         )
     if form != LLM_REWRITE:
         select_queries((), form)

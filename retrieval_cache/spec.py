@@ -78,8 +78,8 @@ def _parsed(line: str, servers: _Servers) -> Retriever:
     if composed:
         return (_hybrid if composed[1] == "hybrid" else _rerank)(composed[2], line, servers)
     head, *parts = split(text, ",", line)
-    kind, colon, argument = head.partition(":")
-    if kind == "dense" and (
+    name, colon, argument = head.partition(":")
+    if name == "dense" and (
         argument.startswith(_OPENAI) or any(part.strip().startswith("base_url=") for part in parts)
     ):
         options = _options(parts, line)
@@ -87,31 +87,31 @@ def _parsed(line: str, servers: _Servers) -> Retriever:
             options["price"] = (options["price"], 0.0)
         endpoint = _endpoint(_argument(argument, line), options)
         return _built(EndpointDenseRetriever, line, [endpoint, servers.encoder], options)
-    if kind in _NAMED:
-        return _built(RETRIEVERS.get(kind), line, [_argument(argument, line)], _options(parts, line))
-    if kind in _PLAIN:
-        return _built(RETRIEVERS.get(kind), line, _PLAIN[kind], _options([argument, *parts] if colon else parts, line))
+    if name in _NAMED:
+        return _built(RETRIEVERS.get(name), line, [_argument(argument, line)], _options(parts, line))
+    if name in _PLAIN:
+        return _built(RETRIEVERS.get(name), line, _PLAIN[name], _options([argument, *parts] if colon else parts, line))
     return _added(head, parts, line, servers)
 
 
 def _added(head: str, parts: list[str], line: str, servers: _Servers) -> Retriever:
     """Return a retriever of another package: `NAME`, `NAME:ARGUMENT`, `NAME:option=value` or `module:CLASS`."""
-    kind, colon, argument = head.partition(":")
-    make = RETRIEVERS.find(kind if kind in RETRIEVERS.plugin_names() else head)
+    name, colon, argument = head.partition(":")
+    make = RETRIEVERS.find(name if name in RETRIEVERS.plugin_names() else head)
     if make is None:
-        if kind in {"hybrid", "rerank"}:
-            raise refused(line, f"its retrievers in brackets, such as {kind}(bm25,dense:minilm)", "none")
-        raise refused(line, close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"]), f"retriever {kind!r}")
+        if name in {"hybrid", "rerank"}:
+            raise refused(line, f"its retrievers in brackets, such as {name}(bm25,dense:minilm)", "none")
+        raise refused(line, close_matches(name, [*RETRIEVERS.names(), "hybrid", "rerank"]), f"retriever {name!r}")
     arguments: list[Any] = []
-    if kind in RETRIEVERS.plugin_names() and colon:
+    if name in RETRIEVERS.plugin_names() and colon:
         if _OPTION.fullmatch(argument):
             parts = [argument, *parts]
         else:
             arguments = [_argument(argument, line)]
     options = _options(parts, line)
     if isinstance(make, TakesKeys):  # set by the caller, never by the line
-        found = {option: servers.secrets(variable) for option, variable in make.key_variables.items()}
-        options |= {option: key for option, key in found.items() if key}
+        keys = {option: servers.secrets(variable) for option, variable in make.key_variables.items()}
+        options |= {option: key for option, key in keys.items() if key}
     if isinstance(make, TakesRetrievers):
         inner = {option: begin for option, begin in make.inner_retrievers.items() if option in options}
         options |= {option: _parsed(f"{begin}{options[option]}", servers) for option, begin in inner.items()}
@@ -133,7 +133,7 @@ def _refuse_keys(line: str) -> None:
     names += [name for make in makers if isinstance(make, TakesKeys) for name in make.key_variables.values()]
     variables = " or ".join(dict.fromkeys(names))
     raise ConfigurationError(
-        f"retriever {' '.join(kinds) or 'with a key'}: {named} is a key, and the key may not stand in the line, which "
+        f"retriever {' '.join(kinds) or 'with a key'}: {named} is a key, and keys are not allowed in the line, which "
         f"is printed and stored. Next step: leave it out, and set {variables} in the environment instead"
     )
 
@@ -164,10 +164,10 @@ def _endpoint(model: str, options: dict[str, Any]) -> Endpoint:
 
 
 def _hybrid(inside: str, line: str, servers: _Servers) -> Retriever:
-    listed, *rest = split(inside, ";", line)
-    if len(rest) > 1:
-        raise refused(line, "one semicolon, before the options of the hybrid", f"{len(rest)}")
-    options = _options(split(rest[0], ",", line), line) if rest else {}
+    listed, *own_options = split(inside, ";", line)
+    if len(own_options) > 1:
+        raise refused(line, "one semicolon, before the options of the hybrid", f"{len(own_options)}")
+    options = _options(split(own_options[0], ",", line), line) if own_options else {}
     if "weights" in options:
         try:
             options["weights"] = tuple(float(part) for part in str(options["weights"]).split("/"))
@@ -219,7 +219,7 @@ def split(text: str, separator: str, line: str) -> list[str]:
         elif not quoted and sign in {"(", ")"}:
             depth += 1 if sign == "(" else -1
             if depth < 0:
-                raise refused(line, "an opening bracket for each closing one", text)
+                raise refused(line, "an opening bracket for each closing bracket", text)
         elif not quoted and sign == separator and depth == 0:
             parts.append(text[start : match.start()])
             start = match.end()
@@ -251,14 +251,14 @@ def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options:
         signature = inspect.signature(make)
     except ValueError as error:  # for functions implemented in C
         raise refused(line, "a class with parameters that can be read", str(error)) from None
-    known = list(signature.parameters)[len(arguments) :]
+    option_names = list(signature.parameters)[len(arguments) :]
     for name in options:
-        if name not in known:
-            raise refused(line, close_matches(name, known) if known else "no options", f"option {name!r}")
+        if name not in option_names:
+            raise refused(line, close_matches(name, option_names) if option_names else "no options", f"option {name!r}")
     try:
         signature.bind(*arguments, **options)
     except TypeError as error:
-        raise refused(line, f"the options {', '.join(known)}", str(error)) from None
+        raise refused(line, f"the options {', '.join(option_names)}", str(error)) from None
     kinds = {name: _kinds(signature.parameters[name].annotation) for name in options}
     wrong = next((name for name, value in options.items() if kinds[name] and type(value) not in kinds[name]), None)
     try:

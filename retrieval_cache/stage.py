@@ -80,9 +80,9 @@ def build_run(request: RunRequest, store: RunStore, progress: Progress = no_prog
     key = canonical_hash(spec)
     with store.only_builder(key):
         name = _free_name(request, store, key)
-        found = store.with_key(key)
-        if found is not None:
-            return store.linked(found, name)
+        existing = store.with_key(key)
+        if existing is not None:
+            return store.linked(existing, name)
         folder = store.folder("building", key)
         started = time.time()
         files = {f"{domain}.trec": work.search(domain, folder) for domain in work.domains}
@@ -133,10 +133,10 @@ class _RunBuild:
         texts = [
             {name: part.texts[name] for name in tasks if name in part.texts} for part in self._request.queries.searched
         ]
-        return [one for one in texts if one] or texts[:1]
+        return [by_task for by_task in texts if by_task] or texts[:1]
 
     def _stage_progress(self, domain: str) -> Progress:
-        return lambda what, done, total: self._progress(f"{domain}: {what}", done, total)
+        return lambda label, done, total: self._progress(f"{domain}: {label}", done, total)
 
     def spec(self) -> dict[str, Any]:
         """Return all inputs that determine the result as JSON values: the content of the run's key."""
@@ -197,7 +197,7 @@ class _RunBuild:
         for domain in self.domains:
             run |= read_trec(folder / f"{domain}.trec")
         n_passages = self._benchmark.n_passages
-        wanted = {item.passage_id for ranking in run.values() for item in ranking[:n_passages]}
+        wanted = {ranked.passage_id for ranking in run.values() for ranked in ranking[:n_passages]}
         texts = {
             passage.passage_id: passage
             for domain in self.domains
@@ -205,7 +205,7 @@ class _RunBuild:
             if passage.passage_id in wanted
         }
         full = {
-            task.task_id: tuple(texts[item.passage_id] for item in run.get(task.task_id, ())[:n_passages])
+            task.task_id: tuple(texts[ranked.passage_id] for ranked in run.get(task.task_id, ())[:n_passages])
             for task in self._benchmark.tasks
         }
         filled = {
@@ -260,7 +260,7 @@ def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
                 )
             run |= read_trec(stored.folder / path)
     counted: Mapping[str, Mapping[str, Any]] = stored.manifest.metadata.get("retrieval", {})
-    left_out = {query_id for one in counted.values() for query_id in one.get(LEFT_OUT, ())}
+    left_out = {query_id for counts in counted.values() for query_id in counts.get(LEFT_OUT, ())}
     return run | {query_id: () for query_id in queries if query_id not in run and query_id not in left_out}
 
 
@@ -276,9 +276,9 @@ def indexed(
     corpus = source.describe()
     n_passages = corpus.get("n_passages", corpus.get("n_named"))
 
-    def show(what: str, done: int, total: int | None) -> None:
+    def show(label: str, done: int, total: int | None) -> None:
         # Retrievers read passages one by one, and do not know the total.
-        progress(what, done, n_passages if total is None else total)
+        progress(label, done, n_passages if total is None else total)
 
     parts = {"name": retriever.name, "corpus": corpus, "retriever": dict(retriever.describe())}
     key = canonical_hash(parts)
@@ -293,7 +293,7 @@ def _vectors_of(source: PassageSource, store: RunStore) -> Callable[[Mapping[str
     """Return a function: description of an encoder -> folder with its vectors of a corpus, locked while open."""
 
     @contextmanager
-    def place(made_by: Mapping[str, Any]) -> Iterator[Path]:
+    def open_folder(made_by: Mapping[str, Any]) -> Iterator[Path]:
         made_of = {"corpus": source.describe(), "vectors": dict(made_by)}
         key = canonical_hash(made_of)
         folder = store.folder("vectors", key)
@@ -302,7 +302,7 @@ def _vectors_of(source: PassageSource, store: RunStore) -> Callable[[Mapping[str
                 write_atomically(folder / "made_of.json", orjson.dumps(made_of, option=orjson.OPT_SORT_KEYS))
             yield folder
 
-    return place
+    return open_folder
 
 
 def domain_retriever(
@@ -317,8 +317,8 @@ def domain_retriever(
     if retriever.name.startswith("run:"):
         raise ConfigurationError(f"retriever {retriever.name!r} has rankings of its own queries and finds no others")
 
-    def show(what: str, done: int, total: int | None) -> None:
-        progress(f"{domain}: {what}", done, total)
+    def show(label: str, done: int, total: int | None) -> None:
+        progress(f"{domain}: {label}", done, total)
 
     location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
     source = open_source(location, lambda: None, partial(store.folder, "indexes"), show)

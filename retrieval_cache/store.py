@@ -88,10 +88,10 @@ class RunStore:
         if (folder / MANIFEST).is_file():
             return folder
         names = [path.name for path in self._folders()]
-        none = "there are no runs yet: make one with `ragtasks retrieve --retriever bm25`"
-        hint = close_matches(name, names) if names else none
-        found = f"no file or folder {name!r}, and no run of that name" if is_no_file else f"no run {name!r}"
-        raise CacheError(f"{found} in {self.runs}: {hint}")
+        no_runs = "no runs yet; `ragtasks retrieve --retriever bm25` makes a run"
+        hint = close_matches(name, names) if names else no_runs
+        problem = f"no file or folder {name!r}, and no run of that name" if is_no_file else f"no run {name!r}"
+        raise CacheError(f"{problem} in {self.runs}: {hint}")
 
     def with_key(self, key: str) -> StoredRun | None:
         """Return a run with this content, under any name; None if missing."""
@@ -148,8 +148,8 @@ class RunStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except (OSError, NotImplementedError) as error:
-            found = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise CacheError(f"cannot write to the run store {self.root}: {found}") from error
+            problem = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise CacheError(f"cannot write to the run store {self.root}: {problem}") from error
         try:
             yield
         finally:
@@ -181,10 +181,10 @@ def list_runs(runs: Sequence[StoredRun]) -> list[str]:
 def _queries_label(manifest: Manifest) -> str:
     """Return the query form, the rewriting model, and the number of queries without a rewrite."""
     queries, counts = manifest.spec["queries"], manifest.metadata.get("rewriting", {})
-    said = [str(form["client"]["model"]) for form in (queries, *queries.get("of", ())) if "client" in form]
+    labels = [str(form["client"]["model"]) for form in (queries, *queries.get("of", ())) if "client" in form]
     n_fallbacks = sum(counts.get("fallbacks", {}).values())
-    said += [f"{n_fallbacks} of {counts['asked']} are the last turn"] if n_fallbacks else []
-    return f"{queries['form']} ({'; '.join(said)})" if said else str(queries["form"])
+    labels += [f"{n_fallbacks} of {counts['asked']} are the last turn"] if n_fallbacks else []
+    return f"{queries['form']} ({'; '.join(labels)})" if labels else str(queries["form"])
 
 
 def data_label(manifest: Manifest) -> str:
@@ -200,7 +200,7 @@ def fallbacks_of(manifest: Manifest) -> str:
     fallbacks: Mapping[str, int] = counts.get("fallbacks", {})
     if not fallbacks:
         return ""
-    reasons = "; ".join(f"{n}: {reason}" for reason, n in sorted(fallbacks.items(), key=lambda item: -item[1]))
+    reasons = "; ".join(f"{n}: {reason}" for reason, n in sorted(fallbacks.items(), key=lambda entry: -entry[1]))
     return f"{sum(fallbacks.values())} of {counts['asked']} queries are the last turn, not a rewrite ({reasons})"
 
 
@@ -214,7 +214,7 @@ def file_error(file: Path, sha256: str) -> str:
     """Return the problem with one file of a stored run; "" if its content is unchanged."""
     if not file.is_file():
         return f"{file}: missing"
-    return "" if file_hash(file) == sha256 else f"{file}: other bytes than were written"
+    return "" if file_hash(file) == sha256 else f"{file}: content changed since it was written"
 
 
 def diff_runs(first: Manifest, second: Manifest) -> list[str]:

@@ -38,16 +38,18 @@ COMPRESSION = {"": None, ".gz": "gzip", ".zst": "zstd", ".zip": "zip"}
 def json_rows(path: Path) -> Iterator[Placed]:
     """Yield the objects in a file of JSON lines; for retrieval results, their passages."""
     source = f"{path}, line"
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for number, line in raw_lines(path):
         row = line if isinstance(line, str) else parsed(line)
         if has_candidates(row):
-            yield from ((source, number, found) for found in _candidate_rows(cast("dict[str, Any]", row), seen))
+            yield from (
+                (source, number, candidate) for candidate in _candidate_rows(cast("dict[str, Any]", row), seen_ids)
+            )
         else:
             yield source, number, row
 
 
-def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
+def _candidate_rows(row: dict[str, Any], seen_ids: set[str]) -> Iterator[Row]:
     """Yield the passages of a topic's candidates that are not in `seen`, and add them to it."""
     try:
         candidates = retrieved_topic(row).candidates
@@ -55,8 +57,8 @@ def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
         yield f"retrieval results need {error}"
         return
     for candidate in candidates:
-        if candidate.passage_id not in seen:
-            seen.add(candidate.passage_id)
+        if candidate.passage_id not in seen_ids:
+            seen_ids.add(candidate.passage_id)
             yield {**candidate.doc, "docid": candidate.passage_id}
 
 
@@ -69,7 +71,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
                 if not line.isspace():
                     yield number, line
     except CORRUPT as error:
-        yield number + 1, f"the file cannot be read on from here: {error}"
+        yield number + 1, f"unreadable from here: {error}"
 
 
 def parsed(line: bytes) -> Row:
@@ -105,7 +107,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 _BEIR = "corpus.jsonl"
 _JSON_LINES = tuple(stem + ending for stem in (".jsonl", ".json") for ending in COMPRESSION)
-_KINDS = (*_JSON_LINES, ".parquet")
+_SUFFIXES = (*_JSON_LINES, ".parquet")
 
 
 def placed_rows(location: str) -> Iterator[Placed]:
@@ -117,33 +119,35 @@ def placed_rows(location: str) -> Iterator[Placed]:
     if not path.exists():
         raise BenchmarkFileError(unusable(location, "a file or folder", "nothing", "check the path"))
     if path.is_dir() and (path / SPLIT_FILE).is_file():
-        yield from _placed(f"{path}, row", _saved_rows(_saved_files(path)))
+        yield from _numbered(f"{path}, row", _saved_rows(_saved_files(path)))
         return
     for file in _files(path):
         is_parquet = file.suffix == ".parquet"
-        yield from _placed(f"{file}, row", parquet_rows(file, _columns)) if is_parquet else json_rows(file)
+        yield from _numbered(f"{file}, row", parquet_rows(file, _columns)) if is_parquet else json_rows(file)
 
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
-        if _kind(path):
+        if _suffix(path):
             return [path]
-        raise ConfigurationError(unusable(str(path), f"a name that ends in {', '.join(_KINDS)}", path.name, "rename"))
+        raise ConfigurationError(
+            unusable(str(path), f"a name that ends in {', '.join(_SUFFIXES)}", path.name, "rename")
+        )
     beir = [path / f"{_BEIR}{ending}" for ending in COMPRESSION if (path / f"{_BEIR}{ending}").is_file()]
-    files = beir or sorted(file for file in path.iterdir() if file.is_file() and _kind(file))
+    files = beir or sorted(file for file in path.iterdir() if file.is_file() and _suffix(file))
     if not files:
-        found = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "an empty folder"
-        expected = f"{_BEIR}, a dataset split saved to disk, or shards ({', '.join(_KINDS)})"
-        raise BenchmarkFileError(unusable(str(path), expected, found, "name the file or the split's folder"))
-    if len(beir) > 1 or len({_kind(file) for file in files}) > 1:
-        found = ", ".join(file.name for file in files[:5])
-        raise ConfigurationError(unusable(str(path), "one corpus, its shards of one kind", found, "name the file"))
+        entries = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "an empty folder"
+        expected = f"{_BEIR}, a dataset split saved to disk, or shards ({', '.join(_SUFFIXES)})"
+        raise BenchmarkFileError(unusable(str(path), expected, entries, "name the file or the split's folder"))
+    if len(beir) > 1 or len({_suffix(file) for file in files}) > 1:
+        entries = ", ".join(file.name for file in files[:5])
+        raise ConfigurationError(unusable(str(path), "one corpus with shards of one type", entries, "name the file"))
     return files
 
 
-def _kind(path: Path) -> str:
+def _suffix(path: Path) -> str:
     """Return the longest known suffix of a name, or ""."""
-    return max((kind for kind in _KINDS if path.name.endswith(kind)), key=len, default="")
+    return max((suffix for suffix in _SUFFIXES if path.name.endswith(suffix)), key=len, default="")
 
 
 def shards_of(location: str) -> list[Path]:
@@ -154,7 +158,7 @@ def shards_of(location: str) -> list[Path]:
     if any((path / f"{_BEIR}{ending}").is_file() for ending in COMPRESSION):
         return []
     files = _files(path)
-    return files if _kind(files[0]) in _JSON_LINES else []
+    return files if _suffix(files[0]) in _JSON_LINES else []
 
 
 # Rows of columnar containers: Parquet, splits saved by `datasets`, datasets of the hub.
@@ -163,14 +167,14 @@ HUB = "hf:"
 _ROWS_AT_ONCE = 512
 
 
-def _placed(source: str, rows: Iterable[Row]) -> Iterator[Placed]:
+def _numbered(source: str, rows: Iterable[Row]) -> Iterator[Placed]:
     """Yield rows with their numbers; for a corrupt container, the problem at its position."""
     number = 0
     try:
         for number, row in enumerate(rows, start=1):
             yield source, number, row
     except CORRUPT as error:
-        yield source, number + 1, f"the rows cannot be read on from here: {error}"
+        yield source, number + 1, f"unreadable from here: {error}"
 
 
 def _saved_rows(files: Sequence[Path]) -> Iterator[Row]:
@@ -189,7 +193,7 @@ def _saved_rows(files: Sequence[Path]) -> Iterator[Row]:
 def _saved_files(path: Path) -> list[Path]:
     """Return the Arrow files of a saved split, all in its folder."""
     try:
-        names = [item["filename"] for item in orjson.loads((path / SPLIT_FILE).read_bytes())["_data_files"]]
+        names = [entry["filename"] for entry in orjson.loads((path / SPLIT_FILE).read_bytes())["_data_files"]]
         outside = [name for name in names if Path(name).name != name]
         if outside:
             raise ValueError(f"a file outside of the folder, {outside[0]!r:.120}")
@@ -207,8 +211,8 @@ def hub_rows(location: str) -> Iterator[Placed]:
     """Yield the rows of a streamed dataset of the hub; `location` is `hf:NAME[#CONFIG][:SPLIT]`."""
     from datasets import load_dataset
 
-    rest, _, split = location.removeprefix(HUB).partition(":")
-    name, _, config = rest.partition("#")
+    name_and_config, _, split = location.removeprefix(HUB).partition(":")
+    name, _, config = name_and_config.partition("#")
     try:
         dataset = load_dataset(name, config or None, split=split or "train", streaming=True)
     except (*CORRUPT, ImportError) as error:
@@ -216,7 +220,7 @@ def hub_rows(location: str) -> Iterator[Placed]:
             location, "hf:NAME[#CONFIG][:SPLIT] of a reachable dataset", str(error), "check name, split and network"
         )
         raise BenchmarkFileError(message) from error
-    yield from _placed(f"{location}, row", dataset_rows(dataset))
+    yield from _numbered(f"{location}, row", dataset_rows(dataset))
 
 
 def dataset_rows(dataset: Any) -> Iterator[Row]:
@@ -231,9 +235,9 @@ def dataset_rows(dataset: Any) -> Iterator[Row]:
 
 def _columns(names: Iterable[str]) -> list[str] | None:
     """Return the columns to read; None (all) if a required column is missing, so that errors can list the columns."""
-    known = list(names)
-    whole = not {*TEXT_FIELDS}.isdisjoint(known) and not {*ID_FIELDS}.isdisjoint(known)
-    return [name for name in known if name in _FIELDS] if whole else None
+    column_names = list(names)
+    has_required = not {*TEXT_FIELDS}.isdisjoint(column_names) and not {*ID_FIELDS}.isdisjoint(column_names)
+    return [name for name in column_names if name in _FIELDS] if has_required else None
 
 
 # Shared by the readers: field names, rows with positions, exceptions of corrupt containers.

@@ -85,19 +85,19 @@ def near_duplicates(
     rows = max(rows for rows in range(1, 33) if 1 - (1 - threshold**rows) ** (_N_HASHES // rows) >= _MEETING_CHANCE)
     bands, n_passages = _bands(read(), rows, progress, width)
     buckets = list(_buckets(bands))
-    candidates = _candidates(read(), {place for bucket in buckets for place in bucket}, width)
-    pairing = _Pairing({place: found[1] for place, found in candidates.items()}, threshold)
+    candidates = _candidates(read(), {index for bucket in buckets for index in bucket}, width)
+    pairing = _Pairing({index: candidate[1] for index, candidate in candidates.items()}, threshold)
     for done, bucket in enumerate(buckets, start=1):
         pairing.compare(bucket)
         if done % _AT_ONCE == 0:
             progress("comparing", done, len(buckets))
-    names = {place: found[0] for place, found in candidates.items()}
+    names = {index: candidate[0] for index, candidate in candidates.items()}
     groups = [
         Cluster(
-            tuple(names[place] for place in places),
-            tuple(jaccard(pairing.sets[places[0]], pairing.sets[place]) for place in places),
+            tuple(names[index] for index in group),
+            tuple(jaccard(pairing.sets[group[0]], pairing.sets[index]) for index in group),
         )
-        for places in pairing.groups()
+        for group in pairing.groups()
     ]
     n_crowded = sum(len(bucket) > _MOST_COMPARED for bucket in buckets)
     return NearDuplicates(tuple(groups), n_passages, n_passages - len(bands), n_crowded)
@@ -150,8 +150,8 @@ def _bands(passages: Iterable[Passage], rows: int, progress: Progress, width: in
 
 def _signature(hashes: _Hashes) -> _Hashes:
     """Return the minimum of each hash function over a set."""
-    pieces = [hashes[start : start + _AT_ONCE] for start in range(0, len(hashes), _AT_ONCE)]
-    least: _Hashes = np.min([np.multiply.outer(_factors(), piece).min(axis=1) for piece in pieces], axis=0)
+    parts = [hashes[start : start + _AT_ONCE] for start in range(0, len(hashes), _AT_ONCE)]
+    least: _Hashes = np.min([np.multiply.outer(_factors(), part).min(axis=1) for part in parts], axis=0)
     return least
 
 
@@ -169,9 +169,9 @@ def _candidates(passages: Iterable[Passage], wanted: set[int], width: int) -> di
     """Return index -> (passage id, shingles) for the candidate indices."""
     with_words = (passage for passage in passages if WORD.search(passage.text))
     return {
-        place: (passage.passage_id, shingles(passage.text, width))
-        for place, passage in enumerate(with_words)
-        if place in wanted
+        index: (passage.passage_id, shingles(passage.text, width))
+        for index, passage in enumerate(with_words)
+        if index in wanted
     }
 
 
@@ -181,32 +181,32 @@ class _Pairing:
     def __init__(self, sets: dict[int, _Hashes], threshold: float) -> None:
         self.sets = sets
         self._threshold = threshold
-        self._parent = {place: place for place in sets}
+        self._parent = {index: index for index in sets}
         self._apart: set[tuple[int, int]] = set()
 
     def compare(self, bucket: list[int]) -> None:
         """Join similar passages of a bucket. In a large bucket, each is compared only with the 64 before it."""
-        if len({self._root(place) for place in bucket}) == 1:
+        if len({self._root(index) for index in bucket}) == 1:
             return
-        for position, place in enumerate(bucket):
-            for other in bucket[max(0, position - _MOST_COMPARED) : position]:
-                if self._root(other) != self._root(place) and (other, place) not in self._apart:
-                    if jaccard(self.sets[other], self.sets[place]) >= self._threshold:
-                        first, second = sorted((self._root(other), self._root(place)))
+        for position, index in enumerate(bucket):
+            for earlier in bucket[max(0, position - _MOST_COMPARED) : position]:
+                if self._root(earlier) != self._root(index) and (earlier, index) not in self._apart:
+                    if jaccard(self.sets[earlier], self.sets[index]) >= self._threshold:
+                        first, second = sorted((self._root(earlier), self._root(index)))
                         self._parent[second] = first
                     else:
-                        self._apart.add((other, place))
+                        self._apart.add((earlier, index))
 
     def groups(self) -> list[list[int]]:
         """Return the indices of each group of two or more, largest group first, then by index."""
         members: defaultdict[int, list[int]] = defaultdict(list)
-        for place in sorted(self._parent):
-            members[self._root(place)].append(place)
-        found = [places for places in members.values() if len(places) > 1]
-        return sorted(found, key=lambda places: (-len(places), places))
+        for index in sorted(self._parent):
+            members[self._root(index)].append(index)
+        groups = [group for group in members.values() if len(group) > 1]
+        return sorted(groups, key=lambda group: (-len(group), group))
 
-    def _root(self, place: int) -> int:
-        while self._parent[place] != place:
-            self._parent[place] = self._parent[self._parent[place]]
-            place = self._parent[place]
-        return place
+    def _root(self, index: int) -> int:
+        while self._parent[index] != index:
+            self._parent[index] = self._parent[self._parent[index]]
+            index = self._parent[index]
+        return index

@@ -76,7 +76,7 @@ def _all_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
         if isinstance(row, str) or isinstance(passage, str):
             problems.append(f"{source} {number}: {passage}")
             if len(problems) == _MOST_PROBLEMS:
-                problems.append(f"and perhaps more: nothing was read after error {_MOST_PROBLEMS}")
+                problems.append(f"possibly more: reading stopped after error {_MOST_PROBLEMS}")
                 break
         elif not problems:
             digests.append(_digest(passage.passage_id))
@@ -89,9 +89,9 @@ def _all_rows(location: str) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
         raise BenchmarkFileError(
             "corpus",
             where=location,
-            expected="one passage a line or row: a unique id and a text",
+            expected="one passage per line or row, with a unique id and a text",
             found="\n    ".join(problems),
-            next_step=f"correct it: ids stand in {', '.join(ID_FIELDS)}, texts in {', '.join(TEXT_FIELDS)}",
+            next_step=f"correct it: ids are in {', '.join(ID_FIELDS)}, texts in {', '.join(TEXT_FIELDS)}",
         )
 
 
@@ -120,13 +120,13 @@ def passage_of(row: Mapping[str, Any], ids: Sequence[str] = ID_FIELDS) -> Passag
     if passage_id is None:
         return f"no id in {' or '.join(ids)}; the row has {_names(row)}"
     if passage_id.split() != [passage_id]:
-        return f"an id that is empty or holds white space: {passage_id!r}"
+        return f"an id that is empty or contains white space: {passage_id!r}"
     text = next((row[name] for name in TEXT_FIELDS if name in row), None)
     if not isinstance(text, str):
         return f"no text in {TEXT_FIELDS[0]!r} ({passage_id}); the row has {_names(row)}"
     title, url = row.get("title") or "", row.get("url") or ""
     if not isinstance(title, str) or not isinstance(url, str):
-        return f"a title or url that is no text ({passage_id}): {title!r:.40}, {url!r:.40}"
+        return f"a title or url that is not text ({passage_id}): {title!r:.40}, {url!r:.40}"
     return Passage(passage_id, text, title, url)
 
 
@@ -167,9 +167,9 @@ def _duplicates(location: str, digests: array[int]) -> list[str]:
         passage_id = None if isinstance(row, str) else id_of(row)
         if passage_id is None or _digest(passage_id) not in suspects:
             continue
-        place = f"{source} {number}"
-        if first.setdefault(passage_id, place) != place:
-            problems.append(f"{place}: the id {passage_id!r} once more; first at {first[passage_id]}")
+        position = f"{source} {number}"
+        if first.setdefault(passage_id, position) != position:
+            problems.append(f"{position}: the id {passage_id!r} once more; first at {first[passage_id]}")
             if len(problems) == _MOST_PROBLEMS:
                 break
     return problems
@@ -284,7 +284,7 @@ class SegmentSource:
         for shard in self._shards:
             yield from (passage for _, passage in _shard_passages(files[shard]))
 
-    def _by_shard(self, what: str, work: Callable[[Path], _T]) -> dict[Path, _T]:
+    def _by_shard(self, label: str, work: Callable[[Path], _T]) -> dict[Path, _T]:
         """Return the result of `work` for each shard, several in parallel."""
         done: dict[Path, _T] = {}
         pool = ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1))
@@ -292,7 +292,7 @@ class SegmentSource:
             futures = {pool.submit(work, shard): shard for shard in self._shards}
             for future in as_completed(futures):
                 done[futures[future]] = future.result()
-                self._progress(what, len(done), len(self._shards))
+                self._progress(label, len(done), len(self._shards))
         except OSError as error:
             raise BenchmarkFileError(f"cannot read the shards of {self._location}: {error}") from error
         finally:
@@ -304,10 +304,10 @@ class SegmentSource:
         first: dict[str, str] = {}
         for shard, file in files.items():
             for number, passage in _shard_passages(file) if file.is_file() else ():
-                place = f"{shard}, line {number}"
-                if first.setdefault(passage.passage_id, place) != place:
+                location = f"{shard}, line {number}"
+                if first.setdefault(passage.passage_id, location) != location:
                     problems.append(
-                        f"{place}: the id {passage.passage_id!r} once more; first at {first[passage.passage_id]}"
+                        f"{location}: the id {passage.passage_id!r} once more; first at {first[passage.passage_id]}"
                     )
         missing = sorted(self._named - first.keys())
         if missing and not first and not problems:
@@ -320,7 +320,7 @@ class SegmentSource:
                 where=self._location,
                 expected="every segment that the run names, once, with a text",
                 found="\n    ".join(problems),
-                next_step="fetch broken shards anew; for missing segments name the source that the run was made over",
+                next_step="fetch broken shards again; for missing segments name the source of the run",
             )
 
 
@@ -335,7 +335,7 @@ def _look_up(shard: Path, wanted: frozenset[bytes], target: Path) -> list[str]:
         if isinstance(passage, str):
             problems.append(f"{shard}, line {number}: {passage}")
             if len(problems) == _MOST_SHARD_ERRORS:
-                return [*problems, f"{shard}: perhaps more, nothing was read after error {_MOST_SHARD_ERRORS}"]
+                return [*problems, f"{shard}: possibly more: reading stopped after error {_MOST_SHARD_ERRORS}"]
         elif passage is not None:
             rows.append(orjson.dumps([number, passage]) + b"\n")
     if not problems:
@@ -387,25 +387,25 @@ def describe_corpus(location: str) -> list[str]:
     mean = survey.n_characters / survey.n_passages
     return [
         f"{survey.n_passages} passages of {mean:.0f} characters on average; {survey.n_blank} without text are left out",
-        f"sha256 of what decides them: {survey.checksum}",
+        f"sha256 of their content: {survey.checksum}",
     ]
 
 
 def describe_duplicates(location: str, threshold: float) -> list[str]:
     """Return the groups of near-duplicates of a corpus as lines: a summary, then the groups, largest first."""
-    found = _found_duplicates(location, threshold, SHINGLE_WORDS)
+    duplicates = _found_duplicates(location, threshold, SHINGLE_WORDS)
     shown = [
         ", ".join(
             f"{name} ({similarity:.2f})" for name, similarity in zip(group.passage_ids, group.similarities, strict=True)
         )
-        for group in found.groups[:_MAX_GROUPS]
+        for group in duplicates.groups[:_MAX_GROUPS]
     ]
-    counts = _not_compared(found) | {"groups not shown": len(found.groups) - len(shown)}
+    counts = _not_compared(duplicates) | {"groups not shown": len(duplicates.groups) - len(shown)}
     return [
-        f"groups at a Jaccard similarity of {threshold}: {len(found.groups)}",
-        f"passages that repeat another: {len(found.redundant)} of {found.n_passages}",
-        *(f"{what}: {count}" for what, count in counts.items() if count),
-        *(["a group a line, with the similarity to its first passage:"] if shown else []),
+        f"groups at a Jaccard similarity of {threshold}: {len(duplicates.groups)}",
+        f"near-duplicates of another passage: {len(duplicates.redundant)} of {duplicates.n_passages}",
+        *(f"{label}: {count}" for label, count in counts.items() if count),
+        *(["one group per line, with the similarity to its first passage:"] if shown else []),
         *shown,
     ]
 
@@ -415,15 +415,15 @@ def deduplicate_corpus(location: str, target: Path, threshold: float) -> list[st
 
     The first passage of each group is kept, its row unchanged. Passages without text are left out.
     """
-    found = _found_duplicates(location, threshold, 9)  # the rule of TREC RAG
+    duplicates = _found_duplicates(location, threshold, 9)  # the rule of TREC RAG
     rows = ((passage.passage_id, row) for passage, row in read_rows(location))
-    lines = (orjson.dumps(dict(row)) + b"\n" for passage_id, row in rows if passage_id not in found.redundant)
+    lines = (orjson.dumps(dict(row)) + b"\n" for passage_id, row in rows if passage_id not in duplicates.redundant)
     n_kept = _write(target, lines)
-    n_left_out, n_groups = len(found.redundant), len(found.groups)
+    n_left_out, n_groups = len(duplicates.redundant), len(duplicates.groups)
     return [
-        f"{n_kept} of {found.n_passages} passages in {target}",
-        f"left out: {n_left_out} that repeat another, in {n_groups} groups whose first passage stays",
-        *(f"{what}: {count}" for what, count in _not_compared(found).items() if count),
+        f"{n_kept} of {duplicates.n_passages} passages in {target}",
+        f"left out: {n_left_out} near-duplicates, in {n_groups} groups whose first passage is kept",
+        *(f"{label}: {count}" for label, count in _not_compared(duplicates).items() if count),
     ]
 
 
@@ -432,10 +432,10 @@ def _found_duplicates(location: str, threshold: float, width: int) -> NearDuplic
         return near_duplicates(lambda: read_corpus(location), threshold, progress, width)
 
 
-def _not_compared(found: NearDuplicates) -> dict[str, int]:
+def _not_compared(duplicates: NearDuplicates) -> dict[str, int]:
     return {
-        "passages without a word, which were not compared": found.n_without_words,
-        "times that more than 64 passages met, each compared with 64 only": found.n_crowded,
+        "passages without words, not compared": duplicates.n_without_words,
+        "bands with more than 64 passages, each compared with 64 only": duplicates.n_crowded,
     }
 
 
@@ -447,8 +447,11 @@ def segment_corpus_by_sentences(location: str, target: Path, sentences: int, str
 def segment_corpus(location: str, target: Path, size: int, overlap: int, tokenizer: str | None) -> int:
     """Write the passages of a corpus of documents as JSON lines and return their number."""
     cut = encoder_tokenizer(tokenizer) if tokenizer else plain_tokenizer
-    passages = (item for document in read_corpus(location) for item in segment(document, size, overlap, cut))
-    rows = ({"_id": item.passage_id, "title": item.title, "text": item.text, "url": item.url} for item in passages)
+    passages = (passage for document in read_corpus(location) for passage in segment(document, size, overlap, cut))
+    rows = (
+        {"_id": passage.passage_id, "title": passage.title, "text": passage.text, "url": passage.url}
+        for passage in passages
+    )
     return _write(target, (orjson.dumps(row) + b"\n" for row in rows))
 
 
@@ -475,7 +478,7 @@ def corpora_tables(benchmark: Benchmark) -> Sequence[Table]:
         return ()
     with progress_bars() as progress:
         rows = [_row(benchmark, side, domain, progress) for domain in side.domains_of(benchmark.tasks)]
-    note = "Passages without text are left out. A dash: the corpus is not there, or its ids do not name documents."
+    note = "Passages without text are left out. A dash: the corpus is missing, or its ids contain no document."
     return (Table("Corpora", _COLUMNS, tuple(rows), note),)
 
 

@@ -110,9 +110,9 @@ def _windows(text: str, tokens: Sequence[Span], size: int, stride: int) -> Itera
 
 def _stripped(text: str, start: int, end: int) -> Span | None:
     """Return the span without outer white space; None if nothing remains."""
-    piece = text[start:end]
-    left = start + len(piece) - len(piece.lstrip())
-    right = start + len(piece.rstrip())
+    part = text[start:end]
+    left = start + len(part) - len(part.lstrip())
+    right = start + len(part.rstrip())
     return (left, right) if left < right else None
 
 

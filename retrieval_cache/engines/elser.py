@@ -54,9 +54,9 @@ class ElserRetriever:
             raise ConfigurationError(
                 "ELSER",
                 where="url",
-                expected="http(s)://HOST[:PORT], and the key given apart",
-                found="a URL with credentials in it" if "@" in parts.netloc else repr(url),
-                next_step="give the key as api_key",
+                expected="http(s)://HOST[:PORT], with the key as a separate option",
+                found="a URL with credentials" if "@" in parts.netloc else repr(url),
+                next_step="set the key as api_key",
             )
         self.url = url
         self.index_name = index
@@ -98,7 +98,7 @@ class ElserRetriever:
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Send a corpus through the inference pipeline, except shards recorded in `folder` as sent."""
         self._ready = False
-        with self._clearly("index"):
+        with self._reporting("index"):
             if self._prepare():
                 for note in folder.glob("sent-*"):
                     note.unlink(missing_ok=True)
@@ -108,13 +108,13 @@ class ElserRetriever:
                 n_passages += len(shard)
                 progress("send passages", n_passages, None)
             self._client.indices.refresh(index=self.index_name)
-            found = int(self._client.count(index=self.index_name)["count"])
-            if found != n_passages:
+            n_stored = int(self._client.count(index=self.index_name)["count"])
+            if n_stored != n_passages:
                 raise CacheError(
                     "ELSER index",
                     where=self.index_name,
                     expected=f"{n_passages} passages, as the corpus has",
-                    found=str(found),
+                    found=str(n_stored),
                     next_step="delete the index in the cluster, or name another, and index again",
                 )
         self._ready = True
@@ -152,7 +152,7 @@ class ElserRetriever:
             for passage in shard
         )
         sent = streaming_bulk(self._client, actions, max_retries=3, raise_on_error=False)
-        failures = [self._failure(item) for taken, item in sent if not taken]
+        failures = [self._failure(answer) for taken, answer in sent if not taken]
         if failures:
             listed = [*failures[:5], *([f"and {len(failures) - 5} more"] if len(failures) > 5 else [])]
             raise RagtasksError(
@@ -166,8 +166,8 @@ class ElserRetriever:
             digest.update(orjson.dumps([passage.passage_id, passage_text(passage)]))
         return digest.hexdigest()
 
-    def _failure(self, item: Mapping[str, Any]) -> str:
-        (result,) = item.values()
+    def _failure(self, answer: Mapping[str, Any]) -> str:
+        (result,) = answer.values()
         error = result.get("error")
         reason = error.get("reason") if isinstance(error, dict) else error
         return self._without_key(f"{result.get('_id')}: {reason} (status {result.get('status')})")
@@ -179,7 +179,7 @@ class ElserRetriever:
         if not self._ready:
             raise not_indexed(self.name)
         computed: dict[str, tuple[Ranked, ...]] = {}
-        with self._clearly("search"):
+        with self._reporting("search"):
             for number, text in enumerate(queries.values(), start=1):
                 if text not in computed:
                     computed[text] = self._ranking(text, k) if text.strip() else ()
@@ -198,14 +198,14 @@ class ElserRetriever:
         return in_rank_order(Ranked(hit["_id"], float(hit["_score"])) for hit in reply["hits"]["hits"])
 
     @contextmanager
-    def _clearly(self, what: str) -> Iterator[None]:
+    def _reporting(self, part: str) -> Iterator[None]:
         """Re-raise the client's errors as a `RagtasksError` without the key."""
         library = _elasticsearch()
         try:
             yield
         except (library.ApiError, library.TransportError, library.UnsupportedProductError) as error:
             raise RagtasksError(
-                f"Elasticsearch {what}",
+                f"Elasticsearch {part}",
                 where=f"{self.url}, index {self.index_name}",
                 expected="a cluster that answers, with the model deployed",
                 found=self._without_key(str(error)),
@@ -227,4 +227,4 @@ def _next_step(status: int | None) -> str:
         return "check the API key and its rights on the index"
     if status in {400, 404}:
         return "check the index and the model id; for a cluster before 8.15, query_type=text_expansion"
-    return "check the address, and whether the cluster is up"
+    return "check the address and that the cluster is running"

@@ -138,7 +138,7 @@ class MilvusRetriever:
         If more than 16,384 passages tie at the cut, the selection follows Milvus's order.
         """
         if not 1 <= k <= MOST_HITS:
-            raise ConfigurationError(f"k must be from 1 to {MOST_HITS}, as Milvus gives no more; found {k}")
+            raise ConfigurationError(f"k must be from 1 to {MOST_HITS}, Milvus's limit; found {k}")
         if self._parts:
             return self._fused.search(queries, k, progress)
         if self._collection is None:
@@ -228,12 +228,12 @@ class Server:
             if find_spec("milvus_lite") is None:
                 raise MissingExtraError("milvus-lite", "scale", "the embedded milvus engine")
             Path(self._uri).parent.mkdir(parents=True, exist_ok=True)
-        expected = "a path that ends in .db and that no other process holds, or http(s)://host:port of a running Milvus"
+        expected = "a path ending in .db that no other process has open, or http(s)://host:port of a running Milvus"
         with self.reporting("connect to Milvus", expected, "start the server, or check address and token"):
             return MilvusClient(uri=self._uri, token=self._token or "", timeout=self._timeout)
 
     @contextmanager
-    def reporting(self, what: str, expected: str, next_step: str) -> Iterator[None]:
+    def reporting(self, part: str, expected: str, next_step: str) -> Iterator[None]:
         """Re-raise exceptions of pymilvus as one error without secrets."""
         from pymilvus.exceptions import MilvusException
 
@@ -241,8 +241,8 @@ class Server:
             yield
         except (MilvusException, OSError) as error:
             # `from None`: the cause's text and arguments may contain the address with its password.
-            found = self._scrubbed(str(getattr(error, "message", error)))
-            raise CacheError(what, where=self.place, expected=expected, found=found, next_step=next_step) from None
+            message = self._scrubbed(str(getattr(error, "message", error)))
+            raise CacheError(part, where=self.place, expected=expected, found=message, next_step=next_step) from None
 
     def _scrubbed(self, text: str) -> str:
         user_info = urlsplit(self._uri).netloc.rpartition("@")[0]
@@ -283,21 +283,21 @@ class StoredVectors:
                 self._create()
             server.client.load_collection(name)
 
-    def _reporting(self, what: str) -> Any:
+    def _reporting(self, part: str) -> Any:
         return self._server.reporting(
-            f"Milvus: {what} {self._name!r}", "an answer", "check the server, then call again: it resumes from here"
+            f"Milvus: {part} {self._name!r}", "an answer", "check the server, then call again: it resumes from here"
         )
 
     def _check(self, fields: Sequence[dict[str, Any]]) -> None:
-        found = {field["name"]: field for field in fields}
+        stored_fields = {field["name"]: field for field in fields}
         expected = f"{_ROW} and {_VECTOR} ({'sparse' if self._dimension is None else f'{self._dimension} dimensions'})"
-        width = found.get(_VECTOR, {}).get("params", {}).get("dim")
-        if set(found) != {_ROW, _VECTOR} or (None if width is None else int(width)) != self._dimension:
+        width = stored_fields.get(_VECTOR, {}).get("params", {}).get("dim")
+        if set(stored_fields) != {_ROW, _VECTOR} or (None if width is None else int(width)) != self._dimension:
             raise CacheError(
                 f"Milvus collection {self._name!r}",
                 where=self._server.place,
-                expected=f"none yet, or one that holds {expected}",
-                found=f"another collection of this name, with {', '.join(sorted(found))} ({width} dimensions)",
+                expected=f"no collection, or one with {expected}",
+                found=f"another collection of this name, with {', '.join(sorted(stored_fields))} ({width} dimensions)",
                 next_step="drop it, or choose another prefix with collection=NAME",
             )
 
@@ -316,7 +316,7 @@ class StoredVectors:
         self._server.client.create_collection(self._name, schema=schema, index_params=index, consistency_level="Strong")
 
     def fill(
-        self, n_rows: int, stored: Callable[[int], Iterator[tuple[int, Vector]]], told: Callable[[int], None]
+        self, n_rows: int, stored: Callable[[int], Iterator[tuple[int, Vector]]], report: Callable[[int], None]
     ) -> None:
         """Store the missing rows."""
         done = self._n_rows()
@@ -328,26 +328,26 @@ class StoredVectors:
                 with self._reporting("store rows in"):
                     self._server.client.upsert(self._name, batch)
                 done += len(batch)
-                told(done)
+                report(done)
             with self._reporting("flush"):
                 self._server.client.flush(self._name)
             done = self._n_rows()
-        told(done)
+        report(done)
         if done != n_rows:
             raise CacheError(
                 f"Milvus collection {self._name!r}",
                 where=self._server.place,
                 expected=f"{n_rows} rows",
                 found=f"{done} rows",
-                next_step="drop the collection and index again; nothing is encoded twice",
+                next_step="drop the collection and index again; stored vectors are reused",
             )
 
     def _n_rows(self) -> int:
         with self._reporting("count"):
-            found = self._server.client.query(
+            counted = self._server.client.query(
                 self._name, filter="", output_fields=["count(*)"], consistency_level="Strong"
             )
-        return int(found[0]["count(*)"])
+        return int(counted[0]["count(*)"])
 
     def search(self, queries: Sequence[Vector], limit: int) -> Iterator[list[tuple[int, float]]]:
         """Yield the best `limit` (row, score) of each query, best first."""
@@ -419,7 +419,7 @@ class DenseVectors:
         vectors, _ = self.retriever.encode_queries(texts, lambda n: progress("encode queries", n, len(texts)))
         return list(vectors)
 
-    def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:
+    def scores(self, query: Vector, rows: Sequence[int], engine_scores: Sequence[float]) -> list[float]:
         """Return inner products, summed in float64 and stored in float32, as in exact search."""
         size = len(self._shards[0])
         vectors = np.array([self._shards[row // size][row % size] for row in rows], np.float64)
@@ -546,14 +546,14 @@ class TermWeights:
         dimensions, n_passages = self._n_passages
         weights = {}
         for dimension, times in sorted(self._counts(text).items()):
-            place = int(np.searchsorted(dimensions, dimension))
-            if place < len(dimensions) and dimensions[place] == dimension:
-                weights[dimension] = times * rarity(len(self._filled.ids), int(n_passages[place]))
+            position = int(np.searchsorted(dimensions, dimension))
+            if position < len(dimensions) and dimensions[position] == dimension:
+                weights[dimension] = times * rarity(len(self._filled.ids), int(n_passages[position]))
         return weights
 
-    def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:
+    def scores(self, query: Vector, rows: Sequence[int], engine_scores: Sequence[float]) -> list[float]:
         """Return the engine's own sums."""
-        return list(found)
+        return list(engine_scores)
 
 
 def _with_text(passage: Passage) -> Passage:
@@ -582,7 +582,7 @@ def _added(
     dimensions: NDArray[np.uint32], n_passages: NDArray[np.int64], more: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return (dimensions, ascending; passages that contain each) including the counts of another shard."""
-    found, counts = np.unique(more, return_counts=True)
-    merged, places = np.unique(np.concatenate((dimensions, found)), return_inverse=True)
-    total = np.bincount(places, weights=np.concatenate((n_passages, counts)), minlength=len(merged))
+    terms, counts = np.unique(more, return_counts=True)
+    merged, positions = np.unique(np.concatenate((dimensions, terms)), return_inverse=True)
+    total = np.bincount(positions, weights=np.concatenate((n_passages, counts)), minlength=len(merged))
     return merged, total.astype(np.int64)

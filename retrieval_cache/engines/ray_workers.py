@@ -113,13 +113,18 @@ class RayWorkers:
 
     def _room(self, ray: Any) -> tuple[int, int]:
         """Return the minimum and maximum number of workers."""
-        there = ray.cluster_resources()
-        rooms = (int(there.get(kind, 0) / own) for kind, own in (("CPU", self.cpus), ("GPU", self.gpus)) if own > 0)
+        resources = ray.cluster_resources()
+        rooms = (
+            int(resources.get(resource, 0) / own)
+            for resource, own in (("CPU", self.cpus), ("GPU", self.gpus))
+            if own > 0
+        )
         fewest, most = self.workers or (1, min(rooms, default=1))
         if most < 1:
             raise ConfigurationError(
-                f"encode with Ray: the cluster has {there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs, and "
-                f"a worker asks for {self.cpus:g} and {self.gpus:g}. Next step: ask for less, or name a larger cluster"
+                f"encode with Ray: the cluster has {resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} "
+                f"GPUs; a worker requires {self.cpus:g} and {self.gpus:g}. Next step: request less, or name a larger "
+                "cluster"
             )
         return fewest, most
 
@@ -175,10 +180,10 @@ class _Worker:
         path = Path(row["spool"])
         try:
             if self._retriever.shards_in(self._shards.folder).encoder != self._shards.encoder:
-                found = f"another, or other versions: {self._retriever.describe()}"
-                raise _refused("encoder", "that of the driver", found)
+                problem = f"another, or other versions: {self._retriever.describe()}"
+                raise _refused("encoder", "that of the driver", problem)
             if not path.is_file():
-                raise _refused(str(path), "the driver's file", "nothing at that path")
+                raise _refused(str(path), "the driver's file", "no such path")
             self._shards.save_batches(row["number"], _read_spool(path), self._retriever, share=tuple(row["share"]))
         except RagtasksError as error:
             # Returned as a value, because Ray reduces an exception to the text of its traceback.
@@ -214,14 +219,14 @@ def fill_on_ray(line: str) -> Fill:
 def encoding_workers(line: str) -> RayWorkers:
     """Return the workers of a line, without connecting."""
     head, *options = line.split(",")
-    kind, _, address = head.partition(":")
-    given = dict(option.partition("=")[::2] for option in options)
+    scheme, _, address = head.partition(":")
+    settings = dict(option.partition("=")[::2] for option in options)
     try:
-        if kind != "ray" or not given.keys() <= {"workers", "cpus", "gpus"}:
+        if scheme != "ray" or not settings.keys() <= {"workers", "cpus", "gpus"}:
             raise ValueError
-        workers = _workers(given["workers"]) if "workers" in given else None
-        found = RayWorkers(address or None, workers, float(given.get("cpus", 1)), float(given.get("gpus", 0)))
-        if min(found.cpus, found.gpus) < 0:
+        limits = _workers(settings["workers"]) if "workers" in settings else None
+        workers = RayWorkers(address or None, limits, float(settings.get("cpus", 1)), float(settings.get("gpus", 0)))
+        if min(workers.cpus, workers.gpus) < 0:
             raise ValueError
     except ValueError:
         raise ConfigurationError(
@@ -231,7 +236,7 @@ def encoding_workers(line: str) -> RayWorkers:
             found="another form",
             next_step=f"write {_FORM} (docs/scale.md)",
         ) from None
-    return found
+    return workers
 
 
 def _workers(text: str) -> tuple[int, int]:

@@ -116,9 +116,13 @@ class Bm25Retriever(LexicalRetriever):
         """Set one of `NAMES`, and for `bm25` the language of the corpus: a name in `ANALYSERS`."""
         if name not in NAMES:
             raise ConfigurationError(f"unknown BM25 variant {name!r}: {close_matches(name, NAMES)}")
-        known = sorted({*ANALYSERS, *_UNSPACED} - {"standard"})
-        if language not in known or (name != "bm25" and language != "english"):
-            instead = close_matches(language, known) if name == "bm25" else "bm25 takes a language, bm25-standard none"
+        analysers = sorted({*ANALYSERS, *_UNSPACED} - {"standard"})
+        if language not in analysers or (name != "bm25" and language != "english"):
+            instead = (
+                close_matches(language, analysers)
+                if name == "bm25"
+                else "bm25 accepts a language, bm25-standard does not"
+            )
             raise ConfigurationError(f"{name}: unknown language {language!r}: {instead}")
         self._name = name
         self._chosen = NAMES[name] if language == "english" else _UNSPACED.get(language, language)
@@ -383,7 +387,7 @@ def unwritable(folder: Path, error: Exception) -> CacheError:
         where=str(folder),
         expected="room and permission to write",
         found=str(error),
-        next_step="free some space, then call again: it is built anew",
+        next_step="free some space and call again; the index is rebuilt",
     )
 
 

@@ -145,7 +145,7 @@ class DenseRetriever(EncodedRetriever):
             raise CacheError(
                 f"vectors of {self.name}",
                 where=f"passage {passages[faulty[0]].passage_id!r} and {faulty.size - 1} more of its batch",
-                expected="finite numbers below 65,504, the largest that float16 holds",
+                expected="finite numbers below 65,504, the largest float16",
                 found="others",
                 next_step="leave normalize on; if it is on, the model is broken",
             )
@@ -233,9 +233,9 @@ class ExactIndex:
     ) -> list[tuple[Positions, Floats]]:
         """Return the positions and scores of the best `k` passages of each query, in rank order."""
         n_passages = len(self.id_ranks)
-        found: list[tuple[Positions, Floats]] = [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
+        best: list[tuple[Positions, Floats]] = [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
         if not n_passages:
-            return found
+            return best
         pending = _portions(np.arange(len(queries)), min(k + _SLACK, n_passages))
         while pending:
             rows, width = pending.pop()
@@ -245,12 +245,12 @@ class ExactIndex:
             positions = np.take_along_axis(positions, order, axis=1)[:, :k]
             scores = np.take_along_axis(scores, order, axis=1)[:, :k]
             for row, row_positions, row_scores in zip(rows, positions, scores, strict=True):
-                found[row] = (row_positions, row_scores)
+                best[row] = (row_positions, row_scores)
             if width < n_passages:
                 # A passage that is not a candidate scores at most as much as the last one, up to the engine's rounding.
                 tied = scores[:, -1] - approximate[:, -1] <= self._rounding(queries[rows])
                 pending += _portions(rows[tied], min(width * 8, n_passages))
-        return found
+        return best
 
     def _candidates(self, queries: Floats, width: int, done: Callable[[int, int], None]) -> tuple[Floats, Positions]:
         """Return (scores, positions) of the best `width` passages by the engine's arithmetic, best first."""
@@ -347,8 +347,8 @@ def _widen(shard: Halves, target: Floats) -> None:
 def _faiss_block(queries: Floats, block: Floats, k: int) -> tuple[Floats, Positions]:
     import faiss
 
-    found: tuple[Floats, Positions] = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
-    return found
+    hits: tuple[Floats, Positions] = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
+    return hits
 
 
 def _numpy_block(queries: Floats, block: Floats, k: int) -> tuple[Floats, Positions]:

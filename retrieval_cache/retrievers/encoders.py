@@ -43,10 +43,9 @@ _MINILM_WIDTH = 384
 Role = Literal["query", "passage"]
 Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
 _INSTEAD: dict[Kind, str] = {
-    "SentenceTransformer": "take a complete copy of the model, or another one, such as minilm",
-    "SparseEncoder": "an embedding model is taken as dense:{model}; sparse takes one trained for it, such as "
-    "naver/splade-v3",
-    "CrossEncoder": "an embedding model is taken as dense:{model}; a reranker is trained to rank, such as "
+    "SentenceTransformer": "use a complete copy of the model, or another model, such as minilm",
+    "SparseEncoder": "use an embedding model as dense:{model}; sparse requires a sparse model, such as naver/splade-v3",
+    "CrossEncoder": "use an embedding model as dense:{model}; a reranker requires a model trained to rank, such as "
     "cross-encoder:cross-encoder/ms-marco-MiniLM-L6-v2",
 }
 """Class -> advice if a model has no weights for it."""
@@ -78,8 +77,12 @@ def hidden_size(model: str) -> int:
     from huggingface_hub import try_to_load_from_cache
 
     file = Path(model) / "config.json"
-    found = file if file.is_file() else try_to_load_from_cache(model, "config.json")
-    return int(orjson.loads(Path(found).read_bytes()).get("hidden_size", 0)) if isinstance(found, str | Path) else 0
+    config_file = file if file.is_file() else try_to_load_from_cache(model, "config.json")
+    return (
+        int(orjson.loads(Path(config_file).read_bytes()).get("hidden_size", 0))
+        if isinstance(config_file, str | Path)
+        else 0
+    )
 
 
 def load_model(kind: Kind, model: str, purpose: str, max_length: int | None = None, **options: Any) -> Any:
@@ -355,13 +358,13 @@ class EncodedRetriever(Retriever, BatchEncoder):
         vectors, self._n_truncated["queries"] = self.encode_queries(
             texts, lambda n: progress("encode queries", n, len(texts))
         )
-        found = index.search(vectors, k, lambda n, total: progress("search passages", n, total))
+        hits = index.search(vectors, k, lambda n, total: progress("search passages", n, total))
         rankings = {
             text: tuple(
                 Ranked(ids[position], score)
                 for position, score in zip(positions.tolist(), scores.tolist(), strict=True)
             )
-            for text, (positions, scores) in zip(texts, found, strict=True)
+            for text, (positions, scores) in zip(texts, hits, strict=True)
         }
         return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
 

@@ -94,8 +94,8 @@ class EndpointDenseRetriever(DenseRetriever):
     @property
     def _named_options(self) -> dict[str, Any]:
         """The options that change rankings or address the server."""
-        given = self._endpoint.model_fields_set.intersection(_IN_NAME)
-        fields = {field: getattr(self._endpoint, field) for field in given}
+        names = self._endpoint.model_fields_set.intersection(_IN_NAME)
+        fields = {field: getattr(self._endpoint, field) for field in names}
         return {**super()._named_options, **fields, "dimensions": self._dimensions}
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
@@ -185,8 +185,8 @@ class EndpointDenseRetriever(DenseRetriever):
         failed = [reply for reply in replies if reply.outcome is not Outcome.ANSWERED]
         if failed:
             text = texts[replies.index(failed[0])]
-            found = f"{len(failed)} without one; the first, {text[:60]!r}: {failed[0].reason}"
-            raise self._refused(f"a vector for each of {len(texts)} texts", found)
+            problem = f"{len(failed)} without a vector; the first, {text[:60]!r}: {failed[0].reason}"
+            raise self._refused(f"a vector for each of {len(texts)} texts", problem)
         self._served |= {reply.served_model for reply in replies} - {""}
         if len(self._served) > 1:
             names = " and of ".join(map(repr, sorted(self._served)))
@@ -194,9 +194,9 @@ class EndpointDenseRetriever(DenseRetriever):
             raise self._refused("vectors of one model", f"vectors of {names}; {remove}")
         rows = [np.asarray(vector_in(reply.text or ""), np.float32) for reply in replies]
         width = self.__dict__.get("dimension", len(rows[0]))
-        other = next((len(row) for row in rows if len(row) != width), None)
-        if other is not None:
-            raise self._refused(f"vectors of {width} dimensions, as before", f"one of {other}")
+        other_width = next((len(row) for row in rows if len(row) != width), None)
+        if other_width is not None:
+            raise self._refused(f"vectors of {width} dimensions, as before", f"one of {other_width}")
         return np.stack(rows)
 
     def _refused(self, expected: str, found: str) -> ModelError:
@@ -205,8 +205,8 @@ class EndpointDenseRetriever(DenseRetriever):
             where=f"{self.model} at {self._endpoint.address}",
             expected=expected,
             found=found,
-            next_step="vectors that came are saved: the same command asks for the others. A text that is too long for "
-            "the encoder must be cut into passages, a request that is too large needs batch_texts or batch_tokens",
+            next_step="received vectors are saved; the same command requests the others. A text that is too long for "
+            "the encoder must be cut into passages, a request that is too large requires batch_texts or batch_tokens",
         )
 
 

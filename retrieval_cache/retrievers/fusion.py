@@ -36,8 +36,8 @@ def reciprocal_rank_fusion(
     for query_id in dict.fromkeys(query_id for run in runs for query_id in run):
         shares: dict[str, list[float]] = {}
         for run, weight in zip(runs, checked, strict=True):
-            for rank, item in enumerate(run.get(query_id, ())[:depth], start=1):
-                shares.setdefault(item.passage_id, []).append(weight / (k + rank))
+            for rank, ranked in enumerate(run.get(query_id, ())[:depth], start=1):
+                shares.setdefault(ranked.passage_id, []).append(weight / (k + rank))
         # fsum is exact, so equal shares give equal scores in any order.
         fused[query_id] = in_rank_order(Ranked(passage, math.fsum(parts)) for passage, parts in shares.items())
     return fused
@@ -47,13 +47,13 @@ def _checked_weights(n_runs: int, k: float, weights: Sequence[float] | None, dep
     checked = (1.0,) * n_runs if weights is None else tuple(float(weight) for weight in weights)
     if len(checked) != n_runs:
         raise _refused("weights", f"one for each of {n_runs} rankings", f"{len(checked)} weights")
-    for what, value in [
+    for label, value in [
         ("k", k),
         *(("weights", weight) for weight in checked),
         ("depth", 1 if depth is None else depth),
     ]:
         if not (math.isfinite(value) and value > 0):
-            raise _refused(what, "a number above 0", repr(value))
+            raise _refused(label, "a number above 0", repr(value))
     return checked
 
 

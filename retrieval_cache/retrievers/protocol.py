@@ -141,12 +141,17 @@ class Composed(Protocol):
 def parts_of(retriever: object) -> list[object]:
     """Return the retrievers that a retriever uses, recursively, and the retriever itself."""
     inner = retriever.retrievers if isinstance(retriever, Composed) else ()
-    return [*(part for one in inner for part in parts_of(one)), retriever]
+    return [*(part for member in inner for part in parts_of(member)), retriever]
 
 
 def requirements_of(retriever: Retriever, secrets: Secrets) -> list[Requirement]:
     """Return the requirements of a retriever."""
-    return [one for part in parts_of(retriever) if isinstance(part, Requires) for one in part.requirements(secrets)]
+    return [
+        requirement
+        for part in parts_of(retriever)
+        if isinstance(part, Requires)
+        for requirement in part.requirements(secrets)
+    ]
 
 
 def index_bytes(retriever: Retriever, n_passages: float, n_bytes: float) -> float:
@@ -178,26 +183,26 @@ def wanted_passages(retriever: Retriever, forms: Sequence[Mapping[str, str]]) ->
 
 def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
     """Return the rankings of a retriever. Pairs (passage_id, score) of another package become `Ranked`."""
-    found: Any = retriever.search(queries, k, progress)
+    rankings: Any = retriever.search(queries, k, progress)
     try:
-        return {query_id: tuple(map(_ranked, found[query_id])) for query_id in queries}
+        return {query_id: tuple(map(_ranked, rankings[query_id])) for query_id in queries}
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         raise ConfigurationError(
             f"retriever {retriever.name}",
-            where="what its `search` returned",
-            expected="for each query id the passages, best first, as Ranked(passage_id, score) or as such pairs, "
+            where="result of `search`",
+            expected="query id -> passages, best first, as Ranked(passage_id, score) or pairs "
             "of a text and a finite number",
             found=f"{type(error).__name__}: {error}"[:200],
             next_step="see `search` in docs/extending.md",
         ) from error
 
 
-def _ranked(item: Any) -> Ranked:
-    if isinstance(item, Ranked):
-        return item
-    passage_id, score = item
+def _ranked(pair: Any) -> Ranked:
+    if isinstance(pair, Ranked):
+        return pair
+    passage_id, score = pair
     if not isinstance(passage_id, str) or not math.isfinite(score):
-        raise ValueError(repr(item))
+        raise ValueError(repr(pair))
     return Ranked(passage_id, float(score))
 
 

@@ -60,7 +60,7 @@ class RunFileRetriever:
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str]:
         """Return the ids of all passages that the file ranks for these queries."""
         rankings = self._rankings(read_run(self._path), queries)
-        return frozenset(item.passage_id for ranking in rankings.values() for item in ranking)
+        return frozenset(ranked.passage_id for ranking in rankings.values() for ranked in ranking)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Read the file and the ids of the corpus; `folder` stays empty."""
@@ -75,20 +75,20 @@ class RunFileRetriever:
         """Return the first `k` passages of the file for each query, in rank order."""
         if self._corpus is None:
             raise not_indexed(self.name)
-        found = self._rankings(self._run, queries)
+        rankings = self._rankings(self._run, queries)
         corpus = self._corpus
         unknown = sorted(
-            (query, item.passage_id)
-            for query, ranking in found.items()
-            for item in ranking
-            if item.passage_id not in corpus
+            (query, ranked.passage_id)
+            for query, ranking in rankings.items()
+            for ranked in ranking
+            if ranked.passage_id not in corpus
         )
         if unknown:
             shown = ", ".join(f"{passage!r} ({query})" for query, passage in unknown[:_MAX_LISTED])
             raise self._refused("only passages of the corpus", f"{len(unknown)} others: {shown}")
         self._left_out += [query_id for query_id in queries if query_key(query_id) not in self._run]
         progress(f"search {self.name}", len(queries), len(queries))
-        return {query_id: ranking[: max(k, 0)] for query_id, ranking in found.items()}
+        return {query_id: ranking[: max(k, 0)] for query_id, ranking in rankings.items()}
 
     def statistics(self) -> Mapping[str, Any]:
         """Return the searched queries that the file omits; {} if there are none."""
@@ -96,8 +96,8 @@ class RunFileRetriever:
 
     def _rankings(self, run: Run, queries: Mapping[str, str]) -> dict[str, tuple[Ranked, ...]]:
         if queries and not any(query_key(query_id) in run for query_id in queries):
-            others = f"others, such as {', '.join(sorted(run)[:3])}" if run else "no query at all"
-            raise self._refused("at least one of the queries", others)
+            problem = f"others, such as {', '.join(sorted(run)[:3])}" if run else "no query at all"
+            raise self._refused("at least one of the queries", problem)
         return {query_id: run.get(query_key(query_id), ()) for query_id in queries}
 
     def _refused(self, expected: str, found: str) -> CacheError:

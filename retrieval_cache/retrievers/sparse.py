@@ -49,8 +49,8 @@ class SparseRetriever(EncodedRetriever):
 
     def requirements(self, secrets: Secrets) -> list[Requirement]:
         """Return the requirements: libraries and weights of the encoder."""
-        found = super().requirements(secrets)
-        return [*found, library("scipy", "dense", f"encoder {self.model} of the retriever")]
+        requirements = super().requirements(secrets)
+        return [*requirements, library("scipy", "dense", f"encoder {self.model} of the retriever")]
 
     def index_bytes(self, n_passages: float, n_bytes: float) -> float:
         """Return the size of the weights in bytes: some hundred terms per passage, each a number and a weight."""

@@ -125,14 +125,14 @@ class ShardFolder:
         seal = _seal_of(self._path(number))
         if seal is None or (seal.passages, seal.encoder) != (_passages_hash(shard), self.encoder):
             return False
-        return _whole(seal, self._path(number))
+        return _is_intact(seal, self._path(number))
 
     def save_batches(
         self,
         number: int,
         shard: Sequence[Passage],
         encoder: BatchEncoder,
-        told: Callable[[int], None] = lambda _: None,
+        report: Callable[[int], None] = lambda _: None,
         share: tuple[int, int] = (0, 1),
     ) -> None:
         """Save the parts of a shard that are not on disk yet."""
@@ -140,7 +140,7 @@ class ShardFolder:
         saved = {position for _, seal in self._parts(number, sealed_with) for position in seal.positions}
         batches, cut = encoder.batches(shard)
         # Calls with other batch sizes may have saved a part of a batch.
-        missing = ([place for place in batch if place not in saved] for batch in batches[share[0] :: share[1]])
+        missing = ([row for row in batch if row not in saved] for batch in batches[share[0] :: share[1]])
         waiting = [batch for batch in missing if batch]
         rows: list[Any] = []
         positions: list[int] = []
@@ -154,20 +154,20 @@ class ShardFolder:
                 self._write(path, part, sealed_with, len(cut.intersection(positions)), tuple(positions))
                 saved.update(positions)
                 rows, positions, last = [], [], time.monotonic()
-            told(len(saved.union(positions)))
+            report(len(saved.union(positions)))
 
     def join(self, number: int, shard: Sequence[Passage], rows: RowFormat) -> None:
         """Join the parts of a shard and remove them."""
         parts = self._parts(number, _passages_hash(shard))
-        places = np.array([place for _, seal in parts for place in seal.positions], np.int64)
-        order = np.argsort(places)
-        if not np.array_equal(places[order], np.arange(len(shard))):
+        positions = np.array([row for _, seal in parts for row in seal.positions], np.int64)
+        order = np.argsort(positions)
+        if not np.array_equal(positions[order], np.arange(len(shard))):
             raise CacheError(
                 "vectors on disk",
                 where=f"{self.folder}, parts of shard {number}",
                 expected=f"{len(shard)} passages",
-                found=f"{len(places)} of them, in {len(parts)} whole files",
-                next_step="call again: what is missing is encoded",
+                found=f"{len(positions)} passages in {len(parts)} intact files",
+                next_step="call again; missing shards are encoded",
             )
         joined = rows.stacked([rows.read(path) for path, _ in parts])[order]
         seal_path(self._path(number)).unlink(missing_ok=True)
@@ -185,12 +185,16 @@ class ShardFolder:
 
     def _parts(self, number: int, passages: str) -> list[tuple[Path, _Seal]]:
         """Return the parts of a shard, except corrupt parts and those of other passages or encoders."""
-        found = []
+        parts = []
         for path in sorted(self.folder.glob(f"part-{number:06d}-*.{self.suffix}")):
             seal = _seal_of(path)
-            if seal is not None and (seal.passages, seal.encoder) == (passages, self.encoder) and _whole(seal, path):
-                found.append((path, seal))
-        return found
+            if (
+                seal is not None
+                and (seal.passages, seal.encoder) == (passages, self.encoder)
+                and _is_intact(seal, path)
+            ):
+                parts.append((path, seal))
+        return parts
 
     def filled(self, ids: Sequence[str]) -> Filled:
         """Return the finished shards of a corpus with these ids. Parts and files of a longer corpus are removed."""
@@ -273,15 +277,15 @@ def _seal_of(path: Path) -> _Seal | None:
     except FileNotFoundError:
         return None
     except (orjson.JSONDecodeError, TypeError):
-        _LOGGER.warning("%s: not the seal that was written; its vectors are made again", seal_path(path))
+        _LOGGER.warning("%s: invalid seal; its vectors are computed again", seal_path(path))
         return None
 
 
-def _whole(seal: _Seal, path: Path) -> bool:
+def _is_intact(seal: _Seal, path: Path) -> bool:
     """Return whether a numeric file has the sealed bytes; if not, log a warning."""
     is_whole = path.is_file() and file_hash(path) == seal.sha256
     if not is_whole:
-        _LOGGER.warning("%s: missing, or other bytes than were written; its vectors are made again", path)
+        _LOGGER.warning("%s: missing or changed; its vectors are computed again", path)
     return is_whole
 
 

@@ -65,13 +65,11 @@ def test_what_makes_a_runs_scores_look_other_than_what_it_found_is_said(tmp_path
         return evaluated(run, "--qrels", qrels, "--measures", "nDCG@2,RR")
 
     assert "Before the scores" not in notes("p{n} 1 2", "r{n} 2 1")
-    assert "run.trec: one score for all passages in 12 of 12 queries, so ids rank them." in notes(
+    assert "run.trec: equal scores for all passages in 12 of 12 queries, so they are ranked by id." in notes(
         "p{n} 1 1", "r{n} 2 1"
     )
-    assert "run.trec ranks nothing but relevant passages, as a run that was made of the judgements does." in notes(
-        "p{n} 1 2"
-    )
-    assert "run.trec ranks at most 1 passages a query: nDCG@2 see no more." in notes("p{n} 1 2")
+    assert "run.trec ranks only relevant passages, like a run made from the judgements." in notes("p{n} 1 2")
+    assert "run.trec ranks at most 1 passages a query: nDCG@2 count no more." in notes("p{n} 1 2")
     unjudged = "run.trec: none of its passages is judged, such as P-0; the judgements have ids such as p0."
     assert unjudged in notes("P-{n} 1 2", "R-{n} 2 1")
 
@@ -125,7 +123,7 @@ def test_a_run_and_judgements_in_the_wrong_order_are_recognised_and_the_printed_
     command = shlex.split(done.err.split("Next step: ")[1])
     assert run_command(*command[1:]).out == run_command("evaluate-run", str(run), "--qrels", str(qrels)).out
     done = run_command("evaluate-run", str(run), str(qrels), "--qrels", str(qrels))
-    assert "has rankings" in done.err
+    assert "contains rankings" in done.err
 
 
 def test_measures_are_separated_by_commas_or_blanks_and_a_cut_off_counts(files: tuple[Path, Path]) -> None:
@@ -142,7 +140,7 @@ def test_measures_are_separated_by_commas_or_blanks_and_a_cut_off_counts(files: 
 def test_ids_that_differ_from_judged_ones_only_in_case_are_named(files: tuple[Path, Path]) -> None:
     run, qrels = files
     run.write_text("q1 Q0 B 1 2.0 t\nq1 Q0 x 2 1.0 t\n", encoding="utf-8")
-    note = "- run.trec has 1 ids that are judged in another case, such as B for b."
+    note = "- run.trec has 1 ids that differ from judged ids in case: B for b."
     assert note in evaluated(run, "--qrels", qrels, "--measures", "RR")
 
 
@@ -233,7 +231,7 @@ def test_a_file_is_judged_by_a_benchmark_and_missing_domains_are_named(tmp_path:
         (["{run}", "--qrels", "{qrels}", "--measures", "nDGC@5"], "measure: nDGC@5"),
         (["{run}", "--qrels", "{qrels}", "--domain", "fiqa"], "--domain: judgements in a file have no domains"),
         (["{run}", "--data", "sample", "--domain", "fika"], "unknown domain 'fika' of mtrag"),
-        (["{run}", "--data", "sample"], "found: 3 queries, none of them judged"),
+        (["{run}", "--data", "sample"], "found: 3 unjudged queries"),
         (["{run}", "--qrels", "{run}"], "line 1"),
         (["none/none.trec", "--data", "sample"], "none/none.trec"),
         (["none.trec", "--data", "sample"], "no file or folder 'none.trec', and no run of that name"),

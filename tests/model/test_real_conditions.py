@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Workspace:
 
 def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: Workspace, model_server: str) -> None:
     line = "gemma,slots=1,max_tokens=48"
-    with pytest.raises(JudgeError, match="at least 95% of the questions rewritten; nothing is stored"):
+    with pytest.raises(JudgeError, match="at least 95% of the questions rewritten; nothing was stored"):
         retrieve(place, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(f"{line},base_url={model_server}"))
     assert not list(place.store.glob("runs/*"))
     run = retrieve(place, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(f"{line},base_url={model_server}", 0.0))

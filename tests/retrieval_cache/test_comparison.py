@@ -119,5 +119,5 @@ def test_what_makes_a_run_count_less_is_named_beside_its_mean(
     assert notes[NAMES[0]] == ""
     assert notes[str(file)].startswith("leaves ")
     assert " judged queries out (counted 0): " in notes[str(file)]
-    assert "; one score for all passages in " in notes[str(file)]
-    assert notes[str(file)].endswith("; ranks at most 2 passages a query: R@5, nDCG@5 see no more")
+    assert "; equal scores for all passages in " in notes[str(file)]
+    assert notes[str(file)].endswith("; ranks at most 2 passages a query: R@5, nDCG@5 count no more")

@@ -65,7 +65,7 @@ def test_bm25_with_free_parameters_and_fusion_are_evaluated_on_passages(tmp_path
     names = [retrieve(here, line, "contextualized", depth=20).folder.name for line in lines]
     text = render([evaluate_runs(here, names)], Format.MARKDOWN)
     header = next(line for line in text.splitlines() if line.startswith("| run"))
-    assert {"MAP", "R@5", "R@10", "R@20"} <= {cell.strip() for cell in header.split("|")}
+    assert {"AP", "R@5", "R@10", "R@20"} <= {cell.strip() for cell in header.split("|")}
     assert "| contextualized " in text
     assert "| last_turn " not in text
     assert "| 31 |" in text

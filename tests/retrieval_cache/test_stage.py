@@ -174,8 +174,8 @@ def test_changed_file_is_seen_by_verify_and_refused_by_the_reader(sample: Benchm
     assert verify_run(run) == []
     contexts = run.folder / "contexts/full_rag.jsonl"
     contexts.write_bytes(contexts.read_bytes().replace(b"the", b"THE", 1))
-    assert verify_run(run) == [f"{contexts}: other bytes than were written"]
-    with pytest.raises(CacheError, match="other bytes"):
+    assert verify_run(run) == [f"{contexts}: content changed since it was written"]
+    with pytest.raises(CacheError, match="was changed after it was written"):
         contexts_of_run(store.root, run.folder.name, sample, Setting.FULL_RAG)
 
 

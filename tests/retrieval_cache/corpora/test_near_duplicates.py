@@ -127,7 +127,7 @@ def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(tmp_
     done = run_command("data", "duplicates", source, "--output", target)
     assert done.status == 0
     assert [json.loads(line) for line in target.read_text().splitlines()] == [rows[0], rows[1], rows[3]]
-    assert "1 that repeat another, in 1 groups" in done.out
+    assert "1 near-duplicates, in 1 groups" in done.out
     with pytest.raises(ConfigurationError, match="at least one word"):
         near_duplicates(list, width=0)
 

@@ -71,4 +71,4 @@ def test_ids_hold_the_number_and_the_offset_of_the_line_and_the_benchmark_reads_
 
 def test_ways_of_cutting_do_not_mix(tmp_path: Path) -> None:
     done = run_command("data", "segment", "x.jsonl", tmp_path / "t", "--sentences", "10", "--size", "5")
-    assert (done.status, "not both" in done.err) == (1, True)
+    assert (done.status, "--sentences excludes" in done.err) == (1, True)

@@ -33,8 +33,8 @@ def test_repeated_passages_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     *counts, head, group = describe_duplicates(str(path), 0.7)
-    assert counts == ["groups at a Jaccard similarity of 0.7: 1", "passages that repeat another: 1 of 3"]
-    assert head == "a group a line, with the similarity to its first passage:"
+    assert counts == ["groups at a Jaccard similarity of 0.7: 1", "near-duplicates of another passage: 1 of 3"]
+    assert head == "one group per line, with the similarity to its first passage:"
     assert group.startswith("a (1.00), b (0.")
 
 
@@ -46,8 +46,8 @@ def test_what_was_not_compared_or_not_shown_is_counted(tmp_path: Path) -> None:
     lines = describe_duplicates(str(path), 1.0)
     assert lines[:4] == [
         "groups at a Jaccard similarity of 1.0: 21",
-        "passages that repeat another: 21 of 43",
-        "passages without a word, which were not compared: 1",
+        "near-duplicates of another passage: 21 of 43",
+        "passages without words, not compared: 1",
         "groups not shown: 1",
     ]
     assert lines[5:] == [f"p{place} (1.00), p{place + 21} (1.00)" for place in range(20)]

@@ -194,7 +194,7 @@ def test_busy_answers_are_tried_again(cluster: Cluster, elser: ElserRetriever, t
         (404, {"error": {"type": "missing", "reason": f"no model for {KEY}"}, "status": 404}, "check the index"),
         (400, {"error": {"type": "parsing_exception", "reason": "unknown query"}, "status": 400}, "text_expansion"),
         (403, {"error": "forbidden", "status": 403}, "check the API key"),
-        (503, {"error": "busy"}, "whether the cluster is up"),
+        (503, {"error": "busy"}, "that the cluster is running"),
     ],
 )
 def test_refusals_are_told_without_the_key(
@@ -227,13 +227,13 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
     with Cluster() as closed:
         url = closed.url
     retriever = ElserRetriever(url, "bees", api_key=KEY, timeout_seconds=2)
-    with pytest.raises(RagtasksError, match=f"(?s){url}.*whether the cluster is up"):
+    with pytest.raises(RagtasksError, match=f"(?s){url}.*that the cluster is running"):
         retriever.index(PASSAGES, tmp_path)
     retriever._client.close()
 
 
 def test_bad_input_gives_clear_errors(elser: ElserRetriever, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="credentials in it") as caught:
+    with pytest.raises(ConfigurationError, match="a URL with credentials") as caught:
         ElserRetriever("https://me:secret@host:9200", "bees")
     assert "secret" not in str(caught.value)
     with pytest.raises(ConfigurationError, match="'host:9200'"):

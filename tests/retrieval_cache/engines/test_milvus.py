@@ -275,7 +275,7 @@ def test_a_server_that_is_not_there_is_named_without_its_secrets(tmp_path: Path)
 
 
 def test_an_address_that_is_neither_file_nor_server_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CacheError, match=r"ends in \.db"):
+    with pytest.raises(CacheError, match=r"ending in \.db"):
         MilvusRetriever(str(tmp_path / "milvus.sqlite"), mode="bm25").index(iter(FEW), tmp_path / "folder")
 
 

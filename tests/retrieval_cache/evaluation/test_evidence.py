@@ -80,7 +80,7 @@ def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
     place = Workspace("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
     stored = retrieve(place, "bm25", "last_turn", depth=20)
     text = render([evaluate_runs(place, [stored.folder.name, "official"])], Format.MARKDOWN)
-    assert text.index("## By domain") < text.index("## Evidence found (over the 20 queries that have some)")
+    assert text.index("## By domain") < text.index("## Evidence found (over the 20 queries with evidence)")
     assert all(f"- {metric.name}: {metric.description}" in text for metric in EVIDENCE_METRICS)
     evidence = text.partition("## Evidence found")[2]
     scores = [float(cell) for cell in row_of(evidence, stored.folder.name)[-7:]]

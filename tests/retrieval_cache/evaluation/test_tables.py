@@ -144,14 +144,14 @@ def test_the_papers_scores_stand_beside_ours_on_the_official_corpora() -> None:
 
 def test_a_pooled_subset_is_said_not_to_be_comparable() -> None:
     text = rendered([evaluation(sizes={**OFFICIAL_CORPUS_SIZES, "govt": 1_258})])
-    assert "mine does not compare with the paper" in text
+    assert "mine is not comparable with the paper" in text
     assert "govt: 1,258 of 49,607 passages searched" in text
     assert "clapnq:" not in text
     assert cells(text, "paper: BM25", "rewrite")
 
 
 def test_unknown_corpora_are_said_not_to_be_comparable() -> None:
-    assert not_comparable(evaluation(sizes={})) == "unknown how many passages were searched"
+    assert not_comparable(evaluation(sizes={})) == "the number of searched passages is unknown"
     assert "fiqa: unknown of 61,022" in not_comparable(evaluation(sizes={"govt": 49_607}))
     assert not_comparable(evaluation(sizes={"govt": 49_607}, domains=["govt"])) == ""
     # Both scores that IBM gives for Cloud are the whole corpus.
@@ -207,7 +207,7 @@ def test_what_a_run_leaves_out_is_counted_and_named() -> None:
 def test_a_shallow_run_is_said_to_be_one() -> None:
     notes = {depth: "ranks at most" in rendered([evaluation(depth=depth)]) for depth in (19, 20)}
     assert notes == {19: True, 20: False}
-    assert "mine ranks at most 5 passages a query: R@10, nDCG@10, R@20 see no more" in rendered([evaluation(depth=5)])
+    assert "mine ranks at most 5 passages a query: R@10, nDCG@10, R@20 count no more" in rendered([evaluation(depth=5)])
 
 
 def test_nothing_is_said_of_labels_where_neither_paper_nor_data_have_any() -> None:

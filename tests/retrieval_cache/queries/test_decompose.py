@@ -125,7 +125,7 @@ def test_the_prompt_shows_a_conversation_only_where_there_is_one() -> None:
 def test_who_asks_a_model_names_one_and_live_conversations_take_one_query(place: Workspace) -> None:
     with raises(ConfigurationError):
         retrieve(place, "bm25", "decompose", depth=10)
-    with pytest.raises(ConfigurationError, match="one query a turn"):
+    with pytest.raises(ConfigurationError, match="one query per turn"):
         checked_form("decompose", has_rewriter=True)
     assert needs_model("last_turn/decompose")
     assert not needs_model("llm_rewrite:models/decompose")

@@ -132,7 +132,9 @@ def test_windows_without_a_reply_keep_their_order_and_are_counted() -> None:
 
 def test_too_many_windows_without_a_reply_fail_with_the_reason_and_what_to_do() -> None:
     lists = [("mars moon", PASSAGES[:4]), ("bee poison", PASSAGES[:4])]
-    message = r"(?s)all but 5% of 2 windows.*1 without one: 1 x failed: .*too long.*run the same again.*fewer words"
+    message = (
+        r"(?s)all but 5% of 2 windows.*1 without one: 1 x failed: .*too long.*run the same command again.*fewer words"
+    )
     with chat_server(failing_for("poison")) as server, pytest.raises(JudgeError, match=message):
         reranker(server.base_url).order(lists)
 

@@ -163,7 +163,7 @@ def test_a_corrupt_part_is_named_and_encoded_again(
     harmed.write_bytes(harmed.read_bytes()[:-1] + b"!")
     DenseRetriever("minilm", batch_tokens=40).index(PASSAGES, stopped)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{harmed}: missing, or other bytes than were written; its vectors are made again"
+        f"{harmed}: missing or changed; its vectors are computed again"
     ]
     DenseRetriever("minilm", batch_tokens=40).index(PASSAGES, tmp_path / "undisturbed")
     assert folder_bytes(stopped) == folder_bytes(tmp_path / "undisturbed")

@@ -46,5 +46,5 @@ def test_batches_do_not_change_a_vector(minilm: DenseRetriever, texts: list[str]
 
 
 def test_a_device_that_is_not_there_is_refused_in_one_message() -> None:
-    with pytest.raises(ConfigurationError, match=r"(?s)device of dense retrieval.*'cuda:99'.*GPUs here"):
+    with pytest.raises(ConfigurationError, match=r"(?s)device of dense retrieval.*'cuda:99'.*GPUs"):
         DenseRetriever("minilm", device="cuda:99").describe()
