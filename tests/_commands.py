@@ -1,4 +1,4 @@
-"""The command line, called in this process as its user calls it."""
+"""Run the command line in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragtasks.cli import main
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a command ended."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -21,7 +21,7 @@ class CommandResult:
 
 
 def run_command(*arguments: object) -> CommandResult:
-    """Return how `ragtasks ARGUMENTS` ended; a command ends by `SystemExit` and by nothing else."""
+    """Run `ragtasks ARGUMENTS` and return the result. A command must end by `SystemExit`."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True) for _ in range(2))
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stop:
         main([str(argument) for argument in arguments])

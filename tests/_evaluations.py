@@ -1,4 +1,4 @@
-"""Real output of the harness on the sample, made once a session."""
+"""Real output of the harness on the sample, created once per session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for model in ("oracle", "refuse"):
 
 
 def evaluate_sample(folder: Path) -> None:
-    """Write two models' evaluations below a folder; in a process of its own, as the harness sets up logging."""
+    """Write evaluations of two models to a folder, in a separate process because the harness configures logging."""
     command = [sys.executable, "-c", _SCRIPT, str(folder), str(LIMIT)]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, env=os.environ | {"HF_HUB_OFFLINE": "1"}
@@ -28,6 +28,6 @@ def evaluate_sample(folder: Path) -> None:
 
 
 def results_file(folder: Path) -> Path:
-    """Return the one results file below a folder."""
+    """Return the only results file in a folder."""
     (path,) = folder.rglob("results_*.json")
     return path

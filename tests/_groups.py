@@ -1,6 +1,6 @@
-"""Tests that start a Ray cluster run in one process, as there is memory for one: with `--dist loadgroup`.
+"""Tests that start a Ray cluster run in one process, because memory suffices for one cluster: with `--dist loadgroup`.
 
-The mark `xdist_group` of pytest-xdist 3.8 writes into an attribute that pytest 9.2 no longer reads.
+The mark `xdist_group` of pytest-xdist 3.8 writes an attribute that pytest 9.2 no longer reads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 
 def group_of(nodeid: str) -> str:
-    """Return what runs in one process with a test: the tests of Ray are one group, any other is alone."""
+    """Return the group of a test: the tests of Ray share one group, every other test has its own."""
     return "ray" if "/test_ray_" in nodeid else nodeid
 
 

@@ -1,6 +1,6 @@
 """Exact wording of errors and messages: one file per room, `tests/ROOM/messages.txt`, with an entry per test.
 
-After a deliberate change of wording, write the entries again and read their difference:
+After a deliberate change of wording, rewrite the entries and review the diff:
 
     pytest -n0 --rewrite-messages tests/ROOM
 """
@@ -33,7 +33,7 @@ VARYING = (
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "PORT"),
     (re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}\.\d+"), "TIME"),
 )
-"""What differs from run to run or between machines, and what an entry has in its place."""
+"""Patterns of text that varies between executions or machines -> replacement in the entries."""
 _n_messages: Counter[str] = Counter()
 _rewrites = False
 
@@ -53,14 +53,14 @@ def pytest_runtest_setup() -> None:
 
 @contextmanager
 def raises(error: type[ErrorT]) -> Iterator[pytest.ExceptionInfo[ErrorT]]:
-    """Expect an error with the message that the room's file has for the running test."""
+    """Expect an error with the message in the room's file for the current test."""
     with pytest.raises(error) as caught:
         yield caught
     same_message(str(caught.value))
 
 
 def same_message(text: str) -> None:
-    """Compare a text with its entry; the first, second and third of a test are told apart by their order."""
+    """Compare a text with its entry. Several messages of a test are numbered in order."""
     test, _, _ = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")
     path, _, name = test.removeprefix("tests/").partition("::")
     room, _, file = path.rpartition("/") if path.count("/") == 0 else path.partition("/")
@@ -79,14 +79,14 @@ def same_message(text: str) -> None:
 
 
 def read_messages(path: Path) -> dict[str, str]:
-    """Return the messages of a file by their headings."""
+    """Return the messages of a file by heading."""
     content = path.read_text(encoding="utf-8") if path.exists() else ""
     entries = re.split(rf"^{HEADING}", content, flags=re.MULTILINE)[1:]
     return {heading: text.strip() for heading, _, text in (entry.partition("\n") for entry in entries)}
 
 
 def without_test(path: Path) -> list[str]:
-    """Return the headings of a file whose test no longer exists."""
+    """Return the headings of a file without an existing test."""
     return [heading for heading in read_messages(path) if not _has_test(path.parent, heading)]
 
 

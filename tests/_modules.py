@@ -1,4 +1,4 @@
-"""The project's own source files, for tests that look at all of them."""
+"""The project's source files, for tests that check all of them."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*
 
 
 def name_of(path: Path) -> str:
-    """Return the name that a file is imported by."""
+    """Return the import name of a file."""
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def part_of(module: str) -> str:
-    """Return the part that a module belongs to: the first two names of ours, the first name of others."""
+    """Return the part of a module: the first two names of our modules, the first name of others."""
     names = module.split(".")
     return ".".join(names[:2]) if names[0] == "ragtasks" else names[0]
 
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    """Return a file's syntax tree, which nobody changes."""
+    """Return a file's syntax tree, which must not be modified."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def each_module(check: Callable[[Path], None]) -> Callable[[str], None]:
-    """Make a test for each part of a check of one module, which is named where it fails."""
+    """Parametrize a test by part; a failure names the module."""
 
     def test(part: str) -> None:
         for path in parts[part]:

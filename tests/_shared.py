@@ -1,6 +1,4 @@
-"""What is slow to make is made once, however many processes the tests are divided among; how often one is killed; how
-another environment is filled.
-"""
+"""Slow fixtures shared by all test processes, the number of kills, and setup of other environments."""
 
 from __future__ import annotations
 
@@ -18,25 +16,25 @@ from filelock import FileLock
 KILLS = pytest.mark.parametrize(
     "n_kills", [pytest.param(3, marks=pytest.mark.engine), pytest.param(20, marks=pytest.mark.long)]
 )
-"""How often a process is killed: a few times beside the engines in CI, many times in `make long-test`."""
+"""Number of kills of a process: few in CI, many in `make long-test`."""
 
 SITE = Path(__file__).parent / "_site"
-"""Is in the PYTHONPATH of every process that a test starts."""
+"""Folder in the PYTHONPATH of every process started by a test."""
 
 
 def of_all_processes(factory: pytest.TempPathFactory) -> Path:
-    """Return the temporary folder that the processes share among which the tests are divided."""
+    """Return the temporary folder shared by the test processes."""
     base = factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """Return a folder that the first process fills, while the others wait for it.
+    """Return a folder that the first process fills while the others wait.
 
     Args:
         factory: pytest's own fixture.
-        name: of the folder, the same in every process.
-        make: fills the empty folder.
+        name: name of the folder, equal in every process.
+        make: function that fills the empty folder.
     """
     base = of_all_processes(factory)
     folder, done = base / name, base / f"{name}.made"
@@ -50,15 +48,15 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 
 def install(python: Path, *what: str) -> None:
-    """Install into the environment of another Python by the pip of this one; modules are compiled when imported."""
+    """Install into the environment of another Python with the current pip. Modules are compiled at import."""
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile", *what]
     subprocess.run(command, check=True)
 
 
 def harness_without_tasks(folder: Path) -> str:
-    """Return a PYTHONPATH with the stock harness less its own tasks: indexing 14,000 YAMLs takes most of a short run.
+    """Return a PYTHONPATH with the harness without its own tasks: indexing 14,000 YAMLs dominates short runs.
 
-    One test, and the wheel's check, run it whole.
+    One test, and the check of the wheel, use the complete harness.
     """
     (origin,) = find_spec("lm_eval").submodule_search_locations  # type: ignore[union-attr, misc]
     tasks = Path(origin) / "tasks"

@@ -1,4 +1,4 @@
-"""In CI a test may be skipped for absent real data or official checkouts only: a missing program is an error."""
+"""In CI a test may only be skipped for missing real data or official checkouts. A missing program is an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 
 
 def refuse_skip(report: Any) -> None:
-    """Turn a skip for anything but absent real data into a failure that says what was missing."""
+    """Turn a skip for any other reason into a failure."""
     if not report.skipped or hasattr(report, "wasxfail") or os.environ.get("CI") != "true":
         return
     *_, reason = report.longrepr

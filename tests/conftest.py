@@ -1,4 +1,4 @@
-"""Fixtures that several test modules share."""
+"""Fixtures shared by several test modules."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tests._shared import SITE, made_once
 
 pytest_plugins = ["pytester", "tests._groups", "tests._messages", "tests._skips"]
 
-# The same cases every time, and no stop-watch: how long a case takes is the machine's business.
+# Equal cases in every execution, and no deadline, because durations depend on the machine.
 QUICK = [HealthCheck.too_slow]
 settings.register_profile("ragtasks", max_examples=50, deadline=None, derandomize=True, suppress_health_check=QUICK)
 settings.load_profile("ragtasks")
 
 REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-"""Where the official files of benchmarks are looked for."""
+"""Folder with the official files of benchmarks."""
 MTRAG_CHECKOUT = Path(
     os.environ.get("RAGTASKS_MTRAG_CHECKOUT") or Path(__file__).resolve().parents[2] / "official" / "mt-rag-benchmark"
 )
-"""Where IBM/mt-rag-benchmark at commit cc5b1d4 is looked for, scripts included."""
+"""Checkout of IBM/mt-rag-benchmark at commit cc5b1d4, including scripts."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where one marker is asked for alone, import only files that name it: all of them take longer than many tests."""
+    """With `-m MARKER`, import only files that contain the marker: importing all takes longer than many tests."""
     marker = config.option.markexpr
     if not marker.isidentifier() or not collection_path.name.startswith("test_"):
         return None
@@ -40,7 +40,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session", autouse=True)
 def _the_command_line_is_built_once() -> Iterator[None]:
-    """Typer builds all commands with their options at every call, longer than most of them take in this process."""
+    """Build the commands once: Typer rebuilds all options at every call, which takes longer than most commands."""
     built = cache(typer.main.get_command)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.main.get_command", built)
@@ -50,7 +50,9 @@ def _the_command_line_is_built_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _the_machine_is_not_described() -> Iterator[None]:
-    """For the processes that tests start; `make run` in `.ci/run`, and the wheel's check, have the description."""
+    """Skip the description of the machine in child processes. `make run` in `.ci/run` and the wheel's check include
+    it.
+    """
     places = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(places))
@@ -59,7 +61,7 @@ def _the_machine_is_not_described() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def mtrag_root() -> Path:
-    """The real MTRAG checkout, or a skip that says where it was looked for."""
+    """The real MTRAG checkout, or a skip with the expected path."""
     root = REAL_DATA / "mt-rag-benchmark"
     if not (root / "mtrag-human").is_dir():
         pytest.skip(f"no real MTRAG data at {root}")
@@ -68,7 +70,7 @@ def mtrag_root() -> Path:
 
 @pytest.fixture(scope="session")
 def mtrag_checkout() -> Path:
-    """The official repository with its scripts, or a skip that says where it was looked for."""
+    """The official repository with its scripts, or a skip with the expected path."""
     if not (MTRAG_CHECKOUT / "scripts" / "evaluation" / "judge_utils.py").is_file():
         pytest.skip(f"no checkout of IBM/mt-rag-benchmark at {MTRAG_CHECKOUT}: name one with RAGTASKS_MTRAG_CHECKOUT")
     return MTRAG_CHECKOUT
@@ -76,7 +78,7 @@ def mtrag_checkout() -> Path:
 
 @pytest.fixture(scope="session")
 def evaluations(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the harness's output for two models, in `oracle` and `refuse`, as reports and logs read it."""
+    """A folder with output of the harness for two models, in `oracle` and `refuse`."""
     from tests._evaluations import evaluate_sample
 
     return made_once(tmp_path_factory, "evaluations", evaluate_sample)

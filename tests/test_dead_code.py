@@ -1,4 +1,4 @@
-"""Nothing that no code uses stays in the packages: tests alone, and lists of exported names, keep nothing alive."""
+"""Code that is not used by the packages is removed. Uses in tests and in lists of exported names do not count."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ import ragtasks
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("ragtasks", "retrieval_cache")
-# What is called by whom it was handed to: typer, pydantic, FastAPI.
+# Decorators and base classes whose functions are called by typer, pydantic or FastAPI.
 TAKEN = [
     *("@*.command", "@*.callback", "@field_validator", "@model_validator"),
     *("@router.get", "@router.post", "@app.exception_handler"),
 ]
-# What names code by a text: tables of `module:name`, task YAMLs, templates and the page's script.
+# Text that names code: tables of `module:name`, task YAMLs, templates and the page's script.
 NAMED_IN_TABLE = re.compile(r"[\w.]+:(\w+)\"")
 NAMED_IN_YAML = re.compile(r"!function [\w.]+\.(\w+)")
 EXPORTS = re.compile(r"^__all__\b.*= \[[^\]]*\]", re.MULTILINE)
 NAMED_IN_TEMPLATE = re.compile(r"\.(\w+)")
 
-# Names that somebody else uses, or that are part of a definition; no line without its reason.
+# Names used outside the packages, or required by a definition. Every line needs a reason.
 ALLOWED = {
-    # The interpreter, on modules and on context managers; pydantic, on its models.
+    # Called by the interpreter, on modules and context managers; by pydantic, on its models.
     *("__dir__", "__getattr__", "trace", "model_config", "_as_object", "_value_"),
-    # Named by lm_eval or by a library: its parameters, and what it calls on what we derive from it.
+    # Defined by lm_eval or a library: parameters, and methods of subclasses.
     *("_filters", "fewshot_docs", "doc_to_text", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood_rolling"),
     *("redirect_request", "map_wn", "enable_progress_bars", "list_commands", "get_help_option_names"),
     *("intra_op_num_threads", "inter_op_num_threads", "log_severity_level", "data_location"),
     *("on_epoch_end", "control", "padding_side"),
-    # The values of an option, and what a function of another package is called by.
+    # Values of an option, and arguments of functions of other packages.
     "__call__",
-    # Told of by docs/python.md, and called by notebooks.
+    # Documented in docs/python.md for notebooks.
     *("to_pandas", "to_polars", "_repr_html_"),
-    # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
+    # Validated by a model: keys of a results file, members found by value, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY", "INVERSE_FREQUENCY_RANKS"),
     *("eval_response", "start_char", "end_char", "author", "configuration"),
-    # Keys of logged verdicts, which are written from the fields of a record.
+    # Keys of logged verdicts, written from the fields of a record.
     *("prompt_tokens", "completion_tokens"),
-    # Said by the arena's interface, field by field.
+    # Fields in the output of the arena's interface.
     *("is_live", "response_length", "rating_at_equal_length"),
 }
 
 
 def without_exports(code: str) -> str:
-    """Return a module without its `__all__`, whose names vulture would take for used; lines keep their numbers."""
+    """Return a module without its `__all__`, which vulture would count as use; line numbers are unchanged."""
     return EXPORTS.sub(lambda found: "\n" * found[0].count("\n"), code)
 
 
 def named_by_text() -> set[str]:
-    """Return the names that something else than code of the packages calls."""
+    """Return the names that are called from outside Python code."""
     found: set[str] = set()
     for pattern, files in (
         (NAMED_IN_TABLE, [ROOT / "pyproject.toml", *(p for name in PACKAGES for p in (ROOT / name).rglob("*.py"))]),
@@ -65,7 +65,7 @@ def named_by_text() -> set[str]:
 
 
 def unused(sources: dict[str, str], named: set[str]) -> list[str]:
-    """Return `path:line kind name` of what no code uses and nothing else names; imports are ruff's affair."""
+    """Return `path:line kind name` of unused code, except imports, which ruff checks."""
     vulture = Vulture(ignore_decorators=TAKEN)
     for path, code in sources.items():
         vulture.scan(without_exports(code), Path(path))
@@ -85,7 +85,7 @@ PRIVATE_CONSTANT = re.compile(r"^(_[A-Za-z]\w*)(?:: [^=\n]+)? = ", re.MULTILINE)
 
 
 def test_private_constants_are_used_where_they_stand() -> None:
-    """Vulture takes every variable with a leading underscore for used."""
+    """Vulture counts every variable with a leading underscore as used."""
     codes = [path.read_text(encoding="utf-8") for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
     names = [(name, code) for code in codes for name in PRIVATE_CONSTANT.findall(code)]
     assert [name for name, code in names if len(re.findall(rf"\b{name}\b", code)) < 2] == []

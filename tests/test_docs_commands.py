@@ -1,4 +1,4 @@
-"""Every command that README and documents show exists, with every option that it is given there."""
+"""Every command in README and docs exists, with all its options."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ragtasks.cli import app
 from tests.documents._lines import DOCUMENTS, ROOT, commands, shown
 
 MORE = sorted((ROOT / "examples" / "more_benchmarks").rglob("README.md"))
-"""Of a package that adds no command."""
+"""Extras of a package that adds no command."""
 
 
 def options_of(words: list[str]) -> set[str]:
-    """Return the options that a command knows; an unknown command is an error."""
+    """Return the options of a command. An unknown command is an error."""
     program, *rest = words
     if program == "lm_eval" or rest[0] == "run":
         own = _own_options() if rest[:1] == ["run"] else set()
@@ -46,7 +46,7 @@ def _harness_options() -> set[str]:
 
 
 def _own_options() -> set[str]:
-    """Return the options that `ragtasks run` adds: the keys of the configuration, its output, and for submissions."""
+    """Return the options added by `ragtasks run`: keys of the configuration, output and submissions."""
     params = _root().commands["run"].params
     names = {name for option in params for name in (*option.opts, *option.secondary_opts)}
     return names | {f"--{option.name}" for option in params} | {"--output", "--for-submission"}

@@ -1,4 +1,4 @@
-"""Every file, folder and module of this repository that the documents name is there."""
+"""Every file, folder and module of this repository that the docs name exists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULE = re.compile(r"(?<![\w./-])(?:ragtasks|retrieval_cache)(?:\.\w+)+")
 _GROUP = re.compile(r'"(ragtasks\.\w+)"')
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 _PLACEHOLDER = re.compile(r"(?<![a-z])[A-Z]{2,}(?![a-z])(?!\.md)")
-"""What the reader fills in, such as NAME in `task_yamls/NAME/`: any file will do."""
+"""Placeholders such as NAME in `task_yamls/NAME/`, which match any file."""
 
 
 def missing_paths(text: str) -> Iterator[str]:
@@ -40,7 +40,7 @@ def missing_paths(text: str) -> Iterator[str]:
 
 
 def missing_modules(text: str) -> Iterator[str]:
-    """Yield the dotted names that are no module, no name in one, and no group of entry points."""
+    """Yield dotted names that are neither a module, nor a name in a module, nor a group of entry points."""
     sources = [file for package in ("ragtasks", "retrieval_cache") for file in (ROOT / package).rglob("*.py")]
     groups = {group for file in sources for group in _GROUP.findall(file.read_text(encoding="utf-8"))}
     named = {found for found in _MODULE.findall(text) if not re.search(r"\.(md|toml|yaml|json)$", found)}

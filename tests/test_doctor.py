@@ -1,4 +1,4 @@
-"""The doctor against a real server on the loopback, and on data folders in every state."""
+"""`ragtasks doctor` with a real loopback server, and with data folders in every state."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def server() -> Iterator[FileServer]:
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty data folder and a key, so that a test neither depends on the machine nor waits for its data."""
+    """An empty data folder and a key, so that tests do not depend on the machine."""
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("no_proxy", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""Messages and the tree of exceptions."""
+"""Messages and hierarchy of exceptions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_message_has_five_parts() -> None:
         "  found: 'x'",
         "  next step: fix it",
     ]
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # as another process hands it over
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # as received from another process
 
 
 def test_a_message_with_one_part_has_all_or_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""A folder's `__init__.py` says what others may use, there and nowhere else, and every module opens with its idea."""
+"""A folder's `__init__.py` is the only list of its public names, and every module begins with a docstring."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests._modules import each_module, parsed
 
 
 def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield a module's statements, those under a top-level `if` or `try` included."""
+    """Yield a module's statements, including those in a top-level `if` or `try`."""
     for node in body:
         yield node
         if isinstance(node, (ast.If, ast.Try)):
@@ -24,7 +24,7 @@ def targets(node: ast.stmt) -> Iterator[str]:
 
 
 def imported(tree: ast.Module) -> set[str]:
-    """Return the names of ours that a package file imports from its modules."""
+    """Return the names that a package file imports from its own modules."""
     nodes = [node for node in statements(tree.body) if isinstance(node, ast.ImportFrom)]
     ours = [node for node in nodes if str(node.module).split(".")[0] in {"ragtasks", "retrieval_cache"}]
     return {alias.asname or alias.name for node in ours for alias in node.names}
@@ -39,7 +39,7 @@ def declared(tree: ast.Module) -> list[str] | None:
 
 
 def ruff_order(name: str) -> tuple[int, list[tuple[int, int, str]]]:
-    """Return the key of ruff's order: CONSTANTS, Classes, others, numbers in them by value."""
+    """Return the sort key of ruff: CONSTANTS, Classes, others, with numbers by value."""
     kind = 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2
     parts = re.findall(r"\d+|\D+", name)
     return kind, [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]

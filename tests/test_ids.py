@@ -1,4 +1,4 @@
-"""Ids are joined and taken apart in one place."""
+"""Ids are joined and split in one module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragtasks.records import SEPARATOR, normalise_task_id, split_task_id, task_i
 
 CONVERSATIONS = st.one_of(
     st.text(min_size=1, max_size=20),
-    # Pieces of separators and numbers, where a greedy or lazy split could go wrong.
+    # Parts with separators and numbers, for which a greedy or lazy split could fail.
     st.lists(st.sampled_from(["<", ":", ">", "<::>", "::", "1", "a", "\n"]), min_size=1, max_size=8).map("".join),
 )
 QUICK = settings(derandomize=True, database=None, deadline=None)
@@ -43,7 +43,7 @@ def test_both_official_separators_give_one_form() -> None:
     "text",
     [
         *("", "a", "a<::>", "<::>1", "::1", "a<::>0", "a<::>-1", "a<::>1.0", "a<::>one", "a:1", "a<::>1 ", "a<::>1\n"),
-        # Digits of other scripts, a number past Python's own limit.
+        # Digits of other scripts, and a number beyond Python's limit.
         *("a<::>\u0661", "a<::>\u00b2", "a<::>" + "9" * 5000),
     ],
 )

@@ -1,4 +1,4 @@
-"""Imports point one way, no circle anywhere, private modules stay at home in code and tests, importing does no work."""
+"""Imports follow the layers without cycles, private modules are only imported in their room, and imports do no work."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests._modules import MODULES, ROOT, each_module, name_of, parsed, part_of
 
 HEAVY = ("torch", "transformers", "lm_eval", "datasets")
 LATE = ("ragtasks.judges", "ragtasks.results", "ragtasks.metrics", "ragtasks.suites")
-"""Parts that only some commands need: they cost every other one a second."""
+"""Parts required by few commands: importing them would cost every other command a second."""
 
-# A part may import from parts with a smaller number, and from itself. DESIGN.md, "Imports point one way".
+# A part may import from parts with a smaller number and from itself. DESIGN.md, "Imports point one way".
 LAYERS = {
     "ragtasks.errors": 0,
     "ragtasks.records": 0,
@@ -55,16 +55,16 @@ READ_BY_RETRIEVAL = {
     "ragtasks.files",
     "ragtasks.records",
     "ragtasks.plugins",
-    "ragtasks.metrics",  # the retrieval metrics that runs are evaluated with
+    "ragtasks.metrics",  # the metrics of `evaluate-run`
     "ragtasks.progress",
     "ragtasks.requirements",
     "ragtasks.statistics",
     "ragtasks.tables",
     "ragtasks.prompts",
 }
-# Rewriting is retrieval: a rewritten question's score is what a retriever finds while the evaluation runs.
-# The Python API is the outermost layer beside the command line: it finds data and runs as the environment names them.
-# Synthesis cuts its documents as corpora are cut, and trains what the precompute stage uses.
+# Rewriting is retrieval: the score of a rewritten question is computed by a retriever during the evaluation. The Python
+# API and the command line are the outermost layers: they resolve data and runs from the environment. Synthesis segments
+# its documents like corpora, and trains models used by the precompute stage.
 MAY_CALL_RETRIEVAL = {"ragtasks.api", "ragtasks.arena", "ragtasks.cli", "ragtasks.scoring", "ragtasks.synthesis"}
 MAY_READ_ENVIRONMENT = {
     "ragtasks.api",
@@ -75,9 +75,9 @@ MAY_READ_ENVIRONMENT = {
     "ragtasks.synthesis",
 }
 SET_VARIABLES = {"ragtasks.__main__", "retrieval_cache.engines.ray_workers"}
-"""Modules that set a variable for a library, and read none."""
+"""Modules that set a variable for a library, but read none."""
 OPTIONAL = ("ragtasks.arena", "ragtasks.synthesis", "retrieval_cache.engines")
-"""Parts that import the rest, which names them in entry points only."""
+"""Optional parts, which import other parts and are named only by entry points."""
 
 
 NAMES = {name_of(path): path for path in MODULES}
@@ -85,7 +85,7 @@ NAMES = {name_of(path): path for path in MODULES}
 
 @cache
 def imported(path: Path) -> list[str]:
-    """Return every module that a file imports anywhere, inside functions too."""
+    """Return every module that a file imports, including imports in functions."""
     return list(_imports(path))
 
 
@@ -101,7 +101,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def imported_at_run_time(path: Path) -> set[str]:
-    """Return the modules that a file imports, those under `if TYPE_CHECKING` left out."""
+    """Return the modules that a file imports, except under `if TYPE_CHECKING`."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -115,7 +115,7 @@ def imported_at_run_time(path: Path) -> set[str]:
 
 
 def circle(arrows: Mapping[str, set[str]]) -> list[str]:
-    """Return one circle of imports, empty where there is none."""
+    """Return a cycle of imports, or []."""
     done: set[str] = set()
 
     def walk(name: str, way: list[str]) -> list[str]:
@@ -141,7 +141,7 @@ def test_imports_point_one_way(path: Path) -> None:
     own = part_of(name_of(path))
     for module in imported(path):
         part = part_of(module)
-        if own == "ragtasks":  # the package's own file: it re-exports the API, each name when it is asked for
+        if own == "ragtasks":  # the package's own file re-exports the API lazily
             api = {"ragtasks.api", "ragtasks.errors", "ragtasks.metrics"}
             assert part in api or not part.startswith("ragtasks"), f"imports {module}"
         elif own == "retrieval_cache":
@@ -179,15 +179,17 @@ FACES = {
     if isinstance(node, ast.ImportFrom)
     for alias in node.names
 }
-"""(private module, name) -> the face that others import the name from."""
+"""(private module, name) -> public module that exports the name."""
 
 
 def private_modules(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (private module of a room, name in it, or "") for each one that a test imports or writes as text."""
+    """Yield (private module of a room, name in it, or "") for each private module that a test imports or names in
+    text.
+    """
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             written = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # what is patched, or another process runs
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # patched, or used in another process
             written = re.findall(r"\b(?:ragtasks|retrieval_cache)(?:\.\w+)+", node.value)
         else:
             continue
@@ -209,7 +211,9 @@ def test_tests_speak_to_faces_or_lie_beside_what_they_test(folder: str) -> None:
 
 
 def test_docs_architecture_names_the_modules_that_are_there() -> None:
-    """Every module in the row of its room, and no private one that is gone; suites and `retrieval_cache` in a word."""
+    """Every module is in the row of its room, and no removed private module. Suites and `retrieval_cache` are
+    summarized.
+    """
     page = (ROOT / "docs" / "background" / "architecture.md").read_text(encoding="utf-8")
     for room, row in re.findall(r"^\| `(ragtasks/\w+)/` \| [^|]* \| (.*) \|$", page, re.MULTILINE):
         named = set(re.findall(r"`(\w+)/?`", row))
@@ -244,7 +248,7 @@ def test_only_outer_parts_read_the_environment(path: Path) -> None:
 
 
 def loaded_after(*modules: str, of: tuple[str, ...] = HEAVY) -> set[str]:
-    """Return which libraries or parts a new process holds after importing some modules, warnings being errors."""
+    """Return the libraries or parts loaded by a new process after importing modules, with warnings as errors."""
     code = (
         f"import importlib, sys; [importlib.import_module(name) for name in {modules!r}];"
         f"print(*(name for name in {of!r} if name in sys.modules))"

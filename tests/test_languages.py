@@ -1,4 +1,4 @@
-"""Conversations in other languages than English: known as such, cut into words, answered and scored."""
+"""Conversations in other languages than English: detection, words, answers and scores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CODES = ("de", "zh")
 
 
 def twin(code: str, folder: Path) -> Benchmark:
-    """Return a copy of a twin, since files are derived beside its own."""
+    """Return a copy of a translated sample, because files are derived next to its own."""
     return open_benchmark("custom", Path(shutil.copytree(TWINS / code, folder / code)))
 
 
@@ -58,7 +58,7 @@ def test_articles_are_left_out_where_english_ones_are() -> None:
 def test_scores_of_words_read_other_scripts_and_english_stays_as_it_was() -> None:
     answer, target = "手动工具可以借21天。", "手动工具借21天"
     assert rouge_l(answer, target, "zh") == pytest.approx(2 * 7 / (7 + 9))
-    assert rouge_l(answer, target) == 1.0  # all that rouge-score sees is 21
+    assert rouge_l(answer, target) == 1.0  # rouge-score only sees the 21
     assert k_precision(answer, ["手动工具可以借21天。电动工具只能借5天。"], "zh") == 1.0
     assert extractiveness("Er sagte: Handwerkzeug für 21 Tage!", ["handwerkzeug, für 21 tage"], "de") == 1.0
     for text, other in (("The Müllers' plan", "A plan of Müller"), ("it's 5 o'clock", "its five")):
@@ -105,7 +105,7 @@ def test_rows_of_ones_own_know_their_language(tmp_path: Path) -> None:
 
 
 def rouge_of_rows(tmp_path: Path, *rows: tuple[str, str, str]) -> list[float]:
-    """Return ROUGE-L of rows (question, answer, reference) as the suite of rows computes it."""
+    """Return ROUGE-L of rows (question, answer, reference) in the suite for own rows."""
     file = tmp_path / "rows.jsonl"
     keys = ("question", "answer", "reference")
     file.write_text("".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows))
@@ -129,7 +129,7 @@ LONG = ("Which of the rooms are open when it rains?", "The hall and the shop are
         ("図書館", "図書室", 2 / 3),
         ("도서관", "도서실", 2 / 3),
         ("Ångström", "A\u030angstro\u0308m", 1.0),  # composed and decomposed
-        ("Øst", "Åst", 0.0),  # rouge-score would read `st` twice
+        ("Øst", "Åst", 0.0),  # rouge-score would count `st` twice
         ("\uff21\uff11\uff12", "a12", 1.0),  # full width
         ("Room 图书", "Room 书图", 2 / 3),
         ("Нина (Nina)", "Nina", 2 / 3),
@@ -218,7 +218,7 @@ def test_the_search_that_is_built_in_finds_the_references(code: str, tmp_path: P
     benchmark = twin(code, tmp_path)
     found = benchmark.read_contexts(Setting.FULL_RAG).passages
     wanted = [(task, one) for task in benchmark.tasks for one in task.references]
-    assert sum(one in found[task.task_id] for task, one in wanted) >= 8  # of 9, by words as they stand
+    assert sum(one in found[task.task_id] for task, one in wanted) >= 8  # of 9, by unstemmed words
 
 
 def test_the_extractive_baseline_reads_sentences_of_chinese() -> None:

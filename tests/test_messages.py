@@ -1,4 +1,4 @@
-"""The files of exact wording: every entry has a test, and a message with other wording fails."""
+"""The files of exact wording: every entry has a test, and a message with another wording fails."""
 
 from __future__ import annotations
 

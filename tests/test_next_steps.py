@@ -1,4 +1,4 @@
-"""A command that an error prints as the next step exists, and no argument that it requires is missing."""
+"""Commands printed as the next step of an error exist, with all required arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STEP = re.compile(r"(?:next step:|make (?:one|it)(?: again)? with) (.*)", re.IG
 
 
 def text_of(node: ast.expr) -> str:
-    """Return the text of a string in the source, `X` for each of its placeholders."""
+    """Return the text of a string in the source, with `X` for each placeholder."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
@@ -48,13 +48,13 @@ def root() -> Any:
 
 
 def problem_of(words: list[str]) -> str | None:
-    """Return why the command line cannot run as it stands, or None."""
+    """Return the error of parsing a command line, or None."""
     command, rest = root(), list(words)
     while hasattr(command, "commands"):
         if not rest or rest[0] not in command.commands:
             return "no such command"
         command = command.commands[rest.pop(0)]
-    if command.name == "run":  # its arguments are those of the harness
+    if command.name == "run":  # its arguments are lm_eval's
         return None
     try:
         command.make_context(command.name, rest)

@@ -1,4 +1,4 @@
-"""The core does not know its optional parts: it names none of them, and works where they are not installed."""
+"""The core does not name its optional parts, and works without them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 ALLOWED = {
-    # The retriever whose scores the MTRAG paper prints.
+    # The retriever of the scores in the MTRAG paper.
     ("elser", "ragtasks/reports/tables/_paper.py"),
     ("elser", "retrieval_cache/evaluation.py"),
-    # Published data that a model wrote.
+    # Published data written by a model.
     ("synthetic", "ragtasks/benchmarks/mtrag/_mtrag_s.py"),
     ("synthetictask", "ragtasks/benchmarks/mtrag/_mtrag_s.py"),
     ("synthetic", "task_yamls/mtrag_s/README.md"),
     ("synthetic", "task_yamls/multidoc2dial/README.md"),
 }
-"""(name, file): the word means something else there."""
+"""(name, file) pairs in which the word has another meaning."""
 
 
 def core_files() -> Iterator[Path]:
@@ -54,9 +54,9 @@ def test_the_core_names_no_optional_part() -> None:
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the project without the parts and their entry points, as a wheel would hold it; return the folder.
+    """Copy the project without the parts and their entry points, like a wheel; return the folder.
 
-    First on the path, it hides the project itself, and its metadata hides the project's entry points.
+    First on the path, the copy hides the project itself, and its metadata hides the project's entry points.
     """
     folder = tmp_path_factory.mktemp("core")
     for name in FOLDERS:
@@ -77,7 +77,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(without: Path, place: Path, *arguments: str) -> str:
-    """Return what a command prints that runs without the parts."""
+    """Return the output of a command in a process without the parts."""
     code = f"import sys; sys.path = [path for path in sys.path if path != {str(ROOT)!r}]; import ragtasks.cli as cli; "
     code += f"assert cli.__file__.startswith({str(without)!r}); from importlib.util import find_spec; "
     code += "assert find_spec('ragtasks.arena') is None; cli.main(sys.argv[1:])"

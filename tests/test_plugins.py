@@ -1,4 +1,4 @@
-"""What is found by name: ours, what packages add by entry points, and one clear error where that cannot be used."""
+"""Objects found by name: built-in, added by entry points of packages, and a clear error for invalid ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POINT = ExtensionPoint("ragtasks.tests", "number", int, {"ours": "string:digits"
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Put packages with entry points on the path; returns what does it: (package, name -> value)."""
+    """Return a function that installs packages with entry points: (package, name -> value)."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def put(package: str, entries: dict[str, str], group: str = POINT.group) -> None:

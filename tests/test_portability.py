@@ -1,4 +1,4 @@
-"""Every module imports on every system: what one system alone has stands behind a check, or where it is used."""
+"""Every module can be imported on every system: system-specific code is behind a check or in functions."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("ragtasks", "retrieval_cache", "scripts")
 ONE_SYSTEM = {"fcntl", "grp", "msvcrt", "posix", "pty", "pwd", "readline", "resource", "syslog", "termios", "winreg"}
-"""Modules of the standard library that some systems lack."""
+"""Modules of the standard library that are missing on some systems."""
 POSIX_NAMES = {
     "os": {"O_DIRECTORY", "O_NOFOLLOW", "fork", "getloadavg", "getuid", "killpg", "mkfifo", "nice", "setsid", "uname"},
     "signal": {"ITIMER_REAL", "SIGALRM", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGUSR1", "alarm", "setitimer"},
     "select": {"epoll", "kqueue", "poll"},
     "socket": {"AF_UNIX", "SO_REUSEPORT"},
 }
-"""Module -> what it has on POSIX alone."""
+"""Module -> names available only on POSIX."""
 ONE_SYSTEM_NAMES = {f"{module}.{name}" for module, names in POSIX_NAMES.items() for name in names}
 LAST_NAMES = {name.rpartition(".")[2] for name in ONE_SYSTEM_NAMES}
 
 
 def at_import(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield what importing a module executes, anything behind a check (`if`, `try`) and inside functions left out."""
+    """Yield the nodes executed at import, except behind a check (`if`, `try`) and in functions."""
     for node in nodes:
         if isinstance(node, (ast.If, ast.Try, ast.Lambda)):
             continue
@@ -37,7 +37,7 @@ def at_import(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def needs_of(source: str) -> set[str]:
-    """Return what a module needs of one system at import."""
+    """Return system-specific names that a module needs at import."""
     found: set[str] = set()
     for node in at_import(ast.parse(source).body):
         if isinstance(node, ast.Import):
@@ -45,7 +45,7 @@ def needs_of(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= ({str(node.module)} & ONE_SYSTEM) | (names & ONE_SYSTEM_NAMES)
-        elif isinstance(node, ast.Attribute) and node.attr in LAST_NAMES:  # few: writing every node out is slow
+        elif isinstance(node, ast.Attribute) and node.attr in LAST_NAMES:  # few nodes, because unparsing all is slow
             found |= {ast.unparse(node)} & ONE_SYSTEM_NAMES
     return found
 

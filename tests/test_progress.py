@@ -1,4 +1,4 @@
-"""What a terminal shows of long work, and what stays where there is none."""
+"""Progress of long work at a terminal, and its output without a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def text_of(console: Console) -> str:
 
 
 def last_line(console: Console) -> str:
-    """Return the last line that was drawn, its columns two spaces apart."""
+    """Return the last line drawn, with columns separated by two spaces."""
     plain = re.sub(r"\x1b\[[0-9?]*[A-Za-z]", "", text_of(console))
     lines = [line for line in plain.replace("\r", "\n").splitlines() if "/" in line]
     return " ".join(lines[-1].split())
@@ -49,7 +49,7 @@ def test_a_step_keeps_its_line_whatever_its_note(width: int) -> None:
             show(f"m [1]\t{done}/s  {done} failed", done, 100)
     drawn = [line for line in text_of(console).splitlines() if "m [1]" in line]
     assert "100/100 0 left 100/s 100 failed" in last_line(console)
-    # A second row would stand below the first one in the last picture.
+    # A second row would be below the first in the last picture.
     picture = text_of(console).rsplit("\x1b[2K", 1)[-1]
     assert picture.count("m [1]") == 1
     assert drawn
@@ -96,7 +96,7 @@ def test_without_a_terminal_unfinished_work_is_told_now_and_then(monkeypatch: py
     with progress_bars(console) as show:
         show("read questions", 7, 7)
         show(f"m\t{NOTE}", 3, 9)
-        # No further word comes, as from a server that stands still.
+        # No further update, as from a server that hangs.
         deadline = time.monotonic() + 30
         while text_of(console).count("\n") < 2 and time.monotonic() < deadline:
             time.sleep(0.01)

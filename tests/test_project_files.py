@@ -1,4 +1,4 @@
-"""The files around the code say what the code says: one gate, one version, ranges that hold the tested versions."""
+"""Project files agree with the code: one gate, one version, requirements that include the tested versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_yaml(name: str) -> Any:
 
 
 def recipe(target: str) -> tuple[list[str], list[str]]:
-    """Return what a target of the Makefile needs, and its commands."""
+    """Return the prerequisites and commands of a target in the Makefile."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     found = re.search(rf"^{target}:(.*)\n((?:\t.*\n)*)", text, re.MULTILINE)
     assert found, f"the Makefile has no target {target}"
@@ -68,7 +68,7 @@ def test_contributors_are_told_of_every_marker() -> None:
 
 
 def test_only_kills_has_markers_that_a_test_file_does_not_name() -> None:
-    """Else tests/conftest.py would leave such a file out where its marker is asked for."""
+    """Otherwise tests/conftest.py would skip the file when its marker is selected."""
     helpers = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")]
     own = re.compile(r"pytest\.mark\.(?!parametrize\b|skipif\b)(\w+)")
     found = {path.name: set(own.findall(path.read_text(encoding="utf-8"))) for path in helpers}
@@ -111,7 +111,7 @@ def test_the_tested_versions_lie_in_the_ranges_that_are_asked_for() -> None:
 
 
 def test_all_that_the_tests_need_has_a_tested_version() -> None:
-    """A requirement of one exact version is its own constraint."""
+    """A requirement of an exact version is its own constraint."""
     project = constraints.read_pyproject()["project"]
     extras = project["optional-dependencies"]
     (own,) = (item for line in extras["dev"] if (item := Requirement(line)).name == project["name"])

@@ -1,4 +1,4 @@
-"""Records are values: frozen, comparable, and in the words of the files."""
+"""Records are values: frozen, comparable, and serialized with the words of the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requirements: every unmet one in one error, requests only for parts with nothing else missing."""
+"""All unmet requirements are in one error, and requests are sent only for parts without other problems."""
 
 from __future__ import annotations
 

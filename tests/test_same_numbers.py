@@ -1,4 +1,4 @@
-"""What `scripts/same_numbers.py compare` finds between two stores."""
+"""Differences that `scripts/same_numbers.py compare` finds between two stores."""
 
 from __future__ import annotations
 

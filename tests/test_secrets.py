@@ -1,4 +1,4 @@
-"""What may hold a key is masked, wherever in a value it stands, and nothing else is."""
+"""Possible keys are masked anywhere in a value, and other text is not."""
 
 from __future__ import annotations
 

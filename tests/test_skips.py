@@ -1,4 +1,4 @@
-"""What may be skipped in CI, tried on small test files."""
+"""Allowed and refused skips in CI, on small test files."""
 
 from __future__ import annotations
 

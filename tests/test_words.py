@@ -1,4 +1,4 @@
-"""Unclear words stay out of names, messages and help; docs/background/architecture.md has the glossary."""
+"""Unclear words are not used in names, messages and help; docs/background/architecture.md has the glossary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES_OUT = {
     "shown": "what it is: a text, a page, a table",
     "told": "the message or the report",
 }
-# A figure of a paper has a number; matplotlib calls its canvas one; refusals may name what they lack in these words.
+# Exceptions: figures of a paper have numbers; matplotlib calls its canvas a figure; refusals may contain "lack".
 ALLOWED = re.compile(
     r"Figures? \d|matplotlib\.figure|\bFigure\b(?=.*figsize)|Figure as|FigureCanvasAgg|figsize|Figure$"
 )
@@ -34,13 +34,13 @@ WORDS = re.compile(rf"(?<![a-z])(?:{'|'.join(INSTEAD)})(?:s|ed|ing)?(?![a-z])", 
 
 
 def words_out(line: str) -> list[str]:
-    """Return the words of a line that are out; names are taken apart at underscores and capitals."""
+    """Return the banned words in a line. Names are split at underscores and capitals."""
     parts = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", ALLOWED.sub("", line))
     return WORDS.findall(parts)
 
 
 def found_in(path: Path) -> list[str]:
-    """Return `path: line: word` for the words of a file that are out."""
+    """Return `path: line: word` for the banned words in a file."""
     lines = path.read_text(encoding="utf-8").splitlines()
     name = path.relative_to(ROOT).as_posix()
     return [f"{name}: line {number}: {word}" for number, line in enumerate(lines, 1) for word in words_out(line)]
@@ -56,7 +56,7 @@ def test_names_are_taken_apart() -> None:
 
 
 def names_of(source: str) -> list[str]:
-    """Return the names of all functions and classes, and of what a module assigns."""
+    """Return the names of all functions and classes, and of module-level assignments."""
     tree = ast.parse(source)
     defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     names = [node.name for node in ast.walk(tree) if isinstance(node, defined)]
@@ -65,7 +65,7 @@ def names_of(source: str) -> list[str]:
 
 
 def participles(name: str) -> list[str]:
-    """Return the parts of a name that say what happened to a thing in place of what it is."""
+    """Return the participles in a name that describe an event instead of the object."""
     parts = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower().split()
     return [part for part in parts if part in NAMES_OUT]
 

@@ -1,4 +1,4 @@
-"""The command line: help, one message and status 1 for a clear error, and what each command prints."""
+"""The command line: help, errors with status 1, and output of commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests._commands import run_command
 
 
 def commands_of(group: Any, *above: str) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command, those of groups included."""
+    """Yield the words of every command, including commands of groups."""
     for name, command in group.commands.items():
         yield (*above, name)
         if hasattr(command, "commands"):
@@ -58,7 +58,7 @@ def test_the_help_lists_every_command() -> None:
     assert all(words[0] in text for words in COMMANDS)
 
 
-# `run` hands its arguments over to the harness, the help flag included.
+# `run` passes its arguments to the harness, including the help flag.
 @pytest.mark.parametrize("words", [words for words in COMMANDS if words != ("run",)], ids=" ".join)
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_every_command_has_a_help(words: tuple[str, ...], flag: str) -> None:
@@ -129,7 +129,7 @@ def test_the_generated_page_lists_hidden_options_too() -> None:
 
 
 def parsed(command: Any, arguments: list[str]) -> None:
-    """Parse what a command and those inside are given, and run nothing; a wrong option is an error."""
+    """Parse the arguments of a command without running it. A wrong option is an error."""
     while arguments and arguments[0] in getattr(command, "commands", {}):
         command = command.commands[arguments.pop(0)]
     if arguments != ["--help"]:
@@ -246,7 +246,7 @@ def test_fetch_takes_the_files_of_a_checkout(mtrag_root: Path, tmp_path: Path, m
 def test_fetch_takes_no_file_that_is_not_the_official_one(
     mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two task files were put together again from pieces: their tasks are the official ones, their bytes are not."""
+    """Two task files were reassembled: their tasks are the official ones, their bytes are not."""
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
     done = run_command("data", "fetch", "mtrag", "--from", mtrag_root)
     assert done.status == 1
@@ -259,7 +259,7 @@ def test_fetch_takes_no_file_that_is_not_the_official_one(
 
 @pytest.fixture
 def light_harness(tmp_path: Path) -> Path:
-    """A folder with an `lm_eval` that holds a tasks folder and nothing else; it is found before the real one."""
+    """A folder with an `lm_eval` that only contains a tasks folder, found before the real one."""
     package = tmp_path / "site" / "lm_eval"
     (package / "tasks").mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('linking never imports the harness')\n", encoding="utf-8")
@@ -303,7 +303,7 @@ def test_doctor_prints_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def write_evaluation(folder: Path) -> None:
-    """Write what the report reads of one evaluation, as the harness names it."""
+    """Write the files of one evaluation that the report reads, named as by the harness."""
     facts = {
         "benchmark": "mtrag (sample)",
         "suite": "mtrag",

@@ -1,4 +1,4 @@
-"""`ragtasks arena` as users call it: judges over HTTP, votes to a database and back, forms, errors."""
+"""`ragtasks arena` at the command line: judges over HTTP, export and import of votes, forms, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragtasks data cache` on a file with a few replies, and on none."""
+"""`ragtasks data cache` on a file with a few replies, and without a file."""
 
 from __future__ import annotations
 

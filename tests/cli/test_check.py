@@ -33,7 +33,7 @@ ANSWERED = {**RETRIEVED, "input": [{"speaker": "user", "text": "Why?"}], "predic
 
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Checks a file with a row, where no data is fetched; returns status and output."""
+    """Check a file with a row, without fetched data; return status and output."""
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "none"))
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`ragtasks data describe` beside the data tables of the papers, on the real files where they are."""
+"""`ragtasks data describe` compared with the data tables of the papers, on the real files if available."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MULTIHOP_QUERIES = REAL_DATA / "multihop_rag" / "sd_queries.json"
 
 
 def described(*arguments: str) -> dict[str, list[dict[str, Any]]]:
-    """Return table -> its rows, as the command prints them."""
+    """Return table -> its rows, as printed."""
     done = run_command("data", "describe", *arguments, "--format", "json")
     assert done.status == 0
     (section,) = json.loads(done.out)
@@ -36,9 +36,9 @@ def counts(rows: list[dict[str, Any]], dimension: str) -> dict[str, int]:
 
 
 def test_mtrags_table_8(mtrag_root: Path) -> None:
-    """Of eight values two differ: 2.7 references where the paper has 2.8, 7.2 repaired answers where it has 7.3.
+    """Two of eight values differ: 2.7 references instead of the paper's 2.8, 7.2 repaired answers instead of 7.3.
 
-    The files hold 2,129 references over 777 tasks (2.74), and 797 answers with the model's first words; the paper
+    The files contain 2,129 references over 777 tasks (2.74), and 797 answers with the model's first words; the paper
     counts 799 repaired ones.
     """
     tables = described("mtrag", "--data", str(mtrag_root), "--no-corpora")
@@ -74,7 +74,7 @@ def test_mtrags_figure_2(mtrag_root: Path) -> None:
 
 
 def test_the_corpora_that_are_there_are_counted(mtrag_root: Path) -> None:
-    """The pooled copy is a part of the paper's Table 2: fewer passages, and fewer of each document."""
+    """The pooled copy is a part of the paper's Table 2: fewer passages in total and per document."""
     rows = described("mtrag", "--data", str(mtrag_root))["Corpora"]
     assert {row["domain"]: (row["documents"], row["passages"]) for row in rows} == {
         "clapnq": (2800, 12628),
@@ -86,7 +86,7 @@ def test_the_corpora_that_are_there_are_counted(mtrag_root: Path) -> None:
 
 
 def test_multihop_rags_tables_on_500_of_its_queries(tmp_path: Path) -> None:
-    """Shares of a fifth of the queries, within 5 points of Tables 3 and 4, which are over all 2,556."""
+    """Shares of a fifth of the queries are within 5 points of Tables 3 and 4, which cover all 2,556."""
     if not MULTIHOP_QUERIES.is_file():
         pytest.skip(f"no real queries at {MULTIHOP_QUERIES}")
     queries = json.loads(MULTIHOP_QUERIES.read_text())["queries"]
@@ -105,7 +105,7 @@ def test_multihop_rags_tables_on_500_of_its_queries(tmp_path: Path) -> None:
 
 
 def _write_multihop(root: Path, queries: list[dict[str, Any]], truth: dict[str, Any]) -> None:
-    """Write the queries in the official format, with a corpus of one article that none of them needs."""
+    """Write the queries in the official format, with a corpus of one unrelated article."""
     rows = [
         {"query": query["question"], "question_type": query["question_type"], **truth[query["id"]]} for query in queries
     ]

@@ -1,4 +1,4 @@
-"""How a command ends whatever goes wrong: one error, not too long, and what was there is as it was."""
+"""Exit of commands on failure: one error of limited length, and unchanged files."""
 
 from __future__ import annotations
 

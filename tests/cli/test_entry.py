@@ -1,4 +1,4 @@
-"""The command's entry: what happens before the command line is loaded."""
+"""The entry point, before the command line is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragtasks evaluate-run` on files: values beside those of ir_measures and pytrec_eval, run for themselves."""
+"""`ragtasks evaluate-run` on files, compared with direct calls of ir_measures and pytrec_eval."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RAG = "mtrag-human/generation_tasks/RAG.jsonl"
 
 
 def evaluated(*arguments: object) -> str:
-    """Return what the command prints; it must succeed."""
+    """Return the output of the command, which must succeed."""
     done = CliRunner().invoke(app, ["evaluate-run", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -77,7 +77,7 @@ def test_what_makes_a_runs_scores_look_other_than_what_it_found_is_said(tmp_path
 def test_an_order_that_contradicts_the_scores_is_noted_once_and_the_scores_rank(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A reranker that keeps the scores of the first stage: by its order RR is 1, by its scores 1/3."""
+    """A reranker that keeps the scores of the first stage: RR is 1 by its order and 1/3 by its scores."""
     run, qrels = tmp_path / "run.jsonl", tmp_path / "qrels.txt"
     qrels.write_text("q1 0 a 1\nq2 0 a 1\nq3 0 a 1\n", encoding="utf-8")
     reranked, plain = {"a": 0.1, "b": 0.9, "c": 0.5}, {"a": 3.0, "b": 3.0}
@@ -90,7 +90,7 @@ def test_an_order_that_contradicts_the_scores_is_noted_once_and_the_scores_rank(
     note = "in 2 of 3 queries the order of the file contradicts the scores; scores rank"
     assert text.count("the order of the file") == 1
     assert text.index(f"- run.jsonl: {note}.") < text.index("## All queries")
-    assert "| run.jsonl | 3 | 0.389 |" in text  # (1/3 + 1/3 + 1/2) / 3: of equal scores the higher id goes first
+    assert "| run.jsonl | 3 | 0.389 |" in text  # (1/3 + 1/3 + 1/2) / 3: among equal scores the higher id is first
     assert ragtasks.evaluate_run(run, qrels, measures=["RR"]).means == {"RR": pytest.approx(7 / 18)}
     assert caplog.text.count(note) == 1
     run.write_text("".join(json.dumps(row) + "\n" for row in rows[2:3]), encoding="utf-8")
@@ -246,7 +246,7 @@ def test_what_cannot_be_judged_is_one_clear_error(files: tuple[Path, Path], argu
 
 
 def test_trec_rag_runs_have_the_values_of_ir_measures(tmp_path: Path) -> None:
-    """The two real runs are of other topics than the real qrels: each line's topic is mapped to a judged one."""
+    """The two real runs have other topics than the real qrels, so topics are mapped to judged ones."""
     runs, qrels = REAL_DATA / "trec_rag" / "runs", REAL_DATA / "trec_rag" / "qrels" / "qrels.rag24.test.txt"
     if not (runs.is_dir() and qrels.is_file()):
         pytest.skip(f"no real TREC RAG runs and qrels at {REAL_DATA / 'trec_rag'}")
@@ -287,7 +287,7 @@ def test_trec_rag_runs_have_the_values_of_ir_measures(tmp_path: Path) -> None:
 
 
 def _on_judged_topics(source: Path, judged: dict[str, list[str]]) -> list[str]:
-    """Return the lines of a run with the topics renamed to judged ones, and every third passage to a judged one."""
+    """Return the lines of a run with topics, and every third passage, mapped to judged ones."""
     lines, topics = source.read_text(encoding="utf-8").splitlines(), list(judged)
     own = dict.fromkeys(line.split()[0] for line in lines)
     names = dict(zip(own, topics[:80], strict=False))

@@ -1,4 +1,4 @@
-"""`ragtasks gate` ends with a status that says what was found, and writes what a pull request shows."""
+"""`ragtasks gate`: exit status of each outcome, and the files for pull requests."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TASKS = tuple((f"c{number:02}", turn) for number in range(30) for turn in (1, 2)
 
 
 def uneven(level: float) -> Callable[[str], dict[str, float | None]]:
-    """Return scores about a level, a little apart from task to task."""
+    """Return scores around a level that vary between tasks."""
     return lambda task: {"rouge_l": level + 0.01 * (int(task[1:3]) % 7 - 3), "ans_acc": 1.0}
 
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Results of a system before and after three changes, and a data folder of their own."""
+    """Results of a system before and after three changes, and a separate data folder."""
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)

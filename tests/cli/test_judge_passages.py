@@ -1,4 +1,4 @@
-"""`ragtasks judges passages`: a real server grades over HTTP, and the qrels serve `evaluate-run`."""
+"""`ragtasks judges passages`: a real server grades over HTTP, and `evaluate-run` uses the qrels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = ["the ferry does run when it runs", "the ferry is red and old", "trams h
 
 
 def graded(prompt: str) -> str:
-    """Grade by the share of the question's words that the passage has."""
+    """Grade by the share of the question's words in the passage."""
     code, parts = parts_of(prompt)
     return f"Verdict {code}: {round(3 * overlap(parts['question'], parts['passage found']))}"
 
@@ -60,7 +60,7 @@ def test_what_judges_say_is_a_qrels_file_that_scores_runs(server: ChatServer, tm
     assert "1.000" in done.out
     n_asked = len(server.asked)
     assert run_command(*call).status == 0
-    assert len(server.asked) == n_asked  # every reply was kept
+    assert len(server.asked) == n_asked  # every reply was cached
     qrels.unlink()
     assert "2 of 2 pairs are judged" in run_command(*call, "--depth", "2").out
 

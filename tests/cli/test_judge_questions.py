@@ -1,4 +1,4 @@
-"""`ragtasks judges questions`: a real server says of which kind questions are, and tables by question type follow."""
+"""`ragtasks judges questions`: a real server labels question types, which appear in tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ChatServ
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A folder of one's own whose first conversation alone has question types."""
+    """A custom folder in which only the first conversation has question types."""
     folder = tmp_path / "own"
     shutil.copytree(SAMPLE, folder, ignore=shutil.ignore_patterns("derived", "sample.json"))
     rows = [json.loads(line) for line in (folder / "conversations.jsonl").read_text().splitlines()]
@@ -66,7 +66,7 @@ def test_turns_without_question_types_get_those_of_the_judge(server: ChatServer,
     assert after["joining-1<::>1"] == ("Factoid",)
     n_asked = len(server.asked)
     assert run_command(*call).status == 0
-    assert len(server.asked) == n_asked  # every reply was kept
+    assert len(server.asked) == n_asked  # every reply was cached
 
 
 def test_labels_of_the_benchmark_stand_beside_those_of_the_judge(server: ChatServer) -> None:

@@ -1,4 +1,4 @@
-"""Mistakes that people make at the command line: each is one error, found before anything runs, with the way out."""
+"""Common mistakes at the command line: each is a single error before anything runs, with the next step."""
 
 from __future__ import annotations
 

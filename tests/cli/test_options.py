@@ -1,4 +1,4 @@
-"""The keys of an evaluation's configuration as options: one declaration, whichever command takes them."""
+"""Keys of an evaluation's configuration as options: one declaration for all commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Taken = Callable[..., tuple[list[str], dict[str, Any]]]
 
 
 def command_named(words: str) -> Any:
-    """Return a command, of a group where there are two words."""
+    """Return a command, or a command of a group for two words."""
     found = ROOT
     for word in words.split():
         found = found.commands[word]
@@ -35,7 +35,7 @@ def commands(group: Any = ROOT) -> Iterator[Any]:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Taken:
-    """Return the arguments for the harness, and the options of the evaluation, that a command line comes to."""
+    """Return the arguments for the harness and the options of the evaluation in a command line."""
     found: list[tuple[list[str], dict[str, Any]]] = []
     monkeypatch.chdir(tmp_path)
     (tmp_path / "answers.jsonl").touch()

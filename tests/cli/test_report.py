@@ -1,4 +1,4 @@
-"""The command `report`: what it prints, what it writes, and what it refuses."""
+"""The command `report`: output, files and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands on runs print: how to go on, on which data, and which runs there are."""
+"""Output of the commands on runs: next steps, data, and listed runs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def printed(*arguments: str) -> list[str]:
-    """Return the lines that a command prints, which ends well."""
+    """Return the output lines of a command, which must succeed."""
     done = run_command(*arguments)
     assert done.status == 0
     return done.out.splitlines()
 
 
 def own_data(name: str, domain: str = "lending") -> Path:
-    """Copy the sample of one's own data to a folder here, with another name for one of its domains."""
+    """Copy the sample of custom data to a folder, with another name for one of its domains."""
     folder = Path(name)
     folder.mkdir(parents=True)
     sample = benchmark_folder("custom", "sample", Path())
@@ -112,7 +112,7 @@ def test_runs_on_data_of_ones_own_are_told_apart(store: Path) -> None:
     shown = json.loads("\n".join(printed("results", "show", "b")))
     assert shown["metadata"]["copy"] == "two"
     assert shown["spec"]["revision"].startswith(next(row[2] for row in cells if row[0] == "b"))
-    # One run that cannot be read hides none of the others.
+    # An unreadable run does not hide the others.
     (store / "runs" / "a" / "manifest.json").write_text("{", encoding="utf-8")
     *listed, said = printed("results", "list")
     assert [line.split()[0] for line in listed[1:4]] == ["b", "c", "sampled"]

@@ -1,4 +1,4 @@
-"""`ragtasks review` as users call it: from decisions to a benchmark that runs."""
+"""`ragtasks review` at the command line: from decisions to a benchmark that runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.synthesis._tiny import write_dialogues
 
 @pytest.fixture
 def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a benchmark of which Ann kept two pairs and Bob rejected one of them."""
+    """Return a benchmark of which Ann accepted two pairs and Bob rejected one of them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     folder = write_dialogues(tmp_path / "towns", 2)

@@ -1,4 +1,4 @@
-"""`ragtasks score`: rows of one's own, and how it tells them from answers and results."""
+"""`ragtasks score`: own rows, distinguished from answers and results."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_judges_score_them_now_or_later_alike(ask: Ask, rows: Path, tmp_path: Pa
         status, out, _ = ask("plain", "--judge", judge, "--output", "later")
         assert status == 0
         assert "next: ragtasks report later --html page.html" in out
-        assert len(server.asked) == n_asked + 1  # whether it answers; the rest is cached: word for word the same
+        assert len(server.asked) == n_asked + 1  # the connection test; everything else is cached by equal text
     (now,), (later,) = (read_evaluations([tmp_path / name]) for name in ("now", "later"))
     assert [row.values for row in now.rows] == [row.values for row in later.rows]
     assert now.revision == later.revision
@@ -264,7 +264,7 @@ def test_traces_are_rows(ask: Ask, tmp_path: Path) -> None:
     assert f"wrote {written_rows.relative_to(tmp_path)} (24 rows)" in out
     written_rows.rename(tmp_path / "rows.jsonl")
     scores = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in out.splitlines() if line[:1] == "|"}
-    assert scores["k_precision"].startswith("0.500 [")  # twelve sessions are enough for an interval
+    assert scores["k_precision"].startswith("0.500 [")  # twelve conversations suffice for an interval
     assert scores["output_tokens"].startswith("20.000 [")
     assert float(scores["seconds"].split()[0]) < 1
     assert "input_tokens" not in scores

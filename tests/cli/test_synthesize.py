@@ -1,4 +1,4 @@
-"""From documents to a scored evaluation by commands alone, on a scripted model."""
+"""From documents to a scored evaluation by commands alone, with a scripted model."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_articles_become_harness_tasks(here: Path) -> None:
 
 
 def real_documents(folder: Path, n: int) -> list[Path]:
-    """Copy some of the documentation of Debian's packages, and return the copies."""
+    """Copy some documentation of Debian packages, and return the copies."""
     found = [path for path in sorted(DEBIAN.glob("*/*")) if path.suffix in {".txt", ".md", ".html"} and path.is_file()]
     small = [path for path in found if 2_000 < path.stat().st_size < 12_000][:n]
     if len(small) < 3:
@@ -89,7 +89,7 @@ def test_real_documents_of_debian_make_a_benchmark(here: Path) -> None:
 @pytest.mark.engine
 def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command_runs(here: Path) -> None:
     first, *_ = real_documents(here / "docs", 3)
-    faults = sorted(FAULTS.keys() - {"refused"})  # a server that refuses ends the work: another test has it
+    faults = sorted(FAULTS.keys() - {"refused"})  # a server that refuses ends the work, which another test covers
     for place, word in zip(PLACES * 2, faults, strict=False):
         text = town(f"{place}-{word}", more=f"A sign says fault-{word} here.")
         (here / "docs" / f"model-{word}.txt").write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""A BERT of random weights over twelve words: the real classes, too small to mean anything."""
+"""A BERT with random weights over twelve words: the real classes, at minimal size."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ WORDS = ["mars", "moon", "bee", "flower", "court", "appeal", "cell", "energy", "
 
 
 def save_bert(folder: Path, kind: str, *, longest: int, name: str = "model", **options: Any) -> Path:
-    """Write model and tokeniser into a new folder inside `folder`.
+    """Write model and tokenizer to a new folder inside `folder`.
 
     Args:
-        folder: where to write.
+        folder: parent folder.
         kind: name of the model's class in transformers.
-        longest: tokens that the tokeniser names as its limit.
-        name: of the new folder.
+        longest: maximum tokens of the tokenizer.
+        name: name of the new folder.
         options: further fields of the model's configuration.
     """
     import torch

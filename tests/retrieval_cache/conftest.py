@@ -1,4 +1,4 @@
-"""Fixtures of the precompute stage's tests."""
+"""Fixtures for the tests of the precompute stage."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 
 @pytest.fixture(scope="session")
 def sample() -> Benchmark:
-    """The sample benchmark that ships with the package."""
+    """The sample benchmark in the package."""
     return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path("unused")))

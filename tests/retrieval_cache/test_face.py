@@ -1,4 +1,4 @@
-"""What `retrieval_cache` gives to `ragtasks` is there; importing it loads no engine and no library of models."""
+"""The names that `ragtasks` imports from `retrieval_cache` exist; importing it loads no engine and no model library."""
 
 from __future__ import annotations
 

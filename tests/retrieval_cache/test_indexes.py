@@ -1,4 +1,4 @@
-"""One index a corpus, for the stage and for queries of the moment."""
+"""One index per corpus, shared by the stage and by queries during an evaluation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def source(tmp_path: Path) -> PassageSource:
 def test_a_run_over_several_corpora_loads_its_encoder_once(
     source: PassageSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two encoders of one model that read otherwise are two."""
+    """Encoders of one model with different options are loaded separately."""
     import sentence_transformers
 
     loaded: list[str] = []

@@ -1,4 +1,4 @@
-"""MultiDoc2Dial's side of the precompute stage: the paper's query forms, its retrievers, twenty units a task."""
+"""MultiDoc2Dial in the precompute stage: the paper's query forms and retrievers, twenty units per task."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_run_over_propositions_gives_twenty_to_each_task(tmp_path: Path) -> No
     here = place("multidoc2dial_propositions", tmp_path)
     stored = retrieve(here, "bm25s", "full_conversation", depth=25, name="mine")
     contexts = contexts_of_run(here.store, "mine", benchmark("multidoc2dial_propositions"), Setting.FULL_RAG)
-    # A ranking holds what shares a word with the query, so it may be shorter.
+    # A ranking only contains passages that share a word with the query, so it may be shorter.
     ranked = read_run(stored)
     assert {task_id: len(passages) for task_id, passages in contexts.passages.items()} == {
         task.task_id: min(20, len(ranked.get(task.task_id, ())))

@@ -1,4 +1,4 @@
-"""Requirements of a run: corpora, and room for indexes and vectors, estimated from the files."""
+"""Requirements of a run: corpora, and disk space for indexes and vectors, estimated from the files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Return a corpus of 20 MB, compressed: twenty thousand passages of 1 kB."""
+    """Return a compressed corpus of 20 MB: twenty thousand passages of 1 kB."""
     file = tmp_path / "corpus.jsonl.zip"
     lines = written_lines([{"_id": f"p{n}", "text": "word " * 200} for n in range(20_000)])
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

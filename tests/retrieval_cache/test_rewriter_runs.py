@@ -1,4 +1,4 @@
-"""Runs of rewritten questions whose model gives few rewrites or none: what is stored, and what is said of it."""
+"""Runs of rewritten questions from a model with few or no rewrites: stored runs and messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def empty(*_: object) -> Any:
 
 
 def except_the_first(n: int) -> Script:
-    """Return a script that gives no text to `n` of the questions and a rewrite to all others."""
+    """Return a script that returns no text for `n` of the questions and a rewrite for all others."""
     poor: list[str] = []
 
     def script(text: str, _: int) -> Any:

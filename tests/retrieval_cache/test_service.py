@@ -1,4 +1,4 @@
-"""What the command line calls, on the sample: a run, its use in the harness, its tables, and a rewriting model."""
+"""Functions of the command line on the sample: a run, its use in the harness, its tables, and a rewriting model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Workspace:
 
 
 class _Model(BaseHTTPRequestHandler):
-    """Rewrites every question to the same words in the asked-for JSON, or fails where the server says so."""
+    """Rewrites every question to the same words in the requested JSON, or fails if the server says so."""
 
     def do_POST(self) -> None:
         server: Any = self.server
@@ -46,7 +46,7 @@ class _Model(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *_: Any) -> None:
-        """Keep quiet."""
+        """Disable logging."""
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
     with raises(CacheError):
         evaluate_runs(replace(place, benchmark="custom"), ["mine"])
     file = next(run.folder.glob("*.trec"))
-    file.write_bytes(file.read_bytes().replace(b" 1 ", b" 2 ", 1))  # a rank, which no score rests on
+    file.write_bytes(file.read_bytes().replace(b" 1 ", b" 2 ", 1))  # a rank, which no score depends on
     with raises(CacheError):
         evaluate_runs(place, ["mine"])
 
@@ -124,7 +124,7 @@ def test_rewriting_model_is_asked_once_for_each_later_turn(place: Workspace, mod
     assert model.n_requests == len(later)
     rewriting = run.manifest.metadata["rewriting"]
     assert (rewriting["asked"], rewriting["fallbacks"]) == (len(later), {})
-    assert [sums["n"] for sums in rewriting["spending"]["rewriter m"]] == [len(later)]  # no token was counted
+    assert [sums["n"] for sums in rewriting["spending"]["rewriter m"]] == [len(later)]  # no tokens were counted
     assert run.manifest.spec["queries"]["client"]["model"] == "m"
     again = retrieve(place, "bm25-standard", "llm_rewrite", depth=20, rewriter=rewriter)
     assert model.n_requests == len(later)

@@ -1,4 +1,4 @@
-"""A retriever's line is printed and stored, so a key never stands in it."""
+"""A retriever's line is printed and stored, so it must not contain a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage end to end on the sample: what is stored, what is reused, what a kill leaves, what moves the key."""
+"""The stage end to end on the sample: stored and reused files, kills, and inputs that change the key."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def test_other_retrievers_make_other_runs(sample: Benchmark, stored: tuple[RunSt
 
 
 def test_several_query_forms_are_fused_by_reciprocal_rank(sample: Benchmark, tmp_path: Path) -> None:
-    """As the hybrid of the single forms' runs; each form's texts move the key, and their order moves the name only."""
+    """Like the hybrid of the single forms' runs. Each form's texts change the key; their order only changes the
+    name.
+    """
     store = RunStore(tmp_path)
     forms = ("last_turn", "rewrite", "all_questions")
     singles = [build_run(_request(sample, form=form, depth=100), store) for form in forms]

@@ -1,4 +1,4 @@
-"""Corpora in every container give the same passages and the same checksum; broken ones give one clear error."""
+"""Corpora in every container give the same passages and checksum; broken ones give a clear error."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_a_reader_that_stops_early_closes_the_file(tmp_path: Path) -> None:
     location = gzipped(tmp_path)
     passages = read_corpus(location)
     assert list(islice(passages, 3)) == PASSAGES[:3]
-    passages.close()  # type: ignore[attr-defined]  # a generator; an unclosed file would warn, which fails the test
+    passages.close()  # type: ignore[attr-defined] # a generator; an unclosed file would warn, which fails the test
 
 
 @pytest.mark.parametrize(
@@ -311,5 +311,5 @@ def test_memory_stays_flat_when_the_corpus_is_ten_times_as_large(mtrag_root: Pat
         output = subprocess.run([sys.executable, "-c", PEAK, location], capture_output=True, check=True, text=True)
         n_passages, peaks[times] = map(int, output.stdout.split())
         assert n_passages == times * len(rows)
-    # 26 MB more of JSON must not cost a tenth of that in memory (KiB).
+    # 26 MB more of JSON must cost less than a tenth of that in memory (KiB).
     assert peaks[10] - peaks[1] < 2600

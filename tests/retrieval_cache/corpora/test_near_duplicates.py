@@ -1,4 +1,4 @@
-"""Near-duplicates: everything reported is one, hardly any is missed, and the work grows with the corpus only."""
+"""Near-duplicates: no false positives, few misses, and work linear in the corpus."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_few_pairs_at_the_threshold_are_missed_and_none_is_invented(threshold: f
     texts = []
     for seed in range(200):
         words = text(seed).split()
-        # Sharing 196 - m of the 196 shingles, and m more on each side: (196 - m) / (196 + m) is the similarity.
+        # With 196 - m of the 196 shingles in common, and m more on each side, the similarity is (196 - m) / (196 + m).
         n_new = int(196 * (1 - threshold) / (1 + threshold))
         texts += [" ".join(words), " ".join([*words[n_new:], *text(seed + 1000, n_new).split()])]
     report = found(texts, threshold)

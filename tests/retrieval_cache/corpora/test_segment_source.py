@@ -1,4 +1,4 @@
-"""Segments by id from a folder of shards: what is found, what is kept, what memory it takes, every error by line."""
+"""Segments by id from a folder of shards: results, stored files, memory, and errors by line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from retrieval_cache.store import RunStore, StoredRun, verify_run
 
 
 def segment(number: int, text: str = "", title: str = "") -> dict[str, Any]:
-    """Return a segment in the official shape."""
+    """Return a segment in the official format."""
     return {
         "docid": segment_id(number),
         "url": f"https://example.org/{number}",
@@ -93,7 +93,7 @@ WAYS = [
     lambda row: b"  " + orjson.dumps(row) + b"\r",
     lambda row: orjson.dumps({"_id": row["docid"], "text": row["segment"], "title": row["title"], "url": row["url"]}),
 ]
-"""Ways to write a segment on one line."""
+"""Formats of a segment on one line."""
 
 
 @given(written=st.lists(st.sampled_from(WAYS), min_size=1, max_size=30), data=st.data())
@@ -110,7 +110,7 @@ def test_what_is_found_does_not_depend_on_how_lines_are_written(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the list to which the name of every shard is added whose lines are read from now on."""
+    """Return a list that records the name of every shard whose lines are read."""
     read: list[str] = []
     raw_lines = segment_source.raw_lines
 
@@ -136,7 +136,7 @@ def test_only_shards_that_were_not_finished_are_read_again(shards: Path, monkeyp
     assert read == ["segmented_01.json.gz"]
     read.clear()
     list(opened(shards, named[:2]))
-    assert len(read) == 3  # other segments, another pass
+    assert len(read) == 3  # other segments require another pass
 
 
 def test_what_was_kept_and_is_corrupt_is_named(shards: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_shard_full_of_problems_ends_early(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def sharded(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Path, StoredRun]:
-    """The sample's corpora as folders of shards, a TREC file over all of them, and the stored run it comes from."""
+    """The sample's corpora as folders of shards, a TREC file over all of them, and the stored run of that file."""
     folder = tmp_path_factory.mktemp("sharded")
     side = retrieval_side(sample.name)
     corpora = {}

@@ -1,4 +1,4 @@
-"""Passages cut from documents: bounds, coverage, overlap and ids, for any text and any tokeniser."""
+"""Passages cut from documents: bounds, coverage, overlap and ids, for any text and tokenizer."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def offsets(passage: Passage) -> Span:
 
 
 def bytewise(text: str) -> list[Span]:
-    """Tokens as a byte-level tokeniser has them: several of one character share its span."""
+    """Tokens of a byte-level tokenizer: several tokens of a character share its span."""
     return [(place, place + 1) for place, letter in enumerate(text) for _ in letter.encode(errors="replace")]
 
 
 def forgetful(text: str) -> list[Span]:
-    """A tokeniser that sees nothing but the letter a."""
+    """A tokenizer that only returns the letter a."""
     return [(place, place + 1) for place, letter in enumerate(text) if letter == "a"]
 
 

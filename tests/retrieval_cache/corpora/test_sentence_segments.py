@@ -1,4 +1,4 @@
-"""Windows of sentences: what every segment holds, and that its record says where it stands."""
+"""Windows of sentences: content of segments, and offsets in their records."""
 
 from __future__ import annotations
 

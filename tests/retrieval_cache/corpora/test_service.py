@@ -1,4 +1,4 @@
-"""The commands on corpora, and a run over a corpus of one's own."""
+"""The commands on corpora, and a run over a custom corpus."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PASSAGES = [Passage(f"p{number}", f"bee number {number % 4}", "Bees") for number
 
 
 class Cluster(ThreadingHTTPServer):
-    """Speaks the endpoints of Elasticsearch that are used, over real HTTP; scores by shared words."""
+    """Serves the used endpoints of Elasticsearch over real HTTP; scores by shared words."""
 
     daemon_threads = True
 
@@ -97,10 +97,10 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(payload)
 
-    do_GET = do_POST = do_PUT = do_HEAD = respond  # noqa: N815 - the names that http.server looks for
+    do_GET = do_POST = do_PUT = do_HEAD = respond  # noqa: N815 - names required by http.server
 
     def log_message(self, *args: Any) -> None:
-        """Stay quiet."""
+        """Disable logging."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Who encodes a corpus: the line of `--encode-with`, and which retrievers hand their vectors over."""
+"""Workers that encode a corpus: the line of `--encode-with`, and the retrievers that support it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_workers_of_no_package_are_refused_with_the_next_name(tmp_path: Path) ->
 
 
 class WithoutCluster(RayWorkers):
-    """Workers of this process: what the driver and a worker do, without Ray's part."""
+    """Workers in this process: the code of driver and worker, without Ray."""
 
     def _n_shares(self, n_shards: int) -> int:
         return 4

@@ -1,4 +1,4 @@
-"""Milvus, embedded: the scores of the in-process retrievers, what a kill leaves, and what is in the way."""
+"""Milvus, embedded: the scores of the in-process retrievers, kills, and errors."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_dense_over_real_passages_gives_the_run_of_exact_search(
 def test_dense_over_twenty_thousand_real_passages_finds_what_exact_search_finds(
     mtrag_root: Path, tmp_path: Path, opened: list[MilvusRetriever]
 ) -> None:
-    # Random projections of the passages' term weights, because an encoder takes minutes for as many.
+    # Random projections of the passages' term weights, because an encoder would take minutes.
     weights = TermWeights("bm25")
     passages = (passage for domain in ("clapnq", "fiqa") for passage in official_passages(mtrag_root, domain))
     weights.prepare(itertools.islice(passages, 20_000), tmp_path / "terms", no_progress)
@@ -139,7 +139,7 @@ def test_dense_over_twenty_thousand_real_passages_finds_what_exact_search_finds(
 
 
 def projected(vectors: Sequence[Any], width: int = 64) -> np.ndarray[Any, Any]:
-    """Return sparse vectors as dense ones of length 1: each dimension has a random direction of its own."""
+    """Return sparse vectors as dense vectors of length 1; each dimension has its own random direction."""
     directions: dict[int, np.ndarray[Any, Any]] = {}
     generator = np.random.default_rng(0)
     rows = np.zeros((len(vectors), width), np.float32)
@@ -333,10 +333,10 @@ def test_addresses_are_shown_without_secrets(uri: str, shown: str) -> None:
 
 
 def test_weights_are_those_of_the_formula() -> None:
-    # k1 1.2, b .75, two of three terms long on average 4: 2 * 2.2 / (2 + 1.2 * (.25 + .75 * 3 / 4)).
+    # k1 1.2, b .75, tf 2 of three terms, average length 4: 2 * 2.2 / (2 + 1.2 * (.25 + .75 * 3 / 4)).
     weights = saturated(np.array([2]), np.array([3]), 4.0)
     assert weights[0] == pytest.approx(2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 4)))
-    # 45 terms are kept as 44: one byte says eight lengths to a doubling.
+    # 45 terms are stored as 44: one byte encodes eight lengths per doubling.
     assert saturated(np.array([1]), np.array([45]), 40.0)[0] == saturated(np.array([1]), np.array([44]), 40.0)[0]
     assert saturated(np.array([1]), np.array([39]), 40.0)[0] != saturated(np.array([1]), np.array([38]), 40.0)[0]
     assert rarity(10, 3) == pytest.approx(math.log(1 + 7.5 / 3.5))

@@ -1,4 +1,4 @@
-"""Encoding on two Ray nodes, one of them killed in the middle: the shards are those of one process."""
+"""Encoding on two Ray nodes, one of which is killed: the shards equal those of a single process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 pytestmark = [
     pytest.mark.engine,
-    # Ray's own: sockets and log files that its processes leave to the interpreter, and what it says of later releases.
+    # Warnings of Ray: sockets and log files that its processes leave open, and announcements of later releases.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray", "ignore::DeprecationWarning:ray"),
 ]
@@ -44,7 +44,7 @@ class Nodes:
 
     def __init__(self) -> None:
         settings = {
-            "worker_niceness": 0,  # by default workers get what other tests leave of the CPUs
+            "worker_niceness": 0,  # by default workers get the CPUs left by other tests
             "health_check_initial_delay_ms": 500,
             "health_check_period_ms": 500,
             "health_check_timeout_ms": 2000,
@@ -63,7 +63,7 @@ class Nodes:
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     root = Path(__file__).resolve().parents[3]
-    # Raises where another process of the same tests has a cluster: see tests/_groups.py.
+    # Raises if another test process has a cluster, see tests/_groups.py.
     with pytest.MonkeyPatch.context() as patch, FileLock(of_all_processes(tmp_path_factory) / "ray.lock", timeout=0):
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -89,7 +89,7 @@ def n_finished(store: Path) -> int:
 
 
 def encoded(passages: list[Passage], folder: Path, model: str = "minilm", **workers: Any) -> list[tuple[str, int]]:
-    """Let workers encode passages; return what progress was told, step by step."""
+    """Encode passages by workers; return the reported progress."""
     told: list[tuple[str, int]] = []
     retriever = DenseRetriever(model, **OPTIONS)
     retriever.encode_with(RayWorkers(**workers).fill)
@@ -98,14 +98,14 @@ def encoded(passages: list[Passage], folder: Path, model: str = "minilm", **work
 
 
 def retrieve(corpus: Path, queries: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Call the command on the sample, with another corpus for one of its domains."""
+    """Run the command on the sample, with another corpus for one of its domains."""
     line = ["--benchmark", "custom", "--data", "sample", "--retriever", RETRIEVER, "--queries", queries]
     line += ["--corpus", f"lending={corpus}", *options]
     command = [sys.executable, "-c", "from ragtasks.cli import main; main()", "retrieve", *line]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
 
 
-# Stands first: the others need what it leaves, one node.
+# Must be the first test: the others use the one node that it leaves.
 def test_a_node_killed_in_the_middle_changes_no_vector(
     nodes: Nodes, passages: list[Passage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +116,7 @@ def test_a_node_killed_in_the_middle_changes_no_vector(
     finished_at_kill: list[int] = []
 
     def kill_in_the_middle() -> None:
-        # Both CPUs taken: the node that goes has a worker.
+        # Both CPUs in use: the killed node has a worker.
         while n_finished(store) < 3 or ray.available_resources().get("CPU", 0) > 0:
             time.sleep(0.02)
         nodes.kill_second()
@@ -137,7 +137,7 @@ def test_a_node_killed_in_the_middle_changes_no_vector(
     ours, expected = contents(folder), contents(tmp_path / "alone")
     assert list(ours) == ["made_of.json", *expected]
     for name in (name for name in ours if name.endswith(".npy")):
-        # Not bytes: another number of threads sums in another order, which float16 shows now and then.
+        # Not compared by bytes: with another number of threads sums have another order, sometimes visible in float16.
         np.testing.assert_allclose(np.load(folder / name), np.load(tmp_path / "alone" / name), atol=1e-3)
     again = retrieve(corpus, "all_questions")
     assert again.returncode == 0, again.stderr
@@ -169,7 +169,7 @@ def test_what_a_worker_cannot_do_is_told_in_its_words(nodes: Nodes, tmp_path: Pa
     folder = tmp_path / "vectors"
     with pytest.raises(ConfigurationError, match="no-such-model"):
         encoded([Passage("a", "text")], folder, "no-such-model")
-    # A folder where shard 0 should be written makes the worker's write fail.
+    # A folder at the path of shard 0 makes the worker's write fail.
     (folder / "shard-000000.npy").mkdir(parents=True)
     with pytest.raises(CacheError, match=r"cannot write.*shard-000000") as caught:
         encoded([Passage("a", "text")], folder)

@@ -44,7 +44,7 @@ QRELS = tuple(Qrel(item.task_id, "right", 1) for item in TASKS[:4])
 
 
 def run_at(ranks: Mapping[str, int]) -> dict[str, tuple[Ranked, ...]]:
-    """A run whose right passage stands at a rank (from 1); 0 for not found."""
+    """A run with its relevant passage at a rank (from 1); 0 if missing."""
     return {
         query_id: tuple(Ranked("right" if place == rank else f"wrong{place}", -float(place)) for place in range(1, 6))
         for query_id, rank in ranks.items()
@@ -198,7 +198,7 @@ def test_the_real_slices_are_those_of_table_4(mtrag_root: Path) -> None:
     }
     assert len(evaluation.coverage.unjudged) == 65
     assert evaluation.coverage.without_relevant == ()
-    # Found in any order, the references are all there is to find, but for the one without feedback, which no qrel has.
+    # In any order, the references are all relevant passages, except the task without feedback, which has no qrel.
     assert mean(evaluation.results, "AP").value == pytest.approx(1.0, abs=1e-3)
     assert min(result.values["RR"] for result in evaluation.results) >= 0.5
 

@@ -1,4 +1,4 @@
-"""Evidence scores of runs on the sample of MultiHop-RAG, as `evaluate-run` shows them."""
+"""Evidence scores of runs on the sample of MultiHop-RAG, as printed by `evaluate-run`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def row_of(text: str, run: str) -> list[str]:
 
 
 def test_the_published_rankings_are_scored_whole(benchmark: Benchmark) -> None:
-    """Ten passages of each query, not the six that a model is shown."""
+    """All ten passages of each query, not the six shown to a model."""
     text = section(benchmark, {"official": None})
     rows = json.loads((benchmark.root / "retrieved.json").read_text(encoding="utf-8"))
     rankings = {row["query"]: [item["text"] for item in row["retrieval_list"]] for row in rows}
@@ -91,7 +91,7 @@ def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
 
 
 def official_copy(results: list[dict[str, Any]], root: Path) -> Workspace:
-    """Return a benchmark of a result file's queries, whose corpus has the facts in chunks that are not the file's."""
+    """Return a benchmark with a result file's queries, whose corpus has the facts in other chunks than the file."""
     articles: dict[str, dict[str, Any]] = {}
     for piece in (piece for row in results for piece in row["gold_list"]):
         article = articles.setdefault(piece["title"], {**piece, "body": ""})
@@ -139,7 +139,7 @@ def result(question: str, facts: list[str], texts: list[str], kind: str = "infer
 
 
 def test_a_result_file_is_scored_by_path_over_its_own_queries(tmp_path: Path) -> None:
-    """No data of the benchmark are there, the queries are few and foreign, and null queries do not count."""
+    """No data of the benchmark are available, the queries are few and foreign, and null queries do not count."""
     results = [
         result("What did Arden open?", ["Arden opened a mill."], ["Of ships.", "In May Arden opened a mill."]),
         result("What did Belmor sell?", ["Belmor sold a ship."], ["Of mills."]),

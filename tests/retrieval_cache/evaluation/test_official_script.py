@@ -1,4 +1,4 @@
-"""Scores of MTRAG's rankings beside those of the official script, run as it is, on real files and harder ones."""
+"""Scores of MTRAG's rankings compared with the unchanged official script, on real and harder files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def as_they_are(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def with_empties_and_ties(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every 9th ranking empty, every 7th task missing, scores rounded until they tie, lists shuffled."""
+    """Every 9th ranking is empty, every 7th task missing, scores are rounded to ties, and lists are shuffled."""
     choice = random.Random(7)
     changed = []
     for number, row in enumerate(rows):

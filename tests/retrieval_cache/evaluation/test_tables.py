@@ -45,7 +45,7 @@ def evaluation(
     value: float = 0.5,
     depth: int = 20,
 ) -> JudgedRun:
-    """A run with as many queries of each domain as the official qrels have."""
+    """A run with as many queries per domain as the official qrels."""
     places = [(position, domain) for domain in domains for position in range(OFFICIAL_QUERIES[domain])]
     results = tuple(
         result(position, domain, turn=1 if place < N_FIRST else 2, value=value)
@@ -67,7 +67,7 @@ def rendered(runs: list[JudgedRun]) -> str:
 
 
 def cells(text: str, *start: str) -> list[list[str]]:
-    """The table lines whose first cells are `start`."""
+    """Return the rows whose first cells are `start`."""
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:1] == "|"]
     return [line for line in lines if tuple(line[: len(start)]) == start]
 
@@ -154,7 +154,7 @@ def test_unknown_corpora_are_said_not_to_be_comparable() -> None:
     assert not_comparable(evaluation(sizes={})) == "the number of searched passages is unknown"
     assert "fiqa: unknown of 61,022" in not_comparable(evaluation(sizes={"govt": 49_607}))
     assert not_comparable(evaluation(sizes={"govt": 49_607}, domains=["govt"])) == ""
-    # Both scores that IBM gives for Cloud are the whole corpus.
+    # Both of IBM's sizes of Cloud count as the complete corpus.
     assert {not_comparable(evaluation(sizes={"cloud": n}, domains=["cloud"])) for n in (72_422, 72_442)} == {""}
 
 

@@ -1,4 +1,4 @@
-"""Questions that a model splits into searches: each is searched for, and the lists are fused."""
+"""Questions split into searches by a model: each is searched, and the rankings are fused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def searches(*texts: str) -> Action:
 
 
 def split(text: str, _: int) -> Action:
-    """Return one search for a question with `Who`, three for any other; of a prompt only the question counts."""
+    """Return one search for a question with `Who`, three for any other; only the question of a prompt counts."""
     question = text.rpartition("[user] ")[2].partition("\n")[0]
     return searches(question) if "Who" in question else searches("ferry to the island", question, "harbour opening")
 

@@ -97,7 +97,7 @@ def test_description_moves_with_model_and_decoding_and_names_the_prompt() -> Non
 @KILLS
 def test_killed_rewriting_resumes_to_the_same_bytes(tmp_path: Path, n_kills: int) -> None:
     def script(text: str, _: int) -> Action:
-        return Action(completion(contract(text[-300:-200])).body, delay_seconds=0.03)  # readable: only these are kept
+        return Action(completion(contract(text[-300:-200])).body, delay_seconds=0.03)  # readable: only these are cached
 
     def start(folder: str) -> subprocess.Popen[bytes]:
         files = [str(tmp_path / folder / "replies"), str(tmp_path / folder / "queries.json")]
@@ -116,6 +116,6 @@ def test_killed_rewriting_resumes_to_the_same_bytes(tmp_path: Path, n_kills: int
         n_asked = len(server.asked)
         assert start("whole").wait() == 0
     n_tasks = len(later_turns())
-    # Asked twice is only what was under way at a kill.
+    # Only requests in flight at a kill are sent twice.
     assert n_tasks <= n_asked <= n_tasks + n_kills * SLOTS
     assert (tmp_path / "killed/queries.json").read_bytes() == (tmp_path / "whole/queries.json").read_bytes()

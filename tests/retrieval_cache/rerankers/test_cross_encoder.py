@@ -25,7 +25,7 @@ PASSAGES = [
 
 
 class SharedWords:
-    """A small real retriever: the number of words that query and passage share."""
+    """A small real retriever: the number of words shared by query and passage."""
 
     name = "shared-words"
 
@@ -48,7 +48,7 @@ class SharedWords:
 
 
 class ByLength(CrossEncoderReranker):
-    """Scores depend on the whole list."""
+    """Scores depend on the complete list."""
 
     name = "by-length"
 
@@ -66,7 +66,7 @@ class ByLength(CrossEncoderReranker):
 
 @pytest.fixture(scope="module")
 def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cross-encoder of random weights: the real classes, a tiny BERT."""
+    """A cross-encoder with random weights: the real classes, a tiny BERT."""
     return save_cross_encoder(tmp_path_factory.mktemp("cross-encoder"), n_labels=1)
 
 
@@ -158,7 +158,7 @@ def test_a_first_retriever_that_finds_its_index_built_is_reranked_too(tmp_path: 
 
 
 class AsGiven(SharedWords):
-    """Ranks by what stands under the query's id, whatever its text says."""
+    """Ranks by the passages stored under the query's id, ignoring its text."""
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         return {query_id: (Ranked(query_id, 1.0),) for query_id in queries}

@@ -1,4 +1,4 @@
-"""Listwise reranking by a real endpoint on the loopback interface, which ranks by the words shared with the query."""
+"""Listwise reranking by a real loopback endpoint that ranks by words shared with the query."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def overlap(query: str, text: str) -> int:
 
 
 def asked(prompt: str) -> tuple[str, list[str]]:
-    """Return query and passages of a prompt, and check that they are numbered from 1."""
+    """Return query and passages of a prompt, after checking that they are numbered from 1."""
     (query,) = set(re.findall(r"^Query: (.*)$", prompt, re.MULTILINE))
     passages = LINE.findall(prompt)
     assert [int(number) for number, _ in passages] == list(range(1, len(passages) + 1))
@@ -54,7 +54,7 @@ def reranker(url: str, **options: Any) -> ListwiseReranker:
 
 
 def lists_of(sizes: Sequence[int]) -> list[tuple[str, list[Passage]]]:
-    """Return lists whose passage n shares n words with the query, the worst first."""
+    """Return lists whose passage n shares n words with the query, worst first."""
     words = [f"word{number}" for number in range(max(sizes, default=0))]
     return [
         (" ".join(words), [Passage(f"{size}-{number}", " ".join(words[:number]) or "none") for number in range(size)])
@@ -68,7 +68,7 @@ def test_lists_are_ordered_window_by_window_all_queries_at_once() -> None:
         model = reranker(server.base_url, window=20, stride=10)
         orders = model.order(lists)
         calls = [(len(asked(text)[1]), text) for text in server.asked]
-    # 25 candidates: the window at the end lifts its best ten to where the next one begins.
+    # 25 candidates: the last window lifts its best ten into the next window.
     first = [*range(5), *range(24, 4, -1)]
     expected = [*sorted(first[:15], reverse=True), *first[15:]]
     assert [passage.passage_id for passage in orders[0]] == [f"25-{number}" for number in expected]
@@ -184,7 +184,7 @@ def test_the_retriever_gives_each_rank_the_score_it_had(tmp_path: Path) -> None:
 
 
 class Backwards:
-    """A model that turns every window round."""
+    """A model that reverses every window."""
 
     name = "backwards"
 
@@ -204,7 +204,7 @@ def test_equal_scores_of_the_first_retriever_do_not_undo_the_order(tmp_path: Pat
     )
     retriever.index([Passage(name, "bee") for name in "abc"], tmp_path)
     ranking = retriever.search({"q": "bee"}, 3)["q"]
-    assert [item.passage_id for item in ranking] == ["a", "b", "c"]  # ties stood as c, b, a
+    assert [item.passage_id for item in ranking] == ["a", "b", "c"]  # ties were in the order c, b, a
     assert ranking[0] == Ranked("a", 1.0)
     assert ranking == in_rank_order(ranking)
 

@@ -1,4 +1,4 @@
-"""Windows and the reading of replies: a golden table, and what holds for any reply whatsoever."""
+"""Windows and the parser of replies: a golden table, and properties for any reply."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragtasks.records import Passage
 from retrieval_cache.rerankers import ReplyForm, prompt_text, read_order, reply_form, windows, without_numbers
 
-# Reply to a window of five -> order (numbers as in the prompt), form. Worked out by hand from the rules of rank_llm.
+# Reply to a window of five -> order (numbers as in the prompt), form. Derived by hand from the rules of rank_llm.
 GOLDEN = [
     ("[2] > [1] > [5] > [4] > [3]", [2, 1, 5, 4, 3], "ok"),
     ("  [5] > [4] > [3] > [2] > [1]\n", [5, 4, 3, 2, 1], "ok"),
@@ -44,7 +44,7 @@ GOLDEN = [
     ("③ > ❷", [3, 2, 1, 4, 5], "wrong_format"),
     ("[\uff14] > [\uff12]", [4, 2, 1, 3, 5], "wrong_format"),  # full-width
     ("[٣] > [१]", [3, 1, 2, 4, 5], "wrong_format"),
-    ("①②", [1, 2, 3, 4, 5], "wrong_format"),  # side by side they are the number 12
+    ("①②", [1, 2, 3, 4, 5], "wrong_format"),  # adjacent, they form the number 12
 ]
 
 
@@ -67,7 +67,7 @@ def test_any_reply_gives_each_place_once_and_keeps_the_order_of_the_unnamed(repl
 
 
 def without_style(reply: str) -> set[str]:
-    """Return the numbers in a reply, by a way of its own: Python's `int` reads decimal digits of any script."""
+    """Return the numbers in a reply by an independent method: Python's `int` reads decimal digits of any script."""
     import unicodedata
 
     blank = "".join(str(unicodedata.digit(sign)) if sign.isdigit() else " " for sign in reply)

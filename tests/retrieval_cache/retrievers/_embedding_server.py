@@ -1,4 +1,4 @@
-"""An embeddings endpoint on the loopback interface, and a run that asks it in a process that a test may kill.
+"""A loopback embeddings endpoint, and a run that uses it in a process that a test may kill.
 
 `... URL STORE [SECONDS]` makes the run of the sample's last turns.
 """
@@ -25,7 +25,7 @@ Encode = Callable[[Sequence[str]], list[list[float]]]
 
 
 def words(texts: Sequence[str]) -> list[list[float]]:
-    """Return counts of words by the remainder of a hash: texts that share words are near."""
+    """Return counts of words by the remainder of a hash, so that texts with common words are near."""
     vectors = [[0.0] * WIDTH for _ in texts]
     for vector, text in zip(vectors, texts, strict=True):
         for word in text.lower().split():
@@ -34,19 +34,19 @@ def words(texts: Sequence[str]) -> list[list[float]]:
 
 
 def reply(vectors: Sequence[Any], **further: Any) -> Action:
-    """Return an action that sends vectors, the last one first: servers need not keep the order."""
+    """Return an action that sends vectors in reverse order, because servers need not keep the order."""
     items = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in enumerate(vectors)]
     usage = {"prompt_tokens": 10 * len(items), "total_tokens": 10 * len(items)}
     return Action(json.dumps({"object": "list", "data": items[::-1], "model": "m", "usage": usage, **further}).encode())
 
 
 def in_base64(vectors: Sequence[Sequence[float]]) -> list[str]:
-    """Return vectors as OpenAI sends them on request."""
+    """Return vectors in base64, as sent by OpenAI on request."""
     return [base64.b64encode(array("f", vector).tobytes()).decode() for vector in vectors]
 
 
 class EmbeddingServer(ChatServer):
-    """The running server; `asked` are the texts, one by one."""
+    """The running server; `asked` lists the texts received."""
 
     def __init__(self, script: Callable[[list[str]], Action]) -> None:
         super().__init__(lambda *_: Action())
@@ -66,14 +66,14 @@ class EmbeddingServer(ChatServer):
 def embedding_server(
     encode: Encode = words, *, seconds: float = 0.0, script: Callable[[list[str]], Action] | None = None
 ) -> Iterator[EmbeddingServer]:
-    """Yield a running server; a `script` decides whole replies."""
+    """Yield a running server; a `script` replaces complete replies."""
 
     def answer(texts: list[str]) -> Action:
         time.sleep(seconds)
         return reply(encode(texts))
 
     with EmbeddingServer(script or answer).running() as server:
-        yield server  # type: ignore[misc]  # `running` returns what it runs
+        yield server  # type: ignore[misc] # `running` returns its argument
 
 
 def main(url: str, store: str) -> None:

@@ -1,4 +1,4 @@
-"""The lexical retrievers: one rule for ties, agreement with the oracle, and what bad or odd text does."""
+"""The lexical retrievers: a common rule for ties, agreement with an oracle, and unusual text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def searched(spec: str, folder: Path, passages: Sequence[Passage], query: str, k
 STORED_LENGTHS = [*range(24), *(24 + value for value in range(16))] + [
     24 + ((8 + step) << shift) for shift in range(1, 20) for step in range(8)
 ]
-"""The passage lengths that Lucene and tantivy can keep in one byte, ascending."""
+"""Passage lengths that Lucene and tantivy can store in one byte, ascending."""
 
 
 def stored_length(length: int) -> int:
@@ -57,7 +57,7 @@ class LuceneOracle(BM25Okapi):  # type: ignore[misc]
 
 
 def agree(ranking: Sequence[Ranked], scores: dict[str, float]) -> None:
-    """Check scores one by one, and that no passage left out is better than one that is in; ties may go either way."""
+    """Compare scores one by one, and check that no omitted passage is better than an included one; ties may differ."""
     assert [item.score for item in ranking] == pytest.approx([scores[item.passage_id] for item in ranking], rel=1e-5)
     left_out = max((score for passage, score in scores.items() if passage not in set(ids(ranking))), default=0)
     assert not ranking or left_out <= ranking[-1].score * (1 + 1e-5)
@@ -116,7 +116,7 @@ def test_bm25s_agrees_with_the_formula_at_exact_lengths(tmp_path: Path, mtrag_ro
     retriever = Bm25sRetriever(k1=0.9, b=0.4)
     retriever.index(passages, tmp_path)
     for query_id, ranking in retriever.search(queries, 10).items():
-        # The library leaves out the constant factor k1 + 1.
+        # The library omits the constant factor k1 + 1.
         values = (oracle.get_scores(terms(queries[query_id])) / 1.9).tolist()
         agree(ranking, dict(zip([passage.passage_id for passage in passages], values, strict=True)))
 
@@ -124,7 +124,7 @@ def test_bm25s_agrees_with_the_formula_at_exact_lengths(tmp_path: Path, mtrag_ro
 @pytest.mark.parametrize("spec", ALL)
 @pytest.mark.parametrize("k", [1, 7, 100, 1000, 5000])
 def test_the_cut_among_equal_scores_follows_the_rule(tmp_path: Path, spec: str, k: int) -> None:
-    """Thousands of equal passages in an order that is not the ids': the ids that come last are the ones kept."""
+    """Thousands of equal passages in an order other than by id: the highest ids are kept."""
     n = 3000
     order = sorted(range(n), key=lambda number: (number * 7919) % n)
     same = [Passage(f"p{number:05}", "stone bridge over water") for number in order]
@@ -136,7 +136,7 @@ def test_the_cut_among_equal_scores_follows_the_rule(tmp_path: Path, spec: str, 
 
 @pytest.mark.slow
 def test_threads_and_segments_do_not_show(tmp_path: Path, mtrag_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small heaps make tantivy cut the corpus into several segments, by its threads' luck; rankings stay equal."""
+    """Small heaps make tantivy divide the corpus into several segments, by thread timing; rankings stay equal."""
     passages = list(itertools.islice(official_passages(mtrag_root, "cloud"), 4000))
     queries = dict(itertools.islice(official_queries(mtrag_root, "cloud", "all_questions").items(), 60))
     runs = []

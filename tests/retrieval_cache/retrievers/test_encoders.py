@@ -1,4 +1,4 @@
-"""Batches of a token budget: whole, of like length, and of no consequence for a vector."""
+"""Batches with a token budget: complete, of similar length, and without effect on vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors from an OpenAI-compatible server: paid for once, read with care, and no key of it anywhere."""
+"""Vectors from an OpenAI-compatible server: each paid once, validated, and without storing its key."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def test_no_text_is_asked_twice(tmp_path: Path) -> None:
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
         first = searched(line, tmp_path / "first", tmp_path / "replies")
-        assert sorted(server.asked) == sorted({*server.asked})  # the equal queries are one
+        assert sorted(server.asked) == sorted({*server.asked})  # equal queries count once
         n_asked = len(server.asked)
-        # Another index, so that nothing but the texts is known.
+        # Another index, so that only the texts are cached.
         assert searched(line, tmp_path / "other", tmp_path / "replies") == first
         assert len(server.asked) == n_asked
         assert server.paths == ["/v1/embeddings"] * len(server.paths)
     with embedding_server() as other:
         searched(f"dense:m,base_url={other.base_url}", tmp_path / "elsewhere", tmp_path / "replies")
-        assert sorted(other.asked) == sorted(server.asked)  # another server may have another model of that name
+        assert sorted(other.asked) == sorted(server.asked)  # another server may have another model with that name
 
 
 def test_texts_travel_in_batches_of_tokens_and_of_texts(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_texts_travel_in_batches_of_tokens_and_of_texts(tmp_path: Path) -> None:
         by_tokens = [len(body["input"]) for body in server.bodies]
         server.bodies.clear()
         parse(f"dense:m,base_url={server.base_url},batch_texts=16").index(passages, tmp_path / "texts")
-    assert (max(by_tokens), sum(by_tokens)) == (7, 41)  # one is the text that says how wide vectors are
+    assert (max(by_tokens), sum(by_tokens)) == (7, 41)  # including the text that determines the width of vectors
     assert sorted(len(body["input"]) for body in server.bodies) == [1, 8, 16, 16]
 
 
@@ -93,7 +93,7 @@ def test_prompts_stand_before_texts_and_dimensions_in_the_request(tmp_path: Path
         retriever.index(PASSAGES, tmp_path)
         retriever.search(QUERIES, 2)
     assert "find: moons of Mars" in server.asked
-    assert "text: Bees\nBees dance to tell each other where flowers are." not in server.asked  # the text has its title
+    assert "text: Bees\nBees dance to tell each other where flowers are." not in server.asked  # the title is in it
     assert f"text: {PASSAGES[0].text}" in server.asked
     assert {body["dimensions"] for body in server.bodies} == {16}
     assert retriever.describe()["encoder"]["extra_body"] == {"dimensions": 16}
@@ -116,7 +116,7 @@ def test_vectors_whose_width_changes_on_the_way_are_refused(tmp_path: Path) -> N
 
 
 def test_queries_of_another_model_than_the_passages_are_refused(tmp_path: Path) -> None:
-    """Also where an earlier process had the passages encoded: the server's model changed in between."""
+    """Also if an earlier process encoded the passages and the server's model changed in between."""
     with embedding_server() as server:
         line = f"dense:m,base_url={server.base_url}"
         parse(line, {}.get, tmp_path / "replies").index(PASSAGES, tmp_path / "index")
@@ -133,12 +133,12 @@ def test_a_run_counts_what_vectors_took_and_asks_nothing_the_second_time(place: 
         assert len({*server.asked}) == n_asked
         retrieve(place, line, "last_turn", depth=10)
         assert len(server.asked) == n_asked
-        retrieve(place, line, "all_questions", depth=10)  # first turns are known
+        retrieve(place, line, "all_questions", depth=10)  # first turns are cached
         assert len({*server.asked}) == len(server.asked) > n_asked
     counts = [
         one[f"dense:m,base_url={server.base_url}"]["embeddings"] for one in run.manifest.metadata["retrieval"].values()
     ]
-    n_counted = n_asked - 1  # without the text that says how wide vectors are
+    n_counted = n_asked - 1  # without the text that determines the width of vectors
     assert sum(one["asked"] for one in counts) == n_counted
     assert sum(one["tokens"] for one in counts) == 10 * n_counted
     assert sum(one["dollars"] for one in counts) == pytest.approx(20 * n_counted / 1e6)
@@ -247,7 +247,7 @@ def test_workers_make_no_vectors_of_a_server(place: Workspace) -> None:
 
 
 def tokens_of_run(store: Path) -> int:
-    """Return the tokens of all replies that the one run in a store counts, now and before."""
+    """Return the tokens of all replies recorded by the only run in a store, new and cached."""
     (run,) = (store / "runs").iterdir()
     return sum(sums.get("input_tokens", 0) for sums in spending_of_run(store, run.name)["encoder m"])
 
@@ -271,7 +271,7 @@ def test_a_killed_run_asks_only_what_was_under_way(tmp_path: Path) -> None:
         server.asked.clear()
         assert start("whole").wait() == 0
     assert {*asked} == {*server.asked}
-    assert len(asked) - len({*asked}) <= 16 * n_kills  # one request of sixteen texts was under way at each kill
+    assert len(asked) - len({*asked}) <= 16 * n_kills  # one request of sixteen texts was in flight at each kill
     runs = [tmp_path / store / "runs" for store in ("killed", "whole")]
     files = [{path.relative_to(root): path.read_bytes() for path in root.rglob("*.trec")} for root in runs]
     assert files[0] == files[1]

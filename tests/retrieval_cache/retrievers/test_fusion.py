@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion, hybrids over it, and the line that chooses a retriever."""
+"""Reciprocal rank fusion, hybrids over it, and the retriever line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that somebody else made: both formats, and what is refused, by line."""
+"""Run files as retrievers: both formats, and errors by line."""
 
 from __future__ import annotations
 
