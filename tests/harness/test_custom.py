@@ -83,7 +83,7 @@ def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path, monkeyp
     walked = []
     for step in steps():
         if not step.commands.startswith("ragtasks"):
-            custom._benchmark._checked.cache_clear()  # a shell would start a new process
+            custom._benchmark._valid_folder.cache_clear()  # a shell would start a new process
             open_benchmark.cache_clear()
             subprocess.run(["bash", "-ec", step.commands], check=True)
             continue
