@@ -44,7 +44,7 @@ from ragtasks.config import (
 from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError, ImplausibleError, RagtasksError, close_matches
 from ragtasks.files import canonical_hash, writable_file, writable_folder, write_atomically
-from ragtasks.harness.names import model_kinds, refuse_unknown_names
+from ragtasks.harness.names import model_kinds, reject_unknown_names
 from ragtasks.harness.tasks import tasks_of
 from ragtasks.progress import step
 from ragtasks.records import Setting
@@ -97,7 +97,7 @@ def _check_later_sections(evaluation: EvaluationFile) -> None:
         from ragtasks.metrics import TURN_ERROR_NAMES
         from ragtasks.reports import gate
 
-        gate.refuse_unknown_names(evaluation.gate, {*known_metric_names(), *TURN_ERROR_NAMES})
+        gate.reject_unknown_names(evaluation.gate, {*known_metric_names(), *TURN_ERROR_NAMES})
     if evaluation.until_decided is not None:
         from ragtasks.results import read_evaluations
 
@@ -225,7 +225,7 @@ def next_step(folder: Path, page: Path | None, evaluation: EvaluationFile) -> st
 def _run_model(session: _Session) -> None:
     evaluation, notes = session.evaluation, session.notes()
     arguments = [*_harness_arguments(evaluation), "--output_path", str(session.folder)]
-    refuse_unknown_names(arguments)
+    reject_unknown_names(arguments)
     with step("loading lm_eval"):
         from ragtasks.harness.run import Callbacks, run_harness
 
@@ -408,7 +408,7 @@ def run(  # noqa: PLR0917 (one parameter an option)
             return
     if context.args and not wanted and not context.args[0].startswith("-"):
         raise ConfigurationError(f"run: {context.args[0]!r} follows no option. Next step: --tasks {context.args[0]}")
-    refuse_unknown_names(context.args)
+    reject_unknown_names(context.args)
     with step("loading lm_eval"):
         from ragtasks.harness.run import Callbacks, run_harness
 

@@ -15,7 +15,7 @@ from ragtasks.cli.look_ahead import PROBE
 from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, TABLES, retrieval_place
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically, written_lines
-from ragtasks.harness.tasks import parts_of
+from ragtasks.harness.tasks import task_settings
 from ragtasks.records import Setting
 from ragtasks.requirements import require
 from ragtasks.tables import Format, render
@@ -77,7 +77,7 @@ def _next_steps(run: str, benchmark: str, data: str | None, is_judged: bool) -> 
     if is_judged:
         arguments = ["--benchmark", benchmark, *(["--data", data] if data else [])]
         yield f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *arguments])}"
-    if any(part.benchmark == benchmark and part.setting in _RETRIEVED for part in parts_of(["*"])):
+    if any(part.benchmark == benchmark and part.setting in _RETRIEVED for part in task_settings(["*"])):
         options = shlex.join([*(["--data", data] if data else []), "--run", run])
         yield f"use it in tasks of {benchmark} with ragtasks run {options}"
 

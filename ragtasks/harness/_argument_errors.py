@@ -25,14 +25,14 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 from ragtasks.config import KEYS
 from ragtasks.errors import ConfigurationError, masked, masked_text, one_line
 from ragtasks.harness.extras import extra_of, install_line
-from ragtasks.harness.names import nearest, refuse_unknown_kind
+from ragtasks.harness.names import nearest, reject_unknown_kind
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
 _NEAR = 0.84  # minimum similarity of a misspelt name
 
 
 @contextlib.contextmanager
-def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
+def clear_errors(what: str, *kinds: type[Exception]) -> Iterator[None]:
     """Convert errors of the given types to a ConfigurationError. `LMEVAL_LOG_LEVEL=DEBUG` logs the traceback."""
     try:
         yield
@@ -50,20 +50,20 @@ class UnknownOptionError(ConfigurationError):
 _OURS = ("--data", "--run", "--judge", "--encoder", "--metric", "--full", "--dry-run")
 
 
-def refuse_unknown_options(arguments: Sequence[str], parser: ArgumentParser) -> None:
+def reject_unknown_options(arguments: Sequence[str], parser: ArgumentParser) -> None:
     """Reject options of neither the harness nor ragtasks, with similar options or the matching `--metadata` key."""
-    known = {name for action in parser._actions for name in action.option_strings}
+    options = {name for action in parser._actions for name in action.option_strings}
     for argument in arguments:
         name = argument.partition("=")[0]
-        if not name.startswith("--") or name == "--" or any(option.startswith(name) for option in known):
+        if not name.startswith("--") or name == "--" or any(option.startswith(name) for option in options):
             continue
         key = name[2:].replace("-", "_")
-        hint = nearest(name, sorted({*known, *_OURS}), "`ragtasks run --help-all`")
+        hint = nearest(name, sorted({*options, *_OURS}), "`ragtasks run --help-all`")
         hint = f"--metadata {key}=VALUE" if key in KEYS else hint
         raise UnknownOptionError(f"no option {name}. Next step: {hint}")
 
 
-def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) -> Namespace:
+def parse_with_clear_errors(parse: Callable[[], Namespace], arguments: Sequence[str]) -> Namespace:
     """Return the parsed arguments of the harness.
 
     Raises:
@@ -97,7 +97,7 @@ def _broken_json(arguments: Sequence[str]) -> str:
     return ""
 
 
-Loaded = Callable[[str, LM, dict[str, Any]], Any]
+LoadHook = Callable[[str, LM, dict[str, Any]], Any]
 """(model type, loaded model, its arguments) -> the model that the harness uses."""
 
 
@@ -108,7 +108,7 @@ class ClearLoading:
     model receives the keys.
     """
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadHook) -> None:
         self._loaded = loaded
         self._model_args: dict[str, Any] = {}
 
@@ -118,7 +118,7 @@ class ClearLoading:
         Raises:
             ConfigurationError: if the harness rejects an argument, or no task is named.
         """
-        with in_one_line("the harness rejects its arguments", ValueError, TypeError, OSError):
+        with clear_errors("the harness rejects its arguments", ValueError, TypeError, OSError):
             config = EvaluatorConfig.from_cli(namespace)
         config.use_cache = None  # `AnswerKeeper` saves answers instead
         if not config.tasks:
@@ -129,29 +129,29 @@ class ClearLoading:
 
     def get_model(self, name: str) -> SimpleNamespace:
         """Return the model loader in the harness's form."""
-        refuse_unknown_kind(name, list(MODEL_REGISTRY))
+        reject_unknown_kind(name, list(MODEL_REGISTRY))
         with _library_named(name):
             return SimpleNamespace(create_from_arg_obj=partial(self._create, name, harness_model(name)))
 
     def _create(
-        self, name: str, kind: type[LM], arguments: dict[str, Any], additional: dict[str, Any] | None = None
+        self, name: str, model_class: type[LM], arguments: dict[str, Any], additional: dict[str, Any] | None = None
     ) -> Any:
-        if missing := _missing(kind, {**arguments, **(additional or {})}):
+        if missing := _missing_arguments(model_class, {**arguments, **(additional or {})}):
             listed = ",".join(f"{argument}=..." for argument in missing)
             raise ConfigurationError(f"--model {name}: missing arguments. Next step: add --model_args {listed}")
-        what = f"--model {name} cannot be loaded (check --model_args)"
-        given = {key: self._model_args.get(key, value) for key, value in arguments.items()}
-        with _library_named(name), in_one_line(what, OSError):
+        problem = f"--model {name} cannot be loaded (check --model_args)"
+        given_arguments = {key: self._model_args.get(key, value) for key, value in arguments.items()}
+        with _library_named(name), clear_errors(problem, OSError):
             try:
-                model: LM = kind.create_from_arg_obj(given, additional)
+                model: LM = model_class.create_from_arg_obj(given_arguments, additional)
             except TypeError as error:  # any other TypeError may be a bug
                 if "unexpected keyword argument" not in str(error):
                     raise
-                raise ConfigurationError(f"{what}: {error}") from error
+                raise ConfigurationError(f"{problem}: {error}") from error
         return self._loaded(name, model, arguments)
 
 
-def refuse_unread_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+def reject_unused_arguments(name: str, arguments: Mapping[str, Any]) -> None:
     """Reject unused arguments of a model behind a server, and a missing model name.
 
     An unused argument is misspelt or belongs to ragtasks.
@@ -166,10 +166,10 @@ def refuse_unread_arguments(name: str, arguments: Mapping[str, Any]) -> None:
             "the variable as the model's `api_key_env` in evaluation.yaml"
         )
     with _library_named(name):
-        kinds = [kind for kind in harness_model(name).__mro__ if kind is not object]
-    known = {parameter for kind in kinds for parameter in inspect.signature(kind).parameters}
-    for key in sorted(arguments.keys() - known):
-        if near := difflib.get_close_matches(key, known, n=1, cutoff=_NEAR):
+        classes = [model_class for model_class in harness_model(name).__mro__ if model_class is not object]
+    argument_names = {parameter for model_class in classes for parameter in inspect.signature(model_class).parameters}
+    for key in sorted(arguments.keys() - argument_names):
+        if near := difflib.get_close_matches(key, argument_names, n=1, cutoff=_NEAR):
             raise ConfigurationError(f"--model_args {key}: no such argument. Next step: did you mean {near[0]!r}?")
 
 
@@ -188,13 +188,13 @@ _OTHER_NAMES = (
 )  # for max_gen_toks, in lm_eval too
 
 
-def refuse_wrong_sampling(given: Mapping[str, Any]) -> None:
+def reject_wrong_sampling(sampling: Mapping[str, Any]) -> None:
     """Reject misspelt sampling arguments and values of the wrong type: servers may ignore them silently.
 
     Other names of `max_gen_toks` are rejected too, because the value of the task would take precedence.
     """
-    for key, value in given.items():
-        if key in _OTHER_NAMES and "max_gen_toks" not in given:
+    for key, value in sampling.items():
+        if key in _OTHER_NAMES and "max_gen_toks" not in sampling:
             raise ConfigurationError(
                 f"--gen_kwargs {key}: the tasks set max_gen_toks, which takes precedence. Next step: write "
                 f"max_gen_toks={value}"
@@ -202,8 +202,10 @@ def refuse_wrong_sampling(given: Mapping[str, Any]) -> None:
         near = difflib.get_close_matches(key, _SAMPLING, n=1, cutoff=_NEAR)
         if near and near[0] != key:
             raise ConfigurationError(f"--gen_kwargs {key}: did you mean {near[0]!r}?")
-        kind, expected = _SAMPLING.get(key, (object, ""))
-        is_unlike = not isinstance(value, kind) or (isinstance(value, bool) and kind in {int, (int, float)})
+        expected_type, expected = _SAMPLING.get(key, (object, ""))
+        is_unlike = not isinstance(value, expected_type) or (
+            isinstance(value, bool) and expected_type in {int, (int, float)}
+        )
         if is_unlike or (key == "max_gen_toks" and value < 1):
             raise ConfigurationError(f"--gen_kwargs {key}: expected {expected}, found {value!r}")
 
@@ -221,9 +223,13 @@ def _library_named(model: str) -> Iterator[None]:
         raise ConfigurationError(f"--model {model}: a library is missing: {message}{step}") from error
 
 
-def _missing(kind: type[LM], arguments: Mapping[str, Any]) -> list[str]:
+def _missing_arguments(model_class: type[LM], arguments: Mapping[str, Any]) -> list[str]:
     """Return the required arguments of a model class that are missing."""
-    parameters = list(inspect.signature(kind).parameters.values())
+    parameters = list(inspect.signature(model_class).parameters.values())
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [item.name for item in parameters if item.default is item.empty and item.kind not in variable]
+    needed = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in variable
+    ]
     return [name for name in needed if name not in arguments]

@@ -33,7 +33,7 @@ _LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
 _LOGGER = logging.getLogger(__name__)
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
 _INDEX_LOGGER = logging.getLogger("lm_eval.tasks._index")
-_NO_NEWS = {
+_SUPPRESSED = {
     "lm_eval.models.api_models": (
         "Cannot determine EOS string",  # our tasks name their stop strings
         "Exception:RuntimeError('Session is closed')",  # once per open request, after Ctrl-C
@@ -46,7 +46,7 @@ _NO_NEWS = {
 _STUBS = Path(lm_eval.tasks.__file__).parent / STUB_FOLDER
 
 
-def take_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
+def split_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
     """Return the arguments without a `-v` that has no level, and whether the harness's log is enabled."""
     kept: list[str] = []
     verbose = False
@@ -78,9 +78,9 @@ def report_stages(*, verbose: bool, with_tables: bool = True) -> Iterator[None]:
             yield
             return
         stack.enter_context(_log_lines())
-        stack.enter_context(filtered(_INDEX_LOGGER, _is_news))
-        for name, starts in _NO_NEWS.items():
-            stack.enter_context(filtered(logging.getLogger(name), partial(_begins_otherwise, starts)))
+        stack.enter_context(filtered(_INDEX_LOGGER, _is_no_stub_warning))
+        for name, starts in _SUPPRESSED.items():
+            stack.enter_context(filtered(logging.getLogger(name), partial(_is_not_suppressed, starts)))
         stack.enter_context(replaced(lm_eval.api.task, "tqdm", partial(lm_eval.api.task.tqdm, disable=True)))
         if with_tables:
             stack.enter_context(replaced(lm_eval.utils, "make_table", _table_of_values))
@@ -128,13 +128,13 @@ def filtered(logger: logging.Logger, passes: Callable[[logging.LogRecord], bool]
         logger.removeFilter(passes)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_no_stub_warning(record: logging.LogRecord) -> bool:
     """Return False for the message that a stub of `tasks link` and its included file have the same name."""
     paths = record.args[1:] if isinstance(record.args, tuple) else ()
     return not any(_STUBS in Path(str(path)).parents for path in paths)
 
 
-def _begins_otherwise(starts: tuple[str, ...], record: logging.LogRecord) -> bool:
+def _is_not_suppressed(starts: tuple[str, ...], record: logging.LogRecord) -> bool:
     return not record.getMessage().strip().startswith(starts)
 
 
@@ -201,8 +201,8 @@ def add_environment(results: dict[str, Any], notes: Mapping[str, Any] | None = N
 @cache
 def _packages() -> dict[str, str]:
     # Leftovers of an interrupted installation have no metadata. Of two packages with one name, the first is imported.
-    whole = [each for each in distributions() if each.read_text("METADATA")]
-    return {each.name: each.version for each in reversed(whole)}
+    complete = [package for package in distributions() if package.read_text("METADATA")]
+    return {package.name: package.version for package in reversed(complete)}
 
 
 def _accelerators() -> Iterator[str]:

@@ -73,7 +73,7 @@ class AgenticTask(RoundsTask):
         self._relevant: dict[str, list[str]] = {}
         super().__init__(config)
 
-    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
+    def _load_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
         if self.evaluation.run != OFFICIAL:
             raise ConfigurationError(
                 f"run {self.evaluation.run!r}: an agentic task searches live and cannot use a stored run. "
@@ -86,7 +86,7 @@ class AgenticTask(RoundsTask):
         )
         tags = self._protocol.has_tags
         self._prompts.fields = {"calls": limits.calls, "k": limits.k, "most_k": limits.most_k, "tags": tags}
-        super()._take_docs(benchmark, options)
+        super()._load_docs(benchmark, options)
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, check the model's tool calls and index the corpora.
@@ -152,14 +152,16 @@ class AgenticTask(RoundsTask):
         """Return a conversation with calls and results, each after the question of its turn."""
         by_turn = {**search.earlier, search.doc["turn"]: search.exchanges}
         # All exchanges are rendered together, because calls are numbered across turns.
-        made = iter(self._protocol.turns([item for exchanges in by_turn.values() for item in exchanges]))
+        call_messages = iter(
+            self._protocol.turns([exchange for exchanges in by_turn.values() for exchange in exchanges])
+        )
         messages, turn = [], 0
         for message in conversation:
             messages.append(message)
             turn += message["role"] == Role.USER.value
             if message["role"] == Role.USER.value and turn in search.earlier:
-                messages += itertools.islice(made, len(self._protocol.turns(search.earlier[turn])))
-        return [*messages, *made]
+                messages += itertools.islice(call_messages, len(self._protocol.turns(search.earlier[turn])))
+        return [*messages, *call_messages]
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         """Store a reply: calls wait for `next_requests`, an answer ends the task."""
@@ -190,24 +192,24 @@ class AgenticTask(RoundsTask):
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
         """Return the next requests. The calls of all tasks are one batch, and the prompts contain their results."""
         searches = [self._searches[request.doc["task_id"]] for request in requests]
-        going_on = [search for search in searches if search.trajectory is None]
-        calls = [(search.session, call) for search in going_on for call in search.exchanges[-1].reply.calls]
+        active = [search for search in searches if search.trajectory is None]
+        calls = [(search.session, call) for search in active for call in search.exchanges[-1].reply.calls]
         results = iter(self.toolbox.call_all(calls))
-        for search in going_on:
+        for search in active:
             exchange = search.exchanges[-1]
             exchange.results = [next(results) for _ in exchange.reply.calls]
             exchange.calls_left = search.session.calls_left
             search.session.round += 1
-        asked = [self._request(search.doc["task_id"]) for search in going_on]
-        return [*(request for request in asked if request is not None), *super().next_requests(requests)]
+        next_prompts = [self._request(search.doc["task_id"]) for search in active]
+        return [*(request for request in next_prompts if request is not None), *super().next_requests(requests)]
 
-    def _reported(self, doc: Doc) -> Doc:
+    def _logged_doc(self, doc: Doc) -> Doc:
         """Return a doc with the trajectory and the ids of the relevant passages."""
-        reported, search = super()._reported(doc), self._searches.get(doc["task_id"])
+        logged, search = super()._logged_doc(doc), self._searches.get(doc["task_id"])
         if search is None or search.trajectory is None:
-            return reported
+            return logged
         relevant = list(self.relevant(doc["task_id"]))
-        return {**reported, "trajectory": {**trajectory_row(search.trajectory), "relevant": relevant}}
+        return {**logged, "trajectory": {**trajectory_row(search.trajectory), "relevant": relevant}}
 
     def fingerprint(self) -> str:
         """Return a hash of everything that affects the requests, except replies and search results."""
@@ -227,10 +229,16 @@ class LiveAgenticTask(AgenticTask, LiveTask):
 
     def _new_search(self, doc: Doc) -> Search:
         """Return the state of a turn before its first call. Passage numbers continue after kept results."""
-        before = [item for item in self._searches.values() if item.doc["conversation_id"] == doc["conversation_id"]]
+        before = [
+            search for search in self._searches.values() if search.doc["conversation_id"] == doc["conversation_id"]
+        ]
         if not self.evaluation.keep_searches or not before:
             return super()._new_search(doc)
-        earlier = {item.doc["turn"]: [replace(one) for one in item.exchanges] for item in before if item.exchanges}
+        earlier = {
+            search.doc["turn"]: [replace(exchange) for exchange in search.exchanges]
+            for search in before
+            if search.exchanges
+        }
         return Search(doc, self.toolbox.session(doc["domain"], before[-1].session.passages), earlier)
 
     def _history_options(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class AnswerLog:
     def __init__(self, path: Path, kind: str, arguments: Mapping[str, Any], *, is_lasting: bool = False) -> None:
         """Open the log of one model and check that it is writable."""
         self.path = path
-        self._model = {"kind": kind, "arguments": _deciding(arguments)}
+        self._model = {"kind": kind, "arguments": _relevant_arguments(arguments)}
         self._is_lasting = is_lasting
         self._n_of: Counter[str] = Counter()
         self._keys: list[str] = []
@@ -50,13 +50,13 @@ class AnswerLog:
         self._names: dict[tuple[str, int], tuple[str, Sequence[Any]]] = {}
         check_reply_cache(path)
 
-    def look_up(self, asked: Sequence[LoggedRequest], n_before: Counter[str] | None = None) -> list[Any]:
+    def look_up(self, requests: Sequence[LoggedRequest], n_before: Counter[str] | None = None) -> list[Any]:
         """Return the saved answers in order, with None for missing ones.
 
         Identical requests are numbered, because several samples of one prompt are different answers. `n_before` counts
         them across calls for requests that are looked up in parts.
         """
-        names = [self.name(one) for one in asked]
+        names = [self.name(request) for request in requests]
         if n_before is None:
             self._n_of, self._unused, n_before = Counter(), {}, Counter()
         answers = []
@@ -66,20 +66,20 @@ class AnswerLog:
                 key = f"{name}-{n_before[name]}"
                 n_before[name] += 1
                 self._keys.append(key)
-                found = cache.get(key)
+                cached = cache.get(key)
                 answers.append(
-                    None if found is None or found.reply.text is None else answer_in(json.loads(found.reply.text))
+                    None if cached is None or cached.reply.text is None else answer_in(json.loads(cached.reply.text))
                 )
         self._n_of.update(name for name, answer in zip(names, answers, strict=True) if answer is not None)
         return answers
 
-    def record(self, asked: LoggedRequest, answer: Any) -> None:
+    def record(self, logged: LoggedRequest, answer: Any) -> None:
         """Save an answer. If the disk is full, one warning is logged and the evaluation continues."""
-        name = self.name(asked)
+        name = self.name(logged)
         key = f"{name}-{self._n_of[name]}"
         self._n_of[name] += 1
-        request = {"method": asked[0], "arguments": _text(asked[1])}
-        reply = CachedReply(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_json(answer))), asked[0])
+        request = {"method": logged[0], "arguments": _text(logged[1])}
+        reply = CachedReply(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_json(answer))), logged[0])
         try:
             # Opened on first use, because an unused file would have to be deleted at the end.
             if self._file is None:  # not `if not self._file`: its length is the number of replies
@@ -90,18 +90,18 @@ class AnswerLog:
                 _LOGGER.warning("further answers are kept in memory only. %s", error)
             self._is_broken = True
 
-    def take_unused(self, asked: LoggedRequest) -> tuple[CallUsage, ...]:
+    def take_unused(self, request: LoggedRequest) -> tuple[CallUsage, ...]:
         """Return the usage of unusable replies to a request in earlier processes, each once."""
-        return self._unused.pop(self.name(asked), ()) if self._unused else ()
+        return self._unused.pop(self.name(request), ()) if self._unused else ()
 
-    def note_unused(self, asked: LoggedRequest, answer: NoAnswer) -> None:
+    def record_unused(self, request: LoggedRequest, answer: NoAnswer) -> None:
         """Save the usage of a reply without an answer."""
         if calls := [CallUsage(**call) for call in answer.usage.get("calls", ())]:
             with suppress(CacheError), ReplyCache(self.path) as cache:
-                cache.end(self.name(asked), calls=calls)
+                cache.end(self.name(request), calls=calls)
 
     @property
-    def n_found(self) -> int:
+    def n_saved(self) -> int:
         """Number of looked-up requests with a saved answer."""
         return self._n_of.total()
 
@@ -122,9 +122,9 @@ class AnswerLog:
         if is_empty:
             self.path.unlink(missing_ok=True)
 
-    def name(self, asked: LoggedRequest) -> str:
+    def name(self, request: LoggedRequest) -> str:
         """Return the hash of everything that affects an answer, cached by the identity of the arguments."""
-        method, arguments = asked
+        method, arguments = request
         if (method, id(arguments)) not in self._names:
             name = canonical_hash({"model": self._model, "method": method, "arguments": _text(arguments)})
             self._names[method, id(arguments)] = name, arguments  # the reference prevents reuse of the id
@@ -139,7 +139,7 @@ def _text(arguments: Sequence[Any]) -> str:
     return json.dumps([getattr(argument, "prompt", argument) for argument in arguments], sort_keys=True, default=str)
 
 
-def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _relevant_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a model that affect its answers, as text, with the state of local files."""
     deciding = {name: value for name, value in arguments.items() if name not in _ANSWERING_ONLY}
     return {name: [_without_login(str(value)), _state_of_files(str(value))] for name, value in deciding.items()}

@@ -51,18 +51,18 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         self._logs: list[AnswerLog] = []
         _IN_USE.clear()
 
-    def keep(self, kind: str, model: LM, arguments: dict[str, Any]) -> Any:
+    def keep(self, model_type: str, model: LM, arguments: dict[str, Any]) -> Any:
         """Return a model whose answers are saved. Baselines are returned unchanged, because they cost nothing."""
         served = served_model(model, arguments, self._end_of_thinking)
         _IN_USE[:] = [(model, served)]
-        named = arguments.get("model") or arguments.get("pretrained") or kind
+        named = arguments.get("model") or arguments.get("pretrained") or model_type
         _LOGGER.info("%s is ready; building the prompts", named)
-        if kind == "dummy" or (kind.startswith("ragtasks-") and kind != "ragtasks-endpoint"):
+        if model_type == "dummy" or (model_type.startswith("ragtasks-") and model_type != "ragtasks-endpoint"):
             return model
         log = None
         if name := self._lasting or self._unsaved:
             path = Path(name.replace("{rank}", str(model.rank)))
-            log = AnswerLog(path, kind, arguments, is_lasting=bool(self._lasting))
+            log = AnswerLog(path, model_type, arguments, is_lasting=bool(self._lasting))
             self._logs.append(log)
         return SavedAnswers(model, log, served)
 
@@ -73,14 +73,14 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         self._logs = []
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _IN_USE.clear()
         for log in self._logs:
             log.close()
-            if kind not in {None, ModelError} and log.n_found:
+            if error_type not in {None, ModelError} and log.n_saved:
                 _LOGGER.warning(
-                    "answers saved in %s: %d; the next call requests only the missing ones", log.path, log.n_found
+                    "answers saved in %s: %d; the next call requests only the missing ones", log.path, log.n_saved
                 )
 
 
@@ -100,9 +100,9 @@ class SavedAnswers:
     def generate_until(self, requests: list[Instance], **options: Any) -> list[Any]:
         """Return the answer to each request; `NoAnswer` for a failed request."""
         if self._served is not None:
-            asking = _Asking(self, self._served, requests)
-            self._ask_server(self._served, asking)
-            return list(asking.answers.values())
+            journal = _CallJournal(self, self._served, requests)
+            self._ask_server(self._served, journal)
+            return list(journal.answers.values())
         answers = self._answers("generate_until", requests, options)
         self._report(answers)
         return answers
@@ -119,20 +119,20 @@ class SavedAnswers:
         """
         if self._served is None:
             return False
-        self._ask_server(self._served, _Conversing(self, self._served, requests, take))
+        self._ask_server(self._served, _ConversationJournal(self, self._served, requests, take))
         return True
 
-    def _ask_server(self, served: ServedModel, asking: _Asking) -> None:
+    def _ask_server(self, served: ServedModel, journal: _CallJournal) -> None:
         """Send the requests without a saved answer."""
-        self._note_known(asking.n_known, asking.n_requests)
-        _LOGGER.info("requesting %d answers", asking.n_requests - asking.n_known)
+        self._log_saved(journal.n_answered, journal.n_requests)
+        _LOGGER.info("requesting %d answers", journal.n_requests - journal.n_answered)
         try:
             with progress_bars() as progress:
-                served.client.answer(asking.prompts(), progress, asking)
+                served.client.answer(journal.prompts(), progress, journal)
         except EndpointError as error:
-            kept = error.with_replies(self._log.n_found if self._log is not None else 0, "answers")
+            kept = error.with_replies(self._log.n_saved if self._log is not None else 0, "answers")
             raise ModelError(f"the model gives no more answers: {error.found}. Next step: {kept.next_step}") from error
-        self._report(asking.came)
+        self._report(journal.all_answers)
 
     def _report(self, answers: Sequence[Any]) -> None:
         """Record the number of failed requests and the reasons."""
@@ -142,16 +142,16 @@ class SavedAnswers:
     def look_up(self, requests: Sequence[Instance], n_before: Counter[str]) -> list[Any]:
         """Return saved answers, with None for missing ones. `n_before` counts identical requests."""
         keys = [_logged(request) for request in requests]
-        found = self._log.look_up(keys, n_before) if self._log is not None else [None] * len(keys)
+        saved = self._log.look_up(keys, n_before) if self._log is not None else [None] * len(keys)
         return [None if answer is None else self._with_unused([key], [answer])[0]
-                for key, answer in zip(keys, found, strict=True)]  # fmt: skip
+                for key, answer in zip(keys, saved, strict=True)]  # fmt: skip
 
     def settle(self, request: Instance, answer: Any) -> Any:
         """Save a new answer and return it with the usage of earlier failed replies."""
         key = _logged(request)
         self._keep(key, answer)
         if self._log is not None and isinstance(answer, NoAnswer):
-            self._log.note_unused(key, answer)
+            self._log.record_unused(key, answer)
         return self._with_unused([key], [answer])[0]
 
     def loglikelihood(self, requests: list[Instance], **options: Any) -> list[Any]:
@@ -166,25 +166,25 @@ class SavedAnswers:
         keys: list[LoggedRequest] = [(method, request.args) for request in requests]
         answers = self._log.look_up(keys) if self._log is not None else [None] * len(keys)
         missing = [index for index, answer in enumerate(answers) if answer is None]
-        self._note_known(len(keys) - len(missing), len(keys))
+        self._log_saved(len(keys) - len(missing), len(keys))
         if not missing:
             return self._with_unused(keys, answers)
         self._reported.clear()
         _LOGGER.info("requesting %d answers", len(missing))
-        given = getattr(self._model, method)([requests[index] for index in missing], **options)
-        for index, text in zip(missing, given, strict=True):
+        new_answers = getattr(self._model, method)([requests[index] for index in missing], **options)
+        for index, text in zip(missing, new_answers, strict=True):
             answers[index] = answer = self._counted(method, keys[index], text)
             if self._identity(keys[index]) not in self._reported:  # a model of another package may not call the hook
                 self._keep(keys[index], answer)
             if self._log is not None and isinstance(answer, NoAnswer):
-                self._log.note_unused(keys[index], answer)
+                self._log.record_unused(keys[index], answer)
         return self._with_unused(keys, answers)
 
-    def _note_known(self, n_known: int, n_requests: int) -> None:
-        if self._log is not None and n_known:
+    def _log_saved(self, n_answered: int, n_requests: int) -> None:
+        if self._log is not None and n_answered:
             _LOGGER.info(
                 "%d of %d requests are answered in %s; only the remaining ones are sent",
-                n_known,
+                n_answered,
                 n_requests,
                 self._log.path,
             )
@@ -193,23 +193,25 @@ class SavedAnswers:
         """Return answers with the usage of earlier replies that had no answer."""
         if self._log is None:
             return list(answers)
-        return [with_calls(answer, self._log.take_unused(asked)) for asked, answer in zip(keys, answers, strict=True)]
+        return [
+            with_calls(answer, self._log.take_unused(request)) for request, answer in zip(keys, answers, strict=True)
+        ]
 
     def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
         """Save a new answer. The model calls this method, because `SavedAnswers` is its cache hook."""
-        asked = method, tuple(arguments)
-        self._reported.add(self._identity(asked))
-        self._keep(asked, self._counted(asked[0], asked, answer))
+        request = method, tuple(arguments)
+        self._reported.add(self._identity(request))
+        self._keep(request, self._counted(request[0], request, answer))
 
-    def _identity(self, asked: LoggedRequest) -> str:
-        return repr(asked) if self._log is None else self._log.name(asked)
+    def _identity(self, request: LoggedRequest) -> str:
+        return repr(request) if self._log is None else self._log.name(request)
 
-    def _counted(self, method: str, asked: LoggedRequest, answer: Any) -> Any:
+    def _counted(self, method: str, request: LoggedRequest, answer: Any) -> Any:
         """Return the answer of a model in this process with token counts from its tokeniser."""
         encode = getattr(self._model, "tok_encode", None)
         if method != "generate_until" or encode is None or type(answer) is not str:
             return answer
-        prompt = getattr(asked[1][0], "prompt", asked[1][0])
+        prompt = getattr(request[1][0], "prompt", request[1][0])
         usage = {"input_tokens": len(encode(prompt)), "output_tokens": len(encode(answer)), "counted_by": "tokenizer"}
         return SystemAnswer(answer, None, usage)
 
@@ -222,45 +224,45 @@ def _logged(request: Instance) -> LoggedRequest:
     return "generate_until", request.args
 
 
-class _Asking:
+class _CallJournal:
     """Journal of one server call: returns saved answers and saves new ones as they arrive."""
 
     def __init__(self, saved: SavedAnswers, served: ServedModel, requests: Sequence[Instance]) -> None:
         self._saved, self._served = saved, served
         self._n_before: Counter[str] = Counter()
-        self._under_way = dict(enumerate(self._looked_up(requests)))
+        self._pending = dict(enumerate(self._with_saved(requests)))
         self.n_requests = len(requests)
-        self.n_known = sum(answer is not None for _, answer in self._under_way.values())
-        self.answers: dict[int, Any] = dict.fromkeys(self._under_way)
+        self.n_answered = sum(answer is not None for _, answer in self._pending.values())
+        self.answers: dict[int, Any] = dict.fromkeys(self._pending)
         """Answers in the order of the requests."""
-        self.came: list[Any] = []
+        self.all_answers: list[Any] = []
         """All answers so far, in order of arrival."""
 
-    def _looked_up(self, requests: Sequence[Instance]) -> list[tuple[Instance, Any]]:
+    def _with_saved(self, requests: Sequence[Instance]) -> list[tuple[Instance, Any]]:
         """Return requests with their saved answers, or None for requests to send."""
         return list(zip(requests, self._saved.look_up(requests, self._n_before) if requests else [], strict=True))
 
     def prompts(self) -> list[Prompt]:
         """Return the first prompts."""
-        return [self._served.prompt(request) for request, _ in self._under_way.values()]
+        return [self._served.prompt(request) for request, _ in self._pending.values()]
 
     def recall(self, index: int) -> Reply | None:
-        _, answer = self._under_way[index]
+        _, answer = self._pending[index]
         if answer is None:
             return None
-        self._take_in(index, answer)
+        self._store(index, answer)
         return Reply(Outcome.ANSWERED, text=str(answer), from_cache=True)
 
     def record(self, index: int, reply: Reply) -> None:
-        request, _ = self._under_way[index]
-        self._take_in(index, self._saved.settle(request, self._served.answer(request, reply)))
+        request, _ = self._pending[index]
+        self._store(index, self._saved.settle(request, self._served.answer(request, reply)))
 
-    def _take_in(self, index: int, answer: Any) -> None:
+    def _store(self, index: int, answer: Any) -> None:
         self.answers[index] = answer
-        self.came.append(answer)
+        self.all_answers.append(answer)
 
 
-class _Conversing(_Asking):
+class _ConversationJournal(_CallJournal):
     """Journal of conversations. Follow-up requests of all new answers are computed together."""
 
     def __init__(self, saved: SavedAnswers, served: ServedModel, requests: Sequence[Instance], take: Take) -> None:
@@ -268,17 +270,17 @@ class _Conversing(_Asking):
         self._take = take
         self._arrived: dict[int, tuple[Instance, Any]] = {}
         self._due: deque[tuple[Instance, Any]] = deque()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def continued(self, index: int) -> Prompt | None:
         """Return the next prompt of any conversation for a free slot, or None if no prompt is due."""
-        self._arrived[index] = (self._under_way[index][0], self.answers[index])
-        async with self._turn:
+        self._arrived[index] = (self._pending[index][0], self.answers[index])
+        async with self._lock:
             if index in self._arrived:
                 answered, self._arrived = list(self._arrived.values()), {}
                 # Retrieval takes time, so it runs in a thread and other requests continue.
-                self._due += self._looked_up(await asyncio.to_thread(self._take, answered))
+                self._due += self._with_saved(await asyncio.to_thread(self._take, answered))
         if not self._due:
             return None
-        self._under_way[index] = self._due.popleft()
-        return self._served.prompt(self._under_way[index][0])
+        self._pending[index] = self._due.popleft()
+        return self._served.prompt(self._pending[index][0])

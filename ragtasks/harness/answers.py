@@ -22,9 +22,9 @@ class NoAnswer(str):
 
     def __new__(cls, reason: str, usage: Mapping[str, Any] | None = None) -> NoAnswer:
         """Return the empty text with its reason."""
-        made = super().__new__(cls, "")
-        made.reason, made.usage = reason, usage or {}
-        return made
+        answer = super().__new__(cls, "")
+        answer.reason, answer.usage = reason, usage or {}
+        return answer
 
     def __reduce__(self) -> tuple[type[NoAnswer], tuple[str, Mapping[str, Any]]]:
         """Support pickling between processes."""
@@ -51,10 +51,10 @@ class SystemAnswer(str):
         tool_calls: Sequence[Any] = (),
     ) -> SystemAnswer:
         """Return the text with its passages."""
-        made = super().__new__(cls, text)
-        made.passages, made.usage = None if passages is None else tuple(passages), usage or {}
-        made.tool_calls = tool_calls
-        return made
+        answer = super().__new__(cls, text)
+        answer.passages, answer.usage = None if passages is None else tuple(passages), usage or {}
+        answer.tool_calls = tool_calls
+        return answer
 
     def __reduce__(self) -> tuple[type[SystemAnswer], tuple[Any, ...]]:
         """Support pickling in the harness's own cache."""
@@ -65,13 +65,13 @@ def as_json(answer: Any) -> Any:
     """Return any answer as JSON values."""
     if not isinstance(answer, SystemAnswer):
         return answer
-    found: dict[str, Any] = {"answer": str(answer), **({"usage": dict(answer.usage)} if answer.usage else {})}
+    fields: dict[str, Any] = {"answer": str(answer), **({"usage": dict(answer.usage)} if answer.usage else {})}
     if answer.tool_calls:
-        found["tool_calls"] = list(answer.tool_calls)
+        fields["tool_calls"] = list(answer.tool_calls)
     if answer.passages is not None:
-        rows = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in answer.passages]
-        found["contexts"] = rows
-    return found
+        rows = [{"id": passage.passage_id, "title": passage.title, "text": passage.text} for passage in answer.passages]
+        fields["contexts"] = rows
+    return fields
 
 
 def answer_in(value: Any) -> Any:

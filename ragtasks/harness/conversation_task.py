@@ -37,7 +37,7 @@ from ragtasks.errors import ConfigurationError, masked
 from ragtasks.files import OFFICIAL, run_key, seconds_a_query, spending_of_run
 from ragtasks.harness.answering import model_in_use, served_model_in_use
 from ragtasks.harness.judge_model import JudgeModel
-from ragtasks.harness.prompts import YAML_KEYS, PromptBudget, TaskPrompts, refuse_chat_endpoint
+from ragtasks.harness.prompts import YAML_KEYS, PromptBudget, TaskPrompts, reject_chat_endpoint
 from ragtasks.harness.scores import TaskAnswers, TaskScores
 from ragtasks.metrics import Metric
 from ragtasks.records import Passage, Setting
@@ -84,7 +84,7 @@ class ConversationTask(ConfigurableTask):
         run = stored_name(run_store(), self.evaluation.run, self.benchmark)
         self._run_key = run_key(run_store(), run)
         self._search_seconds = seconds_a_query(run_store(), run)
-        self._run_spending = _of_run(run, spending_of_run(run_store(), run))
+        self._run_spending = _earlier_spending(run, spending_of_run(run_store(), run))
         self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         self._scores = TaskScores(self._metrics)
@@ -107,10 +107,10 @@ class ConversationTask(ConfigurableTask):
         """Return the harness's metric list: the declared metrics that this configuration can compute."""
         if options.get("metric_list"):
             check_metric_list(f"task {options.get('task')}", options["metric_list"], self._metrics)
-        given = given_metrics(self._metrics.values(), self.evaluation)
-        return [self._listed(self._metrics[name]) for name in given]
+        names = given_metrics(self._metrics.values(), self.evaluation)
+        return [self._harness_metric(self._metrics[name]) for name in names]
 
-    def _listed(self, metric: Metric) -> dict[str, Any]:
+    def _harness_metric(self, metric: Metric) -> dict[str, Any]:
         """Return a metric in the harness's form.
 
         The harness requires the name of its own aggregation, but calls ours.
@@ -119,9 +119,9 @@ class ConversationTask(ConfigurableTask):
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         """Build this task's docs."""
-        self._take_docs(self.benchmark, dict(dataset_kwargs or {}))
+        self._load_docs(self.benchmark, dict(dataset_kwargs or {}))
 
-    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
+    def _load_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
         """Build the docs of a benchmark's tasks, and count the tasks of a complete evaluation."""
         docs = self._dataset(benchmark, options)
         setting, conversational = Setting(options["setting"]), self.evaluation.conversational
@@ -184,7 +184,7 @@ class ConversationTask(ConfigurableTask):
         added to the part of the key that a task can set.
         """
         if not options.get("apply_chat_template"):
-            refuse_chat_endpoint(self._foreign_metadata)
+            reject_chat_endpoint(self._foreign_metadata)
         self._is_distributed = options.get("world_size", 1) > 1
         self._prompts.forget_model()
         self._budget = PromptBudget()  # the key is a hash of complete prompts and of the budget
@@ -212,7 +212,12 @@ class ConversationTask(ConfigurableTask):
         names = ("system_instruction", "apply_chat_template", "chat_template")
         rendering: dict[str, Any] = {name: options.get(name) for name in names}
         prompt = self.fewshot_context(longest, **rendering)
-        parts = [self.fingerprint(), options.get("samples"), getattr(prompt, "prompt", prompt), *budget.decides()]
+        parts = [
+            self.fingerprint(),
+            options.get("samples"),
+            getattr(prompt, "prompt", prompt),
+            *budget.fingerprint_parts(),
+        ]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def _rows(self) -> list[Doc]:
@@ -226,7 +231,7 @@ class ConversationTask(ConfigurableTask):
         """Return a hash of everything that affects the requests: docs, templates, limits, generation options."""
         parts = {
             "docs": self._rows(),
-            **self._prompts.decides(),
+            **self._prompts.fingerprint_parts(),
             "generation_kwargs": self.config.generation_kwargs,
         }
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
@@ -241,10 +246,10 @@ class ConversationTask(ConfigurableTask):
         for instance in self._instances:
             instance.filtered_resps[self._filter] = self._answers.text(instance)
         if _BYPASS not in self._metric_fn_list and not len(self._scores):
-            score_together([task for task in _ANSWERED_TOGETHER if task.awaits_scores_of(self)])
+            score_together([task for task in _ANSWERED_TOGETHER if task.is_scored_with(self)])
         self._config.metadata = self._public_metadata()
 
-    def awaits_scores_of(self, other: ConversationTask) -> bool:
+    def is_scored_with(self, other: ConversationTask) -> bool:
         """Return whether this task has all its answers, unscored, and shares the scorer of `other`."""
         answered = bool(self._instances) and all(instance.resps for instance in self._instances)
         return answered and not len(self._scores) and self.scorer is other.scorer
@@ -255,21 +260,21 @@ class ConversationTask(ConfigurableTask):
         return [
             saved_answer(
                 {
-                    "doc": self._reported(item.doc),
-                    "resps": [[str(item.resps[0] or "")]],
-                    "filtered_resps": [self._answers.text(item)],
+                    "doc": self._logged_doc(instance.doc),
+                    "resps": [[str(instance.resps[0] or "")]],
+                    "filtered_resps": [self._answers.text(instance)],
                 }
             )
-            for item in self._instances
+            for instance in self._instances
         ]
 
-    def _reported(self, doc: Doc) -> Doc:
+    def _logged_doc(self, doc: Doc) -> Doc:
         """Return a doc as in the prompt, with usage and with the reason of a missing answer."""
         usage = priced(self._answers.usage(doc["task_id"]), self.evaluation.price)
         if doc["setting"] != Setting.REFERENCE.value and doc["domain"] in self._search_seconds:
             usage.setdefault("retriever_seconds", self._search_seconds[doc["domain"]])
-        reported = self._answers.reported(doc, self._budget.kept)
-        return {**reported, "usage": usage} if usage else reported
+        logged = self._answers.logged_doc(doc, self._budget.kept)
+        return {**logged, "usage": usage} if usage else logged
 
     def take_scores(self, answers: Iterable[ScoredAnswer]) -> None:
         """Store this task's scored answers until the harness requests them doc by doc."""
@@ -281,7 +286,7 @@ class ConversationTask(ConfigurableTask):
         The value of a corpus-level metric is the pair of response and references, if the doc is scored.
         """
         # The harness logs this dictionary next. The reasons and the verdict are logged with it and change no hash.
-        doc.update(self._reported(doc))
+        doc.update(self._logged_doc(doc))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         answer = self._scores[doc["task_id"]]
@@ -334,11 +339,11 @@ class ConversationTask(ConfigurableTask):
         return self._scores.summary()
 
 
-def _of_run(run: str, spending: Spending) -> Spending:
+def _earlier_spending(run: str, spending: Spending) -> Spending:
     """Return the usage of a stored run, marked as spent before this evaluation."""
     return {
-        f"run {run}, {who}": [{**call, "spent": Spent.BEFORE.value} for call in calls]
-        for who, calls in spending.items()
+        f"run {run}, {source}": [{**call, "spent": Spent.BEFORE.value} for call in calls]
+        for source, calls in spending.items()
     }
 
 
@@ -379,7 +384,7 @@ _LOGGER = logging.getLogger(__name__)
 
 def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
     """Reject a metric list with missing or unknown metrics."""
-    names, offered = {str(item.get("metric")) for item in listed}, set(declared)
+    names, offered = {str(entry.get("metric")) for entry in listed}, set(declared)
     if names == offered:
         return
     found = [f"missing {', '.join(sorted(offered - names))}"] if offered - names else []
@@ -458,8 +463,8 @@ def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: Evaluati
     domain = options.get("domain")
     docs = build_docs(benchmark, setting, domain, conversational=config.conversational, contexts=contexts)
     if not docs:
-        where = f"domain {domain!r}, " if domain else ""
-        raise ConfigurationError(f"{benchmark.label} has no task in {where}setting {setting.value}")
+        in_domain = f"domain {domain!r}, " if domain else ""
+        raise ConfigurationError(f"{benchmark.label} has no task in {in_domain}setting {setting.value}")
     return Dataset.from_list([_injected_doc(doc, config.injected) for doc in docs], features=FEATURES)
 
 
@@ -467,5 +472,5 @@ def _injected_doc(doc: Doc, share: float) -> Doc:
     """Return a doc, with an injected passage if the doc belongs to the share."""
     if not share:
         return doc
-    passages = [Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"]]
+    passages = [Passage(row["passage_id"], row["text"], row["title"]) for row in doc["passages"]]
     return {**doc, "passages": passage_rows(injected(passages, share, doc["task_id"]))}

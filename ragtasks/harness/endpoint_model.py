@@ -31,7 +31,7 @@ class RagEndpoint(AnswersOnly):
     Arguments are the keys of an endpoint, `protocol` (`openai`, `plain`) and `model`.
     """
 
-    kind = "a RAG system"
+    label = "a RAG system"
     tokenizer_name = "ragtasks-endpoint"
 
     def __init__(self, **arguments: Any) -> None:
@@ -61,8 +61,8 @@ class RagEndpoint(AnswersOnly):
 class _Journal:
     """Journal of one call: the harness's caches receive each answer as it arrives, so a killed run keeps them."""
 
-    def __init__(self, model: RagEndpoint, requests: list[Instance], asked: list[dict[str, Any]]) -> None:
-        self._model, self._requests, self._asked = model, requests, asked
+    def __init__(self, model: RagEndpoint, requests: list[Instance], bodies: list[dict[str, Any]]) -> None:
+        self._model, self._requests, self._asked = model, requests, bodies
 
     def recall(self, index: int) -> Reply | None:
         return None

@@ -28,13 +28,17 @@ def extra_of(model: str) -> str | None:
 
 def missing_of(extra: str) -> list[str]:
     """Return the missing libraries of an extra and its nested extras, sorted by name."""
-    return sorted({_name(item) for item in _requirements(_OURS, {extra}) if not _is_met(item)})
+    return sorted({_name(requirement) for requirement in _requirements(_OURS, {extra}) if not _is_met(requirement)})
 
 
 def installed_of(extra: str) -> list[str]:
     """Return the installed libraries of an extra as `name version`, sorted by name."""
-    found = {_name(item): version_of(item.name) for item in _requirements(_OURS, {extra}) if _is_met(item)}
-    return [f"{name} {here}" for name, here in sorted(found.items())]
+    versions = {
+        _name(requirement): version_of(requirement.name)
+        for requirement in _requirements(_OURS, {extra})
+        if _is_met(requirement)
+    }
+    return [f"{name} {installed}" for name, installed in sorted(versions.items())]
 
 
 def extra_requirement(extra: str, purpose: str) -> Requirement:
@@ -56,31 +60,35 @@ def install_line(extra: str) -> str:
 
 def _requirements(distribution: str, extras: set[str]) -> Iterator[Distribution]:
     """Yield the requirements of a distribution's extras, without its unconditional requirements."""
-    for item in _optional(distribution):
-        if any(item.marker is not None and item.marker.evaluate({"extra": extra}) for extra in extras):
-            if canonicalize_name(item.name) not in _ALWAYS:
-                yield item
-            if item.extras:
-                yield from _requirements(item.name, item.extras)
+    for requirement in _optional(distribution):
+        if any(requirement.marker is not None and requirement.marker.evaluate({"extra": extra}) for extra in extras):
+            if canonicalize_name(requirement.name) not in _ALWAYS:
+                yield requirement
+            if requirement.extras:
+                yield from _requirements(requirement.name, requirement.extras)
 
 
 @cache
 def _optional(distribution: str) -> tuple[Distribution, ...]:
     """Return the requirements of a distribution's extras; empty if it is not installed. Cached per process."""
     try:
-        items = [Distribution(line) for line in requires(distribution) or ()]
+        requirements = [Distribution(line) for line in requires(distribution) or ()]
     except PackageNotFoundError:
         return ()
-    return tuple(item for item in items if item.marker is not None and not item.marker.evaluate({"extra": ""}))
+    return tuple(
+        requirement
+        for requirement in requirements
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""})
+    )
 
 
-def _name(item: Distribution) -> str:
-    return canonicalize_name(item.name)
+def _name(requirement: Distribution) -> str:
+    return canonicalize_name(requirement.name)
 
 
-def _is_met(item: Distribution) -> bool:
-    here = version_of(item.name)
-    return here is not None and item.specifier.contains(here, prereleases=True)
+def _is_met(requirement: Distribution) -> bool:
+    installed = version_of(requirement.name)
+    return installed is not None and requirement.specifier.contains(installed, prereleases=True)
 
 
 @cache

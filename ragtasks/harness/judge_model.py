@@ -33,8 +33,10 @@ class JudgeModel:
     def __init__(self, model: HarnessModel, decoding: Decoding | None = None) -> None:
         import lm_eval.models  # noqa: F401 (the harness registers its models only while it has none)
 
-        if (kind := model.lm_eval) not in MODEL_REGISTRY:
-            raise ConfigurationError(f"judges: unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}")
+        if (model_type := model.lm_eval) not in MODEL_REGISTRY:
+            raise ConfigurationError(
+                f"judges: unknown kind of model {model_type!r}: {close_matches(model_type, MODEL_REGISTRY)}"
+            )
         self._model, self._decoding = model, decoding or Decoding()
         self._client: ModelClient | None = None
 
@@ -56,13 +58,13 @@ class JudgeModel:
         if not prompts:
             return []
         with _ONE_AT_A_TIME:
-            client = self._loaded()
+            client = self._load()
             try:
                 return client.answer(prompts, progress, journal)
             except _FAILURES as error:
                 raise self._fatal(error) from error
 
-    def _loaded(self) -> ModelClient:
+    def _load(self) -> ModelClient:
         if self._client is None:
             try:
                 refuse_pickles("model in this process", str(self._model.arguments.get("pretrained", "")) or self.name)
@@ -123,9 +125,9 @@ class ModelClient:
         texts: dict[int, str] = {}
         longest = [self._decoding.max_tokens * prompt.longer for prompt in prompts]
         for offset, prompt in enumerate(prompts):
-            known = journal.recall(start + offset) if journal is not None else None
+            recalled = journal.recall(start + offset) if journal is not None else None
             texts[offset] = self._rendered(prompt)
-            if reply := known or self._too_long(texts[offset], longest[offset]):
+            if reply := recalled or self._too_long(texts[offset], longest[offset]):
                 replies[offset] = reply
         missing = [offset for offset in texts if offset not in replies]
         requests = [

@@ -69,12 +69,12 @@ def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> Li
     Raises:
         ConfigurationError: if a file without our mark is in the way; then nothing is changed.
     """
-    harness = _harness(harness_folder)
+    harness = _tasks_folder(harness_folder)
     folder = harness / STUB_FOLDER
     planned = planned_stubs(tasks, folder)
-    with _explained_refusal(folder, _WITHOUT_LINK):
+    with _clear_errors(folder, _WITHOUT_LINK):
         present = present_stubs(folder)
-        _refuse_foreign(folder, planned, present)
+        _reject_foreign_files(folder, planned, present)
         written = [stub for stub, text in planned.items() if present.get(stub) != text]
         removed = sorted(present.keys() - planned.keys())
         remove(folder, removed)
@@ -91,9 +91,9 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
 
     Files without our mark and their folders remain. Without stubs, nothing is changed.
     """
-    harness = _harness(harness_folder)
+    harness = _tasks_folder(harness_folder)
     folder = harness / STUB_FOLDER
-    with _explained_refusal(folder, "run `ragtasks tasks link --remove` as a user with write permission"):
+    with _clear_errors(folder, "run `ragtasks tasks link --remove` as a user with write permission"):
         stubs = sorted(present_stubs(folder))
         remove(folder, [*stubs, *(path for path in _files(folder) if path.suffix == ".part")])  # of killed writes
         enter_in_record(harness, ())
@@ -102,12 +102,12 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
 
 def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkStatus:
     """Return the state of the link and its targets, without changes."""
-    folder = _harness(harness_folder) / STUB_FOLDER
+    folder = _tasks_folder(harness_folder) / STUB_FOLDER
     homes = [home.resolve() for home in ([tasks] if tasks else [task_folder(), *(path for _, path in task_folders())])]
-    planned = {stub: _real(stub_target(text)) for stub, text in planned_stubs(tasks, folder).items()}
-    with _explained_refusal(folder, "run as a user with read permission"):
+    planned = {stub: _real_path(stub_target(text)) for stub, text in planned_stubs(tasks, folder).items()}
+    with _clear_errors(folder, "run as a user with read permission"):
         texts = present_stubs(folder)
-    present = {stub: _real(stub_target(text)) for stub, text in sorted(texts.items())}
+    present = {stub: _real_path(stub_target(text)) for stub, text in sorted(texts.items())}
     targets = tuple(target for target in present.values() if target is not None)
     if not present:
         state = LinkState.NOT_LINKED
@@ -122,12 +122,12 @@ def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None)
     return LinkStatus(state, folder, targets)
 
 
-def _harness(folder: Path | None) -> Path:
+def _tasks_folder(folder: Path | None) -> Path:
     """Return the given tasks folder, or that of the importable lm_eval."""
     return harness_tasks_folder() if folder is None else folder.absolute()
 
 
-def _real(path: Path | None) -> Path | None:
+def _real_path(path: Path | None) -> Path | None:
     """Return a path with its folder resolved.
 
     The file itself is not resolved, because some installers link single files into a cache.
@@ -135,7 +135,7 @@ def _real(path: Path | None) -> Path | None:
     return None if path is None else path.parent.resolve() / path.name
 
 
-def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[Path, str]) -> None:
+def _reject_foreign_files(folder: Path, planned: Mapping[Path, str], present: Mapping[Path, str]) -> None:
     """Reject foreign files at the paths of stubs or their folders."""
     parents = {parent for stub in planned for parent in stub.parents if parent.is_relative_to(folder)}
     blocked = {path for path in parents if path.is_symlink() or (path.exists() and not path.is_dir())}
@@ -151,7 +151,7 @@ def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[
 
 
 @contextmanager
-def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
+def _clear_errors(folder: Path, next_step: str) -> Iterator[None]:
     """Convert an OSError to a ConfigurationError with the folder and a next step."""
     try:
         yield
@@ -282,8 +282,10 @@ def enter_in_record(harness: Path, stubs: Collection[Path]) -> None:
     for record in site.glob("lm_eval-*.dist-info/RECORD"):
         before = record.read_bytes()
         lines = before.decode().splitlines(keepends=True)
-        others = [x for x in lines if not (x.lstrip('"').startswith(ours) and x.rstrip().endswith(",,"))]
-        after = (rows.getvalue() + "".join(others)).encode()
+        other_lines = [
+            line for line in lines if not (line.lstrip('"').startswith(ours) and line.rstrip().endswith(",,"))
+        ]
+        after = (rows.getvalue() + "".join(other_lines)).encode()
         if after != before:
             write_whole(record, after)
 
@@ -312,9 +314,11 @@ def harness_tasks_folder() -> Path:
     if spec is None:
         raise _harness_error("no module lm_eval", "pip install 'lm-eval>=0.4.13,<0.4.14'")
     if spec.origin is None:
-        places = ", ".join(spec.submodule_search_locations or ())
-        remedy = f"delete the leftovers of an earlier install ({places}), then pip install 'lm-eval>=0.4.13,<0.4.14'"
-        raise _harness_error(f"a folder without __init__.py: {places}", remedy)
+        folders = ", ".join(spec.submodule_search_locations or ())
+        next_step = (
+            f"delete the leftovers of an earlier install ({folders}), then pip install 'lm-eval>=0.4.13,<0.4.14'"
+        )
+        raise _harness_error(f"a folder without __init__.py: {folders}", next_step)
     folder = Path(spec.origin).absolute().parent / "tasks"
     if not folder.is_dir():
         raise _harness_error(f"no folder {folder}", "pip install --force-reinstall --no-deps 'lm-eval>=0.4.13,<0.4.14'")

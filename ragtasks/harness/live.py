@@ -49,15 +49,15 @@ class RoundsTask(ConversationTask):
         self._is_building = False
         super().__init__(config)
 
-    def _whole(self, limit: int | None) -> int | None:
+    def _completed_limit(self, limit: int | None) -> int | None:
         """Return the number of docs for a limit."""
         return limit
 
     def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> WaitingRequest:
         """Return the request of a turn. Its prompt is built later, also for the first turn."""
-        made: Instance = super().construct_requests(doc, _LATER.format(turn=doc["turn"] - 1), **options)
+        request: Instance = super().construct_requests(doc, _LATER.format(turn=doc["turn"] - 1), **options)
         return WaitingRequest(
-            made.request_type, doc, made.arguments, made.idx, metadata=made.metadata, conversations=self
+            request.request_type, doc, request.arguments, request.idx, metadata=request.metadata, conversations=self
         )
 
     def build_all_requests(self, **options: Any) -> None:
@@ -72,7 +72,9 @@ class RoundsTask(ConversationTask):
             _LOGGER.warning("--cache_requests: prompts of %s depend on earlier answers", self.config.task)
         self._rendering = {name: options[name] for name in _RENDERING if name in options}
         self._is_building = True
-        super().build_all_requests(**{**options, "limit": self._whole(options.get("limit")), "cache_requests": False})
+        super().build_all_requests(
+            **{**options, "limit": self._completed_limit(options.get("limit")), "cache_requests": False}
+        )
         self._is_building = False
         self._budget = self._budget_of(options.get("chat_template"))
         self._replies, self._request_docs = {}, {}
@@ -128,9 +130,9 @@ class RoundsTask(ConversationTask):
             )
         super().apply_filters()
 
-    def _reported(self, doc: Doc) -> Doc:
+    def _logged_doc(self, doc: Doc) -> Doc:
         """Return a doc as in the request."""
-        return super()._reported(self._request_docs.get(doc["task_id"], doc))
+        return super()._logged_doc(self._request_docs.get(doc["task_id"], doc))
 
 
 class LiveTask(RoundsTask):
@@ -147,10 +149,10 @@ class LiveTask(RoundsTask):
         self._histories = ModelHistories((), ())
         super().__init__(config)
 
-    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
+    def _load_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
         if Setting(options["setting"]) is Setting.FULL_RAG:
             self._retrieval = self._live_retrieval(benchmark)
-        super()._take_docs(benchmark, options)
+        super()._load_docs(benchmark, options)
         every_turn = self.evaluation.model_copy(update={"conversational": True})
         docs = task_dataset(benchmark, options, self._without_run(every_turn), run_store())
         self._turns = [dict(doc) for doc in docs]
@@ -196,10 +198,10 @@ class LiveTask(RoundsTask):
 
     def doc_iterator(self, *, limit: int | None = None, **options: Any) -> Iterator[tuple[int, Any]]:
         """Return the docs. A limit is increased to complete the last conversation."""
-        found: Iterator[tuple[int, Any]] = super().doc_iterator(limit=self._whole(limit), **options)
-        return found
+        docs: Iterator[tuple[int, Any]] = super().doc_iterator(limit=self._completed_limit(limit), **options)
+        return docs
 
-    def _whole(self, limit: int | None) -> int | None:
+    def _completed_limit(self, limit: int | None) -> int | None:
         return whole_conversations(self.dataset["test"]["conversation_id"], limit)
 
     def build_all_requests(self, **options: Any) -> None:
@@ -213,12 +215,14 @@ class LiveTask(RoundsTask):
         scored = {request.doc["task_id"]: request for request in self._instances}
         unscored = {name: doc for name, doc in self._histories.docs.items() if name not in scored}
         metadata = (self.config.task, None, 1)
-        others = {name: self.construct_requests(doc, "", metadata=metadata) for name, doc in unscored.items()}
-        self._pending = {**scored, **others}
+        unscored_requests = {
+            name: self.construct_requests(doc, "", metadata=metadata) for name, doc in unscored.items()
+        }
+        self._pending = {**scored, **unscored_requests}
         for request in scored.values():
             request.request_type = rounds_type()
-        if others:
-            _LOGGER.info("%s: %d turns are requested only for the history", self.config.task, len(others))
+        if unscored_requests:
+            _LOGGER.info("%s: %d turns are requested only for the history", self.config.task, len(unscored_requests))
 
     def begin(self) -> Sequence[WaitingRequest]:
         """Return the requests of the first turn of each conversation."""
@@ -228,22 +232,22 @@ class LiveTask(RoundsTask):
         """Return the requests of the turns after the answered ones."""
         again = super().next_requests(requests)
         docs = [request.doc for request in requests if request.doc["task_id"] in self._replies]
-        return [*again, *self._begin_turns(self._histories.turns_behind(docs))]
+        return [*again, *self._begin_turns(self._histories.turns_after(docs))]
 
     def _begin_turns(self, docs: Sequence[Doc]) -> list[WaitingRequest]:
         """Return the requests of turns with the model's own history. Failed turns are skipped with their successors."""
-        found: list[WaitingRequest] = []
+        due: list[WaitingRequest] = []
         while docs:
             docs = [self._histories.with_history(doc) for doc in docs]
             self._request_docs |= {doc["task_id"]: doc for doc in docs}
-            going_on = [doc for doc in docs if self._histories.failed_turn(doc) is None]
-            if self._retrieval is not None and going_on:
-                going_on = self._retrieval.with_passages(going_on)
-            ready = [request for doc in going_on if (request := self._ready(doc)) is not None]
-            found += ready
+            active = [doc for doc in docs if self._histories.failed_turn(doc) is None]
+            if self._retrieval is not None and active:
+                active = self._retrieval.with_passages(active)
+            ready = [request for doc in active if (request := self._ready(doc)) is not None]
+            due += ready
             waiting = {request.doc["task_id"] for request in ready}
-            docs = self._histories.turns_behind([doc for doc in docs if doc["task_id"] not in waiting])
-        return found
+            docs = self._histories.turns_after([doc for doc in docs if doc["task_id"] not in waiting])
+        return due
 
     def take(self, request: WaitingRequest, reply: str) -> None:
         """Add an answer without thinking text to the history. A failed request ends the conversation."""
@@ -295,30 +299,30 @@ class WaitingRequest(Instance):
 
 def rounds_type() -> str:
     """Add the method for requests in rounds to every model class, and return its name."""
-    for kind in _MODEL_TYPES:
-        if not hasattr(kind, _TYPE):
-            setattr(kind, _TYPE, _ask)
+    for model_class in _MODEL_TYPES:
+        if not hasattr(model_class, _TYPE):
+            setattr(model_class, _TYPE, _answer_in_rounds)
     return _TYPE
 
 
-def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
+def _answer_in_rounds(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
     """Return the answers to requests. Unscored turns before them are requested as well."""
     conversations = dict.fromkeys(request.conversations for request in requests if request.conversations is not None)
-    due: Sequence[Any] = [request for each in conversations for request in each.begin()]
-    if due and not (isinstance(model, SavedAnswers) and model.answer_following(due, _following)):
+    due: Sequence[Any] = [request for task in conversations for request in task.begin()]
+    if due and not (isinstance(model, SavedAnswers) and model.answer_following(due, _next_requests)):
         while due:
-            due = _following(list(zip(due, model.generate_until(due), strict=True)))
+            due = _next_requests(list(zip(due, model.generate_until(due), strict=True)))
     return [request.conversations.reply_to(request) for request in requests if request.conversations is not None]
 
 
-def _following(answered: Sequence[tuple[WaitingRequest, Any]]) -> list[WaitingRequest]:
+def _next_requests(answered: Sequence[tuple[WaitingRequest, Any]]) -> list[WaitingRequest]:
     """Pass answers to their tasks and return the requests that follow."""
     groups: dict[RoundsTask, list[WaitingRequest]] = {}
     for request, reply in answered:
         if request.conversations is not None:
             request.conversations.take(request, reply)
             groups.setdefault(request.conversations, []).append(request)
-    return [request for each, requests in groups.items() for request in each.next_requests(requests)]
+    return [request for task, requests in groups.items() for request in task.next_requests(requests)]
 
 
 # The state of conversations with a model's own answers.
@@ -356,13 +360,13 @@ class ModelHistories:
         """Return the first turn of each conversation."""
         return [docs[0] for docs in self._turns.values()]
 
-    def turns_behind(self, docs: Iterable[Doc]) -> list[Doc]:
+    def turns_after(self, docs: Iterable[Doc]) -> list[Doc]:
         """Return the next turn of each conversation that has one."""
-        found = []
+        turns = []
         for doc in docs:
-            later = (item for item in self._turns[doc["conversation_id"]] if item["turn"] > doc["turn"])
-            found += list(itertools.islice(later, 1))
-        return found
+            later = (turn for turn in self._turns[doc["conversation_id"]] if turn["turn"] > doc["turn"])
+            turns += list(itertools.islice(later, 1))
+        return turns
 
     def with_history(self, doc: Doc) -> Doc:
         """Return a turn with the model's own answers in the history."""
@@ -401,7 +405,7 @@ def whole_conversations(conversations: Sequence[str], limit: int | None) -> int 
     """Return the smallest number of docs, at least the limit, that completes all conversations; None for no limit."""
     if not limit:
         return None
-    last = {name: place + 1 for place, name in enumerate(conversations)}
+    last = {name: index + 1 for index, name in enumerate(conversations)}
     n, reach = 0, 0
     while n < min(max(limit, reach), len(conversations)):
         reach = max(reach, last[conversations[n]])

@@ -60,7 +60,7 @@ def refuse_on_empty(doc: Doc) -> str:
 class AnswersOnly(LM):
     """A harness model that answers from the doc and has no likelihoods."""
 
-    kind: str
+    label: str
     """Name of the model for errors."""
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
@@ -69,7 +69,7 @@ class AnswersOnly(LM):
 
     def loglikelihood(self, requests: list[Instance]) -> Any:
         """Raise ConfigurationError."""
-        raise ConfigurationError(f"{self.kind} answers questions; it gives no likelihoods")
+        raise ConfigurationError(f"{self.label} answers questions; it gives no likelihoods")
 
     loglikelihood_rolling = loglikelihood
 
@@ -77,7 +77,7 @@ class AnswersOnly(LM):
 class _Baseline(AnswersOnly):
     """A harness model whose answer is a function of the doc."""
 
-    kind = "this baseline"
+    label = "this baseline"
     answer: Callable[[Doc], str]
     is_baseline = True
     """Excludes the answers from the plausibility check."""
@@ -174,9 +174,9 @@ class AgentOracle(_Agent):
     _k = 20
 
     def _query(self, task: AgenticTask, search: Search) -> str | None:
-        seen = {passage.passage_id for passage in search.session.passages}
+        retrieved = {passage.passage_id for passage in search.session.passages}
         tried = len(search.exchanges) - 1
-        missing = [name for name in task.relevant(search.doc["task_id"]) if name not in seen]
+        missing = [name for name in task.relevant(search.doc["task_id"]) if name not in retrieved]
         if not missing:
             return None
         if tried < 0:
@@ -223,15 +223,17 @@ def extract_answer(question: str, passages: Sequence[str], language: str = ENGLI
     language = settled(language, question)
     ends = _SENTENCE_END if language == ENGLISH else _FOREIGN_SENTENCE_END
     sentences = [part.strip() for text in passages for part in ends.split(text) if _words(part, language)]
-    found = [_words(sentence, language) for sentence in sentences]
+    words_by_sentence = [_words(sentence, language) for sentence in sentences]
     # Word of the question -> inverse sentence frequency.
-    counts = Counter(word for words in found for word in words)
-    weights = {word: math.log(1 + len(found) / (1 + counts[word])) for word in sorted(_words(question, language))}
+    counts = Counter(word for words in words_by_sentence for word in words)
+    weights = {
+        word: math.log(1 + len(words_by_sentence) / (1 + counts[word])) for word in sorted(_words(question, language))
+    }
     total = math.fsum(weights.values())
     if not sentences or not total:
         return None
     # `fsum` is exact: the order of words in a set differs between processes, and ties must remain ties.
-    scores = [math.fsum(weights.get(word, 0.0) for word in words) / total for words in found]
+    scores = [math.fsum(weights.get(word, 0.0) for word in words) / total for words in words_by_sentence]
     best = sorted(range(len(sentences)), key=lambda index: (-scores[index], index))[:N_SENTENCES]
     if scores[best[0]] < MIN_SHARE:
         return None

@@ -26,7 +26,7 @@ _NOT_YAML = (".py", ".pyc", ".md", ".sh", ".json", ".tsv", ".txt")
 _NAME = re.compile(rb"^(?:task|group|tag): *[\"']?([\w./:+-]+)", re.MULTILINE)
 
 
-def refuse_unknown_names(arguments: Sequence[str]) -> None:
+def reject_unknown_names(arguments: Sequence[str]) -> None:
     """Reject model types and tasks in the arguments of `lm_eval run` that certainly do not exist.
 
     Tasks are not checked if a folder or a configuration file can add some.
@@ -37,32 +37,32 @@ def refuse_unknown_names(arguments: Sequence[str]) -> None:
     parser.add_argument("--include_path")
     parser.add_argument("--config", "-C")
     try:
-        given, _ = parser.parse_known_args(list(arguments))
+        options, _ = parser.parse_known_args(list(arguments))
     except argparse.ArgumentError:  # lm_eval's parser reports it
         return
-    if given.model is not None:
-        refuse_unknown_kind(given.model, model_kinds())
-    if given.include_path is None and given.config is None:
+    if options.model is not None:
+        reject_unknown_kind(options.model, model_kinds())
+    if options.include_path is None and options.config is None:
         # argparse treats an unknown option with a space in it, such as --metadata={...}, as one more task.
-        tasks = [text for text in given.tasks if not text.startswith("-")]
-        refuse_unknown_tasks([name for text in tasks for name in text.split(",") if name])
+        tasks = [text for text in options.tasks if not text.startswith("-")]
+        reject_unknown_tasks([name for text in tasks for name in text.split(",") if name])
 
 
-def refuse_unknown_kind(name: str, known: Sequence[str]) -> None:
+def reject_unknown_kind(name: str, kinds: Sequence[str]) -> None:
     """Reject an unknown model type, with similar names."""
-    if name not in known:
+    if name not in kinds:
         if name.startswith("openai/"):
             step = f"--model openai-chat-completions --model_args model={name.removeprefix('openai/')}"
             raise ConfigurationError(f"--model {name}: no kind of model. Next step: {step} --apply_chat_template")
         example = f"--model hf --model_args pretrained={name}"
-        hint = nearest(name, known, f"`ragtasks run --help-all`, which lists all; weights of the hub are {example}")
+        hint = nearest(name, kinds, f"`ragtasks run --help-all`, which lists all; weights of the hub are {example}")
         raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {hint}")
 
 
 def model_kinds() -> list[str]:
     """Return the model types of lm_eval's `MODEL_MAPPING`, of entry points, and of registered models."""
     tree = ast.parse((harness_tasks_folder().parent / "models" / "__init__.py").read_text("utf-8"))
-    found = [
+    mappings = [
         ast.literal_eval(statement.value)
         for statement in tree.body
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "MODEL_MAPPING"
@@ -71,10 +71,10 @@ def model_kinds() -> list[str]:
     # A script that imports lm_eval can register a model and then call the command.
     registry = sys.modules.get("lm_eval.api.registry")
     registered = list(registry.model_registry) if registry is not None else []
-    return list(dict.fromkeys([*(name for mapping in found for name in mapping), *added, *registered]))
+    return list(dict.fromkeys([*(name for mapping in mappings for name in mapping), *added, *registered]))
 
 
-def refuse_unknown_tasks(names: Sequence[str]) -> None:
+def reject_unknown_tasks(names: Sequence[str]) -> None:
     """Reject a task that is nearly one of ours, or that no task file mentions."""
     ours = own_names()
     for name in names:
@@ -83,27 +83,27 @@ def refuse_unknown_tasks(names: Sequence[str]) -> None:
         if near := difflib.get_close_matches(name, ours, n=3, cutoff=_NEAR):
             raise unknown_task(name, near)
         if not any(sign in name for sign in "*?["):
-            _refuse_unmentioned(name)
+            _reject_unmentioned(name)
 
 
-def _refuse_unmentioned(name: str) -> None:
+def _reject_unmentioned(name: str) -> None:
     mention = re.compile(rb"(?<!\w)" + re.escape(name.encode()) + rb"(?!\w)")
-    known = set(own_names())
+    names = set(own_names())
     for text in _task_texts():
         if mention.search(text):
             return
-        known.update(match.decode() for match in _NAME.findall(text))
-    raise unknown_task(name, sorted(known))
+        names.update(match.decode() for match in _NAME.findall(text))
+    raise unknown_task(name, sorted(names))
 
 
-def unknown_task(name: str, known: Sequence[str]) -> ConfigurationError:
+def unknown_task(name: str, names: Sequence[str]) -> ConfigurationError:
     """Return the error for an unknown task, with similar names."""
-    return ConfigurationError(f"Tasks not found: {name}. Next step: {nearest(name, known, '`lm_eval ls tasks`')}")
+    return ConfigurationError(f"Tasks not found: {name}. Next step: {nearest(name, names, '`lm_eval ls tasks`')}")
 
 
-def nearest(name: str, known: Sequence[str], otherwise: str) -> str:
+def nearest(name: str, candidates: Sequence[str], otherwise: str) -> str:
     """Return a hint with similar names, or with the list to consult."""
-    return near_names(name, known) or f"see {otherwise}"
+    return near_names(name, candidates) or f"see {otherwise}"
 
 
 def _task_texts() -> Iterator[bytes]:

@@ -45,14 +45,14 @@ class ReferencePerplexityTask(ConversationTask):
     def _declared_metrics(self) -> Sequence[Metric]:
         return METRICS
 
-    def _listed(self, metric: Metric) -> dict[str, Any]:
-        return {**super()._listed(metric), "aggregation": _AGGREGATIONS[metric.name].__name__}
+    def _harness_metric(self, metric: Metric) -> dict[str, Any]:
+        return {**super()._harness_metric(metric), "aggregation": _AGGREGATIONS[metric.name].__name__}
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **options: Any) -> None:
         """Build this task's docs, without unanswerable questions."""
         super().download(dataset_kwargs, **options)
         rows = self.dataset["test"]
-        kept = [place for place, label in enumerate(rows["answerability"]) if label != Answerability.UNANSWERABLE.value]
+        kept = [index for index, label in enumerate(rows["answerability"]) if label != Answerability.UNANSWERABLE.value]
         self.dataset = {"test": rows.select(kept)}
 
     def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> Any:
@@ -68,14 +68,14 @@ class ReferencePerplexityTask(ConversationTask):
         """Keep the likelihoods: there are no answers to score."""
         ConfigurableTask.apply_filters(self)
 
-    def awaits_scores_of(self, other: ConversationTask) -> bool:
+    def is_scored_with(self, other: ConversationTask) -> bool:
         """Return False: likelihoods are not scored with the answers of other tasks."""
         return False
 
     def process_results(self, doc: Doc, results: list[Any]) -> dict[str, tuple[float, int]]:
         """Return metric -> (log-likelihood of the answer, its number of words or bytes)."""
-        found = results[0]
-        likelihood = float(found[0] if isinstance(found, tuple | list) else found)
+        reply = results[0]
+        likelihood = float(reply[0] if isinstance(reply, tuple | list) else reply)
         n_words, n_bytes = len(re.split(r"\s+", doc["target"])), len(doc["target"].encode("utf-8"))
         scores = {
             "word_perplexity": (likelihood, n_words),

@@ -45,30 +45,30 @@ def run_requirements(
 
     `tokenizer` counts prompt tokens; None uses the tokenizer of the weights, or an estimate.
     """
-    from ragtasks.harness.tasks import parts_of
+    from ragtasks.harness.tasks import task_settings
 
-    parts = parts_of(request.tasks)
+    parts = task_settings(request.tasks)
     suites = {part.benchmark: part.suite for part in parts if part.suite is not None}
     server = server_of(request)
-    found = evaluation_requirements(
+    requirements = evaluation_requirements(
         [(part.benchmark, part.setting) for part in parts],
         config_from_metadata(request.metadata),
         request.output,
         Folders(data_folder(), run_store()),
         suites=suites,
     )
-    found += [] if server is None else _of_served(request, *server)
+    requirements += [] if server is None else _server_requirements(request, *server)
     if weights := request.model_args.get("pretrained"):
-        found.append(Requirement("weights", f"model {weights}", partial(_check_weights, str(weights))))
+        requirements.append(Requirement("weights", f"model {weights}", partial(_check_weights, str(weights))))
     if request.model == "ragtasks-endpoint":
         options = {key: value for key, value in request.model_args.items() if key != "num_concurrent"}
         system = system_endpoint(options, str(options.get("model", "rag-system")), "openai")
-        found += system_requirements(*system, secret)
+        requirements += system_requirements(*system, secret)
     has_prompts = not request.model.startswith(("ragtasks-", "dummy")) and not request.limit
     if has_prompts and parts and not suites:
         check = partial(_check_context, request, tokenizer, server if with_requests else None)
-        found.append(Requirement("context", "prompts", check, phase=Phase.PROMPTS))
-    return found
+        requirements.append(Requirement("context", "prompts", check, phase=Phase.PROMPTS))
+    return requirements
 
 
 def server_of(request: Request) -> tuple[str, dict[str, str]] | None:
@@ -83,7 +83,7 @@ def server_of(request: Request) -> tuple[str, dict[str, str]] | None:
     return None if address is None else (str(address), dict(headers))
 
 
-def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[Requirement]:
+def _server_requirements(request: Request, address: str, headers: dict[str, str]) -> list[Requirement]:
     """Return the requirements of a model behind a server: a key for OpenAI, and a reply."""
     name = str(request.model_args["model"])
     part = f"model {name}"
@@ -96,7 +96,7 @@ def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[
         return "a key is sent" if headers else "no key is sent"
 
     def reply() -> str:
-        where, is_chat = f"{part} at {address}", "chat" in request.model
+        location, is_chat = f"{part} at {address}", "chat" in request.model
         messages = {"messages": [{"role": "user", "content": PROBE_QUESTION}]}
         body = {"model": name, "max_tokens": _FEW_TOKENS, **(messages if is_chat else {"prompt": PROBE_QUESTION})}
         try:
@@ -104,12 +104,12 @@ def _of_served(request: Request, address: str, headers: dict[str, str]) -> list[
             client = model_client(name, address, headers, key_source=source)
         except ConfigurationError as error:
             example = "base_url=http://localhost:8000/v1/completions"
-            raise ConfigurationError(f"{where}: {one_line(error)}. Next step: such as {example}") from None
-        found = client.probe(Prompt((), body=body), _SECONDS)
-        is_error = found.reason.startswith(ERROR_REPLY) or (is_chat and found.outcome is Outcome.MALFORMED)
+            raise ConfigurationError(f"{location}: {one_line(error)}. Next step: such as {example}") from None
+        probed = client.probe(Prompt((), body=body), _SECONDS)
+        is_error = probed.reason.startswith(ERROR_REPLY) or (is_chat and probed.outcome is Outcome.MALFORMED)
         # A slow server is no problem: the evaluation waits longer. Other content is scored by the evaluation.
-        if (is_error or not found.raw) and found.reason != SLOW:
-            raise ModelError(no_reply(where, found.reason))
+        if (is_error or not probed.raw) and probed.reason != SLOW:
+            raise ModelError(no_reply(location, probed.reason))
         return f"{address} replies"
 
     return [Requirement("key", part, key), Requirement("endpoint", part, reply, phase=Phase.REQUEST)]
@@ -177,10 +177,10 @@ def _check_context(request: Request, tokenizer: str | None, server: tuple[str, d
         )
     has = "has about" if is_estimate else "has"
     problems = [
-        f"{n_long} of {len(item.tokens)} prompts of {item.name} do not fit: the longest {has} {item.tokens[-1]:,} "
-        f"tokens and its reply up to {item.reply_tokens:,}"
-        for item in plans
-        if (n_long := sum(tokens + item.reply_tokens > room for tokens in item.tokens))
+        f"{n_long} of {len(row.tokens)} prompts of {row.name} do not fit: the longest {has} {row.tokens[-1]:,} "
+        f"tokens and its reply up to {row.reply_tokens:,}"
+        for row in plans
+        if (n_long := sum(tokens + row.reply_tokens > room for tokens in row.tokens))
     ]
     if problems:
         raise ConfigurationError(
@@ -202,7 +202,7 @@ def _context_of_weights(name: str) -> int | None:
             return None
         file = Path(cached) if isinstance(cached, str) else file
     try:
-        found = json.loads(file.read_bytes()).get("max_position_embeddings")
+        positions = json.loads(file.read_bytes()).get("max_position_embeddings")
     except (OSError, ValueError, AttributeError):
         return None
-    return found if isinstance(found, int) and found > 0 else None
+    return positions if isinstance(positions, int) and positions > 0 else None

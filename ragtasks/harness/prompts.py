@@ -34,11 +34,11 @@ class TaskPrompts:
     def __init__(self, evaluation: EvaluationConfig, yaml: Mapping[str, Any]) -> None:
         """Load the templates of the configuration (`--metadata`), else of the YAML, else the defaults."""
         options = dict(yaml.get("dataset_kwargs") or {})
-        _refuse_misplaced(yaml, options)
+        _reject_misplaced(yaml, options)
         closed_book = yaml.get("closed_book_prompt", yaml.get("prompt", _CLOSED_BOOK))
         system = closed_book if evaluation.run == CLOSED_BOOK else yaml.get("prompt", _SYSTEM)
-        self.system = _loaded(evaluation.system_prompt, system, yaml)
-        self.plain = _loaded(evaluation.plain_prompt, yaml.get("plain_prompt", _PLAIN), yaml)
+        self.system = _load_template(evaluation.system_prompt, system, yaml)
+        self.plain = _load_template(evaluation.plain_prompt, yaml.get("plain_prompt", _PLAIN), yaml)
         self.max_words = evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self.fields: dict[str, Any] = {}
         """Fields of the system text in addition to a doc's own."""
@@ -70,7 +70,7 @@ class TaskPrompts:
             text = f"{text}\n\n{shipped_template(_ANSWER_LANGUAGE).render().strip()}"
         return f"{instruction}\n\n{text}" if instruction else text
 
-    def decides(self) -> dict[str, Any]:
+    def fingerprint_parts(self) -> dict[str, Any]:
         """Return everything that affects prompts, except their docs."""
         return {
             "system_prompt": self.system.sha256,
@@ -81,10 +81,10 @@ class TaskPrompts:
 
     def provenance(self) -> dict[str, str]:
         """Return the template names and hashes for the results."""
-        return {"system": _named(self.system), "plain": _named(self.plain)}
+        return {"system": _label(self.system), "plain": _label(self.plain)}
 
 
-def _refuse_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _reject_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Reject template names in `dataset_kwargs`, where they would be ignored."""
     misplaced = [key for key in YAML_KEYS if key in options]
     if misplaced:
@@ -97,10 +97,10 @@ def _refuse_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> No
         )
 
 
-def _loaded(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTemplate:
+def _load_template(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTemplate:
     """Return the template at the user's `path`, else the one named in a YAML. A list of names is joined."""
     if path is None and isinstance(name, list) and name:
-        parts = [_loaded(None, one, yaml) for one in name]
+        parts = [_load_template(None, part_name, yaml) for part_name in name]
         joined = " + ".join(part.name for part in parts), "\n".join(part.source for part in parts)
         return PromptTemplate(*joined, is_own=any(part.is_own for part in parts))
     if path is None and isinstance(name, str) and Path(name).suffix:
@@ -122,7 +122,7 @@ def _source(yaml: Mapping[str, Any]) -> str:
     return str((yaml.get("metadata") or {}).get("config_source", "inline"))
 
 
-def _named(template: PromptTemplate) -> str:
+def _label(template: PromptTemplate) -> str:
     return f"{template.name} ({template.sha256[:16]})"
 
 
@@ -141,14 +141,14 @@ ChatMessages = list[dict[str, str]]
 
 def chat_messages(doc: Doc, system: str) -> ChatMessages:
     """Return the messages in the order of the conversation: system, then every turn, the question last."""
-    turns = [{"role": item["role"], "content": item["content"]} for item in doc["history"]]
+    turns = [{"role": message["role"], "content": message["content"]} for message in doc["history"]]
     return [{"role": "system", "content": system}, *turns, {"role": "user", "content": doc["question"]}]
 
 
 def fold_system(messages: ChatMessages) -> ChatMessages:
     """Return the conversation with the system text in front of the first user message."""
-    system, first, *rest = messages
-    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+    system, first, *later = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *later]
 
 
 class ChatRenderer:
@@ -168,11 +168,11 @@ class ChatRenderer:
         """
         system = messages[0]["content"]
         if not self._folds:
-            rendered = _applied(chat_template, messages)
-            if _holds(rendered, system):
+            rendered = _apply_template(chat_template, messages)
+            if _contains(rendered, system):
                 return rendered
-        rendered = _applied(chat_template, fold_system(messages))
-        if not _holds(rendered, system):
+        rendered = _apply_template(chat_template, fold_system(messages))
+        if not _contains(rendered, system):
             raise ConfigurationError(
                 "the model's chat template leaves out the passages; try without --apply_chat_template"
             )
@@ -184,7 +184,7 @@ class ChatRenderer:
         return rendered
 
 
-def _applied(chat_template: Callable[[ChatMessages], Any], messages: ChatMessages) -> Any:
+def _apply_template(chat_template: Callable[[ChatMessages], Any], messages: ChatMessages) -> Any:
     """Return the rendered messages. A missing template or a template error is reported on one line."""
     try:
         return chat_template(messages)
@@ -196,7 +196,7 @@ def _applied(chat_template: Callable[[ChatMessages], Any], messages: ChatMessage
     )
 
 
-def _holds(rendered: Any, text: str) -> bool:
+def _contains(rendered: Any, text: str) -> bool:
     """Return whether a rendered prompt (text, the harness's JSON wrapper, or messages) contains `text`."""
     if isinstance(rendered, str):
         return text.strip() in rendered
@@ -205,7 +205,7 @@ def _holds(rendered: Any, text: str) -> bool:
     return any(text.strip() in str(message.get("content", "")) for message in messages)
 
 
-def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
+def reject_chat_endpoint(metadata: Mapping[str, Any]) -> None:
     """Reject a chat endpoint that would receive plain text."""
     # Only the path is checked, because hosted services append a version (`...?api-version=`).
     if urlsplit(str(metadata.get("base_url", ""))).path.rstrip("/").endswith("/chat/completions"):
@@ -244,10 +244,13 @@ def _texts_of(prompt: Any) -> list[str]:
     if chat is prompt:
         return [str(prompt)]
     messages = json.loads(chat)
-    return [f"{item['content']}{json.dumps(item['tool_calls']) if 'tool_calls' in item else ''}" for item in messages]
+    return [
+        f"{message['content']}{json.dumps(message['tool_calls']) if 'tool_calls' in message else ''}"
+        for message in messages
+    ]
 
 
-def _estimated(prompt: Any) -> int:
+def _estimated_tokens(prompt: Any) -> int:
     texts = _texts_of(prompt)
     return round(sum(map(len, texts)) / _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE * len(texts)
 
@@ -262,7 +265,7 @@ class PromptBudget:
     """`refuse`, or `drop_passages`, which drops the lowest-ranked first."""
     n_reply: int = 0
     """Maximum number of tokens of the answer."""
-    tokens_of: Callable[[Any], int] = _estimated
+    tokens_of: Callable[[Any], int] = _estimated_tokens
     """Counts the tokens of a prompt."""
     kept: dict[str, int] = field(default_factory=dict)
     """Task id -> number of remaining passages, for prompts that did not fit; -1 if the prompt still does not fit."""
@@ -280,8 +283,8 @@ class PromptBudget:
             # The harness's context length of a model behind a server is invented.
             n_context = context_of_server(str(model.base_url), getattr(model, "model", None), model.header)
         elif n_context is None:
-            found = getattr(model, "max_length", None)
-            n_context = found if isinstance(found, int) else None
+            model_length = getattr(model, "max_length", None)
+            n_context = model_length if isinstance(model_length, int) else None
         if not n_context:
             return cls(None, policy, n_reply)
         # Some models load their tokenizer when the attribute is accessed.
@@ -290,24 +293,24 @@ class PromptBudget:
         def n_tokens(prompt: Any) -> int:
             return len(model.tok_encode("\n".join(_texts_of(prompt))))
 
-        return cls(n_context, policy, n_reply, n_tokens if has_tokenizer else _estimated)
+        return cls(n_context, policy, n_reply, n_tokens if has_tokenizer else _estimated_tokens)
 
     @property
     def counted_by(self) -> str:
         """`tokenizer` or `estimate`."""
-        return "estimate" if self.tokens_of is _estimated else "tokenizer"
+        return "estimate" if self.tokens_of is _estimated_tokens else "tokenizer"
 
     def prompt(self, doc: Doc, render: Callable[[Doc], Any]) -> Any:
         """Return a doc's prompt, with as many of its passages as fit."""
-        whole = render(doc)
+        complete = render(doc)
         if self.n_context is None:
-            return whole
-        n_tokens = self.tokens_of(whole)
+            return complete
+        n_tokens = self.tokens_of(complete)
         self.longest = max(self.longest, n_tokens)
         if self._fits(n_tokens):
-            return whole
+            return complete
         passages = list(doc["passages"])
-        n_kept, prompt = len(passages), whole
+        n_kept, prompt = len(passages), complete
         while self.policy == DROP and n_kept and not self.has_room(prompt):
             n_kept -= 1
             prompt = render({**doc, "passages": passages[:n_kept]})
@@ -344,7 +347,7 @@ class PromptBudget:
             "out the lowest-ranked passages; shorter answers: --gen_kwargs max_gen_toks=256",
         )
 
-    def decides(self) -> list[Any]:
+    def fingerprint_parts(self) -> list[Any]:
         """Return the settings that affect prompts; empty if no prompt is cut."""
         return [self.policy, self.n_context, self.n_reply] if self.n_context and self.policy == DROP else []
 

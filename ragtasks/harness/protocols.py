@@ -64,7 +64,7 @@ class Exchange:
     def texts(self) -> list[str]:
         """The results as in the prompt."""
         n_characters = _CHARACTERS[self.level]
-        return [item.text if n_characters is None else item.shortened(n_characters) for item in self.results]
+        return [result.text if n_characters is None else result.shortened(n_characters) for result in self.results]
 
 
 Messages = list[dict[str, Any]]
@@ -89,9 +89,9 @@ class SearchProtocol(ABC):
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
         """Return the messages after the question: calls and their results."""
 
-    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, request_options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a request."""
-        return dict(given)
+        return dict(request_options)
 
     def counted(self, prompt: Any) -> Any:
         """Return a prompt with everything that counts towards the model's context."""
@@ -204,11 +204,11 @@ class _Schema(dict[str, Any]):
         return hash(json.dumps(self, sort_keys=True))
 
 
-def _calling(text: str, calls: list[Any]) -> dict[str, Any]:
+def _assistant_message(text: str, calls: list[Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": text, "tool_calls": calls}
 
 
-def _row(name: str, call: ToolCall) -> dict[str, Any]:
+def _call_row(name: str, call: ToolCall) -> dict[str, Any]:
     """Return a call in message form, with its arguments as JSON text."""
     function = {
         "name": _NO_NAME.sub("_", call.tool)[:64] or "unknown",
@@ -219,13 +219,13 @@ def _row(name: str, call: ToolCall) -> dict[str, Any]:
 
 def _object(arguments: Any) -> dict[str, Any]:
     """Return the arguments of a call as an object that any server accepts."""
-    given = arguments
+    value = arguments
     try:
-        if isinstance(given, str):
-            given = json.loads(given, parse_constant=lambda _: None)
-        if isinstance(given, Mapping):
-            found: dict[str, Any] = json.loads(writable(json.dumps(dict(given), ensure_ascii=False)))
-            return found
+        if isinstance(value, str):
+            value = json.loads(value, parse_constant=lambda _: None)
+        if isinstance(value, Mapping):
+            values: dict[str, Any] = json.loads(writable(json.dumps(dict(value), ensure_ascii=False)))
+            return values
     except (ValueError, RecursionError):
         pass
     return {_UNREAD: writable(str(arguments)[:_LONGEST_UNREAD])}
@@ -269,7 +269,7 @@ class ToolCallProtocol(SearchProtocol):
 
     def parse(self, reply: str, text: str) -> ParsedReply:
         """Return the calls of a reply, or its text as the answer."""
-        calls = tuple(_openai_call(item) for item in getattr(reply, "tool_calls", ())[:MOST_CALLS])
+        calls = tuple(_openai_call(call) for call in getattr(reply, "tool_calls", ())[:MOST_CALLS])
         return ParsedReply(calls, "" if calls else text.strip(), text.strip())
 
     def turns(self, exchanges: Sequence[Exchange]) -> Messages:
@@ -285,17 +285,17 @@ class ToolCallProtocol(SearchProtocol):
             n += len(calls)
             texts = exchange.texts
             texts[-1] = f"{texts[-1]}\n\n{_calls_left(exchange.calls_left)}"
-            turns.append(_calling(exchange.reply.text, list(map(_row, names, calls))))
+            turns.append(_assistant_message(exchange.reply.text, list(map(_call_row, names, calls))))
             turns += [
                 {"role": "tool", "tool_call_id": name, "content": text} for name, text in zip(names, texts, strict=True)
             ]
         return turns
 
-    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, request_options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options with the tools, without the stop strings of plain-text tags."""
-        stops = [stop for stop in stop_strings(given) if stop not in _STOPS]
-        others = {name: value for name, value in given.items() if name != "until"}
-        return {**others, **({"until": stops} if stops else {}), **self._options}
+        stops = [stop for stop in stop_strings(request_options) if stop not in _STOPS]
+        other_options = {name: value for name, value in request_options.items() if name != "until"}
+        return {**other_options, **({"until": stops} if stops else {}), **self._options}
 
     def counted(self, prompt: Any) -> Any:
         """Return the messages and the tools, which are part of the model's prompt."""
@@ -303,8 +303,8 @@ class ToolCallProtocol(SearchProtocol):
         return _Counted(json.dumps([*json.loads(prompt.prompt), tools]))
 
 
-def _openai_call(item: Any) -> ToolCall:
-    function = item.get("function") if isinstance(item, Mapping) else None
+def _openai_call(call: Any) -> ToolCall:
+    function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping):
         return ToolCall("", None)
     return ToolCall(str(function.get("name") or ""), function.get("arguments"))
@@ -351,9 +351,9 @@ def check_tools(model: ServedModel, tools: Sequence[Mapping[str, Any]]) -> Mappi
 
 def _check_results(model: ServedModel, question: Messages, options: Mapping[str, Any], *, n_words: int) -> None:
     """Reject a server that drops tool results: its token count does not include a result longer than all other text."""
-    call = _row("call00001", ToolCall(SEARCH, {"query": "ferry"}))
+    call = _call_row("call00001", ToolCall(SEARCH, {"query": "ferry"}))
     result = {"role": "tool", "tool_call_id": "call00001", "content": " ".join(["ferry"] * n_words)}
-    reply = model.probe([*question, _calling("", [call]), result], {**options, "max_gen_toks": 16})
+    reply = model.probe([*question, _assistant_message("", [call]), result], {**options, "max_gen_toks": 16})
     if _is_refused(reply):
         raise _no_tools(f"{reply.reason} for a tool result")
     n_tokens = reply.usage.input_tokens

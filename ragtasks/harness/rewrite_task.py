@@ -29,7 +29,7 @@ class RewriteTask(ConversationTask):
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         """Build this task's docs."""
-        self._take_docs(rewriting_tasks(self.benchmark, self._contract), dict(dataset_kwargs or {}))
+        self._load_docs(rewriting_tasks(self.benchmark, self._contract), dict(dataset_kwargs or {}))
 
     def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
         """Return one user message."""

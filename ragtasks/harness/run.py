@@ -29,16 +29,16 @@ from ragtasks.files import read_yaml, yaml_text
 from ragtasks.harness import endpoint_model, models
 from ragtasks.harness._argument_errors import (
     ClearLoading,
-    Loaded,
-    in_one_line,
-    parse_in_one_line,
-    refuse_unknown_options,
-    refuse_unread_arguments,
-    refuse_wrong_sampling,
+    LoadHook,
+    clear_errors,
+    parse_with_clear_errors,
+    reject_unknown_options,
+    reject_unused_arguments,
+    reject_wrong_sampling,
 )
-from ragtasks.harness._run_output import add_environment, filtered, git_commit, replaced, report_stages, take_verbose
+from ragtasks.harness._run_output import add_environment, filtered, git_commit, replaced, report_stages, split_verbose
 from ragtasks.harness.answering import AnswerKeeper, served_model_in_use
-from ragtasks.harness.names import refuse_unknown_kind, refuse_unknown_tasks, unknown_task
+from ragtasks.harness.names import reject_unknown_kind, reject_unknown_tasks, unknown_task
 from ragtasks.harness.served_model import ServedModel
 from ragtasks.harness.tasks import task_folder, task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
@@ -121,7 +121,7 @@ def run_harness(
     assert endpoint_model  # imported because they register models
     take_failures()  # failures of an earlier evaluation in this process, or of the stock harness
     take_checked()
-    arguments, verbose = take_verbose(submission_arguments(arguments))
+    arguments, verbose = split_verbose(expand_submission(arguments))
     if not arguments:
         raise ConfigurationError(_WHAT_TO_TYPE)
     with report_stages(verbose=verbose, with_tables=callbacks.with_tables):
@@ -129,7 +129,7 @@ def run_harness(
 
 
 def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callbacks) -> None:
-    parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
+    parsed = parse_with_clear_errors(lambda: _parse(arguments), arguments)
     settings = _settings(parsed, options)
     model, metadata, model_args = settings["model"], settings["metadata"], settings["model_args"]
     # The harness invents a name for models without weights; it is the name of the folder.
@@ -140,43 +140,43 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
     folder = output.parent if output is not None and output.suffix == ".json" else output
     if not callbacks.begin(_request(settings, folder)):
         return
-    there_before: set[Path] = set()
+    earlier_files: set[Path] = set()
     if output is not None and folder is not None:
-        with in_one_line(f"--output_path {output}", OSError):  # the harness would report it after the model has run
+        with clear_errors(f"--output_path {output}", OSError):  # the harness would report it after the model has run
             folder.mkdir(parents=True, exist_ok=True)
-        there_before = set(_results_files(output))
+        earlier_files = set(_results_files(output))
         # Reports, comparisons and submissions read samples, and running a model again is expensive.
         vars(parsed).update(output_path=settings["output_path"], log_samples=True)
     if model.startswith("vllm") and "batch_size" not in settings and "batch_size" not in model_args:
         parsed.batch_size = _VLLM_BATCH
     with contextlib.ExitStack() as during:
         during.callback(_remove_if_empty, output)
-        unsaved = during.enter_context(_what_is_not_saved())
+        unsaved = during.enter_context(_collect_save_errors())
         end_of_thinking = str(metadata.get("end_of_thinking") or END_OF_THOUGHT)
         keeper = during.enter_context(AnswerKeeper(folder, settings.get("use_cache"), end_of_thinking))
         tests_system_role = settings.get("apply_chat_template") and metadata.get("system_role") != "user"
-        loaded = _tested(keeper.keep) if tests_system_role else keeper.keep
+        loaded = _with_role_test(keeper.keep) if tests_system_role else keeper.keep
         during.enter_context(_replacements(model, name, loaded, callbacks.notes))
         parsed.func(parsed)
         problems = take_failures()
         if not problems and not unsaved:
             keeper.finish()
-    written = sorted(set(_results_files(output)) - there_before) if output is not None else []
+    written = sorted(set(_results_files(output)) - earlier_files) if output is not None else []
     if unsaved and folder is not None:
-        raise RagtasksError("\n".join([_unsaved_note(output, folder, unsaved, written), *problems]))
+        raise RagtasksError("\n".join([_unsaved_message(output, folder, unsaved, written), *problems]))
     checked = take_checked()
     if output is not None and written:
-        is_implausible = any(found.estimated_share > limit for found, limit in checked)
+        is_implausible = any(checked_answers.estimated_share > limit for checked_answers, limit in checked)
         callbacks.finished(output, written, bool(problems) or is_implausible)
     saved = f"everything is saved in {output}" if output is not None else "nothing is saved (no --output_path)"
     if problems:
         raise RagtasksError(f"{saved}, and the evaluation failed:\n" + "\n".join(problems))
-    for found, limit in checked:
-        require_plausible([found], limit, saved)
+    for checked_answers, limit in checked:
+        require_plausible([checked_answers], limit, saved)
 
 
 @contextlib.contextmanager
-def _replacements(model: str, name: str, loaded: Loaded, notes: Mapping[str, Any]) -> Iterator[None]:
+def _replacements(model: str, name: str, loaded: LoadHook, notes: Mapping[str, Any]) -> Iterator[None]:
     """Replace parts of the harness while the block runs."""
     loading = ClearLoading(loaded)
     with contextlib.ExitStack() as during:
@@ -205,14 +205,14 @@ def load_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
     return list(manager.load(matches)["tasks"].values())
 
 
-def _tested(keep: Loaded) -> Loaded:
+def _with_role_test(keep: LoadHook) -> LoadHook:
     """Return a loading hook that also tests the system role of a chat server."""
 
-    def tested(kind: str, model: Any, arguments: dict[str, Any]) -> Any:
-        kept = keep(kind, model, arguments)
+    def tested(model_type: str, model: Any, arguments: dict[str, Any]) -> Any:
+        wrapped = keep(model_type, model, arguments)
         if (served := served_model_in_use()) is not None and served.is_chat:
             check_system_role(served)
-        return kept
+        return wrapped
 
     return tested
 
@@ -223,8 +223,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     sys.argv = ["ragtasks", "run", *arguments]
     try:
         harness = HarnessCLI()
-        (commands,) = (one for one in harness._parser._actions if isinstance(one, argparse._SubParsersAction))
-        refuse_unknown_options(arguments, commands.choices["run"])
+        (commands,) = (action for action in harness._parser._actions if isinstance(action, argparse._SubParsersAction))
+        reject_unknown_options(arguments, commands.choices["run"])
         parsed: argparse.Namespace = harness.parse_args()
         return parsed
     finally:
@@ -241,7 +241,7 @@ def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[st
     """
     settings = {key: value for key, value in vars(parsed).items() if value}
     if "config" in settings:
-        with in_one_line("--config", ValueError, TypeError, OSError, RecursionError):
+        with clear_errors("--config", ValueError, TypeError, OSError, RecursionError):
             with contextlib.suppress(yaml.YAMLError):  # lm_eval reports the line
                 read_yaml(yaml_text(Path(settings["config"])))  # limits size and aliases, unlike lm_eval's reader
             settings = EvaluatorConfig.load_yaml_config(settings["config"]) | settings
@@ -252,8 +252,8 @@ def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[st
     if options:
         metadata |= options
         parsed.metadata = metadata
-    refuse_unknown_kind(model, list(lm_eval.api.registry.MODEL_REGISTRY))
-    refuse_unread_arguments(model, model_args)
+    reject_unknown_kind(model, list(lm_eval.api.registry.MODEL_REGISTRY))
+    reject_unused_arguments(model, model_args)
     if "chat" in model and not settings.get("apply_chat_template"):
         raise ConfigurationError(f"--model {model} requires chat messages; next step: add --apply_chat_template")
     config_from_metadata(metadata)  # rejects misspelt keys
@@ -268,9 +268,9 @@ def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[st
 
 def _request(settings: Mapping[str, Any], folder: Path | None) -> Request:
     if not settings.get("include_path"):
-        refuse_unknown_tasks(settings["tasks"])
-    sampling = given if isinstance(given := settings.get("gen_kwargs"), Mapping) else {}
-    refuse_wrong_sampling(sampling)
+        reject_unknown_tasks(settings["tasks"])
+    sampling = value if isinstance(value := settings.get("gen_kwargs"), Mapping) else {}
+    reject_wrong_sampling(sampling)
     return Request(
         model=settings["model"],
         model_args=settings["model_args"],
@@ -297,7 +297,7 @@ def _remove_if_empty(output: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def _what_is_not_saved() -> Iterator[list[str]]:
+def _collect_save_errors() -> Iterator[list[str]]:
     """Yield a list of errors while saving, which the harness only logs."""
     unsaved: list[str] = []
 
@@ -312,7 +312,7 @@ def _what_is_not_saved() -> Iterator[list[str]]:
         yield unsaved
 
 
-def _unsaved_note(output: Path | None, folder: Path, reasons: Sequence[str], written: Sequence[Path]) -> str:
+def _unsaved_message(output: Path | None, folder: Path, reasons: Sequence[str], written: Sequence[Path]) -> str:
     """Return the message for unsaved files, and delete empty files, which no reader accepts."""
     for results in written:
         for file in results.parent.glob(f"*_{results.stem.removeprefix('results_')}.json*"):
@@ -329,21 +329,25 @@ class _RagtasksFirst(TaskManager):
     """A task manager that reads our tasks and those of packages first, and the harness's own on demand."""
 
     def __init__(self, *_: Any, include_path: Any = None, metadata: Any = None, **__: Any) -> None:
-        given = include_path if isinstance(include_path, (list, tuple)) else [include_path] if include_path else []
+        include_paths = (
+            include_path if isinstance(include_path, (list, tuple)) else [include_path] if include_path else []
+        )
         folders = [folder for _, folder in task_folders()]
         self._knows_built_in = False
-        super().__init__(include_path=[task_folder(), *folders, *given], include_defaults=False, metadata=metadata)
+        super().__init__(
+            include_path=[task_folder(), *folders, *include_paths], include_defaults=False, metadata=metadata
+        )
 
     def match_tasks(self, task_list: list[str]) -> list[str]:
-        found: list[str] = super().match_tasks(task_list)
-        if not found and not self._knows_built_in:
+        matches: list[str] = super().match_tasks(task_list)
+        if not matches and not self._knows_built_in:
             self._knows_built_in = True
             super().__init__(include_path=self.include_path, metadata=self.metadata)
-            found = super().match_tasks(task_list)
+            matches = super().match_tasks(task_list)
         # The harness calls this with one name. The name of a folder with YAML files may match nothing.
-        if not found and not Path(task_list[0]).is_dir():
+        if not matches and not Path(task_list[0]).is_dir():
             raise unknown_task(task_list[0], self.all_tasks)
-        return found
+        return matches
 
 
 # `ragtasks run --for-submission B`: the tasks that MTRAGEval requires, selected before the model runs. A submission
@@ -355,39 +359,41 @@ _TASKS = {"B": "mtrag_reference", "C": "mtrag_full_rag"}
 _OTHER_SETTINGS = {"B": ("_reference_rag", "_full_rag"), "C": ("_reference",)}
 
 
-def submission_arguments(arguments: Sequence[str]) -> list[str]:
+def expand_submission(arguments: Sequence[str]) -> list[str]:
     """Return harness arguments with `--for-submission` expanded; unchanged without the option.
 
     The expansion adds the tasks of MTRAG's setting if none are named, conversational tasks, and logged samples.
     """
-    given = [part for text in arguments for part in (text.split("=", 1) if text.startswith("--") else [text])]
-    if OPTION not in given:
+    split_arguments = [part for text in arguments for part in (text.split("=", 1) if text.startswith("--") else [text])]
+    if OPTION not in split_arguments:
         return list(arguments)
-    value, rest = _taken(given, OPTION)
+    value, remaining = _split_option(split_arguments, OPTION)
     task = (value or "").upper()
     if task not in _TASKS:
         raise ConfigurationError(f"{OPTION} {value or ''}: expected B (reference passages) or C (full RAG)")
-    if "--output_path" not in rest and "-o" not in rest:
+    if "--output_path" not in remaining and "-o" not in remaining:
         raise ConfigurationError(f"{OPTION} {task} requires --output_path DIR, which `ragtasks submit` reads")
-    if "--tasks" not in rest and "-t" not in rest:
-        rest += ["--tasks", _TASKS[task]]
-    if "--log_samples" not in rest and "-s" not in rest:
-        rest.append("--log_samples")
-    names = [name for text in _values_of(rest, "--tasks", "-t") for name in text.split(",") if name]
+    if "--tasks" not in remaining and "-t" not in remaining:
+        remaining += ["--tasks", _TASKS[task]]
+    if "--log_samples" not in remaining and "-s" not in remaining:
+        remaining.append("--log_samples")
+    names = [name for text in _values_of(remaining, "--tasks", "-t") for name in text.split(",") if name]
     if all(any(part in name for part in _OTHER_SETTINGS[task]) for name in names):
-        found = ",".join(names)
-        raise ConfigurationError(f"{OPTION} {task}: {found} has another setting. Next step: --tasks {_TASKS[task]}")
-    metadata = _values_of(rest, "--metadata")
+        named_tasks = ",".join(names)
+        raise ConfigurationError(
+            f"{OPTION} {task}: {named_tasks} has another setting. Next step: --tasks {_TASKS[task]}"
+        )
+    metadata = _values_of(remaining, "--metadata")
     if any(str(parsed_metadata(text).get("conversational")).lower() == "false" for text in metadata):
         raise ConfigurationError(f"{OPTION}: remove conversational=false from --metadata: submissions need every task")
-    return [*rest, "--metadata", "conversational=true"]
+    return [*remaining, "--metadata", "conversational=true"]
 
 
-def _taken(given: Sequence[str], option: str) -> tuple[str | None, list[str]]:
+def _split_option(arguments: Sequence[str], option: str) -> tuple[str | None, list[str]]:
     """Return the value after an option, and the remaining arguments."""
-    place = list(given).index(option)
-    value = given[place + 1] if place + 1 < len(given) else None
-    return value, [*given[:place], *given[place + 2 :]]
+    index = list(arguments).index(option)
+    value = arguments[index + 1] if index + 1 < len(arguments) else None
+    return value, [*arguments[:index], *arguments[index + 2 :]]
 
 
 def _values_of(arguments: Sequence[str], *options: str) -> Iterator[str]:

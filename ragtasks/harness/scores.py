@@ -47,11 +47,11 @@ class TaskScores:
 
     def aggregations(self, names: Iterable[str]) -> dict[str, Callable[..., float]]:
         """Return metric -> function that aggregates its values: the mean over scored docs, or the metric's own."""
-        return {name: self._together(name) or _Mean() for name in names}
+        return {name: self._aggregation_of(name) or _Mean() for name in names}
 
-    def _together(self, name: str) -> Callable[[Iterable[Pair | float]], float] | None:
+    def _aggregation_of(self, name: str) -> Callable[[Iterable[Pair | float]], float] | None:
         aggregate = self._metrics[name].aggregate
-        return None if aggregate is None else lambda pairs: aggregate(item for item in pairs if isinstance(item, tuple))
+        return None if aggregate is None else lambda pairs: aggregate(pair for pair in pairs if isinstance(pair, tuple))
 
 
 class _Mean:
@@ -66,9 +66,9 @@ class _Mean:
         self._is_mean = False
 
     def __call__(self, values: Iterable[float]) -> float:
-        given = list(values)
-        self._is_mean = not any(map(math.isnan, given))
-        return float(mean(given)) if self._is_mean and given else mean_of_scored(given)
+        numbers = list(values)
+        self._is_mean = not any(map(math.isnan, numbers))
+        return float(mean(numbers)) if self._is_mean and numbers else mean_of_scored(numbers)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (self._is_mean and other is mean)
@@ -125,9 +125,9 @@ class _Weighted(float):
 
 
 def _weighted(value: float, of_scored: float, n_unscored: int) -> _Weighted:
-    made = _Weighted(value)
-    made.of_scored, made.n_unscored = of_scored, n_unscored
-    return made
+    result = _Weighted(value)
+    result.of_scored, result.n_unscored = of_scored, n_unscored
+    return result
 
 
 def mean_of_scored(values: Iterable[float]) -> MeanOfScored:
@@ -136,11 +136,11 @@ def mean_of_scored(values: Iterable[float]) -> MeanOfScored:
     The harness's own `nanmean` gives the same score, but bootstraps its standard error 100,000 times per metric and
     task, which takes minutes. Turns of one conversation are not independent, so that error is too small anyway.
     """
-    given = list(values)
-    scored = [value for value in given if not math.isnan(value)]
-    found = MeanOfScored(sum(scored) / len(scored) if scored else math.nan)
-    found.n_scored, found.n_unscored = len(scored), len(given) - len(scored)
-    return found
+    numbers = list(values)
+    scored = [value for value in numbers if not math.isnan(value)]
+    result = MeanOfScored(sum(scored) / len(scored) if scored else math.nan)
+    result.n_scored, result.n_unscored = len(scored), len(numbers) - len(scored)
+    return result
 
 
 # Replies to the requests of one harness task: texts, and the passages that they are based on.
@@ -159,10 +159,10 @@ class TaskAnswers:
         """Record failed requests, and make every reply writable to a file; may be called repeatedly."""
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
         self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
-        known = {name: reply for name, reply in replies.items() if isinstance(reply, (NoAnswer, SystemAnswer))}
-        self._usage |= {name: reply.usage for name, reply in known.items() if reply.usage}
-        passages = {name: reply.passages for name, reply in known.items() if isinstance(reply, SystemAnswer)}
-        self._system_passages |= {name: passage_rows(found) for name, found in passages.items() if found is not None}
+        answers = {name: reply for name, reply in replies.items() if isinstance(reply, (NoAnswer, SystemAnswer))}
+        self._usage |= {name: reply.usage for name, reply in answers.items() if reply.usage}
+        passages = {name: reply.passages for name, reply in answers.items() if isinstance(reply, SystemAnswer)}
+        self._system_passages |= {name: passage_rows(used) for name, used in passages.items() if used is not None}
         for instance in instances:
             instance.resps = [writable(reply) for reply in instance.resps]
 
@@ -170,7 +170,7 @@ class TaskAnswers:
         """Return the answer to a request."""
         return answer_text(str(instance.resps[0] or ""), self._end_of_thinking)
 
-    def reported(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
+    def logged_doc(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
         """Return a doc as in the prompt, with the reason of a missing answer."""
         used, reason = self._with_passages_used(doc, kept), self._no_answers.get(doc["task_id"])
         return used if reason is None else {**used, "no_answer": reason}

@@ -72,8 +72,8 @@ class ServedModel:
         """Return the request to the server."""
         return self._prompt(*request.args[:2])
 
-    def _prompt(self, prompt: Any, given: Mapping[str, Any]) -> Prompt:
-        model, options = self._model, copy.deepcopy(dict(given))
+    def _prompt(self, prompt: Any, request_options: Mapping[str, Any]) -> Prompt:
+        model, options = self._model, copy.deepcopy(dict(request_options))
         if self.is_chat and "until" in options:
             options["until"] = [stop for stop in stop_strings(options) if stop != PLAIN_STOP]
         if model.tokenized_requests:
@@ -114,8 +114,8 @@ class ServedModel:
 
     def probe(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Reply:
         """Return the reply to a short conversation, sent once; FAILED without a reply."""
-        given = {"max_gen_toks": 256, "temperature": 0.0, "do_sample": False, "until": [], **options}
-        prompt = self._prompt(self._model.apply_chat_template([dict(message) for message in messages]), given)
+        defaults = {"max_gen_toks": 256, "temperature": 0.0, "do_sample": False, "until": [], **options}
+        prompt = self._prompt(self._model.apply_chat_template([dict(message) for message in messages]), defaults)
         return self.client.probe(prompt, self._model.timeout)
 
 

@@ -48,8 +48,8 @@ def task_folders() -> Iterator[tuple[str, Path]]:
     for entry in sorted(entry_points(group=TASKS_GROUP), key=lambda entry: entry.name):
         package, *inside = entry.value.split(".")
         spec = find_spec(package)
-        for place in (spec.submodule_search_locations if spec else None) or ():
-            folder = Path(place).joinpath(*inside)
+        for location in (spec.submodule_search_locations if spec else None) or ():
+            folder = Path(location).joinpath(*inside)
             if folder.is_dir():
                 yield entry.name, folder
 
@@ -95,7 +95,7 @@ def own_names() -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskSetting:
     """One setting of one benchmark, as a harness task selects it."""
 
     benchmark: str
@@ -104,26 +104,26 @@ class Part:
     """Suite of the task, if it differs from the benchmark's own."""
 
 
-def parts_of(names: Sequence[str]) -> list[Part]:
+def task_settings(names: Sequence[str]) -> list[TaskSetting]:
     """Return the settings of our harness tasks and groups, each once. Other names are ignored."""
-    files, found = _files(), dict[Part, None]()
+    files, parts = _files(), dict[TaskSetting, None]()
     for name in names:
-        for known in sorted(fnmatch.filter(files, name)):
-            found.update(dict.fromkeys(_parts(known, files)))
-    return list(found)
+        for match in sorted(fnmatch.filter(files, name)):
+            parts.update(dict.fromkeys(_settings_in(match, files)))
+    return list(parts)
 
 
-def _parts(name: str, files: Mapping[str, Path]) -> Iterator[Part]:
+def _settings_in(name: str, files: Mapping[str, Path]) -> Iterator[TaskSetting]:
     content = _content(files[name])
     members = content.get("task")
     if isinstance(members, list):
         for member in members:
             if isinstance(member, str) and member in files:
-                yield from _parts(member, files)
+                yield from _settings_in(member, files)
         return
     options = content.get("dataset_kwargs")
     if isinstance(options, dict) and {"benchmark", "setting"} <= options.keys():
-        yield Part(options["benchmark"], Setting(options["setting"]), options.get("suite"))
+        yield TaskSetting(options["benchmark"], Setting(options["setting"]), options.get("suite"))
 
 
 @cache
@@ -144,20 +144,22 @@ def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:
     """
     names = own_names()
     in_setting = {setting: f"{benchmark}_{setting.value}" for setting in Setting}
-    in_setting |= {setting: f"{benchmark}_{word}" for setting, word in _OTHER_WORDS.get(benchmark, {}).items()}
-    known = {setting: name for setting, name in in_setting.items() if name in names}
+    in_setting |= {setting: f"{benchmark}_{word}" for setting, word in _OTHER_SUFFIXES.get(benchmark, {}).items()}
+    by_setting = {setting: name for setting, name in in_setting.items() if name in names}
     if not settings and benchmark in names:
         return [benchmark]
-    missing = [setting.value for setting in settings if setting not in known]
-    if benchmark not in (there := {*benchmark_names(), *added_benchmark_names()}) and not known:
-        raise ConfigurationError(f"unknown benchmark {benchmark!r}: {close_matches(benchmark, there)}")
-    if missing or not known:
+    missing = [setting.value for setting in settings if setting not in by_setting]
+    if benchmark not in (benchmarks := {*benchmark_names(), *added_benchmark_names()}) and not by_setting:
+        raise ConfigurationError(f"unknown benchmark {benchmark!r}: {close_matches(benchmark, benchmarks)}")
+    if missing or not by_setting:
         tasks = [name for name in names if name.startswith(benchmark)]
         hint = f"its harness tasks: {', '.join(sorted(tasks))}" if tasks else close_matches(benchmark, names)
-        where = f" in setting {', '.join(missing)}" if missing else ""
-        raise ConfigurationError(f"benchmark {benchmark} has no harness task{where}. Next step: name `tasks`; {hint}")
+        in_settings = f" in setting {', '.join(missing)}" if missing else ""
+        raise ConfigurationError(
+            f"benchmark {benchmark} has no harness task{in_settings}. Next step: name `tasks`; {hint}"
+        )
     # Agentic tasks cost several requests each, so they are selected only by name.
-    return [known[setting] for setting in settings or known if settings or setting is not Setting.AGENTIC]
+    return [by_setting[setting] for setting in settings or by_setting if settings or setting is not Setting.AGENTIC]
 
 
 def own_tasks_of(benchmark: str, settings: Sequence[Setting]) -> list[str]:
@@ -168,4 +170,4 @@ def own_tasks_of(benchmark: str, settings: Sequence[Setting]) -> list[str]:
         return []
 
 
-_OTHER_WORDS = {"multihop_rag": {Setting.REFERENCE: "gold", Setting.FULL_RAG: "retrieved"}}
+_OTHER_SUFFIXES = {"multihop_rag": {Setting.REFERENCE: "gold", Setting.FULL_RAG: "retrieved"}}

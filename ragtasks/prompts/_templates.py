@@ -150,7 +150,7 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
     """Return `text` for a template (`source`, `fields`), or `error` and `line`."""
     try:
         text = fill_in(request["source"], request["fields"])
-        _refuse_half_characters(text, request["fields"])
+        _reject_half_characters(text, request["fields"])
     except MemoryError:
         return {"error": "more memory than a template may take", "line": None}
     except Exception as error:  # noqa: BLE001 (every error of a template is reported to its user)
@@ -161,7 +161,7 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
     return {"text": text}
 
 
-def _refuse_half_characters(text: str, fields: Any) -> None:
+def _reject_half_characters(text: str, fields: Any) -> None:
     """Reject half of a surrogate pair that the template created. The fields may contain such a half already."""
     try:
         json.dumps(fields, ensure_ascii=False).encode()

@@ -501,7 +501,7 @@ def _offered(side: GatedSystem) -> list[str]:
     return [name for name in side.metrics if name in valued]
 
 
-def refuse_unknown_names(config: GateConfig, metrics: Collection[str], slices: Collection[str] | None = None) -> None:
+def reject_unknown_names(config: GateConfig, metrics: Collection[str], slices: Collection[str] | None = None) -> None:
     """Raise ConfigurationError for unknown metrics, slices and causes.
 
     Without `slices`, only their dimensions are checked.
@@ -526,7 +526,7 @@ def _check(config: GateConfig, side: GatedSystem, *other_sides: GatedSystem) -> 
     slices = {
         f"{part.dimension}={part.value}" for rows in side.rows.values() for part in row_slices(rows) if part.value
     }
-    refuse_unknown_names(config, side.metrics, slices)
+    reject_unknown_names(config, side.metrics, slices)
     for name, margin in (*config.margins.items(), *config.slice_margins.items()):
         low, high = side.metrics[name].bounds
         if margin >= high - low:

@@ -19,7 +19,7 @@ from ragtasks.harness.prompts import (
     TaskPrompts,
     chat_messages,
     fold_system,
-    refuse_chat_endpoint,
+    reject_chat_endpoint,
 )
 from tests._commands import CommandResult
 from tests.harness.conftest import NO_SYSTEM
@@ -165,7 +165,7 @@ def test_endpoints_get_messages_not_text(wrap: Any) -> None:
 def test_a_chat_endpoint_without_the_flag_is_told_its_name_and_no_secret(url: str) -> None:
     secrets = {"auth_token": "tok-31337", "header": {"Authorization": "Bearer sk-31337"}}
     with pytest.raises(ConfigurationError, match="--apply_chat_template") as refused:
-        refuse_chat_endpoint({"base_url": url, **secrets})
+        reject_chat_endpoint({"base_url": url, **secrets})
     assert "31337" not in str(refused.value)
 
 
@@ -173,4 +173,4 @@ def test_a_chat_endpoint_without_the_flag_is_told_its_name_and_no_secret(url: st
     "metadata", [{}, {"base_url": None}, {"base_url": "http://h/v1/completions"}, {"base_url": "http://chat.h/v1"}]
 )
 def test_other_models_pass(metadata: dict[str, Any]) -> None:
-    refuse_chat_endpoint(metadata)
+    reject_chat_endpoint(metadata)

@@ -40,8 +40,8 @@ def test_turns_before_a_scored_one_are_asked_and_none_behind_it() -> None:
     histories = ModelHistories(docs, [docs[1]])
     assert list(histories.docs) == ["a::1", "a::2"]
     assert histories.first_turns() == [docs[0]]
-    assert histories.turns_behind([docs[0]]) == [docs[1]]
-    assert histories.turns_behind([docs[1]]) == []
+    assert histories.turns_after([docs[0]]) == [docs[1]]
+    assert histories.turns_after([docs[1]]) == []
 
 
 def test_a_turn_without_a_task_keeps_its_reply() -> None:

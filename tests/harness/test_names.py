@@ -9,7 +9,7 @@ from lm_eval.api.registry import MODEL_REGISTRY
 
 import ragtasks.harness.models
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.names import model_kinds, refuse_unknown_names
+from ragtasks.harness.names import model_kinds, reject_unknown_names
 
 
 def test_the_kinds_of_models_are_those_that_lm_eval_registers() -> None:
@@ -32,7 +32,7 @@ def test_the_kinds_of_models_are_those_that_lm_eval_registers() -> None:
 )
 def test_a_name_that_does_not_exist_is_refused(arguments: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        refuse_unknown_names(arguments.split())
+        reject_unknown_names(arguments.split())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_name_that_does_not_exist_is_refused(arguments: str, message: str) -> 
     ],
 )
 def test_names_that_may_exist_are_left_to_lm_eval(arguments: str) -> None:
-    refuse_unknown_names(arguments.split())
+    reject_unknown_names(arguments.split())
 
 
 def test_a_model_that_a_script_registers_is_accepted() -> None:
@@ -58,15 +58,15 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 @register_model("my-own-kind")
 class Own(LM): ...
-from ragtasks.harness.names import refuse_unknown_names
-refuse_unknown_names(["--model", "my-own-kind"])
+from ragtasks.harness.names import reject_unknown_names
+reject_unknown_names(["--model", "my-own-kind"])
 """
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_a_path_is_no_misspelt_name(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("task: mine\n", encoding="utf-8")
-    refuse_unknown_names(["--tasks", str(tmp_path / "mine.yaml")])
+    reject_unknown_names(["--tasks", str(tmp_path / "mine.yaml")])
 
 
 def test_a_task_of_another_package_may_have_another_name_than_its_file(
@@ -79,7 +79,7 @@ def test_a_task_of_another_package_may_have_another_name_than_its_file(
     entry = "[ragtasks.tasks]\nharbour = harbour_tasks.yamls\n"
     (tmp_path / "harbour_tasks-1.0.dist-info" / "entry_points.txt").write_text(entry, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    refuse_unknown_names(["--tasks", "qzqzqzqz,one"])
+    reject_unknown_names(["--tasks", "qzqzqzqz,one"])
 
 
 @pytest.mark.parametrize("option", ["--model hff --tasks mtrag", "--tasks mtrag_fullrag --model dummy"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import lm_eval.tasks
 import pytest
 
-from ragtasks.harness._run_output import take_verbose
+from ragtasks.harness._run_output import split_verbose
 from ragtasks.harness.tasks import task_folder
 from tests._commands import CommandResult
 from tests.harness._endpoint import Endpoint
@@ -75,10 +75,10 @@ def test_the_harnesses_log_comes_back(verbose: tuple[str, ...], command: Command
 
 
 def test_the_switch_is_taken_out_and_a_level_stays() -> None:
-    assert take_verbose(["-v", "--tasks", "a"]) == (["--tasks", "a"], True)
-    assert take_verbose(["--tasks", "a", "-v"]) == (["--tasks", "a"], True)
-    assert take_verbose(["-v", "debug", "--tasks", "a"]) == (["-v", "debug", "--tasks", "a"], True)
-    assert take_verbose(["--tasks", "a"]) == (["--tasks", "a"], False)
+    assert split_verbose(["-v", "--tasks", "a"]) == (["--tasks", "a"], True)
+    assert split_verbose(["--tasks", "a", "-v"]) == (["--tasks", "a"], True)
+    assert split_verbose(["-v", "debug", "--tasks", "a"]) == (["-v", "debug", "--tasks", "a"], True)
+    assert split_verbose(["--tasks", "a"]) == (["--tasks", "a"], False)
 
 
 def test_stubs_that_share_our_names_are_no_news_and_a_task_of_the_users_own_is(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.harness.run import submission_arguments
+from ragtasks.harness.run import expand_submission
 from ragtasks.submissions import SubmissionTask, render_text
 from ragtasks.submissions.mtrageval import Submission, check, submit
 from tests._commands import run_command
@@ -25,11 +25,11 @@ REFERENCE = REAL_DATA / "mt-rag-benchmark/mtragun-human/generation_tasks/referen
 @pytest.mark.parametrize(("task", "harness_task"), [("B", "mtrag_reference"), ("c", "mtrag_full_rag")])
 def test_the_option_evaluates_the_submitted_tasks(task: str, harness_task: str) -> None:
     given = ["--model", "m", f"--for-submission={task}", "--output_path", "out", "--metadata", '{"data": "sample"}']
-    found = submission_arguments(given)
+    found = expand_submission(given)
     assert found[:6] == ["--model", "m", "--output_path", "out", "--metadata", '{"data": "sample"}']
     assert found[6:] == ["--tasks", harness_task, "--log_samples", "--metadata", "conversational=true"]
     other = harness_task.replace("mtrag", "mtrag_un")
-    named = submission_arguments(["--for-submission", task, "--tasks", other, "--output_path", "out"])
+    named = expand_submission(["--for-submission", task, "--tasks", other, "--output_path", "out"])
     assert named[:2] == ["--tasks", other]
 
 
@@ -46,12 +46,12 @@ def test_the_option_evaluates_the_submitted_tasks(task: str, harness_task: str) 
 )
 def test_incompatible_options_are_refused_before_the_model_runs(given: list[str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        submission_arguments(given)
+        expand_submission(given)
 
 
 def test_other_arguments_are_unchanged() -> None:
     given = ["--model", "m", "--metadata={}", "--tasks=mtrag"]
-    assert submission_arguments(given) == given
+    assert expand_submission(given) == given
 
 
 def test_a_file_of_predictions_names_the_command_that_scores_it(tmp_path: Path) -> None:
