@@ -90,13 +90,13 @@ def calibrate_judges(
     `Verdicts.require_coverage`.
     """
     if (pairs or ragchecker is not None) and not judges:
-        raise ConfigurationError("--pairs, --ragchecker: there is no judge to ask. Next step: name one with --judge")
+        raise ConfigurationError("--pairs, --ragchecker: no judge is named. Next step: name one with --judge")
     rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics()
     if unknown := [metric for metric in metrics if metric not in {rubric.name for rubric in rubrics}]:
-        raise ConfigurationError(f"calibrate: judges are not asked for {unknown[0]!r}; take rl_mtb or rl_r")
+        raise ConfigurationError(f"calibrate: {unknown[0]!r} is not a judged metric. Next step: use rl_mtb or rl_r")
     pairs_of_file = [] if ragchecker is None else load_labelled_pairs(ragchecker)
     labelled = [RatedPair(pair.first, pair.second, pair.models, pair.labels) for pair in pairs_of_file]
-    with step("answers that people rated, and who refuses by n-grams"):
+    with step("rated answers, and refusals by n-grams"):
         answers = load_human_evaluation(root)
         responses = [row.response for row in answers]
         idk = {"ngrams": _refusals(answers, NgramIdk().detect(responses))}
@@ -203,19 +203,20 @@ def _conditioned(
 _SHORT = ("WR", "F", "A", "N", "C", "All")
 _ROWS = {True: "with the reference answers (as Table 7)", False: "without the reference answers (as Figure 4)"}
 _NAMED = (*HUMAN, ALL)
-_HUMAN_MEANS_NOTE = "Means over answers of what is made of the three raters' scores; All is consolidated like a rating."
+_HUMAN_MEANS_NOTE = "Means over answers of the three raters' combined scores. All is combined like a rating."
 _CORRELATION_NOTE = (
-    f"Human values are the {HUMAN_VALUES.value} of the raters. The paper does not say how it weighs; its scores of "
-    "Table 7 are for the win-rate, those of Figure 4 are printed as a picture only. By inverse frequency each distinct "
-    "human value weighs the same, so a value that few answers have can decide the score."
+    f"Human values are the {HUMAN_VALUES.value} of the raters. The paper does not state its weights. Its scores "
+    "of Table 7 are for the win-rate, and Figure 4 has no numbers. With inverse frequency, each distinct human value "
+    "has the same weight, so a rare value can dominate the score."
 )
 _RATERS_NOTE = (
-    "Krippendorff's alpha of the raters of the same answer, ordinal, ANSWERABLE tasks: 1 always, 0 as by chance. Below "
-    "it, in percent of the models' answers to all tasks, chance not taken out: all raters gave one score; two did, and "
-    "the third is at most a point away (50 of the win-rate; appendix E of the paper); two did, the third anywhere. The "
-    "values that the paper prints are those of the last."
+    "alpha: Krippendorff's alpha of the raters of the same answer, ordinal, ANSWERABLE tasks; 1 is complete "
+    "agreement, 0 is chance. Other rows: percent of the models' answers to all tasks, not corrected for chance. "
+    "absolute: all raters gave the same score. absolute or high: two did, and the third differs by at most one point "
+    "(50 for the win-rate; appendix E of the paper). two of the raters: two did. The paper's values match the last "
+    "row."
 )
-_IDK_NOTE = "`yes` against the rest, on all tasks but conversational ones; scores cover the scored answers."
+_IDK_NOTE = "`yes` against other labels, on all tasks except conversational ones; scores cover the scored answers."
 
 
 def calibration_section(calibration: Calibration) -> Section:

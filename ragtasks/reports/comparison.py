@@ -32,14 +32,14 @@ PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
 _USAGE = ("seconds", "tokens", "cost_per_1000")
 """Usage metrics that are added to the default if they were counted."""
 _CURES = defaultdict(
-    lambda: "score both alike: ragtasks score RESULTS RESULTS --output alike, with one --encoder and --judge",
+    lambda: "score both in the same way: ragtasks score RESULTS RESULTS --output alike, with one --encoder and --judge",
     {
-        "benchmark": "evaluate both on one benchmark and its data",
+        "benchmark": "evaluate both on the same benchmark and data",
         "data revision": "evaluate both on the same data",
         "judges drifted": "add --recalibrate, which maps the scores of a judge that drifted",
     },
 )
-_ONLY_LOOK = "p and intervals here take this for the only look, so they are too sure; those of the decision hold"
+_ONLY_LOOK = "p and intervals here assume a single test, so they are too optimistic; those of the decision are correct"
 
 
 def compare_evaluations(
@@ -111,7 +111,9 @@ def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
             names = [metric_name for metric_name, metric in offered.items() if metric.aggregate is None]
             raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, names)}")
         if offered[name].aggregate is not None:
-            raise ConfigurationError(f"metric {name!r} is of all responses together and has no value of one to compare")
+            raise ConfigurationError(
+                f"metric {name!r} is computed over all responses together, so responses have no values to compare"
+            )
 
 
 def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str) -> Iterator[Column]:
@@ -140,22 +142,21 @@ def _columns(evaluations: Sequence[Evaluation], metrics: Sequence[str], by: str)
 
 # Comparisons as tables for people, or as CSV for programs. Each missing interval has a reason.
 
-_NOT_COMPARED = "Nothing else was scored alike: not compared."
+_NOT_COMPARED = "No other evaluation has the same scoring: not compared."
 _NOTES = (
-    "difference: second minus first, on the n {items} that both scored; (n/m): of m that both have, so at least one "
-    "did not score the others. unshared: {items} that only one has. Both are left out, so no side gains by {items} "
-    "that it left out.",
-    "In brackets: 95 % intervals over conversations (docs/statistics.md), each for itself. {Items} of one conversation "
+    "difference: second minus first, on the n {items} that both scored. (n/m): of m {items} that both have, as one did "
+    "not score the others. unshared: {items} that only one has. Both are left out, so leaving out {items} gives no "
+    "advantage.",
+    "In brackets: 95 % intervals over conversations (docs/statistics.md), not corrected. {Items} of one conversation "
     "are not independent.",
-    "p: of no difference, two-sided, by the same statistic as the interval: at most 0.05 where that leaves 0 out. p "
-    "(Holm): corrected for the {n_tests} of this call, so it may be above 0.05 where the interval leaves 0 "
-    "out.",
-    "detectable: the smallest true difference that a 5 % test over these conversations, without correction, finds four "
-    "times out of five.",
+    "p: two-sided, of no difference, by the statistic of the interval: at most 0.05 if the interval excludes 0. p "
+    "(Holm): corrected for the {n_tests} of this call, so it may be above 0.05 although the interval excludes 0.",
+    "detectable: the smallest true difference that an uncorrected 5 % test over these conversations detects with 80 % "
+    "power.",
 )
 _COLUMNS = (
     *("metric", "first", "second", "first mean", "second mean", "difference", "p", "p (Holm)", "detectable"),
-    *("n", "conversations", "unshared", "no interval because"),
+    *("n", "conversations", "unshared", "reason for no interval"),
 )
 _CSV_COLUMNS = (
     *("context", "group", "metric", "first", "second", "first_mean", "second_mean", "difference", "low", "high"),
@@ -185,7 +186,7 @@ def comparison_sections(
     n_of = Counter(pair.first.metric in METRICS for pair in comparisons.pairs if pair.p is not None)
     n_tests = " and for the ".join(
         [f"{n_of[False]} comparisons"] * (not n_of[True] or bool(n_of[False]))
-        + [f"{n_of[True]} of what answers took"] * bool(n_of[True])
+        + [f"{n_of[True]} of usage"] * bool(n_of[True])
     )
     notes = tuple(note.format(items=items, Items=items.capitalize(), n_tests=n_tests) for note in _NOTES)
     sections = []
@@ -196,8 +197,8 @@ def comparison_sections(
         differences = Table("Differences", (group, *_COLUMNS), rows, "" if rows else _NOT_COMPARED)
         sections.append(Section(context, {}, (averages, differences)))
     *earlier, last = sections
-    distrust = [Table("What to distrust", (), (), legend=tuple(warnings))] if warnings else []
-    return [*earlier, replace(last, tables=(*last.tables, *distrust, Table("How to read these", (), (), legend=notes)))]
+    distrust = [Table("Warnings", (), (), legend=tuple(warnings))] if warnings else []
+    return [*earlier, replace(last, tables=(*last.tables, *distrust, Table("Explanations", (), (), legend=notes)))]
 
 
 def _csv_row(pair: Comparison) -> Iterator[object]:
@@ -214,7 +215,7 @@ def _legend(means: Sequence[Mean]) -> Iterator[str]:
     for mean in means:
         column, as_zero = mean.column, mean.cell.with_missing_as_zero
         if mean.cell.missing and as_zero is not None:
-            yield f"{column.name} in {column.group}: {column.metric} is {fixed(as_zero)} with the missing as 0"
+            yield f"{column.name} in {column.group}: {column.metric} is {fixed(as_zero)} with missing tasks as 0"
 
 
 def _cells(pair: Comparison) -> tuple[Cell, ...]:
@@ -228,7 +229,7 @@ def _cells(pair: Comparison) -> tuple[Cell, ...]:
 # Runs of a retriever, with a conclusion as for evaluations.
 
 _NDCG, _RECALL = "nDCG@5", "R@5"
-_RUN_COLUMNS = ("benchmark", "run", "n", _NDCG, _RECALL, "difference to the best")
+_RUN_COLUMNS = ("benchmark", "run", "n", _NDCG, _RECALL, "vs. best")
 
 
 def concluded_runs(section: Section, comparisons: Comparisons) -> Section:

@@ -134,7 +134,9 @@ def model_card(entries: Sequence[Entry]) -> str:
     models = list(dict.fromkeys(entry.model for entry in entries))
     if len(models) != 1:
         listed = ", ".join(models) or "none"
-        raise ConfigurationError(f"a model card is of one model, found {listed}. Next step: name one with --model")
+        raise ConfigurationError(
+            f"a model card requires exactly one model, found {listed}. Next step: name one with --model"
+        )
     results = [
         EvalResult(
             task_type=_TASK,
@@ -190,6 +192,6 @@ def written(rows: Sequence[Mapping[str, Any]], ending: str) -> str:
     if ending == ".json":
         return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
     if ending != ".csv":
-        raise ConfigurationError(f"rows are written as .csv, .json or .jsonl, found {ending or 'no ending'}")
+        raise ConfigurationError(f"supported endings are .csv, .json and .jsonl, found {ending or 'no ending'}")
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return csv_lines(columns, ([row.get(name) for name in columns] for row in rows))

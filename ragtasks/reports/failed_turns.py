@@ -38,11 +38,11 @@ def write_failed_turns(
         if kind not in valid_kinds:
             raise ConfigurationError(f"--kind {kind!r}: {close_matches(kind, valid_kinds)}")
     if folder.exists() and any(folder.iterdir()):
-        raise ConfigurationError(f"{folder} holds something already. Next step: name a new folder by --output")
+        raise ConfigurationError(f"{folder} is not empty. Next step: name a new folder with --output")
     flagged = _flagged(notes) if notes else frozenset()
     chosen = list(_chosen(evaluations, set(kinds), flagged))
     if not chosen:
-        raise ConfigurationError(f"no turn is of these kinds or flagged; {_available_kinds(evaluations)}")
+        raise ConfigurationError(f"no turn has one of these kinds or a flag; {_available_kinds(evaluations)}")
     return _write(chosen, folder)
 
 
@@ -51,7 +51,9 @@ def _available_kinds(evaluations: Sequence[Evaluation]) -> str:
         row.turn_error_kind for evaluation in evaluations for row in evaluation.rows if row.turn_error_kind
     )
     listed = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
-    return f"the results hold {listed or 'no failed turn'}. Next step: name one by --kind, or flag turns on the page"
+    return (
+        f"the results contain {listed or 'no failed turn'}. Next step: name one with --kind, or flag turns on the page"
+    )
 
 
 def _flagged(notes: Path) -> frozenset[Turn]:

@@ -189,9 +189,9 @@ class Gate:
             return f"cannot say: {self.candidate} and {self.baseline} do not match: {'; '.join(self.problems)}"
         decisive = [row for row in self.rows if row.decides]
         if not decisive:
-            return "cannot say: nothing decides, for what is tested rests on judges that are not anchored or drifted"
+            return "cannot say: no test decides, because all depend on judges that are not anchored or drifted"
         if self.verdict is GateStatus.NOT_WORSE:
-            return f"not worse: {count_of_tests(len(decisive))}, each with its interval above the drop that is allowed"
+            return f"not worse: {count_of_tests(len(decisive))}, all intervals are above the allowed drop"
         matching = [row for row in decisive if row.verdict is self.verdict]
         examples = shortened_list(list(map(_test_text, matching)), _MAX_LISTED, "; ")
         return f"{self.verdict.value}: {len(matching)} of {count_of_tests(len(decisive))}: {examples}"
@@ -221,8 +221,8 @@ def gate(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) -> G
     if not config.margins:
         names = _offered(baseline)
         raise ConfigurationError(
-            f"gate: no margin, so nothing is tested. Next step: --margin {names[0] if names else 'METRIC'}=0.03, or "
-            "`margins` in the section `gate` of a file (--config); --power shows how small it may be. "
+            f"gate: no margin, so there are no tests. Next step: --margin {names[0] if names else 'METRIC'}=0.03, or "
+            "`margins` in the section `gate` of a file (--config); --power shows the smallest useful margin. "
             f"Metrics: {', '.join(names)}"
         )
     _check(config, baseline, candidate)
@@ -249,7 +249,7 @@ def before_judging(candidate: GatedSystem, baseline: GatedSystem, config: GateCo
         return GateStatus.CANNOT_SAY, f"{candidate.name} and {baseline.name} do not match: {'; '.join(problems)}"
     pairs = [pair for test in _tests(candidate, baseline, config) for pair in test.pairs]
     if _are_same(pairs):
-        return GateStatus.NOT_WORSE, "every answer is the same as the baseline's"
+        return GateStatus.NOT_WORSE, "all answers are identical to the baseline's"
     return None
 
 
@@ -258,7 +258,7 @@ def verdict_of(race: Race, most_unscored: float) -> tuple[GateStatus, str]:
     if race.verdict is not RaceEnd.BETTER:
         return GateStatus.CANNOT_SAY, ""
     if race.n_one_sided > most_unscored * race.n_items:
-        return GateStatus.CANNOT_SAY, f"{race.n_one_sided} of {race.n_items} answers have a score on one side only"
+        return GateStatus.CANNOT_SAY, f"{race.n_one_sided} of {race.n_items} answers are scored on one side only"
     return (
         GateStatus.WORSE if race.eliminated and race.remaining[0] == race.looks[0].first else GateStatus.NOT_WORSE
     ), ""
@@ -278,7 +278,7 @@ def power_of(baseline: GatedSystem, config: GateConfig, candidate: GatedSystem |
     rows = (
         [_tested(test, test_config) for test in tests] if candidate else [_planned(test, test_config) for test in tests]
     )
-    name = candidate.name if candidate else "a system as uneven as the baseline, whose answers are independent of it"
+    name = candidate.name if candidate else "a system with the baseline's variance and independent answers"
     return Gate(name, baseline.name, test_config, tuple(_corrected(rows, test_config)), tuple(problems), tuple(notes))
 
 
@@ -360,9 +360,9 @@ def _tested(test: _Test, config: GateConfig) -> GateRow:
     least_margin = _least_margin(comparison.gaps, comparison.difference, config.alpha)
     row = replace(_row(test, comparison.difference, scored, least_margin), baseline=baseline, candidate=candidate)
     if _are_same(test.pairs):
-        return replace(row, verdict=GateStatus.NOT_WORSE, why="every answer is the same")
+        return replace(row, verdict=GateStatus.NOT_WORSE, why="all answers are identical")
     if comparison.n_one_sided > config.most_unscored * len(test.pairs):
-        reason = f"{comparison.n_one_sided} of {len(test.pairs)} answers have a score on one side only"
+        reason = f"{comparison.n_one_sided} of {len(test.pairs)} answers are scored on one side only"
         return replace(row, why=reason)
     judged = _judged(row, config.alpha)
     if test.implausible and judged.verdict is GateStatus.NOT_WORSE:
@@ -417,8 +417,8 @@ def _judged(row: GateRow, alpha: float) -> GateRow:
     if change.p <= alpha:
         return replace(row, verdict=GateStatus.NOT_WORSE if change.value > -row.margin else GateStatus.WORSE)
     is_below = change.high is not None and change.high < 0
-    below = "below the baseline, though not by the margin for sure" if is_below else ""
-    return replace(row, why="; ".join(filter(None, (below, shortage(row)))) or "too near to the margin")
+    below = "below the baseline, but not significantly beyond the margin" if is_below else ""
+    return replace(row, why="; ".join(filter(None, (below, shortage(row)))) or "too close to the margin")
 
 
 def shortage(row: GateRow) -> str:
@@ -431,7 +431,9 @@ def shortage(row: GateRow) -> str:
     # The margin falls with the square root of the number of conversations. If no scores differ, it falls with their
     # number.
     needed = math.ceil(n * (row.least_margin / row.margin) ** (1 if row.change.reason == NOTHING_VARIES else 2))
-    return f"too few answers: {n} conversations serve a margin of {row.least_margin:.3f}, {row.margin:g} takes {needed}"
+    return (
+        f"too few answers: {n} conversations allow a margin of {row.least_margin:.3f}, {row.margin:g} requires {needed}"
+    )
 
 
 def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]:
@@ -448,7 +450,7 @@ def _corrected(rows: Sequence[GateRow], config: GateConfig) -> Iterator[GateRow]
         detected = _found_drop(row, config.alpha / max(1, len(decisive)))
         after = replace(row, found_drop=detected)
         if row.verdict is GateStatus.WORSE and (p is None or p > config.alpha):
-            reason = f"beyond the margin by its interval, not after the correction for {len(decisive)} tests"
+            reason = f"beyond the margin by its interval, but not after the correction for {len(decisive)} tests"
             after = replace(after, verdict=GateStatus.CANNOT_SAY, why=reason)
         yield after
 
@@ -510,7 +512,7 @@ def reject_unknown_names(config: GateConfig, metrics: Collection[str], slices: C
         if name not in metrics:
             raise ConfigurationError(f"gate: margin of an unknown metric {name!r}: {close_matches(name, metrics)}")
     for name in config.slice_margins.keys() - config.margins.keys():
-        raise ConfigurationError(f"gate: slice_margins has {name!r}, margins has not. Next step: add it to margins")
+        raise ConfigurationError(f"gate: {name!r} is in slice_margins but not in margins. Next step: add it to margins")
     for slice_name in config.slices:
         dimension = slice_name.partition("=")[0] if slices is None else slice_name
         if dimension not in {*DIMENSIONS, *(slices or ())}:
@@ -572,10 +574,10 @@ def _mismatches(candidate: GatedSystem, baseline: GatedSystem, config: GateConfi
                 if name in _MENTIONED or cause in config.may_differ:
                     notes.append(f"differs: {line}")
                 else:
-                    hint = f" (`may_differ: [{cause}]` under `gate` if that is what changes)" if cause else ""
+                    hint = f" (`may_differ: [{cause}]` under `gate` if the change intends this)" if cause else ""
                     problems.append(line + hint)
     more = [setting for setting in candidate.fields if setting not in baseline.fields]
-    notes += [f"not tested: setting {setting}, which the baseline has not" for setting in more]
+    notes += [f"not tested: setting {setting}, which the baseline does not have" for setting in more]
     is_judged = any(baseline.is_judged(metric) for name, metric in baseline.metrics.items() if name in config.margins)
     decides_too = is_judged and baseline.judges <= set(config.anchored_judges)
     for name in sorted(baseline.judges & candidate.judges & baseline.anchors.keys() & candidate.anchors.keys()):
@@ -613,7 +615,7 @@ def _drift(candidate: GatedSystem, baseline: GatedSystem, config: GateConfig) ->
         if baseline.is_judged(test.metric) and (p is None or p > config.alpha):
             continue
         by = f"by {math.fsum(moved) / len(moved):+.3f} on average"
-        scored = f"{len(moved)} of {len(same)} answers that did not change have another score, {by}"
+        scored = f"{len(moved)} of {len(same)} unchanged answers have different scores, {by}"
         yield test.decides, f"drift of {test.metric.name} in {test.setting}: {scored}"
 
 
@@ -706,7 +708,7 @@ def named_side(named: str, folder: Path, benchmark: str | None = None) -> GatedS
             f"{next_step}"
         )
     saved = sorted(file.stem for file in folder.glob("*.json"))
-    hint = close_matches(named, saved) if saved else f"none is saved in {folder}"
+    hint = close_matches(named, saved) if saved else f"no baseline is saved in {folder}"
     raise ConfigurationError(f"no baseline {named!r}: {hint}. Next step: ragtasks gate RESULTS --save-baseline {named}")
 
 
@@ -771,11 +773,11 @@ def _read_baseline(path: Path) -> GatedSystem:
     for setting, fields in system.fields.items():
         foreign = [f"{name}: {text}" for name, text in fields.items() if name not in _SAVED_FIELDS and text != UNKNOWN]
         if foreign:
-            expected = "conditions that this version knows"
+            expected = "conditions of this version"
             raise error(f"{path}, {setting}", expected, shortened_list(foreign, _MAX_LISTED))
     if saved["checksum"] != _content(saved)["checksum"]:
         n = sum(map(len, system.rows.values()))
-        found = "changed ones" if n == saved["n_answers"] else f"{n} answers"
+        found = "changed answers" if n == saved["n_answers"] else f"{n} answers"
         raise error(str(path), f"the {saved['n_answers']} answers that were saved", found)
     return system
 

@@ -27,24 +27,24 @@ from ragtasks.tables import (
 _COLUMNS = ("setting", "slice", "metric", "baseline", "candidate", "change", "margin", "verdict", "least margin", "why")
 _POWER_COLUMNS = (
     *("setting", "slice", "metric", "conversations", "n"),
-    *("margin", "least margin", "finds a drop of", "why"),
+    *("margin", "least margin", "detects a drop of", "why"),
 )
 _CSV_COLUMNS = (
     *("setting", "slice", "metric", "decides", "verdict", "baseline", "candidate", "change", "low", "high", "margin"),
     *("p_of_margin", "least_margin", "found_drop", "n_answers", "n_conversations", "why"),
 )
 _LEGEND = (
-    "change: candidate less baseline over the answers that both have a score of, above 0 where the candidate is "
-    "better; in brackets its {level:g} % interval over conversations.",
-    "not worse: the whole interval is above a drop of the margin. worse: it is below, after Holm's correction for "
-    "{n_tests}. cannot say: the drop lies in it.",
-    "least margin: with it an unchanged system passes in four of five such benchmarks.",
+    "change: candidate minus baseline over the answers that both scored, above 0 if the candidate is better; in "
+    "brackets its {level:g} % interval over conversations.",
+    "not worse: the complete interval is above a drop of the margin. worse: it is below, after Holm's correction for "
+    "{n_tests}. cannot say: the interval contains the drop.",
+    "least margin: the margin with which an unchanged system passes in 80 % of such benchmarks.",
 )
 _POWER_LEGEND = (
-    "least margin: the smallest with which an unchanged system passes in four of five such benchmarks.",
-    "finds a drop of: the smallest true drop that is called worse in four of five.",
+    "least margin: the smallest margin with which an unchanged system passes in 80 % of such benchmarks.",
+    "detects a drop of: the smallest true drop that is called worse in 80 % of such benchmarks.",
 )
-_NEEDS_MARGIN = "--margin METRIC=DROP adds the smallest true drop that is called worse in four of five."
+_NEEDS_MARGIN = "--margin METRIC=DROP adds the smallest true drop that is called worse in 80 % of such benchmarks."
 
 
 def gate_text(gate: Gate, form: Format, *, is_power: bool = False) -> str:
@@ -90,7 +90,7 @@ def gate_section(gate: Gate) -> Section:
     if gate.notes:
         tables.append(Table("Notes", (), (), legend=gate.notes))
     if gate.problems:
-        tables.insert(0, Table("Does not match", (), (), legend=gate.problems))
+        tables.insert(0, Table("Mismatch", (), (), legend=gate.problems))
     names = {"candidate": gate.candidate, "baseline": gate.baseline}
     sentence = gate.sentence.partition(": ")[2]
     conclusion = None if gate.problems else Table("Verdict", (), (), f"{sentence[:1].upper()}{sentence[1:]}.")
@@ -104,24 +104,24 @@ def _power_section(gate: Gate) -> Section:
         if _is_power_unknown(row):
             reasons.setdefault((row.change.reason, row.setting, row.slice), []).append(row.metric.name)
     unknown = [
-        f"nothing on {', '.join(names)} in {', '.join(setting_and_slice)}: {why}."
+        f"unknown for {', '.join(names)} in {', '.join(setting_and_slice)}: {why}."
         for (why, *setting_and_slice), names in reasons.items()
     ]
     shown = tuple(_power_cells(row) for row in gate.rows if not _is_power_unknown(row))
     power = Table("Power", _POWER_COLUMNS, shown, legend=(*_POWER_LEGEND, *unknown))
     tables = [power if has_margins else _without_margins(power)]
     if gate.problems:
-        tables = [Table("Does not match", (), (), legend=gate.problems)]
+        tables = [Table("Mismatch", (), (), legend=gate.problems)]
     elif has_margins and power_status(gate):
         short = [row for row in gate.rows if row.decides and not is_powerful(row)]
         names = tuple(f"{row.metric.name} in {row.setting}, {row.slice}: {shortage(row)}" for row in short)
-        tables.append(Table("Margins that are too small for these answers", (), (), legend=names))
-    return Section("Gate: what it can show", {"candidate": gate.candidate, "baseline": gate.baseline}, tuple(tables))
+        tables.append(Table("Margins too small for these answers", (), (), legend=names))
+    return Section("Gate: power", {"candidate": gate.candidate, "baseline": gate.baseline}, tuple(tables))
 
 
 def _without_margins(power: Table) -> Table:
     """Return the table of power without the columns that require a margin."""
-    indices = [index for index, name in enumerate(power.columns) if name not in {"margin", "finds a drop of"}]
+    indices = [index for index, name in enumerate(power.columns) if name not in {"margin", "detects a drop of"}]
     columns, *rows = (tuple(row[index] for index in indices) for row in (power.columns, *power.rows))
     legend = (power.legend[0], _NEEDS_MARGIN, *power.legend[len(_POWER_LEGEND) :])
     return replace(power, columns=tuple(map(str, columns)), rows=tuple(rows), legend=legend)
@@ -175,7 +175,7 @@ def comment_text(gate: Gate) -> str:
 def github_lines(gate: Gate) -> Iterator[str]:
     """Yield GitHub's commands: an error for each worse test, a warning for each test that cannot say."""
     for problem in gate.problems:
-        yield _annotation("warning", "ragtasks gate: no match", problem)
+        yield _annotation("warning", "ragtasks gate: mismatch", problem)
     for row in gate.rows:
         if row.decides and row.verdict is not GateStatus.NOT_WORSE:
             level = "error" if row.verdict is GateStatus.WORSE else "warning"
@@ -198,7 +198,7 @@ def _change_text(row: GateRow) -> str:
     if change.value is None:
         return row.why
     ends = f" [{change.low:+.3f}, {change.high:+.3f}]" if change.low is not None and change.high is not None else ""
-    p = f", p {p_text(change.p)} of a drop of the margin" if change.p is not None else ""
+    p = f", p {p_text(change.p)} for a drop of the margin" if change.p is not None else ""
     why = f"; {row.why}" if row.why else ""
     return f"{row.baseline:.3f} -> {row.candidate:.3f}, change {change.value:+.3f}{ends}, margin {row.margin:g}{p}{why}"
 

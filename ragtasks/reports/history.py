@@ -162,9 +162,9 @@ def _foreign(files: Iterable[Path], used: set[Path], named: set[Path]) -> Iterat
         if path in used or path in named or results in named:
             continue
         if results is None:
-            yield Skipped(path, "no results file of the harness (results_*.json)")
+            yield Skipped(path, "not a results file of the harness (results_*.json)")
         elif results in used:
-            yield Skipped(path, "logged samples of a task that is not of ragtasks")
+            yield Skipped(path, "logged samples of a task of another package")
         else:
             yield Skipped(path, "logged samples without their results file")
 
@@ -177,7 +177,7 @@ def _reason(error: Exception, folder: Path) -> str:
 
 
 def _results_error(path: Path, found: str) -> BenchmarkFileError:
-    next_step = "name the folder that was given as --output_path, or one results file in it"
+    next_step = "name the folder of --output_path, or one results file in it"
     return BenchmarkFileError(
         "results", where=str(path), expected="a results file of the harness", found=found, next_step=next_step
     )
@@ -420,7 +420,7 @@ def _names_of(entries: Iterable[Entry]) -> str:
 # anyone, so characters that a terminal would act on are escaped.
 
 SAMPLE_NOTE = "Scores on a sample are not benchmark scores."
-_INTERVALS = "Differences without intervals: `ragtasks compare` gives them, over conversations."
+_INTERVALS = "`ragtasks compare` adds intervals over conversations to the differences."
 _SHORT = 8
 _MOST_CHARACTERS = 60  # for a setting that differs
 _CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in fields}
@@ -476,7 +476,7 @@ def mean_text(mean: Value | None) -> str:
         return UNKNOWN
     text = cell_text(replace(mean, low=None, high=None, n_tasks=None))
     as_zero = fixed(mean.with_missing_as_zero or 0.0)
-    return f"{text} ({mean.missing}; {as_zero} with the missing as 0)" if mean.missing else text
+    return f"{text} ({mean.missing}; {as_zero} with missing tasks as 0)" if mean.missing else text
 
 
 def time_text(entry: Entry) -> str:
@@ -507,7 +507,7 @@ def _pair(pair: EntryPair) -> Iterator[str]:
     yield ""
     fields = {name: [excerpt(text, _MOST_CHARACTERS) for text in both] for name, both in pair.fields.items()}
     rows = [[_CAUSE_OF.get(name, ""), name, *both] for name, both in fields.items()]
-    yield from markdown_table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
+    yield from markdown_table(["cause", "field", "first", "second"], rows) if rows else ["provenance: no differences"]
     yield ""
     rows = []
     for name, (first, second) in pair.means.items():
@@ -521,10 +521,10 @@ def _pair(pair: EntryPair) -> Iterator[str]:
 
 def _verdict(pair: EntryPair) -> str:
     if pair.causes:
-        return f"not comparable: other {', '.join(pair.causes)}"
+        return f"not comparable: different {', '.join(pair.causes)}"
     fields = [name for name in pair.request_fields if name != SCORED_BY]
-    notes = [f"asked with other {', '.join(fields)}"] * bool(fields)
-    notes += ["scored by another version of ragtasks"] * (SCORED_BY in pair.request_fields)
+    notes = [f"requested with different {', '.join(fields)}"] * bool(fields)
+    notes += ["scored by different versions of ragtasks"] * (SCORED_BY in pair.request_fields)
     return f"comparable, but {' and '.join(notes)}" if notes else "comparable"
 
 

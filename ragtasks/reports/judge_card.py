@@ -33,12 +33,12 @@ _DRAWS = 300
 _EVEN = 1e-9
 
 _NOTE = (
-    "pairs as people: two systems' answers to one task, share on which the judge prefers the one that people prefer by "
-    "the median of the raters, a judge's ties half. rank: Spearman over answers to ANSWERABLE tasks. favours ...: how "
-    "much more often than people the judge prefers the longer answer, the one that refuses, or that of a model of its "
-    "own family, by name; twice as long: how much that rises with each doubling; 0 is none. prefers what is shown "
-    "first: share, each pair asked in both orders; .5 is none. Intervals are over conversations, of rank and kappa by "
-    "bootstrap."
+    "pairs as people: share of pairs of answers to one task on which the judge prefers the same answer as people, by "
+    "the median of the raters; ties of the judge count half. rank: Spearman over answers to ANSWERABLE tasks. favours "
+    "...: how much more often than people the judge prefers the longer answer, the refusal, or the answer of a model "
+    "of its own family, by name. twice as long: its increase with each doubling of length; 0 is no bias. prefers what "
+    "is shown first: share over pairs in both orders; .5 is no bias. Intervals are over conversations, by bootstrap "
+    "for rank and kappa."
 )
 
 AnswerKey = tuple[str, str]
@@ -89,15 +89,15 @@ def _warnings(card: JudgeCard) -> Iterator[str]:
     for row in card.rows:
         if row.measure == _WITHOUT and row.value is not None and row.value > _MOST_WITHOUT:
             yield (
-                f"{row.rubric}: no verdict on {row.value:.0%} of {row.n} answers; a judge to score with gives one on "
-                f"{1 - _MOST_WITHOUT:.0%} and more."
+                f"{row.rubric}: no verdict on {row.value:.0%} of {row.n} answers; scoring requires "
+                f"verdicts on at least {1 - _MOST_WITHOUT:.0%}."
             )
         if row.measure != f"{PAIRS}: {ALL_PROPERTIES}" or not row.n:
             continue
         if row.rubric in constant:
-            yield f"{row.rubric}: the judge gave every answer the same value, so it tells nothing apart."
+            yield f"{row.rubric}: every answer got the same value, so the judge does not distinguish answers."
         elif (end := row.value if row.low is None else row.low) is not None and end <= _COIN:
-            yield f"{row.rubric}: on {row.n} pairs the judge is not shown to agree with people more often than a coin."
+            yield f"{row.rubric}: agreement with people on {row.n} pairs is not significantly above chance."
 
 
 # Agreement with people on pairs of answers to one task: which answer is better.

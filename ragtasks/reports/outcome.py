@@ -16,13 +16,13 @@ from ragtasks.scoring import Decided, SystemScores
 from ragtasks.statistics import Look, Race, RaceEnd, detectable_difference
 from ragtasks.tables import Format, Value, fixed, markdown_table, plain, render
 
-_HOLDS = "The interval holds however often the race was looked at."
-_TOO_FAR = "A race that ends early tends to show the difference larger than it is."
+_HOLDS = "The interval is valid for repeated testing."
+_TOO_FAR = "Stopping early tends to overestimate the difference."
 
 
 def decision_text(decided: Decided) -> str:
     """Return the decision with its difference and its cost. More than two systems are listed in a table."""
-    columns = ("system", f"{decided.metric.name}, where asked", "answers asked", "standing")
+    columns = ("system", f"{decided.metric.name}, if judged", "answers judged", "standing")
     rows = [
         (name, Value(decided.means[name], n, n), f"{n} of {decided.n_answers}", _standing(decided.race, name))
         for name, n in decided.n_asked.items()
@@ -54,19 +54,19 @@ def _request_lines(decided: Decided) -> Iterator[str]:
     race = decided.race
     n_asked, n_all = sum(decided.n_asked.values()), decided.n_answers * len(decided.n_asked)
     yield (
-        f"asked: {decided.n_verdicts:,} verdicts of {', '.join(decided.judges)}, on {n_asked:,} of {n_all:,} answers "
-        f"({_percent(n_asked / n_all)}) in {decided.setting}"
+        f"requested: {decided.n_verdicts:,} verdicts of {', '.join(decided.judges)}, on {n_asked:,} of {n_all:,} "
+        f"answers ({_percent(n_asked / n_all)}) in {decided.setting}"
     )
     if decided.left_out:
-        yield f"not asked at all: {', '.join(decided.left_out)}, which {decided.metric.name} does not rest on"
+        yield f"not requested: {', '.join(decided.left_out)}, which {decided.metric.name} does not use"
     if decided.n_settled:
-        yield f"settled without a judge: {decided.n_settled:,} more, by refusals and kinds of tasks"
+        yield f"settled without a judge: {decided.n_settled:,} more, by refusals and answerability"
     n_rest = n_all - n_asked - decided.n_settled
     if n_rest:
         n_left = len(race.order) - race.n_items
-        out = " and on systems that were out" if n_rest > n_left * len(decided.n_asked) else ""
+        out = " and on eliminated systems" if n_rest > n_left * len(decided.n_asked) else ""
         share = _percent(n_rest / n_all)
-        yield f"not asked: {n_rest:,} answers ({share}), on {n_left:,} of {len(race.order):,} tasks{out}"
+        yield f"not judged: {n_rest:,} answers ({share}), on {n_left:,} of {len(race.order):,} tasks{out}"
 
 
 def _decisive(race: Race) -> list[Look]:
@@ -81,15 +81,15 @@ def _limit_lines(race: Race) -> Iterator[str]:
     if size is not None:
         least = size * math.sqrt(race.n_items / len(race.order))
         yield (
-            f"  Even all {len(race.order)} tasks would show a true difference below {least:.3f} in fewer than four "
-            "cases of five; that takes more conversations"
+            f"  Even all {len(race.order)} tasks would detect a true difference below {least:.3f} with less than 80 % "
+            "power; that requires more conversations"
         )
 
 
 def _gap(look: Look) -> str:
     difference = look.difference
     if difference.value is None:
-        return f"{look.second} less {look.first}: {difference.reason}"
+        return f"{look.second} minus {look.first}: {difference.reason}"
     interval = (
         f" [{difference.low:+.3f}, {difference.high:+.3f}]"
         if difference.low is not None and difference.high is not None
@@ -98,7 +98,7 @@ def _gap(look: Look) -> str:
     why = f" (no interval: {difference.reason})" if not interval else ""
     left_out = f", {difference.n_unscored} without a score" if difference.n_unscored else ""
     return (
-        f"{look.second} less {look.first}: {difference.value:+.3f}{interval}{why}, {difference.n_values} tasks of "
+        f"{look.second} minus {look.first}: {difference.value:+.3f}{interval}{why}, {difference.n_values} tasks of "
         f"{difference.n_clusters} conversations{left_out}"
     )
 
@@ -106,7 +106,7 @@ def _gap(look: Look) -> str:
 def _standing(race: Race, name: str) -> str:
     look = race.eliminated.get(name)
     if look is None:
-        return "best" if race.verdict is RaceEnd.BETTER else "in the race"
+        return "best" if race.verdict is RaceEnd.BETTER else "undecided"
     gap = abs(look.difference.value or 0.0)
     return f"out after {look.n_items} tasks: {fixed(gap)} behind {look.better}"
 
@@ -181,16 +181,16 @@ def score_notes(done: SystemScores) -> Iterator[str]:
     if done.missing:
         domains = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
         n = sum(done.missing.values())
-        yield f"missing: {n} of {done.n_tasks} tasks have no answer ({domains}); no mean above counts them"
+        yield f"missing: {n} of {done.n_tasks} tasks have no answer ({domains}) and are in no mean"
     if done.n_failed:
-        yield f"failed: {done.n_failed} requests got no answer; the samples hold the reasons"
+        yield f"failed: {done.n_failed} requests failed; the samples contain the reasons"
     if done.n_without:
-        yield f"contexts: {done.n_without} of {done.n_answers} answers rest on none; nothing there can be faithful"
+        yield f"contexts: {done.n_without} of {done.n_answers} answers have no passages, so they cannot be faithful"
     if done.n_searched and not done.is_agentic:
-        yield f"searches: {done.n_searched} of {done.n_answers} answers say theirs; --setting agentic scores them"
+        yield f"searches: {done.n_searched} of {done.n_answers} answers contain searches; --setting agentic scores them"
     if done.n_searched < done.n_answers and done.is_agentic and (done.n_searched or not done.is_own_rows):
         n = done.n_answers - done.n_searched
-        yield f"searches: {n} of {done.n_answers} answers do not say theirs (`searches`); these have no search scores"
+        yield f"searches: {n} of {done.n_answers} answers have no `searches` and no search scores"
     if n_bare := done.n_answers - done.n_own_contexts:
-        remark = "name none" if done.is_own_rows else "have none and are scored against the setting's"
+        remark = "have no `contexts`" if done.is_own_rows else "have no `contexts` and are scored with the setting's"
         yield f"contexts: {n_bare} of {done.n_answers} answers {remark}"

@@ -34,7 +34,7 @@ MOST_BYTES = 50_000_000
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 _ROW_KEYS = (("setting", "model"), ("dimension", "value"))  # the two columns that identify a row
 _UNKNOWN = "-"
-_COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "refusals found by", "judges")
+_COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "IDK detector", "judges")
 _MORE_COLUMNS = ("prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
 
 
@@ -206,7 +206,7 @@ def _provenance(evaluations: Sequence[Evaluation]) -> Table:
         )
         for evaluation, name in zip(evaluations, model_names(evaluations), strict=True)
     )
-    return Table("What the scores rest on", (*_COLUMNS, *_MORE_COLUMNS), rows)
+    return Table("Basis of the scores", (*_COLUMNS, *_MORE_COLUMNS), rows)
 
 
 def _shared_and_differing(table: Table) -> dict[str, Any]:
@@ -247,9 +247,9 @@ def template(name: str) -> Template:
 
 _SETTING_WORDS = {
     Setting.REFERENCE.value: "reference passages",
-    Setting.REFERENCE_RAG.value: "reference passages, filled up",
+    Setting.REFERENCE_RAG.value: "reference and retrieved passages",
     Setting.FULL_RAG.value: "full RAG",
-    Setting.AGENTIC.value: "the model searches",
+    Setting.AGENTIC.value: "search by the model",
 }
 _METRIC_WORDS = {
     "rb_alg": "Reference-based score",

@@ -234,7 +234,7 @@ def _part_of(named: Named, row: ScoredAnswer, of_setting: dict[str, PagePart]) -
 
 # Assignment of evaluations to parts of the page, with their names and the scores that losses are measured from.
 
-_WORDS = {"benchmark": "", "metrics": "suite", "encoder of BERTScore": "encoder", "IDK detector": "refusals found by"}
+_WORDS = {"benchmark": "", "metrics": "suite", "encoder of BERTScore": "encoder"}
 
 
 @dataclass(frozen=True, slots=True)

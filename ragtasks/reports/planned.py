@@ -41,10 +41,10 @@ def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
         )
         for plan in plans
     ]
-    how = "estimated from words, marks and digits" if is_estimate else "counted"
+    how = "estimated from words, punctuation and digits" if is_estimate else "counted"
     note = (
-        f"Tokens of a prompt, {how}; of the longest reply that is allowed; of the context that holds both; "
-        "and the share of prompts that a context of so many tokens holds with that reply."
+        f"Tokens of a prompt ({how}), of the longest allowed reply, and of the context for both; then the share of "
+        "prompts that fit with their reply into a context of this size."
     )
     return Table("Prompts", columns, tuple(rows), note)
 
@@ -90,11 +90,11 @@ def spending_table(
         longest = judging.n_calls * ((judge.max_tokens if isinstance(judge, Endpoint) else None) or _JUDGE_REPLY)
         costs = _costs(price, used, longest)
         rows.append((f"judge {judge.model}", *used, *costs, _hours_at_least(judge, judging)))
-    taken = "" if are_there else "answers are as long as the reference answers, "
+    assumed = "" if are_there else "answers are as long as the reference answers, "
     note = (
-        f"If {taken}each sentence is a statement of RL_F's second step, and judges reply in the form that they are "
-        "asked for, without thinking; cached replies are free. At most: replies as long as allowed; hours: what a "
-        "judge's account allows at best; - without a price, and without limits."
+        f"Assumptions: {assumed}each sentence is one statement of RL_F's second step, and judges reply in the "
+        "requested form without thinking. Cached replies are free. at most: with replies of maximum length. hours: "
+        "minimum under the judge's rate limits. -: without a price or limits."
     )
     columns = ("part", "requests", "input tokens", "output tokens", "$", "$ at most", "hours at least")
     return Table("Requests, tokens, dollars", columns, tuple(rows), note)

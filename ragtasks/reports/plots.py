@@ -58,8 +58,8 @@ _MANY_GROUPS = 9  # from this number of groups on, labels are smaller
 _LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
 _LETTER_SLOTS = 0.58  # width of a letter of a label, for capitals
 _WHISKERS = "lines: 95 % intervals over conversations"
-_DOTTED = "dotted: the front, whom no other one beats in both"
-_PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
+_DOTTED = "dotted: the front, which no other system beats in both"
+_PALE = "pale: tasks are missing, not comparable with the others"
 _RESTS_ON = ("encoder of BERTScore", "IDK detector")
 _WIDE_RANGE = 10  # from this ratio of costs on, their scale is logarithmic
 _FRONT_SLOTS = 26.0
@@ -104,7 +104,7 @@ def draw_picture(picture: Picture, path: Path) -> Path:
         raise ConfigurationError(
             "drawing a picture",
             where=str(path),
-            expected=f"a name that ends in {', '.join(PICTURE_FORMATS)}",
+            expected=f"a file name that ends in {', '.join(PICTURE_FORMATS)}",
             found=path.name,
             next_step="choose another name",
         )
@@ -133,7 +133,7 @@ def _unsaved(path: Path, error: OSError) -> ConfigurationError:
         where=str(error.filename or path),
         expected="a folder to write to",
         found=error.strerror or str(error),
-        next_step="name another",
+        next_step="name another path",
     )
 
 
@@ -224,7 +224,7 @@ def _draw_front(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
     else:
         axes.set_xlim(left=0.0)
     axes.set_title(panel.title, loc="left", fontsize=10)
-    axes.set_xlabel(f"{panel.groups[0]} (less is better)", fontsize=_LABEL_SIZE, labelpad=1)
+    axes.set_xlabel(f"{panel.groups[0]} (lower is better)", fontsize=_LABEL_SIZE, labelpad=1)
     axes.tick_params(axis="x", which="both", labelsize=_LABEL_SIZE)
     return handles
 

@@ -203,17 +203,17 @@ def _results_files(path: Path) -> list[Path]:
     raise BenchmarkFileError(
         "results",
         where=str(path),
-        expected="a results file that an evaluation wrote (results_*.json), in it or below",
+        expected="a results file of an evaluation (results_*.json), or a folder with one",
         found="another file" if path.is_file() else "none",
         next_step=f"score rows or answers first: ragtasks score {path}"
         if path.is_file()
-        else "name the folder that `ragtasks eval`, run or score wrote: `ragtasks results list` finds it",
+        else "name a folder written by `ragtasks eval`, `run` or `score`: `ragtasks results list` lists results",
     )
 
 
 _SCORE_AGAIN = "score the answers again: `ragtasks score RESULTS --output FOLDER`"
-_KNOWN_ERRORS = f"turn errors of the kinds {', '.join(sorted(TURN_ERROR_NAMES))}"
-_EACH_ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
+_KNOWN_ERRORS = f"one of the turn errors {', '.join(sorted(TURN_ERROR_NAMES))}"
+_EACH_ONCE = "each task once in a setting (harness tasks over the same questions require separate calls)"
 
 
 _SharedObjects = dict[Task | Passage, Any]
@@ -232,9 +232,7 @@ def _scored_answers(samples: Iterable[LoggedSamples], shared: _SharedObjects) ->
             location = (logged.path, number)
             first = first_of.setdefault((answer.setting, answer.task.task_id), location)
             if first != location:
-                problems.add(
-                    number, _EACH_ONCE, f"one that line {first[1]} of {first[0].name} has", answer.task.task_id
-                )
+                problems.add(number, _EACH_ONCE, f"the task of line {first[1]} of {first[0].name}", answer.task.task_id)
             if answer.turn_error_kind and answer.turn_error_kind not in TURN_ERROR_NAMES:
                 invalid = f"{answer.turn_error_kind!r} in line {number}"
                 raise unusable_error("results", logged.path, _KNOWN_ERRORS, invalid, _SCORE_AGAIN)
@@ -298,17 +296,13 @@ def _require_same_scores(file: Path, rows: Sequence[ScoredAnswer], saved: Mappin
     for setting, summary in summaries_of(rows).items():
         saved_summary = saved.get(setting)
         if saved_summary is None or saved_summary.tasks != summary.tasks:
-            raise _mismatch_error(
-                file, f"logged samples of the tasks that it was summed over, in {setting}", "other tasks"
-            )
+            raise _mismatch_error(file, f"logged samples of the same tasks in {setting}", "other tasks")
         for name, metric in saved_summary.metrics.items():
             logged = summary.metrics.get(name, metric)
             is_same = math.isclose(logged.total, metric.total, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
             if not is_same or logged.n_scored != metric.n_scored:
                 expected, found = (f"{sums.n_scored} that add up to {sums.total:.6g}" for sums in (metric, logged))
-                raise _mismatch_error(
-                    file, f"samples with the scores that it holds ({name}: {expected})", f"{name}: {found}"
-                )
+                raise _mismatch_error(file, f"samples with the same scores ({name}: {expected})", f"{name}: {found}")
 
 
 def _mismatch_error(file: Path, expected: str, found: str) -> BenchmarkFileError:

@@ -263,7 +263,7 @@ class AnswerRow:
             if "contexts" in self.values:
                 value = self.values["contexts"]
                 if isinstance(value, str) and value.lstrip().startswith(_LIST_STARTS):
-                    raise ValueError("a list", f"no list: a text that begins like one, {value[:40]}...")
+                    raise ValueError("a list", f"a text that begins like a list, {value[:40]}...")
                 contexts = contexts_in([value] if isinstance(value, (str, Mapping)) else value)
         except ValueError as error:
             expected, found = error.args
@@ -348,7 +348,7 @@ class AnswerReader:
         record.name = task_id
         first = self._number_of.setdefault(task_id, number)
         if first != number:
-            record.note("each task once", f"a task that stands in {self._unit} {first} already")
+            record.note("each task once", f"the task of {self._unit} {first}")
         return task_id
 
     def require_answers(self, where: str, data: Path | None) -> None:
@@ -362,18 +362,18 @@ class AnswerReader:
         if n <= max(_MAX_FOREIGN, self._n_read / 2):
             return
         first, number = next(iter(self._foreign.items()))
-        found = f"{n} of {self._n_read} ids are of none, such as {first!r} in {self._unit} {number}"
+        found = f"{n} of {self._n_read} ids of other tasks, such as {first!r} in {self._unit} {number}"
         option = " --data sample" if self._is_sample else ""
         command = f"ragtasks tasks export --benchmark {self._name}{option} --output tasks.jsonl"
         example = f"ids are such as {self._task_ids[0]!r} (`{command}` writes them)"
-        step = f"{example}; if another benchmark was answered, name that one"
+        step = f"{example}; for answers to another benchmark, name that benchmark"
         if matches := _benchmarks_with(self._foreign, data):
-            found += f"; these are of {' and '.join(benchmark.label for benchmark in matches)}"
+            found += f"; these are tasks of {' and '.join(benchmark.label for benchmark in matches)}"
             setting, option = f"`benchmark: {matches[0].name}`", f"--benchmark {matches[0].name}"
             if matches[0].is_sample:
                 setting, option = f"{setting} and `data: sample`", f"{option} --data sample"
             remark = ", and leave `data` out" if self._is_sample and not matches[0].is_sample else ""
-            step = f"name what was answered: {setting} in evaluation.yaml, {option} on the command line{remark}"
+            step = f"name the benchmark: {setting} in evaluation.yaml, {option} on the command line{remark}"
         expected = f"ids of tasks of {self._label}"
         raise BenchmarkFileError("answers", where=where, expected=expected, found=found, next_step=step)
 
@@ -479,8 +479,8 @@ def _no_passages_error(benchmark: Benchmark, setting: Setting, n: int, error: Ra
         "answers",
         where=f"to {benchmark.label} in setting {setting.value}",
         expected="`contexts` in every answer, as the setting has no passages of its own",
-        found=f"{n} answers without ({str(error).splitlines()[0]})",
-        next_step="write what each answer rests on as `contexts`, or name a stored run with --run",
+        found=f"{n} answers without contexts ({str(error).splitlines()[0]})",
+        next_step="add the passages of each answer as `contexts`, or name a stored run with --run",
     )
 
 
@@ -490,7 +490,7 @@ def _other_setting_error(benchmark: Benchmark, setting: Setting, ids: Sequence[s
         "answers",
         where=f"to {benchmark.label}",
         expected=f"tasks of the setting {setting.value}",
-        found=f"{len(ids)} answers to others: {', '.join(ids[:_MAX_LISTED])}{more}",
-        next_step="name the setting that was answered; "
+        found=f"{len(ids)} answers to other tasks: {', '.join(ids[:_MAX_LISTED])}{more}",
+        next_step="name the setting of the answers; "
         "`ragtasks tasks export --setting SETTING --output tasks.jsonl` writes its tasks",
     )

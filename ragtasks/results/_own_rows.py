@@ -42,8 +42,8 @@ _ROLES |= {"agent": Role.ASSISTANT, "bot": Role.ASSISTANT}
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _END_OF_THINKING = "</think>"
 _NEXT_STEP = (
-    'fix these lines; each is {"question": "text", "answer": "text", "contexts": ["text", ...]}, and "reference" if '
-    "there is one (docs/score-your-system.md). Answers to the tasks of a benchmark: name it with --benchmark"
+    'fix these lines; each is {"question": "text", "answer": "text", "contexts": ["text", ...]}, optionally with '
+    '"reference" (docs/score-your-system.md). Answers to the tasks of a benchmark: name it with --benchmark'
 )
 
 
@@ -167,7 +167,7 @@ class _Reader:
         self.languages[conversation_id] = record.text("language")
         first = self._number_of.setdefault(record.name, number)
         if first != number:
-            record.note("each `id` once (--keys id=- numbers the rows)", f"an id that row {first} has already")
+            record.note("each `id` once (--keys id=- numbers the rows)", f"the id of row {first}")
         if not record.is_valid:
             return
         reply = Message(Role.ASSISTANT, answer_text(answer.text, _END_OF_THINKING))

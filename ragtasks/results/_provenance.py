@@ -222,9 +222,9 @@ def early_stop_text(provenance: Collection[Mapping[str, Any]]) -> str:
     decision = next((value for task in provenance if isinstance(value := task.get("decision"), Mapping)), None)
     if decision is None:
         return ""
-    left_out = f", and not at all for {', '.join(names)}," if (names := decision.get("left_out")) else ""
-    text = f"judges were asked about {decision['n_asked']} of {decision['n_tasks']} tasks{left_out} until decided"
-    return f"{text}: {decision['conclusion']}" if decision["conclusion"] else f"{text}; nothing is decided yet"
+    left_out = f", without {', '.join(names)}," if (names := decision.get("left_out")) else ""
+    text = f"{decision['n_asked']} of {decision['n_tasks']} tasks were judged{left_out} until a decision"
+    return f"{text}: {decision['conclusion']}" if decision["conclusion"] else f"{text}; undecided so far"
 
 
 def files_of(evaluation: Evaluation) -> str:
@@ -435,9 +435,9 @@ def drift_lines(verdicts: Iterable[AnchorVerdicts], baselines: Mapping[str, Anch
         served = _served_since(before, now)
         if moved:
             yield (
-                f"Drift: {now.judge} judges {len(now.conversations)} anchors otherwise than at {before.time[:16]}: "
-                f"{', '.join(moved)}; {served or 'its server names the same model'}. Scores before and after do not "
-                "compare."
+                f"Drift: {now.judge} judges {len(now.conversations)} anchors differently than at {before.time[:16]}: "
+                f"{', '.join(moved)}; {served or 'its server names the same model'}. Scores before and after are "
+                "not comparable."
             )
         elif served:
             yield f"Judge changed: {now.judge}: {served}; its verdicts on the anchors show no drift."
@@ -458,13 +458,13 @@ def not_anchored_reason(records: Sequence[JudgeAnchors | None]) -> str:
     """
     judged = [record for record in records if record is not None]
     if len(judged) < len(records):
-        return "no anchors were asked"
+        return "no anchors were judged"
     first = judged[0].now
     pairs = [(record.baseline, record.now) for record in judged if record.baseline is not None]
     pairs += [(first, record.now) for record in judged[1:] if record.now != first]
     for before, after in pairs:
         if not comparable(before, after):
-            return "other anchors, or other words, were asked"
+            return "other anchors or prompts"
         if moved := [drift.text for drift in drift_of(before, after) if drift.is_drift]:
             return f"{DRIFT} since {before.time[:16]}: {', '.join(moved)}"
     return ""
@@ -508,7 +508,7 @@ def mapped_rows(
 
 def _mapping_of(drift: Drift, before: AnchorVerdicts, now: AnchorVerdicts, model: str) -> Recalibration:
     mapping = (
-        "refusals are no numbers, and scores are conditioned on them"
+        "refusals have no scale, and scores are conditioned on them"
         if drift.rubric in {IDK, CLARIFICATION}
         else recalibration_of(before, now, drift.rubric)
     )
@@ -516,9 +516,9 @@ def _mapping_of(drift: Drift, before: AnchorVerdicts, now: AnchorVerdicts, model
         raise ConfigurationError(
             "--recalibrate",
             where=f"{model}, judged by {drift.judge}",
-            expected=f"anchors that say what its {drift.rubric} would have been at {drift.before[:16]}",
+            expected=f"anchors that determine its {drift.rubric} on the scale of {drift.before[:16]}",
             found=mapping,
-            next_step="leave it out: the results then stand apart; or have all of them judged again",
+            next_step="leave the option out to keep the results apart, or judge all of them again",
         )
     return mapping
 

@@ -130,7 +130,7 @@ def _merged_config(file: Path, saved: Mapping[str, Any], user_settings: Mapping[
     ]
     if differing:
         raise ConfigurationError(
-            f"{file}: its answers were made with other values of {', '.join(differing)} than the metadata gives; "
+            f"{file}: answers were generated with other values of {', '.join(differing)} than those in the metadata; "
             "leave these keys out, or run the evaluation again"
         )
     return config_from_options({**harmless(saved), **user_settings})
@@ -164,7 +164,7 @@ def unusable_error(what: str, where: Path, expected: str, found: str, next_step:
 
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
-_RESTORE_ALL = f"bring all files that the evaluation wrote into one folder, or {RUN_AGAIN}"
+_RESTORE_ALL = f"copy all files of the evaluation into one folder, or {RUN_AGAIN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +191,17 @@ def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str])
     }
     missing = [samples for samples in samples_of.values() if not samples.path.is_file()]
     if time is None or len(missing) == len(samples_of):
-        raise unusable_error("results", file, "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
+        raise unusable_error(
+            "results", file, "logged samples of a ragtasks task in the same folder (samples_*.jsonl)", "none"
+        )
     if missing:
         descriptions = ", ".join(f"no {samples.path.name} (lines: {samples.n})" for samples in missing)
         raise unusable_error(
-            "results", file, "the logged samples of all its ragtasks tasks beside it", descriptions, _RESTORE_ALL
+            "results",
+            file,
+            "the logged samples of all its ragtasks tasks in the same folder",
+            descriptions,
+            _RESTORE_ALL,
         )
     return samples_of
 
@@ -329,13 +335,13 @@ def require_origin(task: str, provenance: object) -> None:
             questions.
     """
     if not _TASK_NAME.fullmatch(task):
-        raise ValueError(f"harness task {task[:80]!r}: no name of a task, as its samples are a file of that name")
+        raise ValueError(f"harness task {task[:80]!r}: not a valid name of a task, as its samples file has this name")
     try:
         _Origin.model_validate(provenance)
     except ValidationError as error:
         raise ValueError("; ".join(misfits(error))) from error
     if value_at(provenance, "history", "user") is not None:
-        raise ValueError(f"harness task {task}: a simulated user asked the questions in place of the benchmark's own")
+        raise ValueError(f"harness task {task}: a simulated user asked the questions instead of the benchmark")
     if value_at(provenance, "best_of") is not None:
         raise ValueError(f"harness task {task}: a judge picked each answer as the best of several")
 
@@ -358,5 +364,5 @@ def saved_answers(logged: LoggedSamples) -> Iterator[tuple[int, ScoredAnswer, Pr
             yield number, answer, problems
     problems.raise_if_any()
     if n_samples != logged.n:
-        expected = f"{logged.n} lines, as its results file says"
+        expected = f"{logged.n} lines according to its results file"
         raise unusable_error("results", logged.path, expected, str(n_samples), _RESTORE_ALL)

@@ -381,17 +381,17 @@ MODEL = "model"
 """Name for the model under evaluation in the spending of a row."""
 _AMOUNTS = ("seconds", "input_tokens", "output_tokens", "cached_tokens", "dollars")
 _DESCRIPTIONS = {
-    "seconds": "seconds until the whole answer was there",
-    "first_token_seconds": "seconds until the answer's first word was there",
-    "retriever_seconds": "seconds that searching took",
+    "seconds": "seconds until the answer was complete",
+    "first_token_seconds": "seconds until the first word of the answer",
+    "retriever_seconds": "seconds of retrieval",
     "tokens": "tokens of the model's prompt and answer",
     "input_tokens": "tokens of the model's prompt",
     "output_tokens": "tokens of the answer, thinking included",
-    "cached_tokens": "tokens of the prompt that the model's server had cached",
-    "cost_per_1000": "dollars that 1,000 such answers cost",
-    "judge_seconds": "seconds of all judges' replies about the answer, one after the other",
+    "cached_tokens": "tokens of the prompt in the cache of the model's server",
+    "cost_per_1000": "cost of 1,000 such answers in dollars",
+    "judge_seconds": "total seconds of all judges' replies about the answer",
     "judge_tokens": "tokens of all judges' prompts and replies about the answer",
-    "judge_cost_per_1000": "dollars that judging 1,000 such answers costs",
+    "judge_cost_per_1000": "cost of judging 1,000 such answers in dollars",
 }
 USAGE_METRICS = tuple(
     Metric(name, text, higher_is_better=None if "cached" in name else False, bounds=COUNT)

@@ -109,12 +109,12 @@ def read_traces(file: Path) -> Traces:
         for number, row in json_lines(problems):
             spans.read(f"{problems.unit} {number}", row)
     except ValueError as error:
-        raise _traces_error(file, str(error), "export fewer spans a file") from error
+        raise _traces_error(file, str(error), "export fewer spans per file") from error
     spans.unreadable = [*problems.texts(), *spans.unreadable]
     traces = _rows_of_traces(spans.by_trace)
     notes = (*spans.notes, *traces.notes)
     if not traces.rows:
-        raise _traces_error(file, "; ".join(notes) or "no span", _NEXT_STEP)
+        raise _traces_error(file, "; ".join(notes) or "no spans", _NEXT_STEP)
     return Traces(traces.rows, notes)
 
 
@@ -136,7 +136,7 @@ class _Spans:
     def notes(self) -> list[str]:
         """Summary of the unreadable lines."""
         return (
-            [f"{len(self.unreadable)} spans or lines cannot be read: {_shortened_list(self.unreadable)}"]
+            [f"{len(self.unreadable)} spans or lines are unreadable: {_shortened_list(self.unreadable)}"]
             if self.unreadable
             else []
         )
@@ -227,14 +227,14 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 def _span(row: Any) -> _Span:
     if not isinstance(row, Mapping):
-        raise ValueError("no span")
+        raise ValueError("not a span")
     context = row.get("context")
     ids: Mapping[str, Any] = context if isinstance(context, Mapping) else {}
     trace_id = row.get("traceId") or row.get("trace_id") or row.get("context.trace_id") or ids.get("trace_id")
     span_id = row.get("spanId") or row.get("span_id") or row.get("context.span_id") or ids.get("span_id")
     parent_id = row.get("parentSpanId") or row.get("parent_span_id") or row.get("parent_id") or ""
     if not all(isinstance(id_value, str) for id_value in (trace_id, span_id, parent_id)):
-        raise ValueError("no span: ids of trace and span are missing")
+        raise ValueError("not a span: ids of trace and span are missing")
     start = row.get("startTimeUnixNano") or row.get("start_time")
     end = row.get("endTimeUnixNano") or row.get("end_time")
     nanoseconds = "startTimeUnixNano" in row
@@ -316,12 +316,12 @@ def _members(value: Any) -> Mapping[Any, Any]:
 _NOTES = {
     "question": "traces without a question",
     "answer": "traces without an answer",
-    "prompt": "questions are the last message to the model, which may hold passages too, as no other span says them",
-    "reply": "answers are the last reply of a model, maybe a grader's, as the first span has none",
+    "prompt": "questions come from the last message to the model, which may include passages, as no other span has one",
+    "reply": "answers come from the last model reply, which may be a grader's, as the root span has none",
     "documents": "retrieved documents without text are left out",
     "results": "searches without documents and output count as empty",
-    "ids": "spans have the id of another span of their trace; both are read",
-    "roots": "further first spans with a question are no rows",
+    "ids": "spans share their id with another span of the trace; both are read",
+    "roots": "further root spans with a question are left out",
 }
 _Counts = Mapping[str, Counter[str]]
 """Key of `_NOTES` -> occurrences in each trace."""

@@ -160,14 +160,14 @@ def _edited(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[dict[
         (_edited(lambda rows: rows.__delitem__(slice(1, None))), "found: 1 answers"),
         (_edited(lambda rows: rows.clear()), "found: 0 answers"),
         (_edited(lambda rows: rows.append(rows[0])), "found: 61 answers"),
-        (_edited(lambda rows: rows[0]["response"]["task"].update(task_id="c99<::>9")), "found: changed ones"),
-        (_edited(lambda rows: rows[0]["scores"].update(rouge_l=0.51)), "found: changed ones"),
+        (_edited(lambda rows: rows[0]["response"]["task"].update(task_id="c99<::>9")), "found: changed answers"),
+        (_edited(lambda rows: rows[0]["scores"].update(rouge_l=0.51)), "found: changed answers"),
         (lambda content: content.update(format="ragtasks baseline 2"), "kept.json --force"),
         (
             lambda content: content.update(format="ragtasks baseline 2", rows={}),
             "found: format 'ragtasks baseline 2'\n",
         ),
-        (lambda content: content["system"]["fields"].update(full_rag={}), "found: changed ones"),
+        (lambda content: content["system"]["fields"].update(full_rag={}), "found: changed answers"),
         (_edited(lambda rows: rows[0]["scores"].update(rouge_l="0.5")), "found a text"),
         (_edited(lambda rows: rows[0]["scores"].update(rouge_l=True)), "found true or false"),
         (lambda content: content["system"].update(suite="mtrags"), "mtrags"),
@@ -267,7 +267,7 @@ def test_power_needs_no_results_and_has_a_status(results: Path) -> None:
     done = run(*old)
     assert done.status == 0
     assert "rouge_l" in done.out
-    assert "finds a drop of" not in done.out, "a column of dashes without a margin"
+    assert "detects a drop of" not in done.out, "a column of dashes without a margin"
     assert "--margin METRIC=DROP adds" in done.out
     assert run(*old, "--margin", "rouge_l=0.1").status == 0
     done = run(*old, "--margin", "rouge_l=0.001")

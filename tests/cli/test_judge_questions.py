@@ -75,7 +75,7 @@ def test_labels_of_the_benchmark_stand_beside_those_of_the_judge(server: ChatSer
     (section,) = json.loads(done.out)
     rows = {row["kind"]: row for row in section["tables"][0]["rows"]}
     tasks = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path())).tasks
-    assert rows["Factoid"]["labelled before"] == sum("Factoid" in task.question_types for task in tasks)
+    assert rows["Factoid"]["earlier label"] == sum("Factoid" in task.question_types for task in tasks)
     assert 0 < rows["Factoid"]["F1"]["value"] < 1
     assert rows["Factoid"]["kappa"]["low"] < rows["Factoid"]["kappa"]["value"] < rows["Factoid"]["kappa"]["high"]
 

@@ -139,7 +139,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("compare a b --until-decided", ["--judge"]),
         ("score rows.jsonl --judge gpt-4o-mini", ["write openai/gpt-4o-mini for a model of OpenAI"]),
         ("score rows.jsonl --judge=", ["no endpoint is given", "openai/NAME"]),
-        ("report empty", ["a results file that an evaluation wrote", "`ragtasks results list` finds it"]),
+        ("report empty", ["a results file of an evaluation", "`ragtasks results list` lists results"]),
         ("compare a b", ["no file or folder 'a', and no run of that name"]),
         ("compare empty nothere", ["no file or folder 'nothere'"]),
         ("results show nothere", ["no file or folder 'nothere'"]),

@@ -55,10 +55,10 @@ def test_the_screen_has_the_conclusion_and_says_where_the_rest_is(folder: Path) 
     assert "\n## " not in text
     assert "- Loss from reference to full_rag" in text
     assert "--full prints " in text
-    assert "scored with: encoder minilm, refusals by ngrams-1; 95 % intervals: over conversations\n" in text
+    assert "scored with: encoder minilm, IDK detector ngrams-1; 95 % intervals: over conversations\n" in text
     assert len(text.splitlines()) < 25
     assert text.rpartition("- ")[0].strip() in (whole := report(folder, "--full"))
-    assert "profiles: what ends in _ibm" in whole
+    assert "profiles: _ibm: official scripts" in whole
     assert "profiles:" not in text
     assert "Conclusion" in {line["table"] for line in csv.DictReader(report(folder, "--format", "csv").splitlines())}
 
@@ -95,7 +95,7 @@ def test_pictures_of_the_page_have_the_titles_of_their_tables(folder: Path, tmp_
     _, plots = page.read_text(encoding="utf-8").split('<section id="plots"')
     assert re.findall(r"<figcaption>([^<]*)<", plots) == [
         "By setting",
-        "By setting, on the 4 tasks that the settings share",
+        "By setting, on the 4 shared tasks",
         "Reference-based score (rb_alg), reference passages",
         "Reference-based score (rb_alg), full RAG",
     ]

@@ -70,8 +70,8 @@ def test_five_rows_are_scored_without_a_benchmark(ask: Ask, rows: Path, tmp_path
     assert lines["rouge_l"] == "0.500 (1/5)"
     assert lines["idk_yes"] == "0.200"
     assert "Fewer than 10 conversations, so no intervals: 5 " in out
-    assert "contexts: 1 of 5 answers rest on none" in out
-    assert "contexts: 1 of 5 answers name none" in out
+    assert "contexts: 1 of 5 answers have no passages" in out
+    assert "contexts: 1 of 5 answers have no `contexts`" in out
     (evaluation,) = read_evaluations([tmp_path / "results"])
     assert (evaluation.model, evaluation.kind[0], evaluation.suite, len(evaluation.rows)) == ("mine", "rows", "rows", 5)
 

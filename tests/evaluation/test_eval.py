@@ -166,7 +166,7 @@ def test_an_endpoint(command: Command, system: str) -> None:
     command("init", "--endpoint", system, "--protocol", "plain", "--data", "sample")
     done = command("eval", "evaluation.yaml", *LIGHT)
     folder = assert_ended_well(done, "rag-system")
-    assert "contexts: 108 of 108 answers rest on none" in done.out
+    assert "contexts: 108 of 108 answers have no passages" in done.out
     assert len(read_evaluations([folder])[0].rows) == 108
 
 

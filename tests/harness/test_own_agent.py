@@ -74,7 +74,7 @@ def test_an_endpoint_that_says_its_searches_stands_beside_its_full_rag(tmp_path:
         agentic = score(*asked, "--setting", "agentic")
         full = score(*asked, "--setting", "full_rag")
     assert {frozenset(body) for body in server.bodies if "id" in body} == {frozenset({"id", "messages"})}
-    assert "searches: 9 of 9 answers say theirs; --setting agentic scores them" in full.out
+    assert "searches: 9 of 9 answers contain searches; --setting agentic scores them" in full.out
     assert "| searches " in agentic.out
     assert "| searches " not in full.out
     endings = {item["doc"]["trajectory"]["ending"] for item in samples(tmp_path)}
@@ -83,7 +83,7 @@ def test_an_endpoint_that_says_its_searches_stands_beside_its_full_rag(tmp_path:
     assert found == {"full_rag", "agentic"}
     done = run_command("report", tmp_path, "--full")
     assert done.status == 0, done.err
-    assert "## What searching gained in" in done.out
+    assert "## Gain of searching in" in done.out
     assert "| mine" in done.out.partition("## Recall after each call")[2]
 
 
@@ -95,7 +95,7 @@ def test_answers_that_do_not_say_their_searches_are_counted_and_unscored(tmp_pat
     ]
     answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = score(answers, "--setting", "agentic", "--output", tmp_path / "own")
-    assert "searches: 1 of 2 answers do not say theirs (`searches`); these have no search scores" in done.out
+    assert "searches: 1 of 2 answers have no `searches` and no search scores" in done.out
     first, second = samples(tmp_path / "own")
     assert (first["unsearched"], first["searches"]) == (1, 0)
     assert second["doc"]["scoring"]["unscored"]["searches"] == "no trajectory"

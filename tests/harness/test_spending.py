@@ -72,10 +72,7 @@ def test_rewriter_and_reranker_of_a_stored_run_are_counted_in_it_and_named_by_wh
     assert {call["spent"] for call in all_calls(evaluation)} == {"before"}
     assert summed(all_calls(evaluation)) == counting.sums
     n_input, n_output, _ = counting.sums
-    assert (
-        f"all together: cached, so spent before {n_input:,} + {n_output:,} tok"
-        in spending_table([evaluation]).legend[-1]
-    )
+    assert f"total: spent before (cached) {n_input:,} + {n_output:,} tok" in spending_table([evaluation]).legend[-1]
 
 
 def test_rewriter_and_reranker_of_live_conversations_are_counted(command: Command, tmp_path: Path) -> None:

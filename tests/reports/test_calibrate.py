@@ -109,7 +109,7 @@ def test_what_cannot_be_done_is_refused_before_a_judge_is_asked(mtrag_root: Path
     ask = partial(calibrate_judges, mtrag_root, secrets=no_secrets, cache_file=tmp_path / "r", cards=tmp_path)
     with pytest.raises(BenchmarkFileError, match="amazon-science/RAGChecker"):
         ask([judge], ragchecker=broken)
-    with pytest.raises(ConfigurationError, match="no judge to ask"):
+    with pytest.raises(ConfigurationError, match="no judge is named"):
         ask([], pairs=True)
 
 

@@ -69,10 +69,10 @@ def test_reasons_to_distrust_answers_and_verdicts_stand_below_the_differences() 
     constant = tuple(changed(row, verdicts={("rb_llm", "judge"): 0.8}) for row in rows("a"))
     systems = [evaluation("a", constant), evaluation("b", given)]
     text = text_of(compare_evaluations(systems), warnings_of(systems))
-    below = text.partition("## What to distrust")[2].partition("## How to read")[0]
+    below = text.partition("## Warnings")[2].partition("## Explanations")[0]
     assert "- Always the same verdict: judge gave 0.800 under rb_llm to all 60 answers of a" in below
     assert "- Implausible: b in reference: 60 of 60 answers (100%) address the judge" in below
-    assert "What to distrust" not in text_of(compare_evaluations([evaluation("a"), evaluation("b")]))
+    assert "Warnings" not in text_of(compare_evaluations([evaluation("a"), evaluation("b")]))
 
 
 def cells(text: str, *first: str) -> list[list[str]]:
@@ -113,7 +113,7 @@ def test_other_kinds_are_never_compared(kind: Kind) -> None:
     found = compare_evaluations([evaluation("a"), evaluation("b"), strange])
     assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("a", "b")]
     text = text_of(found)
-    assert "Nothing else was scored alike: not compared." in text
+    assert "No other evaluation has the same scoring: not compared." in text
     assert len(cells(text, "reference", "strange")) == 1
 
 
@@ -185,7 +185,7 @@ def test_the_tables_say_what_they_cover_and_what_the_naive_error_is() -> None:
     assert pair[-4:] == ["57", "19", "0", ""]
     assert re.fullmatch(r"[+-]\S+ \[-\S+, \+\S+\] \(57/60\)", pair[6])
     assert "corrected for the 1 comparisons" in text
-    assert "takes tasks for" in text
+    assert "assumes independent tasks" in text
 
 
 def test_a_comparison_has_every_form_of_a_table(evaluations: Path) -> None:

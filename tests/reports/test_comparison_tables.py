@@ -75,7 +75,7 @@ def test_p_says_what_the_interval_beside_it_says() -> None:
     assert (pair.p <= 0.05) == (pair.difference.low > 0)
     text = text_of(found)
     assert "(!)" not in text
-    assert "by the same statistic as the interval: at most 0.05 where that leaves 0 out" in text
+    assert "by the statistic of the interval: at most 0.05 if the interval excludes 0" in text
     assert csv_of(found).splitlines()[0].endswith(",n_unshared,no_interval_because")
 
 

@@ -57,7 +57,7 @@ def test_a_field_that_differs_is_named_and_decides_by_its_cause(
     assert pair.causes == ([cause] if cause else [])
     status, text = command("show", first, second)
     assert status == (1 if cause else 0)
-    assert f"\nnot comparable: other {cause}\n" in text if cause else "\ncomparable\n" in text
+    assert f"\nnot comparable: different {cause}\n" in text if cause else "\ncomparable\n" in text
     assert field in text
 
 
@@ -68,14 +68,14 @@ def test_what_leaves_scores_comparable_is_said_beside_them(tmp_path: Path) -> No
 
     status, text = command("show", save(tmp_path / "a"), save(tmp_path / "b", change=change))
     assert status == 0
-    assert "\ncomparable, but asked with other chat template applied, generation options\n" in text
+    assert "\ncomparable, but requested with different chat template applied, generation options\n" in text
 
 
 def test_scores_of_another_version_are_named_as_such(tmp_path: Path) -> None:
     files = [save(tmp_path / name, change=scoring(scored_by=f"ragtasks {name}")) for name in ("0.1.0", "0.2.0")]
     status, text = command("show", *files)
     assert status == 0
-    assert "\ncomparable, but scored by another version of ragtasks\n" in text
+    assert "\ncomparable, but scored by different versions of ragtasks\n" in text
 
 
 def test_a_prompt_is_the_same_wherever_its_file_lies(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_same_file_differs_in_nothing(tmp_path: Path) -> None:
     path = save(tmp_path)
     status, text = command("show", path, path)
     assert status == 0
-    assert "provenance: no difference" in text
+    assert "provenance: no differences" in text
 
 
 def test_settings_meet_their_own_and_the_others_are_named(tmp_path: Path) -> None:

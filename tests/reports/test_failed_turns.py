@@ -71,7 +71,7 @@ def test_bad_input_is_one_error_and_writes_nothing(tmp_path: Path) -> None:
     assert not own.exists()
     own.mkdir()
     (own / "mine.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="holds something already"):
+    with pytest.raises(ConfigurationError, match="is not empty"):
         write_failed_turns(found, own, ["invented"])
 
 

@@ -240,7 +240,7 @@ def test_a_score_that_moved_while_the_answer_did_not_is_drift() -> None:
     before = side(noisy(1), text="ab")
     found = gated(side(lambda number: noisy(1)(number) + 0.01, text="ab"), before)
     assert found.verdict is GateStatus.CANNOT_SAY
-    assert found.problems[0].startswith("drift of rouge_l in reference: 60 of 60 answers")
+    assert found.problems[0].startswith("drift of rouge_l in reference: 60 of 60 unchanged answers")
     assert "+0.010 on average" in found.problems[0]
 
 
@@ -298,7 +298,7 @@ def test_scores_on_one_side_only_are_not_passed_over() -> None:
     found = gated(side(lambda n: None if n < 3 else 1.0), BEFORE)
     assert (found.verdict, found.rows[0].why) == (
         GateStatus.CANNOT_SAY,
-        "3 of 60 answers have a score on one side only",
+        "3 of 60 answers are scored on one side only",
     )
     assert gated(side(lambda n: None if n < 3 else 1.0), BEFORE, most_unscored=0.05).verdict is GateStatus.NOT_WORSE
 
@@ -345,7 +345,7 @@ def test_slices_may_have_margins_of_their_own() -> None:
 
 def test_the_sentence_names_what_it_rests_on() -> None:
     assert gated(by_domain("new"), by_domain("old")).sentence == (
-        "not worse: 1 test, each with its interval above the drop that is allowed"
+        "not worse: 1 test, all intervals are above the allowed drop"
     )
     worse = gated(by_domain("new", -0.3), by_domain("old"), slices=("domain",))
     shown = [item for item in worse.rows if item.decides]
@@ -357,7 +357,7 @@ def test_the_sentence_names_what_it_rests_on() -> None:
     assert named[-1] == "and 2 more"
     unsure = gated(by_domain("new", -0.045, n=12), by_domain("old", n=12))
     assert unsure.sentence.startswith("cannot say: 1 of 1 test: rouge_l in reference, all tasks: change ")
-    assert "(too few answers: 12 conversations serve a margin of 0." in unsure.sentence
+    assert "(too few answers: 12 conversations allow a margin of 0." in unsure.sentence
     nothing = gated(side(lambda _: None), side(lambda _: None), margins={"rouge_l": 0.05})
     assert nothing.sentence == (
         f"cannot say: 1 of 1 test: rouge_l in reference, all tasks: {nothing.rows[0].change.reason}"
@@ -399,7 +399,7 @@ def test_a_setting_that_the_candidate_lacks_is_no_match_and_one_more_is_a_note()
     assert (found.verdict, found.problems) == (GateStatus.CANNOT_SAY, ("setting full_rag is in the baseline only",))
     more = gated(both, two_settings("old", "reference"))
     assert (more.verdict, more.problems) == (GateStatus.NOT_WORSE, ())
-    assert more.notes == ("not tested: setting full_rag, which the baseline has not",)
+    assert more.notes == ("not tested: setting full_rag, which the baseline does not have",)
     assert [item.setting for item in gated(both, two_settings("old", "reference", "full_rag")).rows] == [
         "reference",
         "full_rag",
@@ -412,7 +412,7 @@ def test_what_differs_without_a_say_is_a_note() -> None:
     assert found.notes == ("differs: generation options in reference: - -> temperature 1",)
     hinted = gated(with_fields(BEFORE, **{"system prompt": "terse"}), BEFORE)
     assert hinted.problems == (
-        "system prompt in reference: - -> terse (`may_differ: [prompts]` under `gate` if that is what changes)",
+        "system prompt in reference: - -> terse (`may_differ: [prompts]` under `gate` if the change intends this)",
     )
 
 
@@ -447,7 +447,7 @@ def test_power_grows_with_the_root_of_the_conversations() -> None:
 def test_power_without_a_candidate_says_what_it_takes_it_to_be() -> None:
     found = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}))
     (only,) = found.rows
-    assert found.candidate == "a system as uneven as the baseline, whose answers are independent of it"
+    assert found.candidate == "a system with the baseline's variance and independent answers"
     assert (only.candidate, only.change.value, only.verdict, only.margin) == (None, None, GateStatus.CANNOT_SAY, 0.05)
     assert only.baseline == pytest.approx(sum(map(noisy(1), range(N))) / N)
     assert only.found_drop is not None
@@ -473,7 +473,7 @@ def test_scores_that_never_differ_need_conversations_in_proportion() -> None:
         (0.3, 0, 0, (GateStatus.NOT_WORSE, "")),
         (-0.3, 60, 60, (GateStatus.CANNOT_SAY, "")),
         (-0.3, 3, 3, (GateStatus.WORSE, "")),
-        (-0.3, 0, 3, (GateStatus.CANNOT_SAY, "3 of {n} answers have a score on one side only")),
+        (-0.3, 0, 3, (GateStatus.CANNOT_SAY, "3 of {n} answers are scored on one side only")),
     ],
 )
 def test_a_race_of_a_system_against_its_baseline_is_a_gates_verdict(
@@ -498,7 +498,7 @@ def test_before_a_judge_is_asked_equal_answers_pass_and_sides_that_differ_cannot
     before, other = (side(noisy(1), name="old", text=text) for text in "ab")
     assert before_judging(before, before, config) == (
         GateStatus.NOT_WORSE,
-        "every answer is the same as the baseline's",
+        "all answers are identical to the baseline's",
     )
     assert before_judging(other, before, config) is None
     assert before_judging(side(noisy(1)), side(noisy(1)), config) is None

@@ -61,9 +61,12 @@ def test_a_judge_like_people_agrees_and_one_against_them_does_not() -> None:
     assert even["pairs as people: all"].value == 0.5
     assert like["rank: faithfulness"].value == pytest.approx(1)
     assert even["rank: faithfulness"].value is None
-    assert "tells nothing apart" in card_table(JudgeCard("j", "t", "made", {}, tuple(even.values()))).legend[0]
+    assert "does not distinguish answers" in card_table(JudgeCard("j", "t", "made", {}, tuple(even.values()))).legend[0]
     assert not card_table(JudgeCard("j", "t", "made", {}, tuple(like.values()))).legend
-    assert "more often than a coin" in card_table(JudgeCard("j", "t", "made", {}, tuple(against.values()))).legend[0]
+    assert (
+        "not significantly above chance"
+        in card_table(JudgeCard("j", "t", "made", {}, tuple(against.values()))).legend[0]
+    )
     silent = CardRow("rb_llm", "without a verdict", 1.0, n=40)
     assert "no verdict on 100% of 40 answers" in card_table(JudgeCard("j", "t", "made", {}, (silent,))).legend[0]
     assert like["favours longer"].value == 0

@@ -119,7 +119,7 @@ def test_below_ten_conversations_no_score_is_marked_as_the_best_and_the_page_say
             save(folder / model, model, tasks=tasks, values=lambda _, value=value: {"rb_alg": value})
         page = page_of(folder)
         assert page.count("best in this column") == number
-        assert page.count("Fewer than 10 conversations (9): nothing can be tested") == 1 - number
+        assert page.count("Fewer than 10 conversations (9): too few for a test") == 1 - number
 
 
 def test_who_left_hard_tasks_unscored_is_marked_where_another_is_better_on_shared_ones(tmp_path: Path) -> None:
@@ -397,4 +397,4 @@ def test_the_command_writes_the_page_and_names_what_it_left_out(tmp_path: Path) 
 
 
 def test_a_page_without_evaluations_says_so(tmp_path: Path) -> None:
-    assert "No evaluation." in page_of(tmp_path)
+    assert "No evaluations." in page_of(tmp_path)

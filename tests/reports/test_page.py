@@ -233,7 +233,7 @@ def test_what_all_share_is_a_list_and_no_table_of_names_alone(results: Path, tmp
         evaluations = read_evaluations([results])[:n]
         write_page(evaluations, [], tmp_path / "page.html")
         text = (tmp_path / "page.html").read_text(encoding="utf-8")
-        card = text.partition("<h2>What the scores rest on</h2>")[2].partition("</article>")[0]
+        card = text.partition("<h2>Basis of the scores</h2>")[2].partition("</article>")[0]
         assert '<dl class="provenance">' in card
         assert ("<table" in card) == has_table
 

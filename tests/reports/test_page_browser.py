@@ -358,7 +358,7 @@ def test_what_tells_two_runs_of_one_model_apart_stands_whole_below_the_choice(
     labels = tab.texts("[name=model] option")
     for label, judge in zip(labels, judges, strict=True):
         tab.set("model", label)
-        tab.wait("document.getElementById('differs').textContent === arguments[0]", f"refusals found by {judge}")
+        tab.wait("document.getElementById('differs').textContent === arguments[0]", f"IDK detector {judge}")
         assert tab.run("const own = document.getElementById('differs'); return own.scrollWidth <= own.clientWidth")
         assert tab.run("return document.documentElement.scrollWidth <= innerWidth")
 

@@ -82,7 +82,7 @@ def test_a_score_that_was_changed_in_the_samples_alone_is_refused(folder: Path, 
     with pytest.raises(BenchmarkFileError) as caught:
         read_evaluations([folder])
     text = str(caught.value)
-    assert f"expected: samples with the scores that it holds (rouge_l: {4 * LIMIT} that add up to {4 * LIMIT})" in text
+    assert f"expected: samples with the same scores (rouge_l: {4 * LIMIT} that add up to {4 * LIMIT})" in text
     assert "found: rouge_l: " in text
     assert "score the answers again: `ragtasks score RESULTS" in text
 
@@ -140,7 +140,7 @@ def test_no_results_are_named(tmp_path: Path, path: str) -> None:
 def test_results_without_logged_samples_are_refused(folder: Path) -> None:
     for path in samples_of(folder):
         path.unlink()
-    assert "expected: logged samples of a ragtasks task beside it" in message_of(folder)
+    assert "expected: logged samples of a ragtasks task in the same folder" in message_of(folder)
 
 
 def test_a_task_whose_samples_are_missing_is_named_with_its_lines(folder: Path) -> None:
@@ -148,7 +148,9 @@ def test_a_task_whose_samples_are_missing_is_named_with_its_lines(folder: Path) 
     for path in gone:
         path.unlink()
     text = message_of(folder)
-    assert f"{results_file(folder)}\n  expected: the logged samples of all its ragtasks tasks beside it" in text
+    assert (
+        f"{results_file(folder)}\n  expected: the logged samples of all its ragtasks tasks in the same folder" in text
+    )
     assert f"found: {', '.join(f'no {path.name} (lines: {LIMIT})' for path in gone)}\n" in text
 
 
@@ -158,7 +160,7 @@ def test_samples_of_another_number_than_the_results_say_are_named(folder: Path, 
     rows = path.read_text(encoding="utf-8").splitlines()
     more = rows[0].replace(json.loads(rows[0])["doc"]["task_id"], "another<::>1")
     path.write_text("\n".join([*rows, more][:n_lines]), encoding="utf-8")
-    said = f"{path}\n  expected: {LIMIT} lines, as its results file says\n  found: {n_lines}\n"
+    said = f"{path}\n  expected: {LIMIT} lines according to its results file\n  found: {n_lines}\n"
     assert said in message_of(folder)
 
 
@@ -278,13 +280,13 @@ def test_a_task_twice_in_a_setting_is_named_by_file_line_and_task(folder: Path) 
     first.write_text("\n".join([*rows, rows[0]]), encoding="utf-8")
     text = message_of(folder)
     assert f"{first}: 1 error\n  line {LIMIT + 1} ({task_id}): expected each task once in a setting" in text
-    assert f"found 'one that line 1 of {first.name} has'" in text
+    assert f"found 'the task of line 1 of {first.name}'" in text
     # Harness tasks over the same questions are in files of their own.
     first.write_text("\n".join(rows), encoding="utf-8")
     second.write_text(rows[1], encoding="utf-8")
     text = message_of(folder)
     assert f"{second}: 1 error\n  line 1 (" in text
-    assert f"found 'one that line 2 of {first.name} has'" in text
+    assert f"found 'the task of line 2 of {first.name}'" in text
 
 
 @pytest.mark.parametrize(
@@ -401,7 +403,7 @@ def test_a_task_whose_name_is_no_file_s_is_refused(tmp_path: Path, name: str) ->
         results["configs"] = {name: config}
 
     save(tmp_path, change=rename)
-    with pytest.raises(BenchmarkFileError, match="no name of a task"):
+    with pytest.raises(BenchmarkFileError, match="not a valid name of a task"):
         read_evaluations([tmp_path])
 
 

@@ -82,7 +82,7 @@ def test_all_errors_are_listed_by_line(tmp_path: Path) -> None:
         (
             ["did you mean 'sample-clapnq-01<::>1'"],
             [f"({FIRST})", "`answer`: a text", "found 3"],
-            [f"({FIRST})", "each task once", "line 2 already"],
+            [f"({FIRST})", "each task once", "line 2'"],
             ["`id`", "found no `id`"],
             ["context 1: a text, or an object with `text`", "found no text"],
             ["one JSON object"],
@@ -103,15 +103,15 @@ def test_answers_of_another_benchmark_are_one_error_that_names_it(tmp_path: Path
     with pytest.raises(BenchmarkFileError) as caught:
         read_answers(file, sample("mtrag"))
     text = str(caught.value)
-    assert f"{len(answered)} of {len(answered)} ids are of none, such as '{answered[0].task_id}' in line 1" in text
-    assert "these are of multihop_rag (sample)\n" in text
+    assert f"{len(answered)} of {len(answered)} ids of other tasks, such as '{answered[0].task_id}' in line 1" in text
+    assert "these are tasks of multihop_rag (sample)\n" in text
     assert "`benchmark: multihop_rag` and `data: sample` in evaluation.yaml" in text
     assert "--benchmark multihop_rag --data sample on the command line" in text
 
 
 def test_ids_of_no_benchmark_are_one_error_that_says_how_ids_look(tmp_path: Path) -> None:
     rows = [{"id": f"question {n}", "answer": "x"} for n in range(4)]
-    with pytest.raises(BenchmarkFileError, match="4 of 6 ids are of none") as caught:
+    with pytest.raises(BenchmarkFileError, match="4 of 6 ids of other tasks") as caught:
         read_answers(
             written(tmp_path / "a.jsonl", *rows, *({"id": FIRST, "answer": "x"} for _ in range(2))), sample("mtrag")
         )

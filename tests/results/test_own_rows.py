@@ -276,7 +276,7 @@ def test_an_id_that_is_neither_is_an_error(row_id: object) -> None:
 def test_an_id_that_stands_twice_names_the_row_that_has_it() -> None:
     row = {"question": "q", "answer": "a", "id": "x"}
     found = [(found, row_id) for _, _, found, row_id in problems_of({**row, "id": "y"}, row, row, row)]
-    assert found == [("an id that row 2 has already", "x")] * 2
+    assert found == [("the id of row 2", "x")] * 2
 
 
 def test_of_two_keys_of_one_meaning_the_one_that_is_null_does_not_count() -> None:

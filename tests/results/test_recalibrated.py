@@ -94,7 +94,7 @@ def test_the_report_offers_the_map_and_says_when_it_was_made() -> None:
 
 
 def test_refusals_and_a_judge_of_one_value_are_not_mapped() -> None:
-    with pytest.raises(ConfigurationError, match="refusals are no numbers"):
+    with pytest.raises(ConfigurationError, match="refusals have no scale"):
         recalibrated([judged("a", 0.0, rubric="idk"), judged("bb", DRIFT, rubric="idk")])
     before, after = judged("a", 0.0), judged("bb", DRIFT)
     flat = anchors("2026-01-03T00:00:00", 0.0)

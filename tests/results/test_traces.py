@@ -191,7 +191,7 @@ def test_a_question_that_only_the_model_was_sent_is_named(write: Callable[[Any],
     (row,) = found.rows
     assert (row["question"], row["answer"]) == ("q", "a")
     assert not {"contexts", "conversation_id", "input_tokens"} & row.keys()  # nobody said so
-    assert found.notes[0].startswith("1 questions are the last message to the model")
+    assert found.notes[0].startswith("1 questions come from the last message to the model")
 
 
 def test_traces_without_question_or_answer_are_counted(write: Callable[[Any], Path]) -> None:
@@ -285,7 +285,7 @@ def test_bad_lines_are_counted_and_named(tmp_path: Path) -> None:
     found = read(tmp_path, SPAN, "{", [], {"attributes": {}}, {"context": {"trace_id": 5, "span_id": "x"}}, "")
     assert len(found.rows) == 1
     (note,) = found.notes
-    assert note.startswith("4 spans or lines cannot be read: line 2: expected one JSON object, found")
+    assert note.startswith("4 spans or lines are unreadable: line 2: expected one JSON object, found")
     assert note.endswith("and 1 more")
 
 
@@ -375,7 +375,7 @@ def test_a_hostile_span_costs_no_more_than_itself(tmp_path: Path, row: object) -
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (["nonsense"], "1 spans or lines cannot be read: line 1"),
+        (["nonsense"], "1 spans or lines are unreadable: line 1"),
         ([span(**{"input.value": "q"})], "1 traces without an answer: t"),
         ([{"question": "q", "answer": "a"}], "ids of trace and span are missing"),
     ],
@@ -647,7 +647,7 @@ def test_an_answer_may_be_an_empty_text(tmp_path: Path) -> None:
 def test_a_span_with_too_many_values_is_left_out_and_named(tmp_path: Path) -> None:
     many = {f"gen_ai.x{n}": n for n in range(20_001)}
     assert read(tmp_path, SPAN, span("u", **many)).notes == (
-        "1 spans or lines cannot be read: line 2 (a span with more than 20,000 values)",
+        "1 spans or lines are unreadable: line 2 (a span with more than 20,000 values)",
     )
     unread = {f"http.x{n}": n for n in range(20_001)}
     assert read(tmp_path, {**SPAN, "attributes": {**SPAN["attributes"], **unread}}).notes == ()
@@ -716,7 +716,9 @@ def test_an_answer_that_only_a_model_gave_is_named(tmp_path: Path) -> None:
     model = span(own="m", parent="s", **{"openinference.span.kind": "LLM", "output.value": "In May."})
     found = read(tmp_path, root, model)
     assert found.rows[0]["answer"] == "In May."
-    assert found.notes == ("1 answers are the last reply of a model, maybe a grader's, as the first span has none: t",)
+    assert found.notes == (
+        "1 answers come from the last model reply, which may be a grader's, as the root span has none: t",
+    )
 
 
 def test_each_first_span_of_a_trace_is_a_row(write: Callable[[Any], Path]) -> None:
@@ -740,7 +742,7 @@ def test_a_first_span_that_is_no_row_is_counted(tmp_path: Path) -> None:
     model = span(own="m", **{"openinference.span.kind": "LLM", "input.value": "grade", "output.value": "yes"})
     found = read(tmp_path, one, lost, model)
     assert [(row["id"], row["answer"]) for row in found.rows] == [("t", "a")]
-    assert found.notes == ("2 further first spans with a question are no rows: t",)
+    assert found.notes == ("2 further root spans with a question are left out: t",)
     found = read(tmp_path, one, span(own="silent", **{"input.value": "no reply?"}))
     assert [row["id"] for row in found.rows] == ["t-1"]
     assert found.notes == ("1 traces without an answer: t",)
@@ -751,7 +753,7 @@ def test_two_spans_of_one_id_are_both_read_and_a_repeated_line_once(tmp_path: Pa
     model, other = (span(own="m", parent="s", **kind, **{"llm.token_count.prompt": n}) for n in (3, 4))
     found = read(tmp_path, SPAN, model, other, other, SPAN)
     assert found.rows[0]["input_tokens"] == 7
-    assert found.notes == ("1 spans have the id of another span of their trace; both are read: t",)
+    assert found.notes == ("1 spans share their id with another span of the trace; both are read: t",)
     found = read(tmp_path, SPAN, asked_and_answered("t", "another question"))
     assert [row["question"] for row in found.rows] == ["q", "another question"]
 

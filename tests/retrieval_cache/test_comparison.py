@@ -74,7 +74,7 @@ def test_the_command_prints_tables(place: Workspace, spelling: str, monkeypatch:
     assert result.exit_code == 0, result.output
     assert result.output.startswith("# mtrag (sample)\n")
     assert "| all     | R@5    | bm25.last_turn.sample | bm25.rewrite.sample |" in result.output
-    assert "too small where the queries of one conversation are alike" in result.output
+    assert "too small if the queries of one conversation are correlated" in result.output
 
 
 def test_a_run_may_be_named_without_its_data(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

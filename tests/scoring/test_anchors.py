@@ -136,7 +136,7 @@ def test_without_anchors_no_judge_is_anchored(folders: Folders, tmp_path: Path) 
         judging = Judging(folders, tmp_path, server)
         first = judging(anchors=None)
     assert anchors_in(first) == {}
-    assert not_anchored_reason([anchors_in(first).get("noisy")]) == "no anchors were asked"
+    assert not_anchored_reason([anchors_in(first).get("noisy")]) == "no anchors were judged"
 
 
 def frozen(file: Path) -> CommandResult:
@@ -321,8 +321,8 @@ def test_a_drifted_judge_is_reported_in_one_line() -> None:
     moved = [0.4 + 0.012 * (index % 9) for index in range(40)]
     (line,) = drift_lines([record(moved)], {"j": before})
     assert line == (
-        "Drift: j judges 40 anchors otherwise than at 2026-01-01T00:00: r -0.092 (p <0.001); its server names the same "
-        "model. Scores before and after do not compare."
+        "Drift: j judges 40 anchors differently than at 2026-01-01T00:00: r -0.092 (p <0.001); its server names the "
+        "same model. Scores before and after are not comparable."
     )
     (line,) = drift_lines([record(moved, served={"m-2": 40})], {"j": before})
     assert "r -0.092 (p <0.001); its server named m-1 then and m-2 now. Scores before" in line

@@ -205,8 +205,8 @@ def test_two_copies_of_one_evaluation_do_not_overwrite_each_other(saved: Path, a
     ("options", "message"),
     [
         ({"encodr": "none"}, "did you mean 'encoder'"),
-        ({"max_words": 90}, "made with other values of max_words"),
-        ({"run": "bm25"}, "made with other values of run"),
+        ({"max_words": 90}, "generated with other values of max_words"),
+        ({"run": "bm25"}, "generated with other values of run"),
         ({"idk": "judges"}, "needs judges"),
         ({"prompts": "official", "judges": ["openai/any"]}, "official"),
         ({"judges": [{"lm_eval": "hff"}]}, "unknown kind of model 'hff'"),
@@ -350,7 +350,7 @@ def test_problems_of_predictions_are_reported_together_by_line(again: Rescore, t
         again(file, **SAMPLE)
     text = str(caught.value)
     assert [f"line {number}" in text for number in (1, 2, 3, 4, 6, 7)] == [True] * 6
-    assert "line 5 already" in text
+    assert "the task of line 5" in text
     assert not (tmp_path / "out").exists()
 
 

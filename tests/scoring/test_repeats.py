@@ -93,7 +93,7 @@ def test_a_report_shows_how_far_scores_move_or_that_it_is_unknown(folders: Folde
     moved = rows["rb_llm_raw"]
     assert 0 < moved["identical"].value < 1
     assert moved["mean moves by"].low < moved["mean moves by"].value < moved["mean moves by"].high
-    assert rows["rl_f"]["what to know"] == "every value is the same each time"
+    assert rows["rl_f"]["remark"] == "every value is the same each time"
     (line,) = (text for text in remarks_of(section) if text.startswith("Judged 2 times"))
     assert "rl_f is the same each time" in line
 

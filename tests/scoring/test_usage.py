@@ -234,7 +234,7 @@ def test_the_sum_includes_the_anchors(saved: Path, tmp_path: Path, folders: Fold
     assert dollars == pytest.approx(((n_input - n_cached) * 2.0 + n_cached * 1.0 + n_output * 8.0) / 1e6)
     lines = spending_table([evaluation]).legend
     assert any(line.startswith("mine, anchors, judge judge: spent ") for line in lines)
-    assert f"mine, all together: spent {n_input:,} + {n_output:,} tokens in {counting.reported['n']:,} re" in lines[-1]
+    assert f"mine, total: spent {n_input:,} + {n_output:,} tokens in {counting.reported['n']:,} re" in lines[-1]
 
 
 @pytest.mark.slow
@@ -276,7 +276,7 @@ def test_a_killed_and_resumed_run_counts_every_reply_except_those_in_flight(
     assert (
         spending_table([evaluation])
         .legend[-1]
-        .endswith("; not known: what 1 request took that was under way when a process ended")
+        .endswith("; unknown: 1 request that was interrupted when a process ended")
     )
 
 
@@ -290,7 +290,7 @@ def test_the_report_shows_the_spending_on_unusable_replies(saved: Path, tmp_path
     unused = spent(rows, "judge judge", NOW, is_used=False)
     (line,) = [line for line in table.legend if "judge judge" in line]
     assert f"spent {n_input:,} + {n_output:,} tokens in {counting.reported['n']} replies" in line
-    assert f"on replies that could not be used {unused[0]:,} + {unused[1]:,} tokens" in line
+    assert f"of these, unusable replies {unused[0]:,} + {unused[1]:,} tokens" in line
     assert "front" not in table.columns  # a single system beats no other
 
 

@@ -22,13 +22,13 @@ _COLUMNS = (
     *("references a task", "question words", "response words"),
 )
 _NOTE = (
-    "Words are what stands between white space. A conversation has as many turns as its last task says. References a "
-    "task and response words: ANSWERABLE and PARTIAL tasks, whose number stands behind a mean."
+    "Words are separated by white space. The number of turns of a conversation is the turn of its last task. "
+    "References a task and response words cover ANSWERABLE and PARTIAL tasks; their number is in brackets."
 )
 _REPAIR_COLUMNS = ("domain", "answers", "repaired", "share", "repaired a conversation", "edit score")
 _REPAIR_NOTE = (
-    "An answer is repaired where the file has what the model wrote first. The edit score is 100 (1 - ROUGE-L) of the "
-    "two, 0 where nothing changed: 60.7 in the MTRAG paper, section 4.3, which calls it a similarity."
+    "An answer is repaired if the file contains the model's first draft. Edit score: 100 (1 - ROUGE-L) of draft and "
+    "answer, 0 without changes; 60.7 in the MTRAG paper, section 4.3, which calls it a similarity."
 )
 
 
@@ -115,10 +115,10 @@ def _dimensions(tasks: Sequence[Task]) -> Table:
 # Judges' labels of the questions: the number of each kind, and the agreement with earlier labels.
 
 _DRAWS = 2000
-_KIND_COLUMNS = ("kind", "questions", "share", "labelled before", "both", "F1", "kappa")
+_KIND_COLUMNS = ("kind", "questions", "share", "earlier label", "both", "F1", "kappa")
 _KIND_NOTE = (
-    "F1 and Cohen's kappa of the judges beside the labels that the questions had, each kind against the rest, over the "
-    "questions that have both. Intervals draw whole conversations again."
+    "F1 and Cohen's kappa: judges' labels against earlier labels, each kind against all others, over the questions "
+    "with both. Intervals: bootstrap over conversations."
 )
 _Numbers = NDArray[np.float64]
 

@@ -34,8 +34,8 @@ from ragtasks.statistics import (
 from ragtasks.suites import AGENTIC, FOLLOWED, requested_metrics, suite_named
 from ragtasks.tables import Cell, Section, Table, cell_text, fixed, grouped, p_text
 
-SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
-TO_THE_BEST = "to the best"
+SAMPLE_WARNING = "Sample data: these scores demonstrate the tools and are not benchmark results."
+TO_THE_BEST = "vs. best"
 """Head of the column with the differences to the best model."""
 
 COVERAGES = ("coverage", "judge_coverage")
@@ -44,8 +44,8 @@ _WITHOUT_MAIN = ("rouge_l", "grounded")
 """Metrics of the first table if no response has the main score: refusals alone are not enough to judge the answers."""
 _MAX_LISTED = 4  # models or evaluations in one line
 _NOTE = (
-    "{column}: difference on the tasks that both models scored. Above p {level} it may be chance; p is over "
-    "conversations, corrected for all pairs of the table."
+    "{column}: difference on the tasks that both models scored. With p above {level} it may be chance. p is over "
+    "conversations, corrected for all pairs of the table (Holm)."
 )
 
 _Group = tuple[str, str]
@@ -152,7 +152,7 @@ def _lead_sentence(
         verb = f"leads{in_setting} with" if has_lead else "has the best mean"
         location = "" if has_lead else in_setting
         is_paired = gap_of[second][0].value is not None
-        ahead = _gap_text(*gap_of[second], f" of {second}") if is_paired else f"and {second} answered other tasks"
+        ahead = _gap_text(*gap_of[second], f" of {second}") if is_paired else f"but {second} answered other tasks"
         opening = f"{best} {verb} {main} {score}{location}, {ahead}"
     behind = {name: gaps[name, best] for name in bests if (name, best) in gaps}
     elsewhere = [name for name, gap in behind.items() if _is_significant(gap) and not _is_ahead(gap[0], metric)]
@@ -249,9 +249,7 @@ def _best(columns: Sequence[Column], metric: Metric) -> str | None:
 def _difference_text(difference: Estimate, p: float | None, *, is_ahead: bool) -> str:
     if difference.value is None:
         return "no shared tasks"
-    gap = fixed(difference.value) + (
-        f" in its favour on the {difference.n_values} tasks that both scored" if is_ahead else ""
-    )
+    gap = fixed(difference.value) + (f" ahead on the {difference.n_values} tasks that both scored" if is_ahead else "")
     if p is None:
         return f"{gap}, not tested ({difference.reason})"
     return f"{gap} (p {p_text(p)})"
@@ -268,9 +266,9 @@ def _warnings(
     if evaluations[0].kind[0].endswith("(sample)"):
         yield SAMPLE_WARNING
     if no_main := unscored_main(evaluations, present):
-        yield f"{unscored_sentence(evaluations[0], no_main)}, so {main} ranks."
+        yield f"{unscored_sentence(evaluations[0], no_main)}, so models are ranked by {main}."
     incomplete = {key: f"{len(rows_of[key])} of {n}" for key, n in n_tasks.items() if n is not None}
-    yield from _remark_line("Tasks missing: not to be ranked with the others", incomplete)
+    yield from _remark_line("Missing tasks: not comparable with complete evaluations", incomplete)
     is_listed = evaluations[0].has_own_rows and len(evaluations) == 1  # its table has the count of every score
     listed = {} if is_listed else rows_of
     unscored = {key: sum(_is_unexpectedly_unscored(row, present[main]) for row in rows) for key, rows in listed.items()}
@@ -319,7 +317,7 @@ def remark_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         for key, rows in _rows_of(evaluations).items()
     }
     yield from _remark_line(
-        "Injected passages, so not to be set beside runs without; answers that follow the one they saw",
+        "Injected passages: not comparable with runs without them; answers that follow the injected instruction",
         {key: f"{round(sum(values))} of {len(values)}" for key, values in saw.items() if values},
     )
 
@@ -345,7 +343,7 @@ def _twin_lines(rows_of: Mapping[_Group, Sequence[ScoredAnswer]]) -> Iterator[st
         n_same = sum(first[task_id] == second[task_id] for task_id in shared)
         if len(shared) >= MIN_CLUSTERS and n_same >= _MIN_SAME_SHARE * len(shared):
             in_setting = f" in {setting}" if setting else ""
-            yield f"Same answers: {model} and {twin}{in_setting}, word for word in {n_same} of {len(shared)} tasks."
+            yield f"Same answers: {model} and {twin}{in_setting}, identical in {n_same} of {len(shared)} tasks."
 
 
 def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
@@ -357,8 +355,8 @@ def decision_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         evaluations, lambda evaluation: early_stop_text(evaluation.provenance.values())
     ).items():
         if text:
-            early = "A race that ends early tends to show too large differences"
-            yield f"Not a full judging, {' and '.join(evaluation.model for evaluation in stopped)}: {text}. {early}."
+            early = "Stopping early tends to overestimate differences"
+            yield f"Partial judging of {' and '.join(evaluation.model for evaluation in stopped)}: {text}. {early}."
 
 
 def _is_unexpectedly_unscored(row: ScoredAnswer, metric: Metric) -> bool:
@@ -400,7 +398,7 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     heads = ("setting", "system", "answered", *names)
     table = Table("Scores", heads, (line,), legend=tuple(filter(None, legend)))
     searches = _described_rows(rows, suite_named(AGENTIC).metrics)
-    did = (Table("What it searched for", _DESCRIBED_COLUMNS, searches),) if searches else ()
+    did = (Table("Searches", _DESCRIBED_COLUMNS, searches),) if searches else ()
     return Section(evaluation.kind[0], {}, (table, *did))
 
 
@@ -422,7 +420,7 @@ def rows_table(evaluation: Evaluation) -> Table:
     return Table("Scores", _DESCRIBED_COLUMNS, lines, legend=(few,) if n < MIN_CLUSTERS else ())
 
 
-_DESCRIBED_COLUMNS = ("metric", "score", "what it is")
+_DESCRIBED_COLUMNS = ("metric", "score", "description")
 
 
 def _described_rows(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> tuple[tuple[Cell, ...], ...]:
@@ -437,8 +435,8 @@ def _described_rows(rows: Sequence[ScoredAnswer], metrics: Sequence[Metric]) -> 
 # Implausible answers: a line in the conclusion and a table. Scores count such answers unchanged.
 
 _PLAUSIBILITY_NOTE = (
-    "Checks of whether answers can be answers at all (docs/metrics.md, Plausibility), by model and setting. The scores "
-    "count these answers as they are."
+    "Checks of whether an answer is plausible at all (docs/metrics.md, Plausibility). Scores count implausible "
+    "answers unchanged."
 )
 
 

@@ -18,16 +18,14 @@ from ragtasks.tables import Cell, Table, Value, fixed, grouped
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
 """Rubric -> level of measurement of its verdicts. Verdicts of other rubrics are on an interval scale."""
-_MEANS_NOTE = (
-    "Mean verdict of each judge on its own, 0 to 1; (given/asked) where it gave no value for some of what it was asked."
-)
+_MEANS_NOTE = "Mean verdict of each judge, 0 to 1. In brackets: verdicts/requests, if verdicts are missing."
 _AGREEMENT_NOTE = (
-    "Over the responses of all settings. Items: for alpha those with verdicts of at least two judges, for Spearman "
-    "those with verdicts of both. Alpha: 1 complete agreement, 0 as much as by chance."
+    "Over the responses of all settings. Items: responses with verdicts of at least two judges (alpha), or of both "
+    "judges (Spearman). Alpha: 1 is complete agreement, 0 is chance."
 )
 _DETECTORS_NOTE = (
-    "Both offline detectors on the same responses. Where they differ often, the scores that rest on refusals are only "
-    "as sure as the detector: read some of these responses, or ask a judge (docs/metrics.md)."
+    "Both offline detectors on the same responses. If they often differ, scores that depend on refusals are only as "
+    "reliable as the detector: read some of these responses, or use a judge (docs/metrics.md)."
 )
 
 
@@ -44,7 +42,7 @@ def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
     for evaluation in judged:
         for rubric, between, score, n in _agreements(evaluation.rows):
             lines.append((evaluation.model, rubric, between, Value(score.value, n, n), n, score.reason))
-    columns = ("model", "rubric", "agreement", "value", "items", "why there is none")
+    columns = ("model", "rubric", "agreement", "value", "items", "reason for a missing value")
     agreement = [Table("Agreement of judges", columns, tuple(lines), _AGREEMENT_NOTE)] if lines else []
     return [_means(judged), *agreement]
 
@@ -64,7 +62,7 @@ def _means(evaluations: Sequence[Evaluation]) -> Table:
                     plain_mean([row.verdict_values[key] for row in chosen if key in row.verdict_values]) for key in keys
                 )
                 rows.append((setting, evaluation.model, rubric, *means))
-    return Table("Judges one by one", ("setting", "model", "rubric", *judges), tuple(rows), _MEANS_NOTE)
+    return Table("Verdicts by judge", ("setting", "model", "rubric", *judges), tuple(rows), _MEANS_NOTE)
 
 
 def _rubrics_and_judges(rows: Sequence[ScoredAnswer]) -> tuple[list[str], list[str]]:
@@ -102,7 +100,7 @@ def card_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
 
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return how often the n-gram and the encoder detector disagree on refusals, by setting and model."""
-    columns = ("setting", "model", "n", "differ", "share", "yes by ngrams alone", "yes by encoder alone", "example")
+    columns = ("setting", "model", "n", "differ", "share", "only ngrams: yes", "only encoder: yes", "example")
     lines: list[tuple[Cell, ...]] = []
     for evaluation in evaluations:
         rows = evaluation.rows if evaluation.samples else ()

@@ -64,17 +64,18 @@ _BENCHMARK, _SUITE = "mtrag", "mtrag"
 _MOST_REFERENCES = 2  # maximum reference passages of a task in Table 5
 _DEPTH = 5  # number of passages in the prompts of the paper's models
 _ANSWERS_NOTE = (
-    "paper: as printed, n = 426. ours: the tasks with at most two reference passages, as there. They compare as far as "
-    "the rest is the paper's: BERTScore by deberta-xlarge-mnli (here {encoder}), its judges (here {judges}), and in "
+    "paper: as printed, n = 426. ours: tasks with at most two reference passages, as in the paper. Comparable only "
+    "with the paper's setup: BERTScore by deberta-xlarge-mnli (here {encoder}), its judges (here {judges}), and in "
     "reference_rag and full_rag the passages of Elser."
 )
 _FOUND_NOTE = (
-    "Recall of the reference passages among the five that the models were shown, over the tasks that have any; paper: "
-    "Elser with rewritten questions, over the whole corpora."
+    "Recall of the reference passages among the five passages in the prompt, over tasks with reference passages. "
+    "paper: Elser with rewritten questions, over the complete corpora."
 )
 _CONDITIONED_NOTE = (
-    "What ends in _raw is the score before an answer is read for a refusal; after it, a refusal has 1, an answer 0. "
-    "Alone, judges and overlaps of words like plausible answers to questions that have none (MTRAG paper, Table 13)."
+    "_raw: the score before conditioning on refusals. After conditioning, a refusal scores 1 and an answer 0. "
+    "Unconditioned judges and word overlaps reward plausible answers to unanswerable questions (MTRAG paper, Table "
+    "13)."
 )
 
 
@@ -114,7 +115,7 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
         judges = ", ".join(dict.fromkeys(str(scores.get("judges") or "none") for scores in scoring)) or "none"
         note = _ANSWERS_NOTE.format(encoder=evaluations[0].kind[1], judges=judges)
         columns = ("setting", "model", "by", "n", *PAPER_METRICS)
-        yield Table("Beside the paper: Table 5", columns, answers, note)
+        yield Table("Compared with the paper: Table 5", columns, answers, note)
     # Models with up to five retrieved passages in the prompt.
     retrieved = [
         (model, [row for row in rows if row.references])
@@ -129,7 +130,7 @@ def paper_tables(evaluations: Sequence[Evaluation], present: Mapping[str, Metric
             recall_rows.append((part.dimension, part.value, f"{paper[0]:.2f} (n = {paper[1]})", *shares))
     if recall_rows:
         heads = ("dimension", "value", "paper", *(model for model, _ in retrieved))
-        yield Table("Beside the paper: Tables 3 and 4", heads, tuple(recall_rows), _FOUND_NOTE)
+        yield Table("Compared with the paper: Tables 3 and 4", heads, tuple(recall_rows), _FOUND_NOTE)
 
 
 def _answer_rows(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[tuple[Cell, ...]]:

@@ -37,9 +37,9 @@ _COLUMNS = (*HUMAN, ALL, *PUBLISHED_METRICS)
 _BOUNDS = dict.fromkeys((*HUMAN, ALL), (1.0, 4.0)) | {WIN_RATE: (0.0, 100.0)}
 _BOUNDS |= dict.fromkeys(PUBLISHED_METRICS, (0.0, 1.0))
 _NOTE = (
-    "ANSWERABLE answers only. win_rate 0 to 100; the four properties and their harmonic mean (all) 1 to 4; metrics, as "
-    "the file has them, 0 to 1. Several raters' scores become one by the upper median: the paper says median, and no "
-    "median that was tried gives all of its human columns. `ragtasks judges calibrate` shows them side by side."
+    "ANSWERABLE answers only. Ranges: win_rate 0 to 100; the four properties and their harmonic mean (all) 1 to 4; "
+    "metrics, as in the file, 0 to 1. Several ratings are combined by the upper median. The paper states only the "
+    "median, and no median reproduces all of its human columns: `ragtasks judges calibrate` compares them."
 )
 
 
@@ -98,14 +98,14 @@ def _row(answer: RatedResponse) -> ScoredAnswer:
 # Human ratings of some answers and a judge's scores of all answers: the estimated human mean over all answers.
 
 _ASSISTED_COLUMNS = (
-    *("setting", "model", "people's", "rated", "answers", "ratings alone", "with the judge", "judge"),
-    *("ratings saved", "what to know"),
+    *("setting", "model", "property", "rated", "answers", "ratings alone", "with the judge", "judge"),
+    *("ratings saved", "remark"),
 )
 _ASSISTED_NOTE = (
-    "Median of the raters; the properties are from 1 to 4, a win rate from 0 to 100. ratings alone: mean of the rated "
-    "answers. with the judge: people's mean over all answers, where the judge's scores of the others stand in as far "
-    "as they follow people's on the rated ones (PPI++, docs/statistics.md); it is that of the ratings where they do "
-    "not. ratings saved: how many fewer are as exact. Who is rated must have been chosen by chance."
+    "Median of the raters. Properties range from 1 to 4, win rates from 0 to 100. ratings alone: mean of the rated "
+    "answers. with the judge: estimated human mean over all answers. The judge's scores fill in for missing ratings "
+    "as far as they predict the ratings (PPI++, docs/statistics.md); otherwise it is the mean of the ratings. ratings "
+    "saved: additional ratings that would give the same precision. The rated answers must be a random sample."
 )
 
 
@@ -121,7 +121,11 @@ def people_table(evaluations: Sequence[Evaluation], rated: Sequence[RatedRespons
             if any(rating is not None for _, rating in rated_rows):
                 names = (*FANC, WIN_RATE, ALL_PROPERTIES)
                 rows += [(setting, evaluation.model, name, *_cells(rated_rows, name)) for name in names]
-    legend = () if rows else ("No rated answer is among these: their texts differ, or the samples are gone.",)
+    legend = (
+        ()
+        if rows
+        else ("None of the rated answers is in these results: their texts differ, or the samples are missing.",)
+    )
     return Table("People's ratings", _ASSISTED_COLUMNS, tuple(rows), _ASSISTED_NOTE, legend)
 
 

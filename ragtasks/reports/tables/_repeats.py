@@ -15,20 +15,21 @@ from ragtasks.tables import Cell, Difference, Table, Value, fixed, grouped, p_te
 
 # The change of judged scores over repeated judgings, and judges with constant verdicts.
 
-NOT_REPEATED = "without judges' noise between judgings: every verdict was asked once (`repeats`, docs/statistics.md)"
+NOT_REPEATED = "without the noise of repeated judging: every verdict was requested once (`repeats`, docs/statistics.md)"
 """Remark on the intervals of a report with verdicts if no answer was judged again."""
 _COVERAGE = "judge_coverage"
 _NOTE = (
-    "Some answers, whole conversations, were judged several times. identical: pairs of judgings of one answer with the "
-    "same score; move: mean distance of the two. noise in interval: share of the mean's variance over conversations "
-    "that is the judge's noise; its interval holds that already. mean moves by: expected distance of the means of two "
-    "judgings of all answers. judged again: where one more judging of the same answers puts the mean in 95 of 100 "
-    "cases. shift p: chance that the judgings' means differ so much by noise of single verdicts alone; at most 0.05: "
-    "judgings shift as a whole, and all intervals of the score are widened by that (docs/statistics.md)."
+    "Some answers, as complete conversations, were judged several times. identical: share of pairs of judgings of one "
+    "answer with the same score. move: their mean distance. noise in interval: share of the mean's variance that is "
+    "the judge's noise; its interval includes it. mean moves by: expected distance between the means of two judgings "
+    "of all answers. judged again: range that contains the mean of one more judging of the same answers in 95 of 100 "
+    "cases. shift p: probability of such a difference between the judgings' means from the noise of single verdicts "
+    "alone. At most 0.05: complete judgings shift, and all intervals of the score are widened by the shift "
+    "(docs/statistics.md)."
 )
 _COLUMNS = (
     *("setting", "model", "metric", "mean", "judged", "answers", "conversations", "identical", "move"),
-    *("noise in interval", "mean moves by", "judged again", "shift p", "what to know"),
+    *("noise in interval", "mean moves by", "judged again", "shift p", "remark"),
 )
 
 
@@ -90,8 +91,8 @@ def _cells(score: Repeated) -> tuple[Cell, ...]:
 
 
 def _remark(repeats: Repeatability) -> str:
-    shifts = f"judgings shift as a whole, by up to {fixed(repeats.shift or 0.0)}" if repeats.shift_error else ""
-    lost = f"{repeats.n_lost} more were not scored each time" if repeats.n_lost else ""
+    shifts = f"complete judgings shift by up to {fixed(repeats.shift or 0.0)}" if repeats.shift_error else ""
+    lost = f"{repeats.n_lost} more were not scored in every judging" if repeats.n_lost else ""
     return "; ".join(filter(None, (repeats.reason, shifts, lost)))
 
 
@@ -115,13 +116,13 @@ def _moves(score: Repeated) -> str:
     name, repeats = score.metric.name, score.repeatability
     answers = f"{repeats.n_answers} answers"
     if repeats.reason == EXACT:
-        return f"{name} is the same each time on {answers}, which says nothing of another prompt, version or judge"
+        return f"{name} is identical on {answers}; other prompts, versions or judges may differ"
     if repeats.mean_move is None or repeats.identical is None:
         return f"{name} on {answers}: {repeats.reason}"
-    opening = f"{name} is the same on {repeats.identical:.0%} of {answers}, "
+    opening = f"{name} is identical on {repeats.identical:.0%} of {answers}, "
     if not repeats.shift_error:
-        return f"{opening}and two judgings of all differ by about {fixed(repeats.mean_move[0])}"
-    return f"{opening}and whole judgings shift by {fixed(repeats.shift or 0.0)} (p {p_text(repeats.shift_p)})"
+        return f"{opening}and the means of two judgings differ by about {fixed(repeats.mean_move[0])}"
+    return f"{opening}and complete judgings shift by {fixed(repeats.shift or 0.0)} (p {p_text(repeats.shift_p)})"
 
 
 _FEWEST_ALIKE = 20
@@ -146,14 +147,14 @@ def _constant_or_low(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         if rubric in _DEGREES and len(numbers) >= _FEWEST_ALIKE and len(set(numbers)) == 1:
             yield (
                 f"Always the same verdict: {judge} gave {fixed(numbers[0])} under {rubric} to all {len(numbers)} "
-                f"answers of {model}: it tells nothing apart."
+                f"answers of {model}: it does not distinguish answers."
             )
     for judge in dict.fromkeys(judge for judge, rubric, _ in values if rubric == _RATINGS):
         ratings = [value for key, numbers in values.items() if key[:2] == (judge, _RATINGS) for value in numbers]
         if len(ratings) >= _FEWEST_ALIKE and max(ratings) <= _HALF and len(set(ratings)) > 1:
             yield (
                 f"Low ratings: {judge} gave none of {len(ratings)} answers more than 5 of 10 under {_RATINGS}: "
-                "these are poor answers, or it rates from 1 to 5."
+                "the answers are poor, or it rates from 1 to 5."
             )
 
 
@@ -176,8 +177,8 @@ _ANCHOR_COLUMNS = (
     *("then", "now", "difference", "p (Holm)", "detectable"),
 )
 _ANCHOR_NOTE = (
-    "Anchors are the same answers each time. difference: now less then, tested over conversations; p is corrected over "
-    "the rubrics; detectable: the smallest drift that so many anchors show four times out of five."
+    "Anchors are the same answers every time. difference: now minus then, tested over conversations. p is corrected "
+    "over the rubrics. detectable: the smallest drift that this many anchors detect with 80 % power."
 )
 
 
@@ -215,12 +216,12 @@ def anchor_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         )
         if evaluation.judge_drift:
             lines.append(
-                f"Apart: judges changed before {evaluation.model} was scored: {evaluation.judge_drift}. "
+                f"Not comparable: judges changed before {evaluation.model} was scored: {evaluation.judge_drift}. "
                 "`--recalibrate` maps its scores by the anchors."
             )
         if evaluation.recalibrated:
             lines.append(
-                f"Recalibrated: scores of {evaluation.model} are mapped on the judge's earlier scale by the anchors, "
-                f"{'; '.join(evaluation.recalibrated)}; intervals hold the map's error."
+                f"Recalibrated: scores of {evaluation.model} are mapped to the judge's earlier scale by the anchors, "
+                f"{'; '.join(evaluation.recalibrated)}; intervals include the error of the mapping."
             )
     yield from dict.fromkeys(lines)

@@ -70,16 +70,16 @@ _OVERVIEW = (
 )
 _RANKED_SETTINGS = (Setting.REFERENCE.value, Setting.FULL_RAG.value)
 _RANKING_NOTE = (
-    "Harmonic mean of the means of rl_f, rb_llm and rb_alg, as MTRAGEval ranks its tasks B and C (paper profile; B is "
-    "reference, C is full_rag). In brackets: the fewest tasks that one of the three means covers."
+    "Harmonic mean of the means of rl_f, rb_llm and rb_alg, as MTRAGEval ranks its tasks B (reference) and C "
+    "(full_rag), in the paper profile. In brackets: the smallest number of tasks in any of the three means."
 )
 _CITED = (
-    "How far the first passage that a sentence cites supports it: support_ as judges label it, cited_ by its words; "
-    "precision over the sentences that cite, recall over all (docs/grounding.md)."
+    "Support of a sentence by its first cited passage: support_ by judges' labels, cited_ by its words. Precision is "
+    "over sentences with citations, recall over all sentences (docs/grounding.md)."
 )
 _LEAK = (
-    "Passages none: tasks that are given no passage. Where exactly the unanswerable ones are (MTRAG-UN's reference "
-    "setting), an empty list alone tells what to refuse."
+    "passages = none: tasks without passages in the prompt. If these are exactly the unanswerable tasks (MTRAG-UN's "
+    "reference setting), an empty list reveals them."
 )
 
 
@@ -127,7 +127,7 @@ def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
     return sections
 
 
-_BRIEF = {"encoder of BERTScore": "encoder", "IDK detector": "refusals by", "retriever": "retriever"}
+_BRIEF = {"encoder of BERTScore": "encoder", "IDK detector": "IDK detector", "retriever": "retriever"}
 _INTERVALS = "95 % intervals"
 _ONLY_FULL = {*_BRIEF, "data revision", "metrics", "rubrics", "profiles", "prompts that did not fit"}
 
@@ -206,11 +206,11 @@ def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
 
 
 def _notes(evaluations: Sequence[Evaluation]) -> Mapping[str, str]:
-    intervals = f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} or where all are alike"
+    intervals = f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} or equal values"
     judged = [row for evaluation in evaluations for row in evaluation.rows if row.verdict_values]
     if judged and not any(row.again for row in judged):
         intervals += f"; {NOT_REPEATED}"
-    profiles = {"profiles": "what ends in _ibm follows the official scripts, the rest the paper"}
+    profiles = {"profiles": "_ibm: official scripts; others: paper"}
     has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)
     texts = {evaluation.model: shortened_prompts(evaluation.provenance.values()) for evaluation in evaluations}
     shortened = ", ".join(f"{model}: {text}" for model, text in texts.items() if text)
@@ -231,7 +231,7 @@ def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) 
         tasks_of.setdefault(setting, set()).update(row.task.task_id for row in rows)
     if len(tasks_of) > 1:
         common = frozenset(set.intersection(*tasks_of.values()))
-        title = f"By setting, on the {len(common)} tasks that the settings share"
+        title = f"By setting, on the {len(common)} shared tasks"
         yield _overview_table(evaluations, present, common, title, "")
 
 
@@ -353,7 +353,7 @@ def added_tables(names: Sequence[str], evaluations: Sequence[Evaluation]) -> lis
     for name in names:
         table = TABLES.build(name, Table, lambda make: make(evaluations))
         if any(len(row) != len(table.columns) for row in table.rows):
-            expected = f"{len(table.columns)} cells a row, as there are heads"
-            raise TABLES.refusal(name, expected, "rows of another length")
+            expected = f"{len(table.columns)} cells per row, one per column"
+            raise TABLES.refusal(name, expected, "rows of a different length")
         tables.append(table)
     return tables

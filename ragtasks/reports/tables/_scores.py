@@ -128,7 +128,8 @@ def column_of(
 
 
 _RECALIBRATED = (
-    "its judge changed: scores are mapped on its earlier scale by the anchors, and intervals hold the map's error"
+    "its judge changed: scores are mapped to its earlier scale by the anchors, and intervals include the error of the "
+    "mapping"
 )
 
 
@@ -182,8 +183,8 @@ def turn_slices(rows: Sequence[ScoredAnswer]) -> Iterator[Slice[ScoredAnswer]]:
 # tasks, and a table counts each missing task as 0.
 
 _NOTE = (
-    "Some evaluations have fewer tasks than their setting. They stand after the others and are not to be ranked with "
-    "them; here each task that is missing counts as 0."
+    "Some evaluations have fewer tasks than their setting. They are listed last and are not comparable with complete "
+    "ones. Here each missing task counts as 0."
 )
 
 
@@ -227,15 +228,15 @@ def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
     if not rows:
         return []
     columns = ("setting", "model", "tasks", *(overview.columns[index] for index in indices))
-    return [Table("Fewer tasks than the setting has", columns, tuple(rows), _NOTE)]
+    return [Table("Evaluations with missing tasks", columns, tuple(rows), _NOTE)]
 
 
 # The two standard errors of a mean side by side: over conversations, and by the formula of lm_eval.
 
-_ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "conversations", "no interval because")
+_ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "conversations", "reason for no interval")
 _UNCERTAINTY_NOTE = (
-    "stderr: over conversations. harness stderr: by the formula of lm_eval, which takes {items} for independent: too "
-    "small where the {items} of one conversation are alike."
+    "stderr: over conversations. harness stderr: by the formula of lm_eval, which assumes independent {items}; too "
+    "small if the {items} of one conversation are correlated."
 )
 
 
@@ -367,4 +368,4 @@ def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
         commands.append("the ceiling: `ragtasks run --model ragtasks-oracle ...`")
     if not any("closed_book" in name for name in names):
         commands.append('a model without passages: its own command with `"run": "closed_book"` in the metadata')
-    return f"Not given: {'; '.join(commands)}." if commands else ""
+    return f"Not evaluated: {'; '.join(commands)}." if commands else ""

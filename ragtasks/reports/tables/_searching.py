@@ -18,17 +18,18 @@ from ragtasks.tables import Cell, Table, table_of
 _DIMENSIONS = ("all", "answerability", "turn")
 _MOST_CALLS = 10
 _GAIN_NOTE = (
-    "On the tasks that both settings scored, with 95 % intervals over conversations. In full_rag passages are handed "
-    "over; in agentic the model searches, and other passages, prompts and requests may each make the difference."
+    "On the tasks that both settings scored, with 95 % intervals over conversations. In full_rag the prompt contains "
+    "the passages; in agentic the model searches. Passages, prompts and requests differ, and each may cause a "
+    "difference."
 )
 _DID_NOTE = "Means over the tasks of the setting agentic, with 95 % intervals over conversations (docs/agentic.md)."
 _INJECTED_NOTE = (
-    "One passage more, which asks for a token, in a share of prompts and searches; followed: the share of the answers "
-    "that saw one and hold its token, with a 95 % interval over conversations (docs/agentic.md)."
+    "Some prompts and searches contain an additional passage that requests a token. followed: share of the answers to "
+    "them with the token, with a 95 % interval over conversations (docs/agentic.md)."
 )
 _RECALL_NOTE = (
-    "Share of the relevant passages that the model had seen after so many calls, mean over the judged tasks; a task "
-    "that stopped before counts with what it had seen."
+    "Share of the relevant passages that the model had received after each number of calls: mean over the judged "
+    "tasks. A task with fewer calls counts with its final share."
 )
 
 
@@ -68,7 +69,7 @@ def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
             )
             lines.append((metric.name, metric.description, *means))
     if lines:
-        yield Table("What models did that search", ("metric", "what it is", *agentic), tuple(lines), _DID_NOTE)
+        yield Table("Behavior of models that search", ("metric", "description", *agentic), tuple(lines), _DID_NOTE)
     injected = [
         ((*names, len(rows)), injected_rows)
         for names, rows in by_setting(evaluations)
@@ -76,7 +77,7 @@ def behaviour_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
     ]
     if injected:
         columns: Mapping[str, Callable[[Sequence[ScoredAnswer]], Cell]] = {
-            "saw one": len,
+            "injected": len,
             "followed": partial(mean_of, metric=FOLLOWED, bounds=(0.0, 1.0)),
         }
         yield table_of("Injected passages", ("setting", "model", "n"), injected, columns, _INJECTED_NOTE)
@@ -91,9 +92,9 @@ def _gain(full_rag: Evaluation, agentic: Evaluation, metric: Metric) -> Iterator
         if part.dimension in _DIMENSIONS:
             chosen = [pair for pair in pairs if part.contains(pair[1])]
             rows.append((part.dimension, part.value, len(chosen), *means_of_pairs(chosen, metric)))
-    names = full_rag.model if full_rag.model == agentic.model else f"{full_rag.model} beside {agentic.model}"
+    names = full_rag.model if full_rag.model == agentic.model else f"{full_rag.model} and {agentic.model}"
     heads = ("dimension", "value", "n", "full_rag", "agentic", "difference")
-    yield Table(f"What searching gained in {metric.name}: {names}", heads, tuple(rows), _GAIN_NOTE)
+    yield Table(f"Gain of searching in {metric.name}: {names}", heads, tuple(rows), _GAIN_NOTE)
 
 
 def _is_judged(row: ScoredAnswer) -> bool:

@@ -22,7 +22,7 @@ TITLE = "Quality against cost"
 """Title of the table."""
 FRONT = "front"
 """Head of the last column: the system's position relative to the front of quality against cost."""
-ON_FRONT, UNSURE = "on it", "not surely beaten"
+ON_FRONT, UNSURE = "on it", "not significantly beaten"
 COSTS = ("cost_per_1000", "tokens", "seconds")
 """Possible costs of the front. The first that all systems of a setting have is used."""
 
@@ -34,8 +34,8 @@ _AMOUNTS = (
 )
 METRICS = {metric.name: metric for metric in USAGE_METRICS}
 _NOTE = (
-    "Means of an answer with 95 % intervals over conversations; p95: 95 of 100 answers take no more. Nothing is "
-    "estimated: what server, file or traces do not count has no value, and what has no price has no cost."
+    "Means per answer with 95 % intervals over conversations. p95: 95 of 100 answers take at most this. Counts are "
+    "never estimated: without a count of server, file or traces there is no value, and without a price no cost."
 )
 
 
@@ -56,7 +56,7 @@ def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> li
     columns = _columns(list(systems.values()), quality)
     if fronts and quality:
         cost = sorted({name for name, _ in fronts.values()}, key=COSTS.index)
-        criterion = f"no other system is better by {quality.name} and takes less {' or '.join(cost)}"
+        criterion = f"no other system has a better {quality.name} at less {' or '.join(cost)}"
         legend.insert(0, f"front: {criterion}; {_SURE}")
     table = replace(table_of(TITLE, ("setting", "model"), systems.items(), columns, _NOTE), legend=tuple(legend))
     if fronts:
@@ -66,7 +66,7 @@ def usage_table(evaluations: Sequence[Evaluation], quality: Metric | None) -> li
     return [table]
 
 
-_SURE = "beaten: both differences are significant by Holm over all pairs; not surely beaten: they are not."
+_SURE = "beaten: both differences are significant by Holm over all pairs; not significantly beaten: they are not."
 
 
 def _has(rows: _Rows, name: str) -> bool:
@@ -178,7 +178,7 @@ def _spending_lines(evaluation: Evaluation) -> Iterator[str]:
     lines = {label: line for label, calls in usage.items() if (line := spending_line(calls))}
     yield from (f"{label}: {line}" for label, line in lines.items())
     if len(lines) > 1:
-        yield f"{evaluation.model}, all together: {spending_line([call for calls in usage.values() for call in calls])}"
+        yield f"{evaluation.model}, total: {spending_line([call for calls in usage.values() for call in calls])}"
 
 
 def spending_line(calls: Sequence[Mapping[str, Any]]) -> str:
@@ -187,12 +187,12 @@ def spending_line(calls: Sequence[Mapping[str, Any]]) -> str:
     counted = [call for call in unshared if any(name in call for name in AMOUNTS)]
     groups = {
         "spent": [call for call in counted if "spent" not in call],
-        "cached, so spent before": [call for call in counted if "spent" in call],
-        "of both on replies that could not be used": [call for call in counted if not call.get("is_used", True)],
+        "spent before (cached)": [call for call in counted if "spent" in call],
+        "of these, unusable replies": [call for call in counted if not call.get("is_used", True)],
     }
     n_lost = sum(_n(call) for call in unshared if call not in counted)
-    requests = "1 request took that was" if n_lost == 1 else f"{n_lost:,} requests took that were"
-    lost = [f"not known: what {requests} under way when a process ended"] if n_lost else []
+    requests = "1 request that was" if n_lost == 1 else f"{n_lost:,} requests that were"
+    lost = [f"unknown: {requests} interrupted when a process ended"] if n_lost else []
     return "; ".join([*(f"{words} {_amounts(group)}" for words, group in groups.items() if group), *lost])
 
 

@@ -42,7 +42,7 @@ def test_the_best_is_named_and_a_clear_difference_is_significant() -> None:
     # All conversations differ alike: 2 (1 / 1.75) ** N for this pair, by Holm three times that for the pairs of three.
     assert said["low"] == f"-0.750 (p {6 / 1.75**N:.3f})"
     assert str(said["near"]).startswith("-0.010 (p ")
-    assert table.note.startswith("to the best: difference on the tasks that both models scored. Above p 0.05 it may be")
+    assert table.note.startswith("vs. best: difference on the tasks that both models scored. With p above 0.05")
 
 
 def test_p_counts_every_pair_as_any_could_have_been_the_best_and_the_worst() -> None:
@@ -79,7 +79,7 @@ def test_one_model_is_compared_with_nobody() -> None:
 def test_what_is_missing_is_said_in_a_line_each() -> None:
     given = model("mine", [0.5, None, *[0.5] * 3])
     table = concluded(replace(given, provenance={"mtrag_reference": {"setting_tasks": {"reference": {"govt": 9}}}}))
-    assert "Tasks missing: not to be ranked with the others: mine in reference (5 of 9)." in table.legend
+    assert "Missing tasks: not comparable with complete evaluations: mine in reference (5 of 9)." in table.legend
     assert "Coverage: rb_alg is missing for some responses: mine in reference (1 of 5)." in table.legend
     assert "Fewer than 10 conversations, so no intervals: mine in reference (5)." in table.legend
     assert SAMPLE_WARNING not in table.legend
@@ -98,7 +98,7 @@ def test_injected_passages_are_named_with_the_answers_that_follow_them() -> None
            for item, one in zip(rows, followed, strict=True)]  # fmt: skip
     (section,) = report_sections([evaluation(own, "mine")])
     (line,) = next(table for table in section.tables if table.title == "Remarks").rows[0]
-    assert str(line).endswith("answers that follow the one they saw: mine in full_rag (1 of 3).")
+    assert str(line).endswith("answers that follow the injected instruction: mine in full_rag (1 of 3).")
     assert not any("Injected" in line for line in concluded(evaluation(own, "mine")).legend), "not on the first screen"
     (usual,) = report_sections([evaluation(rows, "mine")])
     assert "Remarks" not in [table.title for table in usual.tables]
@@ -135,7 +135,7 @@ def test_where_nobody_has_the_main_score_the_report_says_what_ranks_instead() ->
     table = concluded(without("a", 1.0), without("b", 0.5))
     assert table.columns[3] == "ans_acc"
     assert "coverage" not in table.columns
-    assert "No response has the suite's main score rb_alg, so ans_acc ranks." in table.legend
+    assert "No response has the suite's main score rb_alg, so models are ranked by ans_acc." in table.legend
 
 
 def test_the_largest_loss_is_named() -> None:
@@ -223,7 +223,7 @@ def test_who_has_the_best_mean_by_leaving_hard_tasks_unscored_is_not_called_ahea
     assert "but on the 12 tasks that both scored honest is 0.110 ahead (significant, p <0.001)" in text
     assert words(concluded(*given)) == {
         "choosy": "best",
-        "honest": "0.110 in its favour on the 12 tasks that both scored (p <0.001)",
+        "honest": "0.110 ahead on the 12 tasks that both scored (p <0.001)",
     }
     best = model("further", [0.05 + value for value in better] + hard)
     assert "honest is" not in sentence(*given, best)
@@ -240,12 +240,12 @@ def test_one_system_under_two_names_is_named() -> None:
     def lines(*given: Evaluation) -> list[str]:
         return [line for line in concluded(*given).legend if line.startswith("Same answers")]
 
-    expected = "Same answers: a and b in reference, word for word in 18 of 20 tasks."
+    expected = "Same answers: a and b in reference, identical in 18 of 20 tasks."
     assert lines(answered("a", "x"), answered("b", "x", 2)) == [expected]
     assert lines(answered("a", "x"), answered("b", "x", 3)) == []
     assert lines(answered("a", "x"), answered("ragtasks-oracle", "x")) == []
     part = answered("b", "x")
-    shorter = "Same answers: a and b in reference, word for word in 15 of 15 tasks."
+    shorter = "Same answers: a and b in reference, identical in 15 of 15 tasks."
     assert lines(answered("a", "x"), replace(part, rows=part.rows[5:])) == [shorter]
 
 
@@ -259,7 +259,7 @@ def test_a_judge_that_seems_to_rate_from_1_to_5_is_named(highest: float, n: int,
     legend = concluded(evaluation(rows, "a")).legend
     line = (
         "Low ratings: judge gave none of 20 answers more than 5 of 10 under rb_llm: "
-        "these are poor answers, or it rates from 1 to 5."
+        "the answers are poor, or it rates from 1 to 5."
     )
     assert (line in legend) is is_named
 
@@ -308,7 +308,7 @@ def own_rows(name: str, value: float) -> Evaluation:
 
 def test_rows_of_ones_own_have_no_setting_and_no_coverage() -> None:
     alone = concluded(own_rows("mine", 0.5))
-    assert alone.columns == ("metric", "score", "what it is")
+    assert alone.columns == ("metric", "score", "description")
     assert [line[0] for line in alone.rows] == ["k_precision"]
     (section,) = report_sections([own_rows("mine", 0.5)])
     assert section.sentence == f"mine: {N} rows."

@@ -1,4 +1,4 @@
-"""Judges one by one, and their agreement: by hand, and against the functions and scipy on the same columns."""
+"""Verdicts by judge, and their agreement: by hand, and against the functions and scipy on the same columns."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_each_judge_has_a_column_and_says_what_it_gave_of_what_it_was_asked() ->
 
 
 def test_one_judge_agrees_with_nobody_and_none_makes_no_table() -> None:
-    assert [table.title for table in judge_tables([evaluation(judged("rl_f", a=[0.0, 1.0]))])] == ["Judges one by one"]
+    assert [table.title for table in judge_tables([evaluation(judged("rl_f", a=[0.0, 1.0]))])] == ["Verdicts by judge"]
     assert judge_tables([evaluation([row({})])]) == judge_tables([]) == []
 
 

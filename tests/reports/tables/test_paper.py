@@ -7,7 +7,7 @@ from ragtasks.results import Evaluation, ScoredAnswer
 from ragtasks.tables import Table, Value
 from tests.reports._rows import KIND, changed, evaluation, row
 
-TITLES = ("Beside the paper: Table 5", "Beside the paper: Tables 3 and 4")
+TITLES = ("Compared with the paper: Table 5", "Compared with the paper: Tables 3 and 4")
 
 
 def tables(*given: Evaluation) -> dict[str, Table]:

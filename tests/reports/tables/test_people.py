@@ -53,7 +53,7 @@ def test_a_few_ratings_and_a_judge_that_follows_people_give_the_mean_of_all(tmp_
     row = rows_of(table)["faithfulness"]
     truth = sum(1 + 3 * quality(f"{name}<::>{turn}") for name, turn in TASKS) / len(TASKS)
     alone, whole = row["ratings alone"], row["with the judge"]
-    assert (row["rated"], row["answers"], row["judge"], row["what to know"]) == (40, 120, "rb_llm", "")
+    assert (row["rated"], row["answers"], row["judge"], row["remark"]) == (40, 120, "rb_llm", "")
     assert whole.value == pytest.approx(truth, abs=0.01)
     assert whole.low <= truth <= whole.high
     assert whole.high - whole.low < 0.8 * (alone.high - alone.low)
@@ -65,7 +65,7 @@ def test_a_few_ratings_and_a_judge_that_follows_people_give_the_mean_of_all(tmp_
 def test_a_judge_that_says_nothing_of_people_leaves_the_ratings_alone(tmp_path: Path) -> None:
     evaluation = judged(tmp_path, lambda _: 0.5)
     row = rows_of(people_table([evaluation], ratings_of(evaluation, 20)))["all"]
-    assert row["what to know"] == "the judge agrees too little with the ratings to make the mean more precise"
+    assert row["remark"] == "the judge agrees too little with the ratings to make the mean more precise"
     assert isinstance(row["with the judge"], Value)
     assert (row["with the judge"].value, row["with the judge"].low) == (
         row["ratings alone"].value,
@@ -85,9 +85,9 @@ def test_ratings_of_other_answers_do_not_count(tmp_path: Path) -> None:
     evaluation = judged(tmp_path, quality)
     assert people_table([evaluation], ratings_of(evaluation, 20, model="other")).rows == ()
     changed = people_table([evaluation], ratings_of(evaluation, 20, text="Another text."))
-    assert (changed.rows, changed.legend[0][:31]) == ((), "No rated answer is among these:")
+    assert (changed.rows, changed.legend[0][:31]) == ((), "None of the rated answers is in")
     few = rows_of(people_table([evaluation], ratings_of(evaluation, 4)))["all"]
-    assert few["what to know"] == "fewer than 10 conversations"
+    assert few["remark"] == "fewer than 10 conversations"
     assert few["with the judge"].low is None
 
 

@@ -93,7 +93,7 @@ def test_the_leak_is_named_where_tasks_without_passages_stand_apart() -> None:
     rows = [row(1, 1.0), row(2, 0.0, answerability="UNANSWERABLE", n_passages=0)]
     leaking, usual = section(evaluation(rows)), section(evaluation(rows[:1]))
     title = "rb_alg in setting reference"
-    assert "an empty list alone tells what to refuse" in named(leaking, title).note
+    assert "an empty list reveals them" in named(leaking, title).note
     assert "an empty list" not in named(usual, title).note
 
 
@@ -214,7 +214,7 @@ def test_settings_of_one_model_that_were_run_one_by_one_are_one_model() -> None:
 def test_settings_are_compared_on_the_tasks_that_they_share() -> None:
     rows = [row(1, 1.0), row(2, 0.0), row(1, 0.5, setting="full_rag")]
     found = section(evaluation(rows))
-    title = "By setting, on the 1 tasks that the settings share"
+    title = "By setting, on the 1 shared tasks"
     assert values(named(found, "By setting"), "reference", "m")[0] == 0.5
     assert values(named(found, title), "reference", "m")[0] == 1.0
     assert values(named(found, title), "full_rag", "m")[0] == 0.5
@@ -247,7 +247,7 @@ def test_only_what_mtrageval_ranks_has_a_ranking_score() -> None:
     given = [judged("a", (0.5, 0.5, 0.5), setting=setting) for setting in SETTINGS]
     table = named(section(*given), "Ranking score")
     assert [line[0] for line in table.rows if line[1] == "a"] == ["reference", "full_rag"]
-    assert "paper profile; B is reference, C is full_rag" in table.note
+    assert "B (reference) and C (full_rag), in the paper profile" in table.note
     assert "Ranking score" not in titles(section(given[1]))
 
 

@@ -35,7 +35,7 @@ def test_the_gain_is_of_the_tasks_that_both_settings_scored() -> None:
         row("d", 1.0, "agentic"),
     ]
     (table,) = map(without_intervals, gain_tables([evaluation(rows)], RB_ALG))
-    assert table.title == "What searching gained in rb_alg: m"
+    assert table.title == "Gain of searching in rb_alg: m"
     found = {(cells[0], cells[1]): [getattr(cell, "value", cell) for cell in cells[2:]] for cells in table.rows}
     assert found["all", ""][0] == 3
     assert [round(value, 6) for value in found["all", ""][1:]] == [0.3, 0.5, 0.2]
@@ -49,7 +49,7 @@ def test_the_gain_is_of_the_tasks_that_both_settings_scored() -> None:
 def test_settings_of_two_evaluations_of_one_model_are_set_side_by_side() -> None:
     given, searched = both("a", 0.2, 0.6)
     (table,) = gain_tables([evaluation([given]), evaluation([searched], "m #2")], RB_ALG)
-    assert table.title == "What searching gained in rb_alg: m beside m #2"
+    assert table.title == "Gain of searching in rb_alg: m and m #2"
     assert list(gain_tables([evaluation([given]), evaluation([searched], "other")], RB_ALG)) == []
 
 
@@ -75,7 +75,7 @@ def test_what_models_did_is_a_line_a_metric_that_has_values() -> None:
     ]
     handed = [row("a", 1.0, "full_rag", values={METRIC: 1.0, "searches": 9.0})]
     (table,) = map(without_intervals, behaviour_tables([evaluation(rows), evaluation(handed, "other")]))
-    assert table.columns == ("metric", "what it is", "m")
+    assert table.columns == ("metric", "description", "m")
     ((name, _, cell),) = table.rows
     assert (name, cell.value) == ("searches", 1.5)
     assert list(behaviour_tables([evaluation(handed)])) == []
@@ -88,6 +88,6 @@ def test_injected_passages_are_counted_by_setting_and_model() -> None:
         for n, (setting, one) in enumerate(values)
     ]
     (table,) = map(without_intervals, behaviour_tables([evaluation(rows)]))
-    assert table.columns == ("setting", "model", "n", "saw one", "followed")
+    assert table.columns == ("setting", "model", "n", "injected", "followed")
     ((*cells, followed),) = table.rows
     assert (cells, followed.value) == (["full_rag", "m", 3, 2], 0.5)

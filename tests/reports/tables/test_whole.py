@@ -90,7 +90,7 @@ def test_leaving_out_what_is_unanswerable_leads_nowhere(
     history = read_history(folder)
     for text in (render_list(history.entries, folder), render_entries(history.entries)):
         assert f"{mark}; " in text
-        assert "with the missing as 0)" in text
+        assert "with missing tasks as 0)" in text
     first, second = leaderboard_tables(history.entries)
     assert [(first.missing, first.standings[0].rank), (second.missing, second.standings[0].rank)] == [
         ("", 1),
@@ -99,7 +99,7 @@ def test_leaving_out_what_is_unanswerable_leads_nowhere(
     compared = compare_evaluations(evaluations, metrics=["ans_acc"])
     text = render(comparison_sections(compared, group="setting", name="model", items="tasks"), Format.MARKDOWN)
     assert f"{mark})" in text
-    assert " with the missing as 0" in text
+    assert " with missing tasks as 0" in text
 
 
 def test_the_number_of_tasks_is_the_setting_s() -> None:
