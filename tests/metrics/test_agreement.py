@@ -169,10 +169,10 @@ def test_inverse_frequency_gives_every_value_the_same_total_weight() -> None:
 
 def test_pairs_of_raters_are_compared_on_common_items() -> None:
     columns = {"a": (1, 2, 3, None), "b": (3, 2, 1, 9), "c": (None, 1, 2, 3)}
-    found = pairwise_spearman(columns)
-    assert list(found) == [("a", "b"), ("a", "c"), ("b", "c")]
+    result = pairwise_spearman(columns)
+    assert list(result) == [("a", "b"), ("a", "c"), ("b", "c")]
     # Raters b and c have the last three items in common: 2 1 9 and 1 2 3.
-    assert [score.value for score in found.values()] == pytest.approx([-1, 1, 0.5])
+    assert [score.value for score in result.values()] == pytest.approx([-1, 1, 0.5])
     assert pairwise_spearman({"a": (1, 2)}) == {}
     assert pairwise_spearman({"a": (1, None), "b": (None, 1)})["a", "b"].reason == TOO_FEW
     with pytest.raises(ValueError, match="zip"):
@@ -181,22 +181,22 @@ def test_pairs_of_raters_are_compared_on_common_items() -> None:
 
 def test_rater_agreement_as_in_the_mtrag_appendix() -> None:
     rows = [(4, 4, 4), (4, 3, 4), (4, 2, 4), (2, 3, 4), (3, 3), (3, 4), (1,)]
-    found = rater_agreement(rows)
-    assert (found.absolute, found.high, found.majority, found.n) == (2 / 6, 3 / 6, 4 / 6, 6)
+    result = rater_agreement(rows)
+    assert (result.absolute, result.high, result.majority, result.n) == (2 / 6, 3 / 6, 4 / 6, 6)
     assert rater_agreement([(1,), ()]) is None
 
 
 def test_the_step_of_the_scale_can_be_set() -> None:
     rows = [(0, 50, 50), (0, 100, 100)]
-    shares = [found.high for step in (1, 50, 100) if (found := rater_agreement(rows, step)) is not None]
+    shares = [result.high for step in (1, 50, 100) if (result := rater_agreement(rows, step)) is not None]
     assert shares == [0, 0.5, 1]
 
 
 @given(st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=5), min_size=1, max_size=12), st.randoms())
 def test_rater_agreement_is_nested_and_independent_of_order(rows: list[list[int]], order: random.Random) -> None:
-    found = rater_agreement(rows)
-    assert 0 <= found.absolute <= found.high <= found.majority <= 1
+    result = rater_agreement(rows)
+    assert 0 <= result.absolute <= result.high <= result.majority <= 1
     for row in rows:
         order.shuffle(row)
     order.shuffle(rows)
-    assert rater_agreement(rows) == found
+    assert rater_agreement(rows) == result

@@ -36,11 +36,11 @@ PASSAGES = [
     ],
 )
 def test_citations_are_parsed_and_do_not_count_as_words(answer: str, cited: list[tuple[int, ...]]) -> None:
-    found = ground(answer, PASSAGES)
-    assert [sentence.cited for sentence in found.sentences] == cited
-    assert all(answer[item.span.start : item.span.end] == item.text for item in found.sentences)
+    result = ground(answer, PASSAGES)
+    assert [sentence.cited for sentence in result.sentences] == cited
+    assert all(answer[item.span.start : item.span.end] == item.text for item in result.sentences)
     if cited != [()]:
-        assert not any(sentence.numbers_not_found for sentence in found.sentences)
+        assert not any(sentence.numbers_not_found for sentence in result.sentences)
 
 
 NAMED = [
@@ -106,7 +106,7 @@ def test_citations_by_name_and_in_other_forms_are_parsed(citation: str, cited: t
     assert [answer[span.start : span.end] for span in sentence.not_found] == ["last"]
     assert grounded(answer, NAMED) == grounded("Loans last.", NAMED)
     (other,) = cited_sentences(answer, NAMED)
-    assert (*(place + 1 for place in other.citations), *other.invalid) == cited
+    assert (*(index + 1 for index in other.citations), *other.invalid) == cited
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,17 @@ def test_other_brackets_are_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["Source: The Press Books are lent.", "Loans last.\nSee the desk, or fees of May."])
 def test_a_source_line_without_a_passage_is_text(text: str) -> None:
-    found = ground(text, NAMED)
-    assert not any(sentence.cited for sentence in found.sentences)
-    assert found.sentences[-1].text == text.splitlines()[-1]
+    result = ground(text, NAMED)
+    assert not any(sentence.cited for sentence in result.sentences)
+    assert result.sentences[-1].text == text.splitlines()[-1]
 
 
 def test_a_file_of_several_passages_cites_the_best_match() -> None:
-    found = ground("A loan can be renewed twice [rules.pdf]. Books are lent for weeks [rules.pdf].", NAMED)
-    assert [(item.cited, item.support) for item in found.sentences] == [((2,), Support.FULL), ((1,), Support.FULL)]
+    result = ground("A loan can be renewed twice [rules.pdf]. Books are lent for weeks [rules.pdf].", NAMED)
+    assert [(sentence.cited, sentence.support) for sentence in result.sentences] == [
+        ((2,), Support.FULL),
+        ((1,), Support.FULL),
+    ]
 
 
 def test_an_unknown_hexadecimal_id_is_an_unknown_source() -> None:
@@ -153,8 +156,8 @@ def test_numbers_are_ids_only_if_they_exceed_the_passages(answer: str, cited: tu
 
 
 def test_tags_around_a_span_cite_for_each_of_its_sentences() -> None:
-    found = ground("<co: 0>Books are lent. For weeks.</co: 0> Ask.", PASSAGES)
-    assert [sentence.cited for sentence in found.sentences] == [(1,), (1,), ()]
+    result = ground("<co: 0>Books are lent. For weeks.</co: 0> Ask.", PASSAGES)
+    assert [sentence.cited for sentence in result.sentences] == [(1,), (1,), ()]
     tagged = ground('<cite index="3-1,2-4">Fines are paid.</cite> Ask.', PASSAGES)
     assert [sentence.cited for sentence in tagged.sentences] == [(3, 2), ()]
 
@@ -169,14 +172,14 @@ def test_support_is_computed_from_the_cited_passages() -> None:
         "Books are lent for three weeks [1]. A loan can be renewed twice [1]. Fines are one euro [3]. "
         "A loan can be renewed twice, by mail or online [2]. Books are lent. Fines are one euro [4]."
     )
-    found = ground(answer, PASSAGES)
-    support = [sentence.support for sentence in found.sentences]
+    result = ground(answer, PASSAGES)
+    support = [sentence.support for sentence in result.sentences]
     assert support == [Support.FULL, Support.NO, Support.FULL, Support.PARTIAL, None, Support.NO]
-    assert found.citation_precision == pytest.approx(2.5 / 5)
-    assert found.citation_recall == pytest.approx(2.5 / 6)
-    assert "citations 50% supported" in repr(found)
-    assert "(passage 1 does not support it)" in repr(found)
-    assert "(passage 2 supports it partly)" in repr(found)
+    assert result.citation_precision == pytest.approx(2.5 / 5)
+    assert result.citation_recall == pytest.approx(2.5 / 6)
+    assert "citations 50% supported" in repr(result)
+    assert "(passage 1 does not support it)" in repr(result)
+    assert "(passage 2 supports it partly)" in repr(result)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +195,9 @@ def test_support_is_computed_from_the_cited_passages() -> None:
 def test_every_citation_of_a_sentence_is_scored(
     citations: str, supports: list[Support], precision: float, recall: float
 ) -> None:
-    found = ground(f"Books are lent for three weeks {citations}.", PASSAGES)
-    assert list(found.sentences[0].supports) == supports
-    assert (found.citation_precision, found.citation_recall) == (precision, recall)
+    result = ground(f"Books are lent for three weeks {citations}.", PASSAGES)
+    assert list(result.sentences[0].supports) == supports
+    assert (result.citation_precision, result.citation_recall) == (precision, recall)
 
 
 def test_citations_that_jointly_support_a_sentence_are_all_correct() -> None:
@@ -220,8 +223,8 @@ def test_three_quarters_of_the_words_are_full_and_three_fifths_partial_support(n
 
 
 def test_an_answer_without_citations_has_no_precision() -> None:
-    found = ground("Books are lent.", PASSAGES)
-    assert (found.citation_precision, found.citation_recall) == (None, 0)
+    result = ground("Books are lent.", PASSAGES)
+    assert (result.citation_precision, result.citation_recall) == (None, 0)
 
 
 OPENAI = {"type": "url_citation", "url_citation": {"start_index": 16, "end_index": 31, "url": PASSAGES[2].url}}
@@ -238,13 +241,13 @@ OPENAI = {"type": "url_citation", "url_citation": {"start_index": 16, "end_index
     ],
 )
 def test_citations_listed_by_an_api(citation: dict[str, Any]) -> None:
-    found = ground("Books are lent. Fines are paid.", PASSAGES, citations=[citation])
-    assert [sentence.cited for sentence in found.sentences] == [(), (3,)]
+    result = ground("Books are lent. Fines are paid.", PASSAGES, citations=[citation])
+    assert [sentence.cited for sentence in result.sentences] == [(), (3,)]
 
 
 def test_a_listed_citation_of_an_unknown_passage_is_unsupported() -> None:
-    found = ground("Books are lent. Fines are paid.", PASSAGES, citations=[{"start": 0, "end": 15, "sources": ["x"]}])
-    assert (found.sentences[0].cited, found.sentences[0].support) == ((0,), Support.NO)
+    result = ground("Books are lent. Fines are paid.", PASSAGES, citations=[{"start": 0, "end": 15, "sources": ["x"]}])
+    assert (result.sentences[0].cited, result.sentences[0].support) == ((0,), Support.NO)
 
 
 def test_a_listed_citation_without_a_position_is_an_error() -> None:

@@ -63,9 +63,9 @@ def test_written_citations_are_read_back(said: list[tuple[str, list[int], str, b
     for words, numbers, form, together in said:
         marks = f"[{', '.join(map(str, numbers))}]" if together and numbers else "".join(f"[{n}]" for n in numbers)
         pieces.append(form.format(words, marks) if marks else f"{words}.")
-    found = parse_cited(" ".join(pieces), 20)
-    assert [item.text for item in found] == [f"{words}." for words, *_ in said]
-    assert [item.citations for item in found] == [tuple(n - 1 for n in numbers) for _, numbers, *_ in said]
+    result = parse_cited(" ".join(pieces), 20)
+    assert [item.text for item in result] == [f"{words}." for words, *_ in said]
+    assert [item.citations for item in result] == [tuple(n - 1 for n in numbers) for _, numbers, *_ in said]
 
 
 @given(st.text(max_size=80), st.integers(0, 5))

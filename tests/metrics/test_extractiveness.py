@@ -50,10 +50,10 @@ def test_extractiveness_equals_the_official_value_on_real_answers(
     n_compared = 0
     for row in content["evaluations"]:
         answer, passages = row["model_response"], shown[row["task_id"]]
-        found = extractiveness(answer, passages)
+        result = extractiveness(answer, passages)
         assert functions["length"](answer, "") == len(answer)
         if passages:
-            assert found == max(functions["extractiveness_rouge"](answer, passage) for passage in passages)
+            assert result == max(functions["extractiveness_rouge"](answer, passage) for passage in passages)
             n_compared += 1
     assert n_compared == 450
 
@@ -69,7 +69,7 @@ def test_a_passage_inside_the_answer_gives_1_but_a_sentence_of_a_passage_does_no
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), min_size=1, max_size=4))
 def test_extractiveness_is_a_share_independent_of_passage_order(answer: str, passages: list[str]) -> None:
-    found = extractiveness(answer, passages)
-    assert 0 <= found <= 1
-    assert extractiveness(answer, passages[::-1]) == found
+    result = extractiveness(answer, passages)
+    assert 0 <= result <= 1
+    assert extractiveness(answer, passages[::-1]) == result
     assert extractiveness(" ".join([answer, *passages]), passages) == 1

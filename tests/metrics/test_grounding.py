@@ -78,14 +78,16 @@ ODD: list[tuple[str, str, str, float | None]] = [
 
 @pytest.mark.parametrize(("answer", "passage", "expected"), [row[1:] for row in ODD], ids=[row[0] for row in ODD])
 def test_odd_answers(answer: str, passage: str, expected: float | None) -> None:
-    found = share(answer, passage)
-    assert found == (expected if expected is None else pytest.approx(expected))
+    result = share(answer, passage)
+    assert result == (expected if expected is None else pytest.approx(expected))
 
 
 def test_abbreviations_do_not_end_sentences_and_match_the_passage() -> None:
     answer = "See Art. 6, No. 5 and Fig. 2. Dr. Xavier of the U.S. comes at 5 p.m., i.e. late."
-    found = ground(answer, [answer.lower().replace(".", "")])
-    assert [(one.text.split()[0], one.not_found, one.numbers_not_found) for one in found.sentences] == [
+    result = ground(answer, [answer.lower().replace(".", "")])
+    assert [
+        (sentence.text.split()[0], sentence.not_found, sentence.numbers_not_found) for sentence in result.sentences
+    ] == [
         ("See", (), ()),
         ("Dr.", (), ()),
     ]
@@ -102,10 +104,10 @@ def test_text_extracted_from_pdf_has_the_visible_words(text: str) -> None:
     plain = "The office offers flexible workflows to affiliated staff here."
     plain = plain.replace("here", "h\u00e9re") if "\u0301" in text else plain
     for answer, passage in ((plain, text), (text, plain), (text, text)):
-        found = ground(answer, [passage])
-        assert (found.share, found.copied) == (1.0, 1.0)
-        assert [sentence.not_found for sentence in found.sentences] == [()]
-        assert all(answer[one.span.start : one.span.end] == one.text for one in found.sentences)
+        result = ground(answer, [passage])
+        assert (result.share, result.copied) == (1.0, 1.0)
+        assert [sentence.not_found for sentence in result.sentences] == [()]
+        assert all(answer[one.span.start : one.span.end] == one.text for one in result.sentences)
 
 
 @pytest.mark.parametrize(
@@ -163,40 +165,40 @@ def test_the_metrics_have_no_direction() -> None:
     ],
 )
 def test_list_numbers_do_not_count_as_numbers(answer: str, numbers: list[str]) -> None:
-    found = ground(answer, [LOAN])
-    assert [number for sentence in found.sentences for number in sentence.numbers_not_found] == numbers
-    assert all(answer[item.span.start : item.span.end] == item.text for item in found.sentences)
+    result = ground(answer, [LOAN])
+    assert [number for sentence in result.sentences for number in sentence.numbers_not_found] == numbers
+    assert all(answer[item.span.start : item.span.end] == item.text for item in result.sentences)
 
 
 def test_a_number_missing_from_all_passages_is_listed() -> None:
-    found = ground("A loan can be renewed 5 times. It takes 1,000 days.", [LOAN], ["In 1000 days?"])
-    assert [sentence.numbers_not_found for sentence in found.sentences] == [("5",), ()]
+    result = ground("A loan can be renewed 5 times. It takes 1,000 days.", [LOAN], ["In 1000 days?"])
+    assert [sentence.numbers_not_found for sentence in result.sentences] == [("5",), ()]
 
 
 @pytest.mark.parametrize(("answer", "passage", "flipped"), GOLDEN["negations"])
 def test_a_flipped_negation_is_reported(answer: str, passage: str, flipped: str | None) -> None:
     places = [sentence.flipped for sentence in ground(answer, [passage]).sentences if sentence.flipped]
-    assert [answer[place.start : place.end] for place in places] == ([flipped] if flipped else [])
+    assert [answer[span.start : span.end] for span in places] == ([flipped] if flipped else [])
 
 
 def test_each_sentence_has_its_passage_and_span() -> None:
     passages = ["Magazines are lent for a week.", f"Opening hours are nine to five. {LOAN} Fines are low."]
     answer = "Opening hours: nine to five.\n\nRenew a loan twice at the desk [2]! Whatever."
-    found = ground(answer, passages)
-    assert [sentence.text for sentence in found.sentences] == [
+    result = ground(answer, passages)
+    assert [sentence.text for sentence in result.sentences] == [
         "Opening hours: nine to five.",
         "Renew a loan twice at the desk [2]!",
         "Whatever.",
     ]
-    assert all(answer[item.span.start : item.span.end] == item.text for item in found.sentences)
-    places = [item.best for item in found.sentences]
+    assert all(answer[item.span.start : item.span.end] == item.text for item in result.sentences)
+    places = [item.best for item in result.sentences]
     assert places[0] is not None
     assert places[1] is not None
     assert places[2] is None
-    texts = [passages[place.passage][place.span.start : place.span.end] for place in places if place]
+    texts = [passages[best.passage][best.span.start : best.span.end] for best in places if best]
     assert texts == ["Opening hours are nine to five", "loan can be renewed twice, at the desk"]
-    assert [item.cited for item in found.sentences] == [(), (2,), ()]
-    assert [answer[span.start : span.end] for span in found.sentences[2].not_found] == ["Whatever"]
+    assert [item.cited for item in result.sentences] == [(), (2,), ()]
+    assert [answer[span.start : span.end] for span in result.sentences[2].not_found] == ["Whatever"]
 
 
 def test_a_span_has_at_most_three_times_the_words_of_its_sentence() -> None:
@@ -228,10 +230,10 @@ def test_names_missing_from_all_texts_are_not_supported() -> None:
 
 def test_words_of_an_earlier_turn_are_from_the_conversation() -> None:
     history = ["Can I borrow films?", "Films cannot be borrowed here.", "How long may I keep a book?"]
-    found = ground("Films cannot be borrowed here. A book may be kept three weeks.", [LOAN], history)
-    assert [sentence.source for sentence in found.sentences] == [Source.CONVERSATION, Source.PASSAGES]
-    assert found.share < found.share_with_conversation
-    films = found.sentences[0]
+    result = ground("Films cannot be borrowed here. A book may be kept three weeks.", [LOAN], history)
+    assert [sentence.source for sentence in result.sentences] == [Source.CONVERSATION, Source.PASSAGES]
+    assert result.share < result.share_with_conversation
+    films = result.sentences[0]
     assert films.from_conversation == films.not_found == (Span(0, 5), Span(16, 24))
     messages = [Message(Role.USER, text) for text in history]
     records = [{"role": "user", "content": text} for text in history]
@@ -241,10 +243,10 @@ def test_words_of_an_earlier_turn_are_from_the_conversation() -> None:
 def test_words_of_the_question_alone_are_not_in_the_passages() -> None:
     question = "What does parking cost?"
     assert grounded("Parking costs money", [Passage("1", LOAN)]) == 0
-    found = ground("Parking costs money", [LOAN], [question])
-    assert (found.share, found.share_with_conversation) == (0, pytest.approx(4 / 6))
-    assert found.sentences[0].source is Source.QUESTION
-    assert found.sentences[0].from_conversation == (Span(0, 7), Span(8, 13))
+    result = ground("Parking costs money", [LOAN], [question])
+    assert (result.share, result.share_with_conversation) == (0, pytest.approx(4 / 6))
+    assert result.sentences[0].source is Source.QUESTION
+    assert result.sentences[0].from_conversation == (Span(0, 7), Span(8, 13))
 
 
 def test_a_function_word_counts_half() -> None:
@@ -254,10 +256,10 @@ def test_a_function_word_counts_half() -> None:
 
 def test_a_title_supports_words_but_has_no_span() -> None:
     passage = Passage("1", "Open at nine.", title="Library of Riverton")
-    found = ground("Riverton library", [passage])
-    assert found.share == 1
-    assert found.sentences[0].best is None
-    assert ground("Riverton library", [{"text": "Open at nine.", "title": "Library of Riverton"}]) == found
+    result = ground("Riverton library", [passage])
+    assert result.share == 1
+    assert result.sentences[0].best is None
+    assert ground("Riverton library", [{"text": "Open at nine.", "title": "Library of Riverton"}]) == result
 
 
 def test_runs_of_five_words_are_copied() -> None:
@@ -268,9 +270,9 @@ def test_runs_of_five_words_are_copied() -> None:
 
 
 def test_without_passages_there_is_no_share() -> None:
-    found = ground("Books are lent.", [], ["Are books lent?"])
-    assert (found.share, found.share_with_conversation, found.copied) == (None, None, None)
-    assert repr(found) == "<Grounding: no share, 1 sentence>\n  100%  question      Books are lent."
+    result = ground("Books are lent.", [], ["Are books lent?"])
+    assert (result.share, result.share_with_conversation, result.copied) == (None, None, None)
+    assert repr(result) == "<Grounding: no share, 1 sentence>\n  100%  question      Books are lent."
     assert grounded("Books are lent.", []) is None
 
 
@@ -339,31 +341,31 @@ TEXTS = st.text(alphabet="ab 1.,!?\n[]不'A%-", max_size=60) | st.lists(
 
 @given(TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
 def test_shares_and_spans_are_valid_for_any_texts(answer: str, passages: list[str], history: list[str]) -> None:
-    found: Grounding = ground(answer, passages, history)
-    for sentence in found.sentences:
+    result: Grounding = ground(answer, passages, history)
+    for sentence in result.sentences:
         assert answer[sentence.span.start : sentence.span.end] == sentence.text
         assert all(sentence.span.start <= span.start < span.end <= sentence.span.end for span in sentence.not_found)
-    if found.share is not None:
-        assert 0 <= found.share <= (found.share_with_conversation or 0) <= 1
-    shown = [Passage(str(place), text) for place, text in enumerate(passages)]
-    assert grounded(answer, shown) == found.share
+    if result.share is not None:
+        assert 0 <= result.share <= (result.share_with_conversation or 0) <= 1
+    shown = [Passage(str(index), text) for index, text in enumerate(passages)]
+    assert grounded(answer, shown) == result.share
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3), st.sampled_from([0.0, 0.4, 1.0]))
 def test_a_supported_answer_has_the_required_share_and_every_number(
     answer: str, passages: list[str], history: list[str], least: float
 ) -> None:
-    found = ground(answer, ["", *passages], history)
+    result = ground(answer, ["", *passages], history)
     if GroundedAnswer(answer, ["", *passages], history).is_supported(least):
-        assert found.share_with_conversation is None or found.share_with_conversation >= least
-        assert not [number for sentence in found.sentences for number in sentence.numbers_not_found]
+        assert result.share_with_conversation is None or result.share_with_conversation >= least
+        assert not [number for sentence in result.sentences for number in sentence.numbers_not_found]
 
 
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), st.lists(TEXTS, max_size=3))
 def test_results_of_a_grounded_answer_equal_ground(answer: str, passages: list[str], history: list[str]) -> None:
     whole, resting = ground(answer, passages, history), GroundedAnswer(answer, passages, history)
     sentences = whole.sentences
-    nowhere = [one for item in sentences for one in item.not_found if one not in item.from_conversation]
+    nowhere = [one for sentence in sentences for one in sentence.not_found if one not in sentence.from_conversation]
     assert list(resting.words_not_found()) == [answer[span.start : span.end] for span in nowhere]
     numbers = [number for one in sentences for number in one.numbers_not_found]
     assert list(resting.numbers_not_found()) == numbers

@@ -16,8 +16,8 @@ LINES = WORDS.map(" ".join)
 
 def official(reply: str, target: str) -> bool:
     """The official rule, with loops instead of sets."""
-    found = re.findall(r'The answer to the question is "([^"\n]*)"', reply)
-    words = (found[0] if found else reply).lower().split()
+    result = re.findall(r'The answer to the question is "([^"\n]*)"', reply)
+    words = (result[0] if result else reply).lower().split()
     return any(word == other for word in words for other in target.lower().split())
 
 

@@ -41,9 +41,9 @@ def official(chunks: list[str], facts: list[str]) -> tuple[float, float, float, 
 
 @given(CHUNKS, EVIDENCE)
 def test_the_official_scores_equal_the_official_loop(chunks: list[str], facts: list[str]) -> None:
-    found = evidence_scores(chunks, facts)
+    result = evidence_scores(chunks, facts)
     names = ("hits_official_4", "hits_official_10", "map_official_10", "mrr_official_10")
-    assert [found[name] for name in names] == pytest.approx(official(chunks, facts), abs=1e-12)
+    assert [result[name] for name in names] == pytest.approx(official(chunks, facts), abs=1e-12)
 
 
 @given(CHUNKS, EVIDENCE, st.sampled_from([4, 10]))
@@ -55,16 +55,16 @@ def test_hits_are_the_share_of_the_evidence_in_the_first_chunks(chunks: list[str
 @given(st.lists(st.integers(min_value=-1, max_value=4), max_size=12), st.integers(min_value=1, max_value=5))
 def test_with_one_fact_per_chunk_map_and_mrr_equal_trec_eval(held: list[int], n_facts: int) -> None:
     """Only facts outside the ranking may be in several chunks, so that relevance is by chunk."""
-    kept = [fact if fact not in held[:place] else -1 for place, fact in enumerate(held)]
+    kept = [fact if fact not in held[:index] else -1 for index, fact in enumerate(held)]
     facts = FACTS[:n_facts]
     chunks = [FACTS[fact] if fact >= 0 else "nothing" for fact in kept]
-    relevant = {str(place): 1 for place, fact in enumerate(kept) if 0 <= fact < n_facts}
+    relevant = {str(index): 1 for index, fact in enumerate(kept) if 0 <= fact < n_facts}
     missing = {f"absent-{fact}": 1 for fact in range(n_facts) if fact not in kept}
-    run = {str(place): float(-place) for place in range(len(kept))} or {"none": 0.0}
+    run = {str(index): float(-index) for index in range(len(kept))} or {"none": 0.0}
     evaluator = pytrec_eval.RelevanceEvaluator({"q": {**relevant, **missing}}, {"map_cut.10"})
     scores = evidence_scores(chunks, facts)
     assert scores["map_10"] == pytest.approx(evaluator.evaluate({"q": run})["q"]["map_cut_10"], abs=1e-6)
-    ranks = [place + 1 for place, fact in enumerate(kept[:10]) if 0 <= fact < n_facts]
+    ranks = [index + 1 for index, fact in enumerate(kept[:10]) if 0 <= fact < n_facts]
     assert scores["mrr_10"] == (1 / ranks[0] if ranks else 0)
 
 

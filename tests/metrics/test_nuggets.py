@@ -41,10 +41,10 @@ def test_the_scores_equal_a_count(items: list[tuple[Importance, Grade]]) -> None
         "weighted_score": (half[V] + half[K] / 2) / weight,
         "strict_weighted_score": (strict[V] + strict[K] / 2) / weight,
     }
-    found = values(importance, grades)
-    assert list(found) == list(NUGGET_SCORES)
+    result = values(importance, grades)
+    assert list(result) == list(NUGGET_SCORES)
     for name, value in expected.items():
-        assert found[name] == (None if value is None else pytest.approx(float(value)))
+        assert result[name] == (None if value is None else pytest.approx(float(value)))
 
 
 def test_a_nugget_without_a_grade_leaves_all_scores_unscored() -> None:
@@ -81,8 +81,8 @@ def test_every_part_of_a_narrative_has_the_same_weight() -> None:
         "use": (1, 0),
         "noise": (1, 1),
     }
-    found = {name: score.value for name, score in sub_narrative_scores(nuggets, grades).items()}
-    assert found == {"sub_narrative_score": 0.5, "sub_narratives_answered": pytest.approx(2 / 3)}
+    result = {name: score.value for name, score in sub_narrative_scores(nuggets, grades).items()}
+    assert result == {"sub_narrative_score": 0.5, "sub_narratives_answered": pytest.approx(2 / 3)}
 
 
 def test_scores_over_parts_require_parts_and_all_grades() -> None:

@@ -45,8 +45,8 @@ def _verdict(text: str) -> str | None:
 
 
 def test_nine_in_ten_golden_replies_are_classified_correctly() -> None:
-    found = _verdicts([text for _, text in GOLDEN])
-    wrong = [text for (label, text), verdict in zip(GOLDEN, found, strict=True) if verdict != label.value]
+    result = _verdicts([text for _, text in GOLDEN])
+    wrong = [text for (label, text), verdict in zip(GOLDEN, result, strict=True) if verdict != label.value]
     assert len(wrong) <= len(GOLDEN) // 10, wrong
 
 
@@ -57,8 +57,8 @@ def test_nine_in_ten_golden_replies_are_classified_correctly() -> None:
 def test_unfamiliar_wording_is_classified(short: bool, floors: Sequence[float]) -> None:
     rows = [row for row in read_file(LABELLED / "blind.jsonl") if (row.group == "short") is short]
     assert len(rows) == (80 if short else 228)
-    found = measures([(row.label, _verdict(row.text) or "") for row in rows])
-    assert all(value >= floor for value, floor in zip(found, floors, strict=False) if floor)
+    result = measures([(row.label, _verdict(row.text) or "") for row in rows])
+    assert all(value >= floor for value, floor in zip(result, floors, strict=False) if floor)
 
 
 def test_no_test_text_is_in_the_training_data() -> None:
@@ -151,8 +151,8 @@ def test_whitespace_around_a_reply_does_not_matter(text: str, blank: str) -> Non
 def test_an_answer_after_a_refusal_makes_it_partial() -> None:
     answer = "The harbour was dug by hand between 1802 and 1809, and the stone came from the old town wall."
     refused = [text for label, text in GOLDEN if label is YES and len(text) > 20 and text[0] not in '"*']
-    found = _verdicts([f"{text}\n{answer}" for text in refused])
-    assert found.count("partial") >= 0.85 * len(refused)
+    result = _verdicts([f"{text}\n{answer}" for text in refused])
+    assert result.count("partial") >= 0.85 * len(refused)
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_packed_weights_equal_the_learned_weights() -> None:
     learned = Learner(rows, ["the door is not locked.", "no one came."]).learn(rows)
     model = refusals.unpacked(packed(learned))
     assert np.corrcoef(model.table[:, 0], learned.table[:, 0])[0, 1] > 0.99
-    found = refusals.probabilities([row.text for row in rows], model)
-    verdicts = [refusals.VERDICTS[int(np.argmax(odds))].value for odds, _ in found]
+    result = refusals.probabilities([row.text for row in rows], model)
+    verdicts = [refusals.VERDICTS[int(np.argmax(odds))].value for odds, _ in result]
     assert measures([(row.label, verdict) for row, verdict in zip(rows, verdicts, strict=True)])[0] > 0.9
 
 

@@ -68,15 +68,15 @@ def brute_force(ranking: tuple[Ranked, ...], grades: Mapping[str, int]) -> dict[
     n_relevant = sum(grade > 0 for grade in best)
     if n_relevant == 0:
         return dict.fromkeys(NAMES, 0.0)
-    found = {}
+    result = {}
     for k in CUTOFFS:
-        found[f"R@{k}"] = sum(gain > 0 for gain in gains[:k]) / n_relevant
-        found[f"nDCG@{k}"] = discounted(gains[:k]) / discounted(best[:k])
+        result[f"R@{k}"] = sum(gain > 0 for gain in gains[:k]) / n_relevant
+        result[f"nDCG@{k}"] = discounted(gains[:k]) / discounted(best[:k])
     hits = [rank for rank, gain in enumerate(gains, start=1) if gain > 0]
-    found["AP"] = sum(n / rank for n, rank in enumerate(hits, start=1)) / n_relevant
-    found["RR"] = 1 / hits[0] if hits else 0.0
-    found["R@20"] = sum(gain > 0 for gain in gains[:20]) / n_relevant
-    return found
+    result["AP"] = sum(n / rank for n, rank in enumerate(hits, start=1)) / n_relevant
+    result["RR"] = 1 / hits[0] if hits else 0.0
+    result["R@20"] = sum(gain > 0 for gain in gains[:20]) / n_relevant
+    return result
 
 
 def discounted(gains: list[int]) -> float:
@@ -144,9 +144,9 @@ def test_bm25_on_the_real_govt_corpus_equals_pytrec_eval(mtrag_root: Path) -> No
     index = BM25Okapi([re.findall(r"\w+", passage.text.lower()) for passage in passages])
     run = {}
     for query_id, text in official_queries(mtrag_root, "govt", "rewrite").items():
-        found = index.get_scores(re.findall(r"\w+", text.lower()))
-        best = sorted(range(len(passages)), key=lambda position: -found[position])[:100]
-        run[query_id] = tuple(Ranked(passages[position].passage_id, float(found[position])) for position in best)
+        result = index.get_scores(re.findall(r"\w+", text.lower()))
+        best = sorted(range(len(passages)), key=lambda position: -result[position])[:100]
+        run[query_id] = tuple(Ranked(passages[position].passage_id, float(result[position])) for position in best)
     qrels = MTRAG.load_qrels(mtrag_root, "govt")
     scores = score_run(run, qrels)
     assert_agrees(scores, run, judged_of(qrels))

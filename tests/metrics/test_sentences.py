@@ -47,7 +47,7 @@ def test_sentence_ends_of_examples(sentences: list[str]) -> None:
 def test_ends_increase_and_no_text_is_lost(line: str) -> None:
     places = list(sentence_ends(line))
     assert places == sorted(set(places))
-    assert all(0 < place < len(line) and line[place].isspace() for place in places)
+    assert all(0 < index < len(line) and line[index].isspace() for index in places)
     assert "".join("".join(parts(line)).split()) == "".join(line.split())
 
 

@@ -184,8 +184,8 @@ def test_any_text_is_accepted(text: str, idk: IdkVerdict | None, answerability: 
 def test_reference_answers_of_the_sample_have_no_errors(name: str) -> None:
     benchmark = open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve())
     answerable = [task for task in benchmark.tasks if task.answerability is Answerability.ANSWERABLE]
-    found = {task.task_id: kind_of(task.target, task, task.references) for task in answerable}
-    assert {task_id: kind for task_id, kind in found.items() if kind} == {}
+    result = {task.task_id: kind_of(task.target, task, task.references) for task in answerable}
+    assert {task_id: kind for task_id, kind in result.items() if kind} == {}
 
 
 YES, NO = IdkVerdict.YES, IdkVerdict.NO

@@ -30,33 +30,33 @@ def width(found: AssistedMean) -> float:
 
 def test_a_judge_that_agrees_with_people_narrows_the_interval_on_any_scale() -> None:
     people, judge, names = benchmark(0.9, 1)
-    found = assisted_mean(people, judge, names)
-    assert found.reason == ""
-    assert found.weight == pytest.approx(0.9 / (1 + 20 / 60), abs=0.1), (
+    result = assisted_mean(people, judge, names)
+    assert result.reason == ""
+    assert result.weight == pytest.approx(0.9 / (1 + 20 / 60), abs=0.1), (
         "less than the slope: the judge's mean has noise"
     )
-    assert width(found) < 0.75 * (found.alone.high - found.alone.low)
-    assert 0.4 < found.saved < 0.9
+    assert width(result) < 0.75 * (result.alone.high - result.alone.low)
+    assert 0.4 < result.saved < 0.9
     scaled = assisted_mean(people, [50 + 10 * score for score in judge], names)
-    assert (scaled.value, scaled.low, scaled.high) == pytest.approx((found.value, found.low, found.high))
-    assert scaled.weight == pytest.approx(found.weight / 10)
+    assert (scaled.value, scaled.low, scaled.high) == pytest.approx((result.value, result.low, result.high))
+    assert scaled.weight == pytest.approx(result.weight / 10)
 
 
 @pytest.mark.parametrize("judge", ["noise", "against", "constant"])
 def test_an_unrelated_judge_is_not_used(judge: str) -> None:
     people, scores, names = benchmark(0.0 if judge == "noise" else 0.9, 2)
     scores = {"noise": scores, "against": [-score for score in scores], "constant": [1.0] * len(scores)}[judge]
-    found = assisted_mean(people, scores, names)
-    assert (found.weight, found.saved, found.reason) == (0, 0, NO_PROXY)
-    assert (found.value, found.low, found.high) == (found.alone.value, found.alone.low, found.alone.high)
+    result = assisted_mean(people, scores, names)
+    assert (result.weight, result.saved, result.reason) == (0, 0, NO_PROXY)
+    assert (result.value, result.low, result.high) == (result.alone.value, result.alone.low, result.alone.high)
 
 
 def test_few_conversations_have_a_mean_without_interval() -> None:
     people, judge, names = benchmark(0.9, 3, n_rated=MIN_CLUSTERS - 1)
-    found = assisted_mean(people, judge, names)
-    assert found.value == found.alone.value
-    assert (found.low, found.high, found.weight) == (None, None, 0)
-    assert "fewer than 10 conversations" in found.reason
+    result = assisted_mean(people, judge, names)
+    assert result.value == result.alone.value
+    assert (result.low, result.high, result.weight) == (None, None, 0)
+    assert "fewer than 10 conversations" in result.reason
     nothing = assisted_mean([None] * len(people), judge, names)
     assert (nothing.value, nothing.reason) == (None, "nothing is scored")
     known = [0.0 if value is None else value for value in people]
@@ -65,16 +65,16 @@ def test_few_conversations_have_a_mean_without_interval() -> None:
 
 def test_the_interval_stays_on_the_scale() -> None:
     people, judge, names = benchmark(0.9, 4)
-    found = assisted_mean(
+    result = assisted_mean(
         [None if value is None else 4.0 - 0.01 * (value < TRUTH) for value in people], judge, names, (1, 4)
     )
-    assert found.high <= 4
+    assert result.high <= 4
 
 
 def test_intervals_cover_the_mean_in_95_percent_of_cases() -> None:
     for follows in (0.0, 0.3, 0.6, 0.9):
-        found = [assisted_mean(*benchmark(follows, seed)) for seed in range(200)]
-        covered = sum((item.low or 9) <= TRUTH <= (item.high or 0) for item in found)
+        result = [assisted_mean(*benchmark(follows, seed)) for seed in range(200)]
+        covered = sum((item.low or 9) <= TRUTH <= (item.high or 0) for item in result)
         assert 182 <= covered <= 199, follows
 
 
@@ -107,8 +107,8 @@ def by_hand(people: list[float | None], judge: list[float], names: list[str]) ->
 def test_the_interval_has_two_degrees_of_freedom_fewer_than_rated_conversations(n_rated: int) -> None:
     """The rated conversations estimate two numbers, the mean and the judge's weight; the others add none."""
     people, judge, names = benchmark(0.9, 7, n_rated=n_rated)
-    found = assisted_mean(people, judge, names)
+    result = assisted_mean(people, judge, names)
     value, error = by_hand(people, judge, names)
-    assert found.value == pytest.approx(value)
+    assert result.value == pytest.approx(value)
     reach = stats.t.ppf(0.975, n_rated - 2) * error
-    assert (found.low, found.high) == (pytest.approx(value - reach), pytest.approx(value + reach))
+    assert (result.low, result.high) == (pytest.approx(value - reach), pytest.approx(value + reach))

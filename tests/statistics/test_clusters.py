@@ -17,32 +17,32 @@ ITEMS = st.lists(st.tuples(st.none() | st.integers(-8, 8).map(lambda n: n / 8), 
 
 
 def test_sums_counts_and_unscored_values() -> None:
-    found = cluster([1.0, None, 0.5, 0.25, None], ["b", "b", "a", "b", "c"])
-    assert found.ids == ("a", "b")
-    assert found.sums.tolist() == [0.5, 1.25]
-    assert found.counts.tolist() == [1, 2]
-    assert (found.n_values, found.n_unscored) == (3, 2)
-    assert found.mean == pytest.approx(1.75 / 3)
+    result = cluster([1.0, None, 0.5, 0.25, None], ["b", "b", "a", "b", "c"])
+    assert result.ids == ("a", "b")
+    assert result.sums.tolist() == [0.5, 1.25]
+    assert result.counts.tolist() == [1, 2]
+    assert (result.n_values, result.n_unscored) == (3, 2)
+    assert result.mean == pytest.approx(1.75 / 3)
 
 
 @given(ITEMS)
 def test_mean_and_spread_are_over_scored_values(items: list[tuple[float | None, str]]) -> None:
-    found = cluster([value for value, _ in items], [name for _, name in items])
+    result = cluster([value for value, _ in items], [name for _, name in items])
     scored = [value for value, _ in items if value is not None]
-    assert found.n_values == len(scored) == found.counts.sum()
-    assert found.n_unscored == len(items) - len(scored)
+    assert result.n_values == len(scored) == result.counts.sum()
+    assert result.n_unscored == len(items) - len(scored)
     if scored:
-        assert found.mean == pytest.approx(statistics.fmean(scored))
-        assert found.spread == pytest.approx(statistics.pvariance(scored) * len(scored), abs=1e-12)
+        assert result.mean == pytest.approx(statistics.fmean(scored))
+        assert result.spread == pytest.approx(statistics.pvariance(scored) * len(scored), abs=1e-12)
     else:
-        assert found.mean is None
+        assert result.mean is None
 
 
 @given(ITEMS, st.randoms(use_true_random=False))
 def test_the_order_of_items_does_not_matter(items: list[tuple[float | None, str]], chance: random.Random) -> None:
     shuffled = list(items)
     chance.shuffle(shuffled)
-    one, other = (cluster([value for value, _ in found], [name for _, name in found]) for found in (items, shuffled))
+    one, other = (cluster([value for value, _ in result], [name for _, name in result]) for result in (items, shuffled))
     assert one.ids == other.ids
     assert one.sums.tolist() == other.sums.tolist()
     assert one.counts.tolist() == other.counts.tolist()

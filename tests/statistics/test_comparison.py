@@ -82,20 +82,20 @@ def test_swapping_the_columns_reverses_the_sign() -> None:
 
 def test_the_correction_covers_all_comparisons() -> None:
     columns = [column(name, metric=metric) for metric in ("x", "y") for name in ("a", "b", "cc")]
-    found = compare_columns(columns)
-    assert [mean.column for mean in found.means] == columns
-    pairs = found.pairs
+    result = compare_columns(columns)
+    assert [mean.column for mean in result.means] == columns
+    pairs = result.pairs
     assert len(pairs) == 6
     assert [pair.adjusted_p for pair in pairs] == holm([pair.p for pair in pairs])
 
 
 def test_a_comparison_without_common_scores_has_a_reason() -> None:
     unscored = column("b", dict.fromkeys(ITEMS))
-    found = compare_columns([column("a"), unscored, column("c", {"only here": 1.0} | dict.fromkeys(ITEMS, 0.5))])
-    nothing, apart = found.pairs[0], found.pairs[1]
+    result = compare_columns([column("a"), unscored, column("c", {"only here": 1.0} | dict.fromkeys(ITEMS, 0.5))])
+    nothing, apart = result.pairs[0], result.pairs[1]
     assert (nothing.p, nothing.adjusted_p, nothing.first_mean, nothing.detectable) == (None, None, None, None)
     assert (nothing.difference.reason, nothing.difference.n_unscored) == (NOTHING_SCORED, 60)
-    assert found.means[1].estimate.reason == NOTHING_SCORED
+    assert result.means[1].estimate.reason == NOTHING_SCORED
     assert apart.n_unshared == 1
     assert apart.p == apart.adjusted_p  # the only testable comparison
 

@@ -38,13 +38,13 @@ def raced(
     **options: object,
 ) -> tuple[Race, list[tuple[str, str]]]:
     """Return a finished race, and every (system, item) that it requested."""
-    place = {f"c{number:03} {turn}": (number, turn) for number in range(n) for turn in range(turns)}
-    conversation_of = {item: item.split()[0] for item in place}
+    position_of = {f"c{number:03} {turn}": (number, turn) for number in range(n) for turn in range(turns)}
+    conversation_of = {item: item.split()[0] for item in position_of}
     race = Race(systems, conversation_of, seed=seed, **{"bounds": (0.0, 1.0)} | options)  # type: ignore[arg-type]
     asked = []
     while (wave := race.next_wave()) is not None:
         asked += [(name, item) for name in wave.systems for item in wave.items]
-        race.add({name: {item: value(name, *place[item]) for item in wave.items} for name in wave.systems})
+        race.add({name: {item: value(name, *position_of[item]) for item in wave.items} for name in wave.systems})
     return race, asked
 
 
@@ -53,7 +53,7 @@ def noise(seed: int, shifts: Mapping[str, float], spread: float = 0.15) -> Value
     chance = np.random.default_rng(seed)
     of_conversation = chance.normal(0, spread, (len(shifts), 200))
     of_turn = chance.normal(0, spread, (len(shifts), 200, 5))
-    number = {name: place for place, name in enumerate(shifts)}
+    number = {name: index for index, name in enumerate(shifts)}
     return lambda name, c, t: float(
         np.clip(0.5 + shifts[name] + of_conversation[number[name], c] + of_turn[number[name], c, t], 0, 1)
     )
@@ -77,14 +77,14 @@ def test_levels_equal_published_values() -> None:
 
 @pytest.mark.parametrize("spread", [0.15, 0.4])
 def test_equal_systems_are_called_different_in_5_percent_of_races(spread: float) -> None:
-    found = [raced(noise(seed, {"a": 0.0, "b": 0.0}, spread), seed=seed, turns=2)[0] for seed in range(160)]
-    wrong = sum(race.verdict is RaceEnd.BETTER for race in found) / len(found)
+    result = [raced(noise(seed, {"a": 0.0, "b": 0.0}, spread), seed=seed, turns=2)[0] for seed in range(160)]
+    wrong = sum(race.verdict is RaceEnd.BETTER for race in result) / len(result)
     assert wrong <= 0.08  # 5 % and two standard errors; the same test at 5 % a look gives 11 %
 
 
 def test_systems_that_differ_by_the_margin_are_called_equal_in_5_percent_of_races() -> None:
-    found = [raced(noise(seed, {"a": 0.0, "b": 0.1}), seed=seed, turns=2, margin=0.1)[0] for seed in range(160)]
-    assert sum(race.verdict is RaceEnd.EQUAL for race in found) / len(found) <= 0.08
+    result = [raced(noise(seed, {"a": 0.0, "b": 0.1}), seed=seed, turns=2, margin=0.1)[0] for seed in range(160)]
+    assert sum(race.verdict is RaceEnd.EQUAL for race in result) / len(result) <= 0.08
 
 
 def test_a_large_difference_ends_the_race_early() -> None:
@@ -115,9 +115,9 @@ def test_a_long_tail_ends_equal_only_if_its_far_end_is_within_the_margin() -> No
         return lambda name, c, t: 0.5 if name == "a" else 0.48 if chance[c, t] > 0.03 else 0.9
 
     ends = [raced(tailed(seed), n=60, margin=0.05)[0] for seed in range(40)]
-    found = [look.difference for race in ends if race.verdict is RaceEnd.EQUAL for look in race.looks]
-    assert len(found) >= 5
-    assert all(one.low is not None and one.high is not None and one.low > -0.05 and one.high < 0.05 for one in found)
+    result = [look.difference for race in ends if race.verdict is RaceEnd.EQUAL for look in race.looks]
+    assert len(result) >= 5
+    assert all(one.low is not None and one.high is not None and one.low > -0.05 and one.high < 0.05 for one in result)
 
 
 def test_a_race_that_the_remaining_items_will_hardly_decide_ends() -> None:
@@ -170,9 +170,9 @@ def test_missing_scores_are_left_out_of_both_sides() -> None:
     value = noise(1, {"a": 0.0, "b": 0.3})
     race, _ = raced(lambda name, c, t: None if name == "b" and t == 0 else value(name, c, t))
     assert race.verdict is RaceEnd.BETTER
-    found = race.looks[0].difference
-    assert found.n_values + found.n_unscored == race.n_items
-    assert 0.25 < found.n_unscored / race.n_items < 0.45
+    result = race.looks[0].difference
+    assert result.n_values + result.n_unscored == race.n_items
+    assert 0.25 < result.n_unscored / race.n_items < 0.45
 
 
 def test_beaten_systems_are_not_scored_further() -> None:
@@ -189,9 +189,9 @@ def test_beaten_systems_are_not_scored_further() -> None:
 def test_several_equal_systems_have_the_error_rate_of_two() -> None:
     """Four systems have six pairs: without a share of the level for each, ten or more would be eliminated."""
     names = dict.fromkeys("abcd", 0.0)
-    found = [raced(noise(seed, names), systems=tuple(names), turns=1, n=30, seed=seed)[0] for seed in range(60)]
-    assert sum(race.verdict is RaceEnd.BETTER for race in found) <= 3
-    assert sum(len(race.eliminated) for race in found) <= 6
+    result = [raced(noise(seed, names), systems=tuple(names), turns=1, n=30, seed=seed)[0] for seed in range(60)]
+    assert sum(race.verdict is RaceEnd.BETTER for race in result) <= 3
+    assert sum(len(race.eliminated) for race in result) <= 6
 
 
 def test_several_systems_need_more_evidence_than_two() -> None:

@@ -17,9 +17,9 @@ def estimate(error: float | None, n_clusters: int) -> Estimate:
 
 @pytest.mark.parametrize("n_clusters", [25, 110, 1000])
 def test_the_value_is_slightly_above_that_of_a_t_test(n_clusters: int) -> None:
-    found = detectable_difference(estimate(0.25, n_clusters))
+    result = detectable_difference(estimate(0.25, n_clusters))
     freedom = n_clusters - 1
-    power = stats.nct.sf(stats.t.ppf(0.975, freedom), freedom, found / 0.25 / (1 + 45 / n_clusters**2))
+    power = stats.nct.sf(stats.t.ppf(0.975, freedom), freedom, result / 0.25 / (1 + 45 / n_clusters**2))
     assert power == pytest.approx(0.8, abs=0.002)
 
 
@@ -44,6 +44,6 @@ def test_the_test_detects_the_difference_in_80_percent_of_cases(n_clusters: int)
         values = shift + 0.2 * (shared + chance.normal(0, np.sqrt(0.7), sizes.sum()))
         return cluster(values.tolist(), np.repeat([f"{n:03}" for n in range(n_clusters)], sizes).tolist(), (-1.0, 1.0))
 
-    sizes = [detectable_difference(found) or 0.0 for found in estimate_means([draw(0.0) for _ in range(100)])]
-    found = estimate_means([draw(math.sqrt(np.mean(np.square(sizes)))) for _ in range(300)], tested=0.0)
-    assert 0.70 <= np.mean([item.p is not None and item.p <= 0.05 for item in found]) <= 0.90
+    sizes = [detectable_difference(result) or 0.0 for result in estimate_means([draw(0.0) for _ in range(100)])]
+    result = estimate_means([draw(math.sqrt(np.mean(np.square(sizes)))) for _ in range(300)], tested=0.0)
+    assert 0.70 <= np.mean([item.p is not None and item.p <= 0.05 for item in result]) <= 0.90

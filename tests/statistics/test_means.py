@@ -38,8 +38,8 @@ def clustered(parts: list[list[float]], bounds: tuple[float, float] = UNBOUNDED)
 
 
 def estimate(column: Clustered, level: float = 0.95, tested: float | None = 0.0) -> Estimate:
-    (found,) = estimate_means([column], level=level, tested=tested)
-    return found
+    (result,) = estimate_means([column], level=level, tested=tested)
+    return result
 
 
 def ends(found: Estimate) -> tuple[float, float]:
@@ -49,9 +49,9 @@ def ends(found: Estimate) -> tuple[float, float]:
 
 
 def p_value(column: Clustered, tested: float = 0.0) -> float:
-    found = estimate(column, tested=tested).p
-    assert found is not None
-    return found
+    result = estimate(column, tested=tested).p
+    assert result is not None
+    return result
 
 
 # Reported values, by hand.
@@ -61,18 +61,18 @@ def test_standard_errors_of_equal_clusters_equal_scipy() -> None:
     chance = np.random.default_rng(0)
     means = chance.exponential(size=30)
     values = means[:, None] + chance.normal(size=(30, 1)) * np.array([-1, 0, 1])
-    found = estimate(clustered(values.tolist()))
-    assert found.value == pytest.approx(means.mean())
-    assert found.standard_error == pytest.approx(stats.sem(means))
-    assert found.independent_error == pytest.approx(stats.sem(values.ravel()))
+    result = estimate(clustered(values.tolist()))
+    assert result.value == pytest.approx(means.mean())
+    assert result.standard_error == pytest.approx(stats.sem(means))
+    assert result.independent_error == pytest.approx(stats.sem(values.ravel()))
 
 
 def test_the_standard_error_of_unequal_clusters_by_hand() -> None:
     """Sums 2 and 0, counts 1 and 3: mean 1/2, gaps 3/2 and -3/2, so sqrt(2 * 9/2) / 4."""
-    found = estimate(clustered([[2.0], [0.0, 0.0, 0.0]]))
-    assert found.value == 0.5
-    assert found.standard_error == pytest.approx(3 / 4)
-    assert (found.low, found.high, found.p, found.reason) == (None, None, None, TOO_FEW_CLUSTERS)
+    result = estimate(clustered([[2.0], [0.0, 0.0, 0.0]]))
+    assert result.value == 0.5
+    assert result.standard_error == pytest.approx(3 / 4)
+    assert (result.low, result.high, result.p, result.reason) == (None, None, None, TOO_FEW_CLUSTERS)
 
 
 def test_differences_without_skewness_are_a_t_test_with_two_degrees_less() -> None:
@@ -139,11 +139,11 @@ def test_one_conversation_of_eighteen_by_hand() -> None:
 def test_p_is_small_exactly_if_the_interval_excludes_the_mean(
     parts: list[list[float]], bounds: tuple[float, float], level: float, tested: float
 ) -> None:
-    found = estimate(clustered(parts, bounds), level, tested)
-    assume(not found.reason)
-    low, high = ends(found)
-    assert 0 <= found.p <= 1
-    assert (found.p <= 1 - level) == (tested < low or tested > high)
+    result = estimate(clustered(parts, bounds), level, tested)
+    assume(not result.reason)
+    low, high = ends(result)
+    assert 0 <= result.p <= 1
+    assert (result.p <= 1 - level) == (tested < low or tested > high)
 
 
 @given(VALUES, BOUNDS)
@@ -152,9 +152,9 @@ def test_the_ends_are_the_extreme_means_that_are_not_rejected(
     parts: list[list[float]], bounds: tuple[float, float]
 ) -> None:
     column = clustered(parts, bounds)
-    found = estimate(column)
-    assume(not found.reason)
-    for end in ends(found):
+    result = estimate(column)
+    assume(not result.reason)
+    for end in ends(result):
         if abs(end) < 1 or bounds == UNBOUNDED:
             assert p_value(column, end) == pytest.approx(0.05, abs=1e-6)
 
@@ -175,16 +175,16 @@ def test_the_interval_is_within_the_bounds_around_the_mean_and_grows_with_the_le
 def test_order_side_and_unit_do_not_matter(
     parts: list[list[float]], bounds: tuple[float, float], scale: float, shift: float
 ) -> None:
-    found = estimate(clustered(parts, bounds))
+    result = estimate(clustered(parts, bounds))
     turned = estimate(clustered([[-value for value in part] for part in parts], (-bounds[1], -bounds[0])))
     shuffled = estimate(clustered([part[::-1] for part in parts[::-1]], bounds))
     moved_bounds = (scale * bounds[0] + shift, scale * bounds[1] + shift)
     moved = estimate(clustered([[scale * v + shift for v in part] for part in parts], moved_bounds), tested=shift)
-    assert found.reason == turned.reason == shuffled.reason == moved.reason
-    if found.reason:
+    assert result.reason == turned.reason == shuffled.reason == moved.reason
+    if result.reason:
         return
-    assert [turned.p, shuffled.p, moved.p] == pytest.approx([found.p] * 3, rel=1e-6, abs=1e-12)
-    low, high = ends(found)
+    assert [turned.p, shuffled.p, moved.p] == pytest.approx([result.p] * 3, rel=1e-6, abs=1e-12)
+    low, high = ends(result)
     assert ends(turned) == pytest.approx((-high, -low), abs=1e-9)
     assert ends(shuffled) == pytest.approx((low, high), abs=1e-9)
     assert ends(moved) == pytest.approx((scale * low + shift, scale * high + shift), abs=1e-6)
@@ -202,17 +202,17 @@ def test_a_single_bound_only_limits_the_interval(parts: list[list[float]], lowes
 
 
 def test_the_interval_contains_a_mean_outside_its_bounds() -> None:
-    found = estimate(clustered([[1.5]] * 8 + [[1.25]] * 8, (0.0, 1.0)), tested=0.5)
-    assert found.high == found.value == 1.375
-    assert found.low > 1.25
-    assert found.p < 0.001
+    result = estimate(clustered([[1.5]] * 8 + [[1.25]] * 8, (0.0, 1.0)), tested=0.5)
+    assert result.high == result.value == 1.375
+    assert result.low > 1.25
+    assert result.p < 0.001
 
 
 def test_an_estimate_is_independent_of_other_columns_and_calls() -> None:
     chance = np.random.default_rng(1)
     columns = [clustered(chance.random((n, 1)).tolist()) for n in (12, 40, 12, 9, 15, 40)]
     assert estimate_means(columns, tested=0.5) == [estimate(column, tested=0.5) for column in columns]
-    assert [found.p for found in estimate_means(columns)] == [None] * 6
+    assert [result.p for result in estimate_means(columns)] == [None] * 6
     assert estimate_means([]) == []
 
 
@@ -309,8 +309,8 @@ def alike(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("draw", [FAILING, SKEWED, alike])
 @pytest.mark.parametrize("n_clusters", [10, 18, 30])
 def test_equal_means_are_called_different_in_5_of_100_benchmarks_and_hardly_more(draw: Draw, n_clusters: int) -> None:
-    found = estimate_means(benchmarks(draw, n_clusters, DIFFERENCES), tested=0.0)
-    assert np.mean([item.p is not None and item.p <= 0.05 for item in found]) <= 0.06
+    result = estimate_means(benchmarks(draw, n_clusters, DIFFERENCES), tested=0.0)
+    assert np.mean([item.p is not None and item.p <= 0.05 for item in result]) <= 0.06
 
 
 @pytest.mark.parametrize(("draw", "bounds", "truth"), [(normal, UNBOUNDED, 0.0), (outcomes(0.8), (0.0, 1.0), 0.8)])
@@ -318,9 +318,9 @@ def test_equal_means_are_called_different_in_5_of_100_benchmarks_and_hardly_more
 def test_intervals_cover_the_true_mean_in_95_percent_of_cases(
     draw: Draw, bounds: tuple[float, float], truth: float, n_clusters: int
 ) -> None:
-    found = estimate_means(benchmarks(draw, n_clusters, bounds))
-    ours = [low <= truth <= high for low, high in map(ends, found)]
-    naive = [abs((e.value or 0) - truth) <= 1.96 * (e.independent_error or 0) for e in found]
+    result = estimate_means(benchmarks(draw, n_clusters, bounds))
+    ours = [low <= truth <= high for low, high in map(ends, result)]
+    naive = [abs((e.value or 0) - truth) <= 1.96 * (e.independent_error or 0) for e in result]
     assert 0.93 <= np.mean(ours) <= 0.98
     assert np.mean(naive) < 0.80
 
@@ -329,15 +329,15 @@ def test_intervals_cover_the_true_mean_in_95_percent_of_cases(
 @pytest.mark.parametrize("n_clusters", [10, 25, 50])
 def test_shares_near_the_bounds_are_covered_with_few_conversations(share: float, icc: float, n_clusters: int) -> None:
     """Benchmarks in which all conversations are equal have no interval."""
-    found = [e for e in estimate_means(benchmarks(outcomes(share, icc), n_clusters, (0.0, 1.0))) if not e.reason]
-    assert len(found) >= 0.75 * N_BENCHMARKS or n_clusters == 10
-    assert np.mean([low <= share <= high for low, high in map(ends, found)]) >= 0.92
-    widths = [high - low for low, high in map(ends, found)]
+    result = [e for e in estimate_means(benchmarks(outcomes(share, icc), n_clusters, (0.0, 1.0))) if not e.reason]
+    assert len(result) >= 0.75 * N_BENCHMARKS or n_clusters == 10
+    assert np.mean([low <= share <= high for low, high in map(ends, result)]) >= 0.92
+    widths = [high - low for low, high in map(ends, result)]
     assert np.mean(widths) < {10: 0.5, 25: 0.24, 50: 0.15}[n_clusters]
 
 
 def test_an_extra_error_widens_the_interval_and_increases_p() -> None:
-    values, names = [0.1 * (place % 10) for place in range(40)], [f"c{place // 2}" for place in range(40)]
+    values, names = [0.1 * (index % 10) for index in range(40)], [f"c{index // 2}" for index in range(40)]
     plain = estimate_mean(values, names)
     error = plain.standard_error
     assert error is not None
@@ -366,31 +366,31 @@ def test_the_error_of_a_map_is_a_jackknife_over_its_data() -> None:
 def test_a_quantile_needs_enough_conversations_below_for_an_upper_end(share: float) -> None:
     """If all n are below a point, the share below it is at least .025 ** (1 / n), the exact interval's lower end."""
     for n in range(MIN_CLUSTERS, 90):
-        found = estimate_quantile([float(place) for place in range(n)], [f"c{place}" for place in range(n)], share)
+        result = estimate_quantile([float(index) for index in range(n)], [f"c{index}" for index in range(n)], share)
         lowest = stats.binomtest(n, n).proportion_ci(0.95, "exact").low
-        assert (found.high is not None) is (lowest >= share), n
-        assert (found.low is None) is (found.high is None)
-        assert found.value == math.ceil(round(share * n, 9)) - 1
-        if found.high is not None and found.low is not None:
-            assert found.low <= found.value <= found.high <= n - 1
+        assert (result.high is not None) is (lowest >= share), n
+        assert (result.low is None) is (result.high is None)
+        assert result.value == math.ceil(round(share * n, 9)) - 1
+        if result.high is not None and result.low is not None:
+            assert result.low <= result.value <= result.high <= n - 1
 
 
 def test_quantile_intervals_cover_the_true_value_in_95_percent_of_cases() -> None:
     chance, n_covered = np.random.default_rng(3), 0
     for _ in range(N_BENCHMARKS):
         values = chance.exponential(size=60)
-        found = estimate_quantile(values.tolist(), [f"c{place}" for place in range(60)], 0.9)
-        n_covered += found.low <= math.log(10) <= found.high
+        result = estimate_quantile(values.tolist(), [f"c{index}" for index in range(60)], 0.9)
+        n_covered += result.low <= math.log(10) <= result.high
     assert 0.93 <= n_covered / N_BENCHMARKS <= 0.995
 
 
 def test_the_interval_of_equal_sized_conversations_without_skew_is_students() -> None:
     """CR2 has n - 1 degrees of freedom in this case; two are subtracted for skewness and spread."""
     for n in (10, 16, 40):
-        values = [float(place) for place in range(n)]
-        found = estimate_mean(values, [f"c{place}" for place in range(n)])
+        values = [float(index) for index in range(n)]
+        result = estimate_mean(values, [f"c{index}" for index in range(n)])
         reach = stats.t.ppf(0.975, n - 3) * np.std(values, ddof=1) / math.sqrt(n)
-        assert (found.low, found.high) == (
+        assert (result.low, result.high) == (
             pytest.approx(np.mean(values) - reach),
             pytest.approx(np.mean(values) + reach),
         )
@@ -405,8 +405,8 @@ def test_rare_failures_hide_a_drop_of_the_margin_in_at_most_one_of_forty_benchma
             [chance.random(400) < margin, chance.random(400) < 0.01, chance.random(400) < 0.01], [-1, 1, -1]
         )
         column = cluster(gaps.astype(float).tolist(), names, DIFFERENCES)
-        (found,) = estimate_means([column], tested=-margin, is_discrete=True)
-        n_passed += found.p is not None and found.p <= 0.05 and (column.mean or 0.0) > -margin
+        (result,) = estimate_means([column], tested=-margin, is_discrete=True)
+        n_passed += result.p is not None and result.p <= 0.05 and (column.mean or 0.0) > -margin
     assert n_passed / n <= 0.025
 
 
@@ -420,12 +420,12 @@ def test_the_grid_correction_is_half_a_step_and_zero_without_a_grid() -> None:
     ):
         column = cluster(values, names, DIFFERENCES)
         assert column.half_step == pytest.approx(step / 120)
-        plain, found = (estimate_means([column], tested=-0.3, is_discrete=given)[0] for given in (False, True))
+        plain, result = (estimate_means([column], tested=-0.3, is_discrete=given)[0] for given in (False, True))
         assert plain.low is not None
-        assert found.low is not None
+        assert result.low is not None
         if not step:
-            assert found == plain
+            assert result == plain
             continue
-        assert plain.low - found.low >= step / 120 * (1 - 1e-9)
-        (at_end,) = estimate_means([column], tested=found.low, is_discrete=True)
+        assert plain.low - result.low >= step / 120 * (1 - 1e-9)
+        (at_end,) = estimate_means([column], tested=result.low, is_discrete=True)
         assert at_end.p == pytest.approx(0.05, abs=1e-6), "p and interval are one test"

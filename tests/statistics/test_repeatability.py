@@ -18,9 +18,9 @@ Floats = Sequence[float | None]
 
 def of(*judgings: Floats, whole: Floats | None = None, names: Sequence[str] | None = None) -> Repeatability:
     """Return the repeatability of judging runs of answers, one conversation each unless given."""
-    clusters = names or [f"c{place}" for place in range(len(judgings[0]))]
+    clusters = names or [f"c{index}" for index in range(len(judgings[0]))]
     everything = whole or judgings[0]
-    ids = clusters if whole is None else [f"w{place}" for place in range(len(everything))]
+    ids = clusters if whole is None else [f"w{index}" for index in range(len(everything))]
     return repeatability(judgings, clusters, estimate_mean(everything, ids, (0.0, 1.0)), (0.0, 1.0))
 
 
@@ -28,17 +28,17 @@ def test_two_runs_equal_a_paired_standard_error() -> None:
     rng = np.random.default_rng(1)
     first = rng.uniform(0.2, 0.8, 40)
     second = first + rng.normal(0, 0.1, 40)
-    found = of(list(first), list(second))
+    result = of(list(first), list(second))
     gaps = second - first
-    assert found.move == pytest.approx(np.abs(gaps).mean())
-    assert found.shift == pytest.approx(abs(gaps.mean()))
+    assert result.move == pytest.approx(np.abs(gaps).mean())
+    assert result.shift == pytest.approx(abs(gaps.mean()))
     # The mean of a half-normal, from the standard error of the paired differences.
-    assert found.mean_move[0] == pytest.approx(gaps.std(ddof=1) / math.sqrt(40) * math.sqrt(2 / math.pi))
-    assert found.mean_move[1] < found.mean_move[0] < found.mean_move[2]
+    assert result.mean_move[0] == pytest.approx(gaps.std(ddof=1) / math.sqrt(40) * math.sqrt(2 / math.pi))
+    assert result.mean_move[1] < result.mean_move[0] < result.mean_move[2]
     # A further run differs from the first like the second: a t interval of 40 paired differences.
     reach = float(stdtrit(39, 0.975)) * gaps.std(ddof=1) / math.sqrt(40)
-    assert found.again == pytest.approx((first.mean() - reach, first.mean() + reach))
-    assert found.identical == 0
+    assert result.again == pytest.approx((first.mean() - reach, first.mean() + reach))
+    assert result.identical == 0
 
 
 def test_answers_judged_once_also_reduce_the_error_of_the_mean() -> None:
@@ -51,7 +51,7 @@ def test_answers_judged_once_also_reduce_the_error_of_the_mean() -> None:
 
 def test_noise_shared_by_a_conversation_counts_as_shared() -> None:
     rng = np.random.default_rng(3)
-    names = [f"c{place // 4}" for place in range(80)]
+    names = [f"c{index // 4}" for index in range(80)]
     first = np.full(80, 0.5)
     shared = first + np.repeat(rng.normal(0, 0.1, 20), 4)
     alone = first + rng.normal(0, 0.1, 80)
@@ -62,7 +62,7 @@ def test_noise_shared_by_a_conversation_counts_as_shared() -> None:
 def test_a_shift_between_runs_is_detected_and_widens_the_interval() -> None:
     rng = np.random.default_rng(4)
     first = rng.uniform(0.2, 0.7, 60)
-    names = [f"c{place}" for place in range(60)]
+    names = [f"c{index}" for index in range(60)]
     whole = estimate_mean(list(first), names, (0.0, 1.0))
     still, moved = (
         repeatability([list(first), list(first + shift + noise)], names, whole, (0.0, 1.0))
@@ -82,7 +82,7 @@ def test_a_shift_between_runs_is_detected_and_widens_the_interval() -> None:
 
 
 def test_missing_estimates_have_a_reason() -> None:
-    values = [0.1 * place for place in range(12)]
+    values = [0.1 * index for index in range(12)]
     assert of(values, values).reason == EXACT
     assert of(values, values).identical == 1
     few = of(values[:9], [0.5] * 9)
@@ -93,9 +93,9 @@ def test_missing_estimates_have_a_reason() -> None:
 
 
 def test_answers_unscored_in_a_run_are_left_out_and_counted() -> None:
-    values: list[float | None] = [0.1 * place for place in range(12)]
-    found = of(values, [None, *values[1:]])
-    assert (found.n_answers, found.n_lost, found.identical) == (11, 1, 1.0)
+    values: list[float | None] = [0.1 * index for index in range(12)]
+    result = of(values, [None, *values[1:]])
+    assert (result.n_answers, result.n_lost, result.identical) == (11, 1, 1.0)
 
 
 @pytest.mark.slow
@@ -104,12 +104,12 @@ def test_one_more_run_lies_within_its_prediction_interval() -> None:
     n_inside = n_shifts = 0
     for _ in range(300):
         sizes = rng.integers(2, 13, 60)
-        names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
+        names = [f"c{index}" for index, size in enumerate(sizes) for _ in range(size)]
         truth = 0.6 + np.repeat(rng.normal(0, 0.1, 60), sizes) + rng.normal(0, 0.2, len(names))
         first, second, third = (list(truth + rng.normal(0, 0.15, len(names))) for _ in range(3))
         m = int(sizes[:20].sum())
-        found = repeatability([first[:m], second[:m]], names[:m], estimate_mean(first, names))
-        n_inside += found.again[0] <= float(np.mean(third)) <= found.again[1]
-        n_shifts += found.shift_p <= 0.05
+        result = repeatability([first[:m], second[:m]], names[:m], estimate_mean(first, names))
+        n_inside += result.again[0] <= float(np.mean(third)) <= result.again[1]
+        n_shifts += result.shift_p <= 0.05
     assert 0.91 <= n_inside / 300 <= 0.98
     assert n_shifts / 300 <= 0.09

@@ -20,8 +20,8 @@ def town(place: str, n_sentences: int = 10, more: str = "") -> str:
 def write_towns(folder: Path, n: int = 3, n_sentences: int = 10) -> Path:
     """Write a document for each of the first towns."""
     folder.mkdir(parents=True, exist_ok=True)
-    for place in PLACES[:n]:
-        (folder / f"{place.lower()}.txt").write_text(town(place, n_sentences), encoding="utf-8")
+    for name in PLACES[:n]:
+        (folder / f"{name.lower()}.txt").write_text(town(name, n_sentences), encoding="utf-8")
     return folder
 
 

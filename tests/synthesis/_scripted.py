@@ -40,10 +40,10 @@ FAULTS: dict[str, Callable[[str], Action]] = {
 
 def sections(prompt: str) -> dict[str, list[str]]:
     """Return the material of a prompt: section name -> its texts."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for match in _SECTION.finditer(prompt):
-        found.setdefault(match["name"], []).append(match["text"])
-    return found
+        result.setdefault(match["name"], []).append(match["text"])
+    return result
 
 
 def script(prompt: str, n_before: int) -> Action:
@@ -58,13 +58,13 @@ def script(prompt: str, n_before: int) -> Action:
 
 def good_reply(prompt: str) -> str:
     """Return the reply of a good model."""
-    found = sections(prompt)
+    result = sections(prompt)
     form = prompt.partition("You were asked this before")[0].rstrip().rsplit("\n", 1)[-1]
     key = re.match(r'\{"(\w+)"', form)
     assert key, f"no form at the end of the prompt: {form}"
-    reply = _REPLIES[key[1]](found)
+    reply = _REPLIES[key[1]](result)
     if "The answer is Yes" in prompt:  # for a question about an order or a comparison
-        reply = {"query": f"Did that happen in this order? {'; '.join(found['claims'])[:200]}", "answer": "yes"}
+        reply = {"query": f"Did that happen in this order? {'; '.join(result['claims'])[:200]}", "answer": "yes"}
         if "order in time" in prompt:
             reply["query"] += " In time?"
     return json.dumps(reply if key[1] in _WHOLE else {key[1]: reply}, ensure_ascii=False)

@@ -36,10 +36,10 @@ def dialogue(number: int, *turns: Sequence[str], domain: str = "north") -> Dialo
         Turn(
             decontextualized=f"What about {' and '.join(TEXTS[name] for name in names)}?",
             answer=" ".join(TEXTS[name] for name in names),
-            contextualized="And that?" if place else f"What about {' and '.join(TEXTS[name] for name in names)}?",
+            contextualized="And that?" if index else f"What about {' and '.join(TEXTS[name] for name in names)}?",
             units=tuple(unit(name) for name in names),
         )
-        for place, names in enumerate(turns)
+        for index, names in enumerate(turns)
     )
     return Dialogue(f"d{number}", domain, tuple(unit for turn in made for unit in turn.units), made)
 
@@ -315,9 +315,9 @@ def test_each_list_becomes_a_dialogue_with_its_number_and_domain() -> None:
             }
         )
 
-    found = write_dialogues(lists, Asker(ScriptedClient(says)), turns=2)
-    assert [(one.dialogue_id, one.domain) for one in found.dialogues] == [("d2", "south")]
-    assert [(one.name, one.reason) for one in found.left_out] == [("d1", "no pair was accepted")]
+    result = write_dialogues(lists, Asker(ScriptedClient(says)), turns=2)
+    assert [(one.dialogue_id, one.domain) for one in result.dialogues] == [("d2", "south")]
+    assert [(one.name, one.reason) for one in result.left_out] == [("d1", "no pair was accepted")]
 
 
 def test_repeated_questions_and_unknown_types_are_dropped() -> None:
@@ -343,7 +343,7 @@ def test_only_the_question_after_a_removed_pair_stands_alone() -> None:
     rows = [about("mill"), about("port"), about("fair"), about("bell")]
     (made,) = write(list(TEXTS), rows, pairs={2: {"accepted": False}}).dialogues
     assert [turn.contextualized for turn in made.turns] == ["What of the mill?", "What of the fair?", "And 4?"]
-    assert [(one.question, one.answer, one.reason) for one in made.removed] == [
+    assert [(pair.question, pair.answer, pair.reason) for pair in made.removed] == [
         ("What of the port?", TEXTS["port"], "not accepted")
     ]
     (made,) = write(list(TEXTS), rows, pairs={1: {"accepted": False}}).dialogues
@@ -364,7 +364,7 @@ def test_only_the_question_after_a_removed_pair_stands_alone() -> None:
 def test_a_pair_has_the_units_of_its_claims(statements: Sequence[str], expected: Sequence[str]) -> None:
     row = ("What of it?", " ".join(TEXTS[name] for name in expected))
     (made,) = write(list(TEXTS), [row], pairs={1: {"statements": statements}}).dialogues
-    assert [one.unit_id for one in made.turns[0].units] == expected
+    assert [unit.unit_id for unit in made.turns[0].units] == expected
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_an_unsupported_pair_is_removed_with_the_reason(
 ) -> None:
     checks = {1: {"statements": [TEXTS["mill"]], **change}}
     (made,) = write(["mill", "port"], [("What of it?", answer), about("port")], pairs=checks).dialogues
-    assert [one.reason.partition(" (")[0] for one in made.removed] == ([reason] if reason else [])
+    assert [pair.reason.partition(" (")[0] for pair in made.removed] == ([reason] if reason else [])
     assert len(made.turns) == (1 if reason else 2)
 
 
@@ -402,6 +402,6 @@ def test_an_unsupported_pair_is_removed_with_the_reason(
     ],
 )
 def test_an_unusable_reply_omits_its_dialogue(given: dict[str, Any], reason: str) -> None:
-    found = write(["mill", "port"], **{"turns": [about("mill"), about("port")], **given})
-    assert found.dialogues == ()
-    assert [(one.name, one.reason) for one in found.left_out] == [("d1", reason)]
+    result = write(["mill", "port"], **{"turns": [about("mill"), about("port")], **given})
+    assert result.dialogues == ()
+    assert [(omitted.name, omitted.reason) for omitted in result.left_out] == [("d1", reason)]

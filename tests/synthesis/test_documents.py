@@ -26,17 +26,17 @@ def test_every_format_gives_its_text_and_title(tmp_path: Path) -> None:
     (tmp_path / "marked.md").write_text("# A heading #\n\nMarked text.", "utf-8")
     (tmp_path / "page.html").write_text(PAGE, "utf-8")
     (tmp_path / "print.PDF").write_bytes(pdf("Printed text.", "On two lines."))
-    found = {one.document_id: one for one in read_documents(tmp_path).documents}
-    assert {name: one.title for name, one in found.items()} == {
+    result = {document.document_id: document for document in read_documents(tmp_path).documents}
+    assert {name: document.title for name, document in result.items()} == {
         "marked.md": "A heading",
         "page.html": "The mill",
         "plain.txt": "plain",
         "print.PDF": "print",
     }
-    assert found["plain.txt"].text == "Plain text.\n\nMore."
-    assert found["print.PDF"].text == "Printed text.\nOn two lines."
-    assert "eight crowns a sack" in found["page.html"].text
-    assert "Home | About" not in found["page.html"].text
+    assert result["plain.txt"].text == "Plain text.\n\nMore."
+    assert result["print.PDF"].text == "Printed text.\nOn two lines."
+    assert "eight crowns a sack" in result["page.html"].text
+    assert "Home | About" not in result["page.html"].text
 
 
 def test_unreadable_files_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -56,10 +56,10 @@ def test_unreadable_files_are_named_and_the_rest_is_read(tmp_path: Path) -> None
     for name, one in content.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(one)
-    found = read_documents(tmp_path, most_bytes=10_000)
-    assert [one.document_id for one in found.documents] == ["a.txt"]
-    same_message("\n".join(f"{one.name}: {one.reason}" for one in found.left_out))
-    assert found.other_formats == {".png": 1}
+    result = read_documents(tmp_path, most_bytes=10_000)
+    assert [one.document_id for one in result.documents] == ["a.txt"]
+    same_message("\n".join(f"{one.name}: {one.reason}" for one in result.left_out))
+    assert result.other_formats == {".png": 1}
 
 
 def test_links_to_outside_targets_are_named_and_not_followed(tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_links_to_outside_targets_are_named_and_not_followed(tmp_path: Path) -> 
     (inside / "round.txt").symlink_to("round.txt")
     (inside / "deep" / "same.txt").symlink_to("../a.txt")
     (inside / "picture.png").symlink_to(outside / "secret.txt")
-    found = read_documents(inside)
-    assert [one.text for one in found.documents] == ["A text."]
-    same_message("\n".join(f"{one.name}: {one.reason}" for one in found.left_out))
+    result = read_documents(inside)
+    assert [one.text for one in result.documents] == ["A text."]
+    same_message("\n".join(f"{one.name}: {one.reason}" for one in result.left_out))
     (tmp_path / "link").symlink_to(inside)
     assert len(read_documents(tmp_path / "link").documents) == 1
 
@@ -89,11 +89,11 @@ def test_a_file_that_exceeds_the_time_limit_is_named(tmp_path: Path) -> None:
     (tmp_path / "z.txt").write_text("Still read.", "utf-8")
     (tmp_path / "large.htm").write_bytes(b" " * 10_000_001)
     shown: list[str] = []
-    found = read_documents(tmp_path, most_seconds=4, progress=lambda what, *_: shown.append(what))
-    assert [one.document_id for one in found.documents] == ["a.html", "z.txt"]
+    result = read_documents(tmp_path, most_seconds=4, progress=lambda what, *_: shown.append(what))
+    assert [one.document_id for one in result.documents] == ["a.html", "z.txt"]
     limit = "10,000,001 bytes, and .htm files of up to 10,000,000 are read: split it, or save its text as .txt"
     reason = "more than 4 seconds or 4,096 MiB of memory to read it: split it, or save its text as .txt"
-    assert {one.name: one.reason for one in found.left_out} == {"large.htm": limit, "slow.html": reason}
+    assert {one.name: one.reason for one in result.left_out} == {"large.htm": limit, "slow.html": reason}
     assert "read documents\tslow.html" in shown
 
 
@@ -122,7 +122,7 @@ def test_near_duplicates_in_two_domains_are_kept(tmp_path: Path) -> None:
         (tmp_path / domain).mkdir()
         (tmp_path / domain / "a.txt").write_text(town("Arden") + more, "utf-8")
     passages, repeated = cut_documents(read_documents(tmp_path, folders_are_domains=True).documents, Cut())
-    assert [one.domain for one in passages] == ["north", "south"]
+    assert [passage.domain for passage in passages] == ["north", "south"]
     assert repeated == []
 
 
@@ -137,7 +137,7 @@ def test_passage_ids_contain_offsets_and_no_text_is_lost(tmp_path: Path, cut: Cu
         assert one.passage.text == by_id[one.document_id][start:end]
         covered.setdefault(one.document_id, set()).update(range(start, end))
     for name, text in by_id.items():
-        assert {place for place, sign in enumerate(text) if not sign.isspace()} <= covered[name]
+        assert {index for index, sign in enumerate(text) if not sign.isspace()} <= covered[name]
 
 
 def test_passages_can_be_cut_by_an_encoders_tokens(tmp_path: Path) -> None:
@@ -161,5 +161,5 @@ def test_sentences_are_in_order_with_every_word(text: str) -> None:
 
 def test_the_shortest_document_is_one_passage() -> None:
     passages, repeated = cut_documents([Document("a", "custom", "A", "x")], Cut())
-    assert [one.passage.text for one in passages] == ["x"]
+    assert [passage.passage.text for passage in passages] == ["x"]
     assert repeated == []

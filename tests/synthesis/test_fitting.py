@@ -194,20 +194,20 @@ def test_an_encoder_decoder_example_has_a_source_and_labels(benchmark: Benchmark
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
     tokenizer.add_tokens([NO_REWRITE, REWRITE])
     recipe = Recipe("seq2seq", is_conditional, 64, 16)
-    found = _example(task, "what does the mill of arden cost", tokenizer, recipe)
+    result = _example(task, "what does the mill of arden cost", tokenizer, recipe)
     source = encoded(tokenizer, recipe, source_text(task))
-    assert found.keys() == {"input_ids", "attention_mask", "labels"}
-    assert (found["input_ids"], found["attention_mask"]) == (source, [1] * len(source))
+    assert result.keys() == {"input_ids", "attention_mask", "labels"}
+    assert (result["input_ids"], result["attention_mask"]) == (source, [1] * len(source))
     first = [REWRITE] if is_conditional else []
     wanted = [*first, "what", "does", "the", "mill", "of", "arden", "cost", "</s>"]
-    assert tokenizer.convert_ids_to_tokens(found["labels"]) == wanted
+    assert tokenizer.convert_ids_to_tokens(result["labels"]) == wanted
 
 
 def test_a_standalone_question_is_to_be_left_unchanged(benchmark: Benchmark) -> None:
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
     tokenizer.add_tokens([NO_REWRITE, REWRITE])
-    found = _example(task, task.question, tokenizer, Recipe("seq2seq", True, 64, 16))
-    assert tokenizer.convert_ids_to_tokens(found["labels"])[0] == NO_REWRITE
+    result = _example(task, task.question, tokenizer, Recipe("seq2seq", True, 64, 16))
+    assert tokenizer.convert_ids_to_tokens(result["labels"])[0] == NO_REWRITE
     plain = _example(task, task.question, tokenizer, Recipe("seq2seq", False, 64, 16))
     assert tokenizer.convert_ids_to_tokens(plain["labels"]) == ["what", "does", "it", "cost", "</s>"]
 
@@ -215,10 +215,10 @@ def test_a_standalone_question_is_to_be_left_unchanged(benchmark: Benchmark) -> 
 def test_a_causal_model_learns_the_continuation_but_not_the_source(benchmark: Benchmark) -> None:
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
     recipe = Recipe("causal", False, 64, 16)
-    found = _example(task, "when is it open", tokenizer, recipe)
+    result = _example(task, "when is it open", tokenizer, recipe)
     source = encoded(tokenizer, recipe, source_text(task))
     target = tokenizer.convert_tokens_to_ids(["when", "is", "it", "open", "</s>"])
-    assert found == {
+    assert result == {
         "input_ids": [*source, *target],
         "attention_mask": [1] * (len(source) + 5),
         "labels": [-100] * len(source) + target,
@@ -228,8 +228,8 @@ def test_a_causal_model_learns_the_continuation_but_not_the_source(benchmark: Be
 @pytest.mark.parametrize("kind", ["seq2seq", "causal"])
 def test_labels_are_truncated_and_keep_the_end_token(benchmark: Benchmark, kind: Any) -> None:
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
-    found = _example(task, "when is the mill of arden open", tokenizer, Recipe(kind, False, 64, 4))
-    labels = [label for label in found["labels"] if label != -100]
+    result = _example(task, "when is the mill of arden open", tokenizer, Recipe(kind, False, 64, 4))
+    labels = [label for label in result["labels"] if label != -100]
     assert tokenizer.convert_ids_to_tokens(labels) == ["when", "is", "the", "</s>"]
 
 
@@ -307,13 +307,13 @@ def test_a_retriever_is_scored_in_the_corpus_of_each_questions_domain(encoder: s
         made = [{**row, "domain": "odd" if "1" in row[key] else "even"} for row in rows]
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
     benchmark = open_benchmark("custom", folder)
-    said = {item.passage_id: item.text for task in benchmark.tasks for item in task.references}
+    said = {passage.passage_id: passage.text for task in benchmark.tasks for passage in task.references}
     queries = {task.task_id: said[task.references[0].passage_id] for task in benchmark.tasks}
     steps: list[str] = []
-    found = score_retriever(
+    result = score_retriever(
         benchmark, benchmark.tasks, DenseRetriever(encoder), queries, lambda what, done, total: steps.append(what)
     )
-    assert found == dict.fromkeys(("AP", "R@5", "R@10", "R@20"), 1.0), "each passage is the closest to its own words"
+    assert result == dict.fromkeys(("AP", "R@5", "R@10", "R@20"), 1.0), "each passage is the closest to its own words"
     assert steps
     wrong = dict.fromkeys(queries, said["0-open"])
     assert 0 < score_retriever(benchmark, benchmark.tasks, DenseRetriever(encoder), wrong)["AP"] < 1

@@ -37,9 +37,9 @@ MADE_BY = {"model": "writer", "n": 3}
 
 def test_a_published_folder_contains_its_files_and_a_manifest_only(tmp_path: Path) -> None:
     publish_folder(tmp_path / "out", {"a.jsonl": lines_of([{"n": 1}, {"n": 2}]), "deep/er/b": [b"x", b"y"]}, MADE_BY)
-    found = content(tmp_path / "out")
-    manifest = found.pop("synthesis/manifest.json")
-    assert found == {"a.jsonl": b'{"n":1}\n{"n":2}\n', "deep/er/b": b"xy"}
+    result = content(tmp_path / "out")
+    manifest = result.pop("synthesis/manifest.json")
+    assert result == {"a.jsonl": b'{"n":1}\n{"n":2}\n', "deep/er/b": b"xy"}
     assert json.loads(manifest) == {"key": canonical_hash(MADE_BY), "made_by": MADE_BY}
     assert manifest.endswith(b"\n")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -153,13 +153,13 @@ def written(folder: Path) -> Mapping[str, Any]:
 
 
 def test_a_synthesis_is_a_custom_benchmark(tmp_path: Path) -> None:
-    found = written(tmp_path)
-    assert sorted(found) == [
+    result = written(tmp_path)
+    assert sorted(result) == [
         *("conversations.jsonl", "passages.jsonl", "qrels.tsv", "synthesis/dialogues.jsonl"),
         *("synthesis/left_out.jsonl", "synthesis/manifest.json", "synthesis/units.jsonl"),
     ]
-    same_message(found["conversations.jsonl"].decode())
-    same_message(found["passages.jsonl"].decode())
+    same_message(result["conversations.jsonl"].decode())
+    same_message(result["passages.jsonl"].decode())
     assert [task.task_id for task in open_benchmark("custom", tmp_path / "out").tasks] == [
         "d1<::>1",
         "d1<::>2",
@@ -176,7 +176,7 @@ def test_every_passage_with_a_supporting_unit_is_relevant(tmp_path: Path) -> Non
 
 
 def test_the_details_list_the_sources(tmp_path: Path) -> None:
-    found = written(tmp_path)
+    result = written(tmp_path)
     for name in ("units.jsonl", "dialogues.jsonl"):
-        same_message(found[f"synthesis/{name}"].decode())
-    assert json.loads(found["synthesis/manifest.json"])["counts"] == {"turns": 3}
+        same_message(result[f"synthesis/{name}"].decode())
+    assert json.loads(result["synthesis/manifest.json"])["counts"] == {"turns": 3}

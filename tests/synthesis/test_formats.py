@@ -123,9 +123,9 @@ def test_reader_comments_are_left_out() -> None:
     article = "".join(f"<p>{sentence}.</p>" for sentence in town("Arden").split(". "))
     comments = '<div id="comments" class="comments"><p>I was there too, and it rained the whole day long.</p></div>'
     page = f"<html><head><title>Arden</title></head><body><article>{article}</article>{comments}</body></html>"
-    found = extract(page.encode(), ".html").text
-    assert "The mill of Arden" in found
-    assert "it rained" not in found
+    result = extract(page.encode(), ".html").text
+    assert "The mill of Arden" in result
+    assert "it rained" not in result
 
 
 def test_the_worker_returns_the_text_or_the_reason(tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_a_file_that_exceeds_the_memory_is_left_out(tmp_path: Path, monkeypatch:
 
     monkeypatch.setitem(READERS, ".pdf", full)  # type: ignore[arg-type]
     (tmp_path / "a.pdf").touch()
-    found = extract_file({"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"})
-    assert found == {"unreadable": "more than 4,096 MiB of memory to read it"}
+    result = extract_file({"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"})
+    assert result == {"unreadable": "more than 4,096 MiB of memory to read it"}
 
 
 @pytest.mark.parametrize(("suffix", "logger"), [(".pdf", "pypdf"), (".html", "trafilatura")])
@@ -192,9 +192,9 @@ def test_the_logger_of_a_library_is_silenced_temporarily(suffix: str, logger: st
 def test_a_size_up_to_the_limit_is_read(tmp_path: Path) -> None:
     for n in (9, 10, 11):
         (tmp_path / f"{n}.txt").write_bytes(b"x" * n)
-    found = read_documents(tmp_path, most_bytes=10)
-    assert [one.document_id for one in found.documents] == ["10.txt", "9.txt"]
-    (left,) = found.left_out
+    result = read_documents(tmp_path, most_bytes=10)
+    assert [document.document_id for document in result.documents] == ["10.txt", "9.txt"]
+    (left,) = result.left_out
     assert left.reason == "11 bytes, and .txt files of up to 10 are read: split it, or raise the limit"
 
 
@@ -203,13 +203,13 @@ def test_links_within_the_folder_are_followed_to_files_only(tmp_path: Path) -> N
     (tmp_path / "deep" / "a.txt").write_text("A text.", "utf-8")
     (tmp_path / "link").symlink_to("deep")
     (tmp_path / "same.md").symlink_to("deep/a.txt")
-    found = read_documents(tmp_path)
-    assert [one.document_id for one in found.documents] == ["deep/a.txt"]
-    assert {one.name: one.reason for one in found.left_out} == {
+    result = read_documents(tmp_path)
+    assert [one.document_id for one in result.documents] == ["deep/a.txt"]
+    assert {one.name: one.reason for one in result.left_out} == {
         "link": "a link whose target is not a file, not followed",
         "same.md": "the same text as deep/a.txt",
     }
-    assert found.other_formats == {}
+    assert result.other_formats == {}
 
 
 def test_hidden_files_and_folders_are_ignored(tmp_path: Path) -> None:
@@ -217,10 +217,12 @@ def test_hidden_files_and_folders_are_ignored(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"About {name}.", "utf-8")
     (tmp_path / ".config").mkdir()
-    found = read_documents(tmp_path)
-    assert [one.document_id for one in found.documents] == ["a.txt", "deep/f.txt"]
+    result = read_documents(tmp_path)
+    assert [document.document_id for document in result.documents] == ["a.txt", "deep/f.txt"]
     below = tmp_path / ".git"
-    assert [one.document_id for one in read_documents(below).documents] == ["c.txt"], "the folder itself may be hidden"
+    assert [document.document_id for document in read_documents(below).documents] == ["c.txt"], (
+        "the folder itself may be hidden"
+    )
 
 
 def test_progress_names_each_file_and_then_all(tmp_path: Path) -> None:
@@ -235,19 +237,19 @@ def test_guessed_encodings_are_counted_for_every_format(tmp_path: Path) -> None:
     for number, suffix in enumerate(("txt", "md", "markdown")):
         (tmp_path / f"a.{suffix}").write_bytes(f"{GERMAN}{number}".encode("latin-1"))
     (tmp_path / "b.txt").write_text(GERMAN, "utf-8")
-    found = read_documents(tmp_path)
-    assert sum(found.guessed.values()) == 3
-    assert len(found.documents) == 4
+    result = read_documents(tmp_path)
+    assert sum(result.guessed.values()) == 3
+    assert len(result.documents) == 4
 
 
 def test_a_lone_surrogate_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(READERS, ".txt", lambda content: Extracted("half \ud800", "\ud800 title"))  # type: ignore[arg-type]
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_bytes(b"x")
-    found = read_documents(tmp_path)
-    (document,) = found.documents
+    result = read_documents(tmp_path)
+    (document,) = result.documents
     assert document.text == "half ?"
-    assert [one.reason for one in found.left_out] == ["the same text as a.txt"]
+    assert [omitted.reason for omitted in result.left_out] == ["the same text as a.txt"]
 
 
 def test_files_of_other_formats_are_counted_by_extension(tmp_path: Path) -> None:
@@ -259,9 +261,9 @@ def test_files_of_other_formats_are_counted_by_extension(tmp_path: Path) -> None
 def test_names_with_the_same_id_are_numbered(tmp_path: Path) -> None:
     for number, name in enumerate(("a b.txt", "a  b.txt", "a_b.txt")):
         (tmp_path / name).write_text(f"Text {number}.", "utf-8")
-    found = read_documents(tmp_path, folders_are_domains=True).documents
-    assert [one.document_id for one in found] == ["a_b.txt", "a_b.txt~2", "a_b.txt~3"]
-    assert {one.domain for one in found} == {"custom"}, "these are in no folder"
+    result = read_documents(tmp_path, folders_are_domains=True).documents
+    assert [one.document_id for one in result] == ["a_b.txt", "a_b.txt~2", "a_b.txt~3"]
+    assert {one.domain for one in result} == {"custom"}, "these are in no folder"
 
 
 @pytest.mark.parametrize(
@@ -279,8 +281,8 @@ def test_the_first_folder_is_the_domain_if_folders_are_domains(tmp_path: Path, f
     (tmp_path / folder / "deep").mkdir(parents=True)
     (tmp_path / folder / "deep" / "a.txt").write_text("A text.", "utf-8")
     for are_domains, expected in ((True, domain), (False, "custom")):
-        (found,) = read_documents(tmp_path, folders_are_domains=are_domains).documents
-        assert found.domain == expected
+        (result,) = read_documents(tmp_path, folders_are_domains=are_domains).documents
+        assert result.domain == expected
 
 
 def test_a_folder_without_text_lists_its_contents(tmp_path: Path) -> None:
@@ -300,10 +302,10 @@ def passages_of(text: str, cut: Cut) -> list[DocumentPassage]:
 
 def test_passages_by_tokens_overlap_by_size_minus_stride(tmp_path: Path) -> None:
     text = " ".join(f"w{number}" for number in range(10))
-    found = passages_of(text, Cut(size=4, stride=3))
-    assert [one.passage.text for one in found] == ["w0 w1 w2 w3", "w3 w4 w5 w6", "w6 w7 w8 w9"]
-    assert {(one.document_id, one.domain, one.passage.title) for one in found} == {("a.txt", "north", "Arden")}
-    assert found[1].passage.passage_id == "a.txt-9-20"
+    result = passages_of(text, Cut(size=4, stride=3))
+    assert [one.passage.text for one in result] == ["w0 w1 w2 w3", "w3 w4 w5 w6", "w6 w7 w8 w9"]
+    assert {(one.document_id, one.domain, one.passage.title) for one in result} == {("a.txt", "north", "Arden")}
+    assert result[1].passage.passage_id == "a.txt-9-20"
     assert [one.passage.text for one in passages_of(text, Cut(size=5, stride=5))] == [
         "w0 w1 w2 w3 w4",
         "w5 w6 w7 w8 w9",
@@ -312,13 +314,13 @@ def test_passages_by_tokens_overlap_by_size_minus_stride(tmp_path: Path) -> None
 
 def test_passages_by_sentences_have_the_given_size() -> None:
     text = "One here. Two here. Three here. Four here. Five here."
-    found = passages_of(text, Cut("sentences", 3, 2))
-    assert [one.passage.text for one in found] == [
+    result = passages_of(text, Cut("sentences", 3, 2))
+    assert [one.passage.text for one in result] == [
         "One here. Two here. Three here.",
         "Three here. Four here. Five here.",
     ]
-    assert [one.passage.passage_id for one in found] == ["a.txt-0-31", "a.txt-20-53"]
-    assert {(one.document_id, one.domain, one.passage.title) for one in found} == {("a.txt", "north", "Arden")}
+    assert [one.passage.passage_id for one in result] == ["a.txt-0-31", "a.txt-20-53"]
+    assert {(one.document_id, one.domain, one.passage.title) for one in result} == {("a.txt", "north", "Arden")}
 
 
 def test_the_similarity_of_near_duplicates_can_be_set() -> None:

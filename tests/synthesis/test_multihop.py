@@ -212,21 +212,21 @@ def facts(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 def test_a_question_has_the_layout_of_the_official_file(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
-    found = made(tmp_path, rows[::-1], claims, null_share=0.0)
-    assert [row["question_type"] for row in found.questions] == [
+    result = made(tmp_path, rows[::-1], claims, null_share=0.0)
+    assert [row["question_type"] for row in result.questions] == [
         "inference_query",
         "comparison_query",
         "temporal_query",
     ]
-    first = found.questions[0]
-    assert (first["answer"], found.questions[1]["answer"]) == ("Arden", "Yes")
+    first = result.questions[0]
+    assert (first["answer"], result.questions[1]["answer"]) == ("Arden", "Yes")
     assert first["evidence_list"] == [
         {**{key: value for key, value in row.items() if key != "body"}, "author": "", "fact": row["body"]}
         for row in rows
     ], "in the order of their dates"
-    lines = found.outcome.lines[0]
+    lines = result.outcome.lines[0]
     assert "2 articles, 2 claims, 1 bridges, 1 inference_query, 1 comparison_query, 1 temporal_query" in lines
-    (wanted, *_) = [prompt for prompt in found.asked if '"answer": ' in prompt]
+    (wanted, *_) = [prompt for prompt in result.asked if '"answer": ' in prompt]
     assert "1. Daily 1, 2024-01-01: Arden: Arden built 1 mills." in wanted
 
 
@@ -245,8 +245,8 @@ def test_a_repeated_call_sends_no_request_and_other_results_are_kept(tmp_path: P
 
 @pytest.mark.parametrize(("n", "sizes"), [(2, [2]), (3, [3]), (4, [4]), (5, [4]), (6, [4, 2]), (9, [4, 4])])
 def test_a_question_is_over_two_to_four_articles(tmp_path: Path, n: int, sizes: Sequence[int]) -> None:
-    found = made(tmp_path, *one_claim_each(n), null_share=0.0)
-    assert [len(found) for found in facts(found.of_kind("comparison"))] == sizes
+    result = made(tmp_path, *one_claim_each(n), null_share=0.0)
+    assert [len(result) for result in facts(result.of_kind("comparison"))] == sizes
 
 
 def test_the_first_claim_of_an_article_on_a_subject_counts(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_the_first_claim_of_an_article_on_a_subject_counts(tmp_path: Path) -> No
         "News 1": [claim("Arden sold."), claim("Arden bought.")],
         "News 2": [claim("ARDEN slept.", "ARDEN", "rest")],
     }
-    found = made(tmp_path, rows, claims, null_share=0.0)
-    assert facts(found.of_kind("comparison")) == [["Arden sold.", "ARDEN slept."]], "whatever the case of its name"
+    result = made(tmp_path, rows, claims, null_share=0.0)
+    assert facts(result.of_kind("comparison")) == [["Arden sold.", "ARDEN slept."]], "whatever the case of its name"
 
 
 def test_bridges_are_entities_or_topics_and_only_entities_are_inferred(tmp_path: Path) -> None:
@@ -266,9 +266,9 @@ def test_bridges_are_entities_or_topics_and_only_entities_are_inferred(tmp_path:
         "News 2": [claim("Belmor sold.", "Belmor", "sale")],
         "News 3": [claim("Belmor slept.", "Belmor", "sleep")],
     }
-    found = made(tmp_path, rows, claims, null_share=0.0)
-    assert [row["answer"] for row in found.of_kind("inference")] == ["Belmor"]
-    by_entity, by_topic = facts(found.of_kind("comparison"))
+    result = made(tmp_path, rows, claims, null_share=0.0)
+    assert [row["answer"] for row in result.of_kind("inference")] == ["Belmor"]
+    by_entity, by_topic = facts(result.of_kind("comparison"))
     assert (by_entity, by_topic) == (["Belmor sold.", "Belmor slept."], ["Arden sold.", "Belmor sold."])
     only = made_again(tmp_path, rows, claims, most_bridges=1)
     assert facts(only.of_kind("comparison")) == [by_entity], "entities come first"
@@ -289,26 +289,26 @@ def made_again(folder: Path, *given: Any, **more: Any) -> Made:
 )
 def test_a_claim_unsupported_by_its_article_is_dropped(tmp_path: Path, bad: dict[str, str], reason: str) -> None:
     rows, claims = one_claim_each(2)
-    found = made(tmp_path, rows, {**claims, "News 1": [bad, *claims["News 1"], bad]}, null_share=0.0)
+    result = made(tmp_path, rows, {**claims, "News 1": [bad, *claims["News 1"], bad]}, null_share=0.0)
     assert (
         f"2 claims, 1 bridges, 1 inference_query, 1 comparison_query, 1 temporal_query, 2 {reason}"
-        in (found.outcome.lines[0])
+        in (result.outcome.lines[0])
     )
 
 
 def test_a_claim_may_have_three_fifths_of_other_words(tmp_path: Path) -> None:
     rows, claims = one_claim_each(2)
-    found = made(tmp_path, rows, {**claims, "News 1": [claim(rows[0]["body"], text="Arden built aa bb cc")]})
-    assert "2 claims" in found.outcome.lines[0]
+    result = made(tmp_path, rows, {**claims, "News 1": [claim(rows[0]["body"], text="Arden built aa bb cc")]})
+    assert "2 claims" in result.outcome.lines[0]
 
 
 def test_five_claims_per_part_are_read(tmp_path: Path) -> None:
     text = " ".join(f"Arden{n} sold." for n in range(7))
     claims = [claim(f"Arden{n} sold.", f"Arden{n}", f"t{n}") for n in range(7)]
     rows = [article(1, text), article(2, text)]
-    found = made(tmp_path, rows, {row["title"]: claims for row in rows})
-    assert "10 claims, 5 bridges" in found.outcome.lines[0]
-    assert "At most 5 of them" in found.asked[0]
+    result = made(tmp_path, rows, {row["title"]: claims for row in rows})
+    assert "10 claims, 5 bridges" in result.outcome.lines[0]
+    assert "At most 5 of them" in result.asked[0]
 
 
 @pytest.mark.parametrize(
@@ -330,10 +330,10 @@ def test_answers_have_the_format_of_their_type(tmp_path: Path, kind: str, answer
     def question(prompt: str, n_before: int) -> dict[str, Any]:
         return {**a_question(prompt, n_before), **({"answer": answer} if words[kind] in prompt else {})}
 
-    found = made(tmp_path, *one_claim_each(2), question=question, null_share=0.0)
-    assert [row["answer"] for row in found.of_kind(kind)] == ([] if expected is None else [expected])
+    result = made(tmp_path, *one_claim_each(2), question=question, null_share=0.0)
+    assert [row["answer"] for row in result.of_kind(kind)] == ([] if expected is None else [expected])
     if expected is None:
-        lines = found.outcome.lines[0]
+        lines = result.outcome.lines[0]
         assert "1 questions without a usable reply: an answer that is none of yes, no" in lines
 
 
@@ -341,20 +341,20 @@ def test_repeated_questions_are_kept_once(tmp_path: Path) -> None:
     def question(prompt: str, n_before: int) -> dict[str, Any]:
         return {**a_question(prompt, n_before), "query": "Who?" if "its name" in prompt else "WHO?"}
 
-    found = made(tmp_path, *one_claim_each(2), question=question, null_share=0.0)
-    assert [row["query"] for row in found.questions] == ["Who?"]
-    assert "2 repeated questions" in found.outcome.lines[0]
+    result = made(tmp_path, *one_claim_each(2), question=question, null_share=0.0)
+    assert [row["query"] for row in result.questions] == ["Who?"]
+    assert "2 repeated questions" in result.outcome.lines[0]
 
 
 @pytest.mark.parametrize(("share", "n_null"), [(0.0, 0), (0.12, 0), (0.25, 1), (0.4, 2), (0.9, 2)])
 def test_null_queries_are_a_share_limited_by_topics(tmp_path: Path, share: float, n_null: int) -> None:
     rows, claims = one_claim_each(2)
     claims["News 1"].append(claim("Arden built 1 mills.", topic="grain"))
-    found = made(tmp_path, rows, claims, null_share=share)
-    assert len(found.questions) == 3 + n_null
-    null = found.of_kind("null")
+    result = made(tmp_path, rows, claims, null_share=share)
+    assert len(result.questions) == 3 + n_null
+    null = result.of_kind("null")
     assert [(row["answer"], row["evidence_list"]) for row in null] == [("Insufficient information.", [])] * n_null
-    known = [prompt for prompt in found.asked if '"entity": "...", "sources"' in prompt]
+    known = [prompt for prompt in result.asked if '"entity": "...", "sources"' in prompt]
     assert [re.findall('about "(.*)", though', prompt) for prompt in known] == [["mill"], ["grain"]][:n_null]
     assert all("- Arden\n- Daily 1\n- Daily 2" in prompt for prompt in known)
 
@@ -365,10 +365,10 @@ def test_a_null_query_contains_its_invented_names(tmp_path: Path, missing: str) 
         query = "Has vantor told quill and zubrin so?".replace(missing, "it")
         return {"query": query, "entity": "Vantor", "sources": ["Quill", "Zubrin"]}
 
-    found = made(tmp_path, *one_claim_each(2), null=null, null_share=0.25)
-    assert found.of_kind("null") == []
+    result = made(tmp_path, *one_claim_each(2), null=null, null_share=0.25)
+    assert result.of_kind("null") == []
     reason = "1 null queries left out: a question without the names that were made up for it"
-    assert reason in found.outcome.lines[0]
+    assert reason in result.outcome.lines[0]
 
 
 def test_repeated_null_queries_are_kept_once(tmp_path: Path) -> None:
@@ -390,24 +390,24 @@ def test_the_share_of_null_queries_must_be_below_one(share: float) -> None:
 
 def test_an_article_without_a_usable_reply_is_left_out_by_name(tmp_path: Path) -> None:
     rows, claims = one_claim_each(3)
-    found = made(tmp_path, rows, {**claims, "News 1": [{"fact": "Arden built 1 mills."}]}, null_share=0.0)
-    assert facts(found.of_kind("comparison")) == [["Arden built 2 mills.", "Arden built 3 mills."]]
-    assert found.outcome.lines[2:] == ('  u1: no text under "claim"',)
+    result = made(tmp_path, rows, {**claims, "News 1": [{"fact": "Arden built 1 mills."}]}, null_share=0.0)
+    assert facts(result.of_kind("comparison")) == [["Arden built 2 mills.", "Arden built 3 mills."]]
+    assert result.outcome.lines[2:] == ('  u1: no text under "claim"',)
     (row,) = [json.loads(line) for line in (tmp_path / "out/synthesis/left_out.jsonl").read_text("utf-8").splitlines()]
     assert row == {"what": "u1", "reason": 'no text under "claim"'}
 
 
 def test_claims_that_are_not_a_list_omit_their_article(tmp_path: Path) -> None:
     rows, claims = one_claim_each(3)
-    found = made(tmp_path, rows, {**claims, "News 3": 7}, null_share=0.0)  # type: ignore[dict-item]
-    assert found.outcome.lines[2:] == ('  u3: "claims": no list',)
+    result = made(tmp_path, rows, {**claims, "News 3": 7}, null_share=0.0)  # type: ignore[dict-item]
+    assert result.outcome.lines[2:] == ('  u3: "claims": no list',)
 
 
 def test_a_long_article_is_split_into_parts_without_overlap(tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(1500))
     rows, claims = one_claim_each(2)
-    found = made(tmp_path, [*rows, article(3, long)], claims, null_share=0.0)
-    pieces = [sections(prompt)["piece"][0] for prompt in found.asked if "word0" in prompt or "word1499" in prompt]
+    result = made(tmp_path, [*rows, article(3, long)], claims, null_share=0.0)
+    pieces = [sections(prompt)["piece"][0] for prompt in result.asked if "word0" in prompt or "word1499" in prompt]
     assert [len(piece.split()) for piece in pieces] == [1024, 476]
     assert " ".join(pieces) == long
 
@@ -427,10 +427,10 @@ def test_the_steps_have_names_in_the_progress_bar(tmp_path: Path) -> None:
 
 
 def test_a_document_has_its_folder_as_source_and_its_file_time(tmp_path: Path) -> None:
-    for place, time in (("north", 86400.5), ("south", 3 * 86400)):
-        path = tmp_path / "docs" / place / "a.txt"
+    for name, time in (("north", 86400.5), ("south", 3 * 86400)):
+        path = tmp_path / "docs" / name / "a.txt"
         path.parent.mkdir(parents=True)
-        path.write_text(f"The Arden Company built in {place} a mill.", "utf-8")
+        path.write_text(f"The Arden Company built in {name} a mill.", "utf-8")
         os.utime(path, (time, time))
     (tmp_path / "docs" / "empty.txt").write_text("", "utf-8")
     client = ScriptedClient(lambda prompt, n_before: good_reply(prompt))
@@ -447,8 +447,8 @@ def test_articles_without_a_url_are_numbered_and_an_empty_corpus_is_an_error(tmp
     rows, claims = one_claim_each(2)
     del rows[0]["url"]
     rows[1]["author"] = "Somebody"
-    found = made(tmp_path, rows, claims, null_share=0.0)
-    evidence = found.questions[0]["evidence_list"]
+    result = made(tmp_path, rows, claims, null_share=0.0)
+    evidence = result.questions[0]["evidence_list"]
     assert [(one["url"], one["author"]) for one in evidence] == [("article-1", ""), ("u2", "Somebody")]
     (tmp_path / "none").mkdir()
     with raises(BenchmarkFileError):

@@ -39,14 +39,14 @@ def test_dialogues_use_the_first_lists_of_each_domain_in_turn(tmp_path: Path) ->
     write_towns(tmp_path / "docs" / "north", 2)  # twenty sentences: lists of 8, 8 and 4
     (tmp_path / "docs" / "south").mkdir()
     (tmp_path / "docs" / "south" / "a.txt").write_text(town("Gosfield"), "utf-8")  # lists of 8 and 2
-    found = {}
+    result = {}
     for most in (1, 2, 3, 4, 9, None):
         made(tmp_path, f"out{most}", cut=Cut(), folders_are_domains=True, most_dialogues=most)
-        found[most] = [(row["domain"], len(row["units"])) for row in dialogues(tmp_path, f"out{most}")]
+        result[most] = [(row["domain"], len(row["units"])) for row in dialogues(tmp_path, f"out{most}")]
     in_turn = [("north", 8), ("south", 8), ("north", 8), ("south", 2), ("north", 4)]
-    assert {most: len(rows) for most, rows in found.items()} == {1: 1, 2: 2, 3: 3, 4: 4, 9: 5, None: 5}
-    assert all(found[most] == in_turn[:most] for most in (1, 2, 3, 4, 9))
-    assert found[None] == [("north", 8), ("north", 8), ("north", 4), ("south", 8), ("south", 2)], "all, as they stand"
+    assert {most: len(rows) for most, rows in result.items()} == {1: 1, 2: 2, 3: 3, 4: 4, 9: 5, None: 5}
+    assert all(result[most] == in_turn[:most] for most in (1, 2, 3, 4, 9))
+    assert result[None] == [("north", 8), ("north", 8), ("north", 4), ("south", 8), ("south", 2)], "all, as they stand"
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_every_part_of_a_document_changes_the_key(part: str) -> None:
     def key(*given: Document) -> Any:
         return _made_by(given, Settings(), client)["documents"]
 
-    for place in (0, 1):
-        changed = [replace(one, **{part: "other"}) if n == place else one for n, one in enumerate(documents)]
+    for index in (0, 1):
+        changed = [replace(one, **{part: "other"}) if n == index else one for n, one in enumerate(documents)]
         assert key(*changed) != key(*documents)
     assert key(*documents[::-1]) != key(*documents) == key(*documents)
     assert key(replace(documents[0], title="Arde", text="nIt rains."), documents[1]) != key(*documents)
@@ -103,12 +103,12 @@ def test_the_manifest_lists_the_inputs(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 1)
     made(tmp_path)
     manifest = json.loads((tmp_path / "out" / "synthesis" / "manifest.json").read_bytes())
-    found = manifest["made_by"]
-    assert found.keys() == {"version", "settings", "client", "prompts", "documents"}
-    assert found["client"] == {"model": "writer"}
-    assert (found["settings"]["unit"], found["settings"]["cut"]["size"]) == ("sentences", 60)
-    assert sorted(found["prompts"]) == ["again", "answerable", "contextualize", "dialogue", "ground", "propositions"]
-    assert all(len(value) == 64 for value in [*found["prompts"].values(), found["documents"]])
+    result = manifest["made_by"]
+    assert result.keys() == {"version", "settings", "client", "prompts", "documents"}
+    assert result["client"] == {"model": "writer"}
+    assert (result["settings"]["unit"], result["settings"]["cut"]["size"]) == ("sentences", 60)
+    assert sorted(result["prompts"]) == ["again", "answerable", "contextualize", "dialogue", "ground", "propositions"]
+    assert all(len(value) == 64 for value in [*result["prompts"].values(), result["documents"]])
     assert manifest["counts"]["dialogues"] == 2
 
 
@@ -166,10 +166,10 @@ def test_usage_and_progress_are_reported_step_by_step(tmp_path: Path) -> None:
 
 def test_units_are_counted_under_their_name(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 2)
-    found = {unit: made(tmp_path, unit, unit=unit, cut=Cut()).lines[0] for unit in UNITS}
-    assert ", 20 propositions, " in found["propositions"]
-    assert ", 20 sentences, " in found["sentences"]
-    assert " 2 passages, 2 units, " in found["passages"]
+    result = {unit: made(tmp_path, unit, unit=unit, cut=Cut()).lines[0] for unit in UNITS}
+    assert ", 20 propositions, " in result["propositions"]
+    assert ", 20 sentences, " in result["sentences"]
+    assert " 2 passages, 2 units, " in result["passages"]
 
 
 def test_passages_of_every_domain_with_units_are_searched(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_passages_of_every_domain_with_units_are_searched(tmp_path: Path) -> Non
         name: (unit["text"], unit["domain"]) for name, unit in units.items()
     }
     for task in open_benchmark("custom", tmp_path / "own").tasks:
-        assert task.target in {item.text for item in task.references}
+        assert task.target in {passage.text for passage in task.references}
 
 
 def test_without_dialogues_the_three_most_frequent_reasons_are_named(tmp_path: Path) -> None:
@@ -202,24 +202,24 @@ def test_without_dialogues_the_three_most_frequent_reasons_are_named(tmp_path: P
 def test_a_row_of_mtrag_s_contains_the_conversation_and_supporting_passages(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 1, 3)
     made(tmp_path, mtrag_s="fiqa", unit="passages", cut=Cut(size=30, stride=30))
-    found = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
+    result = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
     name = hashlib.sha256(b"d1").hexdigest()[:32]
-    assert [row["task_id"] for row in found] == [f"{name}<::>{number}" for number in range(1, len(found) + 1)]
-    same_message(json.dumps(found[:2], indent=1))
+    assert [row["task_id"] for row in result] == [f"{name}<::>{number}" for number in range(1, len(result) + 1)]
+    same_message(json.dumps(result[:2], indent=1))
 
 
 def test_the_statistics_of_mtrag_s_match_its_rows(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 4)
     made(tmp_path, mtrag_s="govt", unit="passages", list_size=4, unanswerable=0.3)
-    found = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
+    result = rows(tmp_path / "out" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl")
     stated = json.loads((tmp_path / "out" / "sample.json").read_bytes())
-    labels = [row["Answerability"][0] for row in found]
+    labels = [row["Answerability"][0] for row in result]
     assert len(stated["version"]) == 12
     assert labels.count("UNANSWERABLE") > 0
     assert stated["counts"] == {
-        "tasks": len(found),
-        "conversations": len({row["conversation_id"] for row in found}),
-        "by_domain": {"govt": len(found)},
+        "tasks": len(result),
+        "conversations": len({row["conversation_id"] for row in result}),
+        "by_domain": {"govt": len(result)},
         "by_answerability": {label: labels.count(label) for label in dict.fromkeys(labels)},
     }
     assert (tmp_path / "out" / "synthesis" / "left_out.jsonl").read_bytes() == b""

@@ -42,9 +42,9 @@ def test_a_sentence_belongs_to_passages_that_contain_it_completely(
     passages: Sequence[DocumentPassage], held: Mapping[str, Sequence[str]]
 ) -> None:
     units = cut_sentences([DOCUMENT], passages)
-    found = {unit.text: list(unit.passage_ids) for unit in units}
-    assert {text: found[text] for text in held} == dict(held)
-    assert ("The port sleeps." in found) == ("The port sleeps." in held)
+    result = {unit.text: list(unit.passage_ids) for unit in units}
+    assert {text: result[text] for text in held} == dict(held)
+    assert ("The port sleeps." in result) == ("The port sleeps." in held)
     assert [unit.unit_id for unit in units] == [f"s{number}" for number in range(1, len(units) + 1)]
 
 
@@ -81,9 +81,9 @@ MADE_UP = "propositions with words missing from their passage (invented, or in a
 )
 def test_a_statement_must_share_two_fifths_of_its_words_with_its_passage(statement: str, stays: bool) -> None:
     text = "The mill grinds corn."
-    found = extracted([passage("one", text)], {text: [statement, "The mill grinds"]})
-    assert [unit.text for unit in found.units] == ([statement] if stays else []) + ["The mill grinds"]
-    assert found.counts == ({} if stays else {MADE_UP: 1})
+    result = extracted([passage("one", text)], {text: [statement, "The mill grinds"]})
+    assert [unit.text for unit in result.units] == ([statement] if stays else []) + ["The mill grinds"]
+    assert result.counts == ({} if stays else {MADE_UP: 1})
 
 
 @pytest.mark.parametrize(("n_words", "is_held"), [(10, True), (9, True), (8, False)])
@@ -105,8 +105,8 @@ def test_an_adjacent_passage_with_nine_tenths_of_the_words_also_supports_a_state
 
 def test_an_adjacent_passage_of_another_document_never_supports_a_statement() -> None:
     first, other = "The mill of Arden grinds corn.", "The mill of Arden grinds corn. It does."
-    found = extracted([passage("one", first), passage("two", other, document="b.txt")], {first: [first]})
-    assert [unit.passage_ids for unit in found.units] == [("one",)]
+    result = extracted([passage("one", first), passage("two", other, document="b.txt")], {first: [first]})
+    assert [unit.passage_ids for unit in result.units] == [("one",)]
 
 
 def test_a_statement_is_listed_once_per_domain_with_all_its_passages() -> None:
@@ -118,20 +118,20 @@ def test_a_statement_is_listed_once_per_domain_with_all_its_passages() -> None:
         passage("four", texts[3], document="c.txt", domain="south"),
     ]
     said = {texts[0]: [texts[0]], texts[2]: [texts[2]], texts[3]: [texts[0]], texts[1]: []}
-    found = extracted(passages, said)
-    assert [(unit.unit_id, unit.text, unit.passage_ids, unit.document_id, unit.domain) for unit in found.units] == [
+    result = extracted(passages, said)
+    assert [(unit.unit_id, unit.text, unit.passage_ids, unit.document_id, unit.domain) for unit in result.units] == [
         ("p1", texts[0], ("one", "three"), "a.txt", "custom"),
         ("p2", texts[0], ("four",), "c.txt", "south"),
     ]
-    assert found.counts == {"passages without propositions": 1}
+    assert result.counts == {"passages without propositions": 1}
 
 
 @pytest.mark.parametrize(("n", "is_read"), [(200, True), (201, False)])
 def test_a_reply_with_too_many_statements_is_left_out(n: int, is_read: bool) -> None:
     text = " ".join(f"w{number}" for number in range(n))
-    found = extracted([passage("one", text)], {text: [f"w{number}" for number in range(n)]})
-    assert len(found.units) == (n if is_read else 0)
-    assert [one.name for one in found.left_out] == ([] if is_read else ["one"])
+    result = extracted([passage("one", text)], {text: [f"w{number}" for number in range(n)]})
+    assert len(result.units) == (n if is_read else 0)
+    assert [omitted.name for omitted in result.left_out] == ([] if is_read else ["one"])
 
 
 def test_lists_partition_the_adjacent_units_of_a_domain() -> None:

@@ -40,17 +40,17 @@ def local_by_token(question: str, context: str) -> float:
     ids = [tokenizer.cls_token_id, *asked, tokenizer.sep_token_id, *given, tokenizer.sep_token_id]
     types = [0] * (len(asked) + 2) + [1] * (len(given) + 1)
     with torch.no_grad():
-        found = model(
+        result = model(
             torch.tensor([ids]), token_type_ids=torch.tensor([types]), output_attentions=True, output_hidden_states=True
         )
     asked_at = range(1, len(asked))  # without the last token
     given_at = range(len(asked) + 2, len(asked) + 1 + len(given))
     total = 0.0
-    for hidden, attention in zip(found.hidden_states[1:], found.attentions, strict=True):
+    for hidden, attention in zip(result.hidden_states[1:], result.attentions, strict=True):
         for i in asked_at:
             strongest = max(given_at, key=lambda j: max(float(head[i, j]) for head in attention[0]))
             total += float(torch.cosine_similarity(hidden[0, i], hidden[0, strongest], dim=0))
-    return total / (len(found.attentions) * len(asked_at))
+    return total / (len(result.attentions) * len(asked_at))
 
 
 def likelihood_by_token(folder: Path, text: str) -> float:
@@ -59,21 +59,21 @@ def likelihood_by_token(folder: Path, text: str) -> float:
 
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     ids = AutoTokenizer.from_pretrained(folder)(text).input_ids
-    found = []
-    for place in range(1, len(ids)):
+    result = []
+    for index in range(1, len(ids)):
         with torch.no_grad():
-            last = model(torch.tensor([ids[:place]])).logits[0, -1].tolist()
-        found.append(math.exp(last[ids[place]]) / sum(math.exp(value) for value in last))
-    return sum(found) / len(found)
+            last = model(torch.tensor([ids[:index]])).logits[0, -1].tolist()
+        result.append(math.exp(last[ids[index]]) / sum(math.exp(value) for value in last))
+    return sum(result) / len(result)
 
 
 def test_both_terms_equal_a_computation_token_by_token(measure: QRelScore, language_model: Path) -> None:
     for question, context in ((QUESTION, CONTEXT), (CONTEXT, QUESTION)):
-        found = measure(question, context.split("  "))
-        assert found.local == pytest.approx(local_by_token(question, context), abs=1e-5)
+        result = measure(question, context.split("  "))
+        assert result.local == pytest.approx(local_by_token(question, context), abs=1e-5)
         before = likelihood_by_token(language_model, context)
         after = likelihood_by_token(language_model, f"{question} {context}")
-        assert found.gain == pytest.approx(max(0.0, (after - before) / before), abs=1e-5)
+        assert result.gain == pytest.approx(max(0.0, (after - before) / before), abs=1e-5)
 
 
 def test_the_score_is_the_harmonic_mean_of_positive_terms() -> None:
@@ -99,8 +99,8 @@ def test_the_table_names_its_models_and_counts_unscored_questions(tmp_path: Path
     assert [row[:2] for row in table.rows] == [("as asked", "6 of 6"), ("standing alone", "6 of 6")]
     assert [row[5:] for row in table.rows] == [("0.33", "0.36"), ("0.36", "0.41")]
     tasks = open_benchmark("custom", folder).tasks
-    found = [measure(task.question, [one.text for one in task.references]) for task in tasks]
-    scores = [one.score for one in found if one]
+    result = [measure(task.question, [one.text for one in task.references]) for task in tasks]
+    scores = [one.score for one in result if one]
     assert table.columns[4:] == ("QRelScore", "paper, public", "paper, proprietary")
     assert table.rows[0][4] == f"{sum(scores) / 6:.3f}"
     assert "Encoder minilm" in table.note

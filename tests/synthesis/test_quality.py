@@ -74,8 +74,8 @@ def test_retrieval_by_query_form_in_all_and_per_domain(tmp_path: Path) -> None:
         row["domain"] = domains[row["conversation_id"][1:]]
     for row in passages:
         row["domain"] = domains[row["_id"].partition("-")[0]]
-    for name, found in {"conversations.jsonl": rows, "passages.jsonl": passages}.items():
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in found), "utf-8")
+    for name, result in {"conversations.jsonl": rows, "passages.jsonl": passages}.items():
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in result), "utf-8")
     (folder / "synthesis").mkdir()
     (folder / "synthesis" / "dialogues.jsonl").write_bytes(b"")
     whole, per_domain = quality_section(folder, retrievers=["bm25s"]).tables[1:3]

@@ -61,8 +61,8 @@ def test_the_last_decision_on_the_current_texts_counts(tmp_path: Path) -> None:
         ("ann", pairs[1].pair_id, other, 4.0),
         ("ann", pairs[0].pair_id, "{", 5.0),
     ]
-    found, n_others = read_reviews(pairs, kept)
-    assert [(one.reviewer, one.decision.choice, one.time) for one in found] == [
+    result, n_others = read_reviews(pairs, kept)
+    assert [(one.reviewer, one.decision.choice, one.time) for one in result] == [
         ("bob", "accept", 1.0),
         ("ann", "reject", 3.0),
     ]
@@ -172,13 +172,13 @@ def test_reviewers_who_share_no_pair_have_no_agreement(tmp_path: Path) -> None:
 def test_three_reviewers_agree_two_by_two_and_all_together(tmp_path: Path) -> None:
     pairs = read_pairs(write_dialogues(tmp_path / "b", 2))
     reviews = [
-        review(pairs[place], choice, name, answer="other")
+        review(pairs[index], choice, name, answer="other")
         for name, choices in {
             "cid": {0: "accept", 1: "reject"},
             "ann": {0: "accept", 1: "reject", 2: "edit"},
             "bob": {1: "accept", 2: "accept", 5: "reject"},
         }.items()
-        for place, choice in choices.items()
+        for index, choice in choices.items()
     ]
     section = review_section("towns", pairs, reviews)
     assert section.title == "review: towns"
@@ -291,11 +291,11 @@ def test_a_dialogue_without_kept_pairs_is_removed_from_the_details(tmp_path: Pat
 def test_decisions_are_sorted_by_pair_and_time(tmp_path: Path) -> None:
     pairs = read_pairs(write_dialogues(tmp_path / "b", 1))
     kept = [
-        (name, pairs[place].pair_id, decide(pairs[place], "accept", {}).model_dump_json(), time)
-        for name, place, time in (("ann", 2, 1.0), ("bob", 0, 3.0), ("ann", 0, 2.0))
+        (name, pairs[index].pair_id, decide(pairs[index], "accept", {}).model_dump_json(), time)
+        for name, index, time in (("ann", 2, 1.0), ("bob", 0, 3.0), ("ann", 0, 2.0))
     ]
-    found, n_others = read_reviews(pairs, [*kept, ("ann", "elsewhere", kept[0][2], 4.0)])
-    assert [(one.reviewer, one.pair_id, one.time) for one in found] == [
+    result, n_others = read_reviews(pairs, [*kept, ("ann", "elsewhere", kept[0][2], 4.0)])
+    assert [(one.reviewer, one.pair_id, one.time) for one in result] == [
         ("ann", "c0<::>1", 2.0),
         ("bob", "c0<::>1", 3.0),
         ("ann", "c0<::>3", 1.0),

@@ -89,9 +89,9 @@ def test_budgets_change_a_vector_by_less_than_1e_6(
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 600), min_size=1), st.integers(1, 5000), st.integers(1, 99))
 def test_the_shape_of_a_batch_depends_on_the_text_alone(lengths: dict[str, int], tokens: int, step: int) -> None:
     batching = Batching(tokens, step)
-    found = list(batches({text: [7] * length for text, length in lengths.items()}, batching, 512 + 88))
-    assert sorted(text for batch in found for text in batch.texts) == sorted(lengths)
-    for batch in found:
+    result = list(batches({text: [7] * length for text, length in lengths.items()}, batching, 512 + 88))
+    assert sorted(text for batch in result for text in batch.texts) == sorted(lengths)
+    for batch in result:
         assert len(batch.texts) <= batch.rows
         for text in batch.texts:
             (alone,) = batches({text: [7] * lengths[text]}, batching, 600)

@@ -62,8 +62,8 @@ def texts() -> list[str]:
 def test_tokens_and_scores_equal_torch(light: BertScorer, by_torch: BertScorer, texts: list[str]) -> None:
     assert light.loaded().token_ids(texts) == by_torch.loaded().token_ids(texts)
     pairs = [(text, other) for text, other in zip(texts, [*texts[1:], texts[0]], strict=True)]
-    for found, expected in zip(light.score(pairs), by_torch.score(pairs), strict=True):
-        assert astuple(found) == pytest.approx(astuple(expected), abs=TOLERANCE)
+    for result, expected in zip(light.score(pairs), by_torch.score(pairs), strict=True):
+        assert astuple(result) == pytest.approx(astuple(expected), abs=TOLERANCE)
     assert light.n_truncated == by_torch.n_truncated == 1
 
 
@@ -72,8 +72,8 @@ def test_every_layer_equals_torch(layer: int) -> None:
     pairs = [("Mars has two moons.", "The red planet has moons, Phobos and Deimos.")]
     scorer = BertScorer(EncoderSpec("minilm", layer, None))
     scorer._encoder = LightEncoder(Path(packaged_minilm("a test")), layer)
-    (found,), (expected,) = scorer.score(pairs), BertScorer(scorer.spec, device="cpu").score(pairs)
-    assert astuple(found) == pytest.approx(astuple(expected), abs=TOLERANCE)
+    (result,), (expected,) = scorer.score(pairs), BertScorer(scorer.spec, device="cpu").score(pairs)
+    assert astuple(result) == pytest.approx(astuple(expected), abs=TOLERANCE)
 
 
 @settings(max_examples=15, deadline=None)
@@ -137,8 +137,8 @@ def test_the_light_encoder_runs_without_torch(by_torch: BertScorer) -> None:
 @pytest.mark.slow
 def test_refusal_probabilities_equal_torch() -> None:
     responses = [*(row.text for row in read_file(LABELLED / "short.jsonl")[:40]), *ODD]
-    found, expected = load_light_reader()(responses), load_reader("cpu")(responses)
-    assert np.allclose(found, expected, atol=TOLERANCE)
+    result, expected = load_light_reader()(responses), load_reader("cpu")(responses)
+    assert np.allclose(result, expected, atol=TOLERANCE)
 
 
 @pytest.fixture
@@ -146,8 +146,8 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Libraries reported as not installed; a test adds names."""
     names: set[str] = set()
     for module in (_encoders, _light):
-        found = module.find_spec
-        monkeypatch.setattr(module, "find_spec", lambda name, found=found: None if name in names else found(name))
+        result = module.find_spec
+        monkeypatch.setattr(module, "find_spec", lambda name, result=result: None if name in names else result(name))
     return names
 
 

@@ -27,8 +27,8 @@ def unlimited(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ours(folder: Path) -> tuple[list[tuple[float, float, float]], int]:
     scorer = BertScorer(EncoderSpec(str(folder), LAYER, None), device="cpu")
-    found = [(score.precision, score.recall, score.f1) for score in scorer.score(PAIRS)]
-    return found, scorer.n_truncated
+    result = [(score.precision, score.recall, score.f1) for score in scorer.score(PAIRS)]
+    return result, scorer.n_truncated
 
 
 def bert_score(folder: Path) -> list[tuple[float, ...]]:
@@ -49,22 +49,22 @@ def test_a_text_over_512_tokens_is_read_completely_as_in_bert_score(unlimited: P
     for limit, n_cut in ((lengths[0], 0), (lengths[0] - 1, 1)):
         tokeniser.max_tokens = limit
         assert tokeniser.token_ids([SHORT])[1] == n_cut
-    found, n_truncated = ours(unlimited)
+    result, n_truncated = ours(unlimited)
     assert n_truncated == 0
-    for own, theirs in zip(found, bert_score(write_deberta(tmp_path, model_max_length=UNCUT)), strict=True):
+    for own, theirs in zip(result, bert_score(write_deberta(tmp_path, model_max_length=UNCUT)), strict=True):
         assert own == pytest.approx(theirs, abs=1e-6)
 
 
 @pytest.mark.slow
 def test_the_limit_of_the_tokenizer_is_applied_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
     limited = write_deberta(tmp_path, model_max_length=512)
-    found, n_truncated = ours(limited)
+    result, n_truncated = ours(limited)
     assert n_truncated == 3  # two long texts, and the first reversed
-    for own, theirs in zip(found, bert_score(limited), strict=True):
+    for own, theirs in zip(result, bert_score(limited), strict=True):
         assert own == pytest.approx(theirs, abs=1e-6)
     whole = ours(unlimited)[0]
-    assert found[0] == pytest.approx(whole[0], abs=1e-6)
-    assert all(abs(cut[0] - full[0]) > 1e-4 for cut, full in zip(found[1:], whole[1:], strict=True))
+    assert result[0] == pytest.approx(whole[0], abs=1e-6)
+    assert all(abs(cut[0] - full[0]) > 1e-4 for cut, full in zip(result[1:], whole[1:], strict=True))
 
 
 @pytest.mark.parametrize(("named", "limit"), [(int(1e30), None), (512, 512), (8192, 8192)])
