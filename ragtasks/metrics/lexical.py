@@ -98,11 +98,11 @@ def k_precision(response: str, passages: Sequence[str], language: str = ENGLISH)
     for Question Answering".
     """
     language = settled(language, response, *passages)
-    stated = Counter(normalised_tokens(response, language))
-    if not passages or not stated:
+    response_tokens = Counter(normalised_tokens(response, language))
+    if not passages or not response_tokens:
         return None
-    held = Counter(token for passage in passages for token in normalised_tokens(passage, language))
-    return (stated & held).total() / stated.total()
+    passage_tokens = Counter(token for passage in passages for token in normalised_tokens(passage, language))
+    return (response_tokens & passage_tokens).total() / response_tokens.total()
 
 
 def _rouge_tokens(text: str, language: str) -> list[str]:

@@ -79,7 +79,7 @@ def repeatability(
 ) -> Repeatability:
     """Return how far the mean of all answers moves when they are judged again.
 
-    `judgings` are at least two judging runs of the same answers, `clusters` their conversations, `whole` the mean of
+    `judgings` are at least two judging runs of the same answers, `clusters` their conversations, `overall` the mean of
     the first run over all answers, including these.
     """
     rows = list(zip(*judgings, strict=True))

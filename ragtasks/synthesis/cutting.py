@@ -72,9 +72,9 @@ def cut_documents(
         )
         cut_up.setdefault(document.domain, []).extend(passages)
     repeated: dict[str, str] = {}
-    for found_in_domain in cut_up.values():
-        own = [passage.passage for passage in found_in_domain]
-        for group in near_duplicates(partial(list, own), cut.threshold, progress, SHINGLE_WORDS).groups:
+    for cut_passages in cut_up.values():
+        domain_passages = [passage.passage for passage in cut_passages]
+        for group in near_duplicates(partial(list, domain_passages), cut.threshold, progress, SHINGLE_WORDS).groups:
             repeated |= dict.fromkeys(group.passage_ids[1:], group.passage_ids[0])
     kept = [passage for items in cut_up.values() for passage in items if passage.passage.passage_id not in repeated]
     return kept, [LeftOut(name, f"nearly the same text as {first}") for name, first in repeated.items()]

@@ -176,10 +176,11 @@ def _pool(passages: Sequence[DocumentPassage], units: Sequence[Unit], settings: 
     """Return the corpus, and the corpus entries that contain each unit."""
     domains = dict.fromkeys(unit.domain for unit in units)
     if settings.pool == "propositions":
-        own = {
-            domain: tuple(Passage(own.unit_id, own.text) for own in units if own.domain == domain) for domain in domains
+        by_domain = {
+            domain: tuple(Passage(unit.unit_id, unit.text) for unit in units if unit.domain == domain)
+            for domain in domains
         }
-        return Pool(own, {unit.unit_id: (unit.unit_id,) for unit in units})
+        return Pool(by_domain, {unit.unit_id: (unit.unit_id,) for unit in units})
     by_domain = {
         domain: tuple(passage.passage for passage in passages if passage.domain == domain) for domain in domains
     }

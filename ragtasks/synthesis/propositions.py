@@ -140,12 +140,12 @@ def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPass
         by_document.setdefault(passage.document_id, []).append(passage)
     units: list[Unit] = []
     for document in documents:
-        held = [
+        spans = [
             (*_span(passage_cut), passage_cut.passage.passage_id)
             for passage_cut in by_document.get(document.document_id, [])
         ]
         for start, end in sentence_spans(document.text):
-            ids = tuple(name for first, last, name in held if first <= start and end <= last)
+            ids = tuple(name for first, last, name in spans if first <= start and end <= last)
             if ids:
                 text = " ".join(document.text[start:end].split())
                 units.append(Unit(f"s{len(units) + 1}", text, ids, document.document_id, document.domain))

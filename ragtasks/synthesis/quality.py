@@ -148,14 +148,16 @@ def _grounded(dialogues: Sequence[_SynthesizedDialogue]) -> float:
 
 
 _MEANS: Mapping[str, Callable[[Sequence[_SynthesizedDialogue]], float]] = {
-    "turns": lambda dialogues: fmean(len(one.tasks) for one in dialogues),
+    "turns": lambda dialogues: fmean(len(dialogue.tasks) for dialogue in dialogues),
     "unique passages": _unique_passages,
     "question words": _a_turn(lambda task: len(task.question.split())),
     "answer words": _a_turn(lambda task: len(task.target.split())),
     "passages a turn": _passages_a_turn,
     "needs rewriting": _a_turn(lambda task: task.question != standalone(task)),
     "grounded": _grounded,
-    "alike": lambda dialogues: sum(one.n_alike for one in dialogues) / sum(len(one.tasks) for one in dialogues),
+    "alike": lambda dialogues: (
+        sum(dialogue.n_alike for dialogue in dialogues) / sum(len(dialogue.tasks) for dialogue in dialogues)
+    ),
     "unanswerable": _a_turn(lambda task: task.answerability is Answerability.UNANSWERABLE),
 }
 _COLUMNS: Mapping[str, Callable[[Sequence[_SynthesizedDialogue]], Cell]] = {

@@ -50,12 +50,14 @@ class Pool:
 
     def without(self, removed: frozenset[str]) -> Pool:
         """Return the pool without the removed entries."""
-        left = {
+        remaining = {
             domain: tuple(passage for passage in items if passage.passage_id not in removed)
             for domain, items in self.passages.items()
         }
-        held = {unit: tuple(name for name in names if name not in removed) for unit, names in self.of_unit.items()}
-        return Pool(left, held)
+        remaining_ids = {
+            unit: tuple(name for name in names if name not in removed) for unit, names in self.of_unit.items()
+        }
+        return Pool(remaining, remaining_ids)
 
     def ids_of(self, turn: Turn) -> frozenset[str]:
         """Return the ids of all entries that contain a unit of a turn."""
@@ -93,19 +95,21 @@ class _Removal:
             for dialogue_index, dialogue in enumerate(dialogues)
             for turn_index, turn in enumerate(dialogue.turns)
         }
-        self._on: dict[str, set[_TurnKey]] = {}
+        self._turns_with: dict[str, set[_TurnKey]] = {}
         for key, turn in self._turns.items():
             for name in pool.ids_of(turn):
-                self._on.setdefault(name, set()).add(key)
+                self._turns_with.setdefault(name, set()).add(key)
 
     def candidates(self) -> list[str]:
         """Return the passages that can be removed individually, in an order independent of their positions."""
-        fitting = [name for name in self._on if self.fits(frozenset([name])) and self.questions_lost(frozenset([name]))]
+        fitting = [
+            name for name in self._turns_with if self.fits(frozenset([name])) and self.questions_lost(frozenset([name]))
+        ]
         return sorted(fitting, key=canonical_hash)
 
     def questions_lost(self, removed: frozenset[str]) -> frozenset[_TurnKey]:
         """Return the questions that lose a unit which no remaining passage contains."""
-        near = {key for name in removed for key in self._on[name]}
+        near = {key for name in removed for key in self._turns_with[name]}
         return frozenset(key for key in near if any(self._lost(key, removed)))
 
     def fits(self, removed: frozenset[str]) -> bool:
@@ -125,9 +129,13 @@ class _Removal:
         chosen: frozenset[str] = frozenset()
         lost: frozenset[_TurnKey] = frozenset()
         for name, keys in passed.items():
-            both, together = lost | keys, chosen | {name}
-            if len(both) <= wanted and self.questions_lost(together) == both and self.fits(together):
-                chosen, lost = together, both
+            lost_together, chosen_together = lost | keys, chosen | {name}
+            if (
+                len(lost_together) <= wanted
+                and self.questions_lost(chosen_together) == lost_together
+                and self.fits(chosen_together)
+            ):
+                chosen, lost = chosen_together, lost_together
         return chosen
 
     def results_without(self, tried: Mapping[str, frozenset[_TurnKey]]) -> list[tuple[str, _TurnKey, list[Passage]]]:
@@ -143,8 +151,8 @@ class _Removal:
         results: dict[str, list[Passage]] = {}
         for domain, queries in queries_by_domain.items():
             passages = {passage.passage_id: passage for passage in self._pool.passages[domain]}
-            for asked_at, ranked in bm25_rankings(queries, passages.values(), _SEARCHED + 1).items():
-                results[asked_at] = [passages[name] for name in ranked]
+            for key_text, ranked in bm25_rankings(queries, passages.values(), _SEARCHED + 1).items():
+                results[key_text] = [passages[name] for name in ranked]
         return [
             (name, key, [passage for passage in results[str(key)] if passage.passage_id != name][:_SEARCHED])
             for name, keys in tried.items()

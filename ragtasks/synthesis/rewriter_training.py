@@ -74,9 +74,9 @@ def train_rewriter(
 ) -> TrainedQueryRewriter:
     """Train a rewriter on a benchmark's rewritten questions; a killed call resumes from its last checkpoint."""
     needs_new_folder(folder)
-    own = rewrites_of(benchmark.tasks)
-    gold = {task.task_id: own.get(task.task_id, task.question) for task in benchmark.tasks}
-    gold = gold if own else dict(build_queries(benchmark, "rewrite").texts)
+    rewrites = rewrites_of(benchmark.tasks)
+    gold = {task.task_id: rewrites.get(task.task_id, task.question) for task in benchmark.tasks}
+    gold = gold if rewrites else dict(build_queries(benchmark, "rewrite").texts)
     later_turns = [task for task in benchmark.tasks if len(task.messages) > 1]
     if not any(gold[task.task_id] != task.question for task in later_turns):
         raise ConfigurationError(f"{benchmark.label}: no question has a standalone form that differs from it")

