@@ -20,16 +20,17 @@ def words(text):
 def search(query):
     """Return the two passages that share the most words with a query."""
     scored = [(len(words(query) & words(passage["text"])), passage) for passage in PASSAGES]
-    best = sorted((item for item in scored if item[0]), key=lambda item: -item[0])[:2]
+    best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])[:2]
     return [{"id": passage["_id"], "text": passage["text"]} for _, passage in best]
 
 
 def my_agent(messages):
     """Search for the question, then for all questions so far; answer with the best passage."""
-    asked = [message["content"] for message in messages if message["role"] == "user"]
-    searches = [{"query": query, "passages": search(query)} for query in dict.fromkeys((asked[-1], " ".join(asked)))]
-    found = [passage for one in searches for passage in one["passages"]]
-    return {"answer": found[0]["text"] if found else "I do not know.", "searches": searches}
+    questions = [message["content"] for message in messages if message["role"] == "user"]
+    queries = dict.fromkeys((questions[-1], " ".join(questions)))
+    searches = [{"query": query, "passages": search(query)} for query in queries]
+    passages = [passage for result in searches for passage in result["passages"]]
+    return {"answer": passages[0]["text"] if passages else "I do not know.", "searches": searches}
 
 
 class Server(BaseHTTPRequestHandler):
@@ -37,8 +38,8 @@ class Server(BaseHTTPRequestHandler):
 
     def do_POST(self):
         """Answer a conversation."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = json.dumps(my_agent(asked["messages"])).encode()
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps(my_agent(request["messages"])).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -18,8 +18,8 @@ LIBRARY = {
 def my_system(messages):
     """Return the answer to a conversation, and its passages."""
     question = messages[-1]["content"].lower()
-    found = [{"id": name, "text": text} for name, text in LIBRARY.items() if name in question]
-    return {"answer": found[0]["text"] if found else "I do not know.", "contexts": found}
+    passages = [{"id": name, "text": text} for name, text in LIBRARY.items() if name in question]
+    return {"answer": passages[0]["text"] if passages else "I do not know.", "contexts": passages}
 
 
 class Server(BaseHTTPRequestHandler):
@@ -27,8 +27,8 @@ class Server(BaseHTTPRequestHandler):
 
     def do_POST(self):
         """Answer a conversation."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = json.dumps(my_system(asked["messages"])).encode()
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps(my_system(request["messages"])).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

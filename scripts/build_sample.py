@@ -119,11 +119,11 @@ def task_row(entry: dict[str, Any], contexts: list[dict[str, Any]]) -> dict[str,
 
 def reference_rag_contexts(entry: dict[str, Any]) -> list[dict[str, Any]]:
     """Return references filled up to five with retrieved passages, in an uninformative order (by hash)."""
-    known = {row["_id"] for row in entry["references"]}
-    fill = [row for row, _ in entry["retrieved"] if row["_id"] not in known]
+    reference_ids = {row["_id"] for row in entry["references"]}
+    fill = [row for row, _ in entry["retrieved"] if row["_id"] not in reference_ids]
     rows = [*entry["references"], *fill][:N_PASSAGES]
     rows.sort(key=lambda row: hashlib.sha256(f"{entry['task_id']}|{row['_id']}".encode()).hexdigest())
-    return [{**context(row), **({"reference": True} if row["_id"] in known else {})} for row in rows]
+    return [{**context(row), **({"reference": True} if row["_id"] in reference_ids else {})} for row in rows]
 
 
 def query_lines(entries: list[dict[str, Any]], form: str) -> list[dict[str, str]]:

@@ -66,7 +66,7 @@ def conversation(source: dict[str, Any], evidence: dict[str, dict[str, Any]]) ->
 
 def counts(conversations: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the counts of a file."""
-    turns = [turn for item in conversations.values() for turn in item["turns"]]
+    turns = [turn for row in conversations.values() for turn in row["turns"]]
     labels = Counter(label["responseType"] for turn in turns for label in turn["labels"])
     return {"conversations": len(conversations), "tasks": len(turns), "labels": dict(labels)}
 
@@ -75,7 +75,7 @@ def build() -> dict[str, bytes]:
     """Return path -> content of every file of the sample."""
     evidence = evidence_by_reference()
     splits = {
-        f"data/{split}.json": {item["id"]: conversation(item, evidence) for item in conversations}
+        f"data/{split}.json": {row["id"]: conversation(row, evidence) for row in conversations}
         for split, conversations in read_source("inscit").items()
     }
     files = {path: json.dumps(content, ensure_ascii=False).encode() for path, content in splits.items()}

@@ -33,19 +33,19 @@ def document_of(page: dict[str, Any], document_id: str) -> tuple[dict[str, Any],
     for number, (heading, sentences) in enumerate(page["sections"]):
         start_of_section = len(text)
         section_id = str(len(spans) + 1)
-        for place, piece in enumerate([f"{heading} \n", *sentences]):
-            names[f"{number}.{place}"] = span_id = str(len(spans) + 1)
+        for index, span in enumerate([f"{heading} \n", *sentences]):
+            names[f"{number}.{index}"] = span_id = str(len(spans) + 1)
             spans[span_id] = {
                 "id_sp": span_id,
-                "tag": "u" if place else "h2",
+                "tag": "u" if index else "h2",
                 "start_sp": len(text),
-                "end_sp": len(text) + len(piece),
-                "text_sp": piece,
+                "end_sp": len(text) + len(span),
+                "text_sp": span,
                 "title": heading,
-                "parent_titles": [{"id_sp": section_id, "text": heading, "level": "h2"}] if place else [],
+                "parent_titles": [{"id_sp": section_id, "text": heading, "level": "h2"}] if index else [],
                 "id_sec": section_id,
             }
-            text += piece
+            text += span
         section = {"start_sec": start_of_section, "text_sec": text[start_of_section:], "end_sec": len(text)}
         for span_id in map(str, range(int(section_id), len(spans) + 1)):
             spans[span_id].update(section)
@@ -91,7 +91,7 @@ def official_files() -> dict[str, bytes]:
     pages = source["documents"]
     ids = {key: f"{page['title']}#{number}_0" for number, (key, page) in enumerate(pages.items(), start=1)}
     made = {key: document_of(page, ids[key]) for key, page in pages.items()}
-    names = {key: found for key, (_, found) in made.items()}
+    names = {key: span_ids for key, (_, span_ids) in made.items()}
     documents: dict[str, dict[str, Any]] = {}
     for document, _ in made.values():
         documents.setdefault(document["domain"], {})[document["doc_id"]] = document
@@ -151,8 +151,8 @@ def ranking(name: str, into: Path) -> bytes:
     lines = []
     for task in benchmark.tasks:
         scores = index.get_scores(task.question.lower().split())
-        best = sorted(range(len(units)), key=lambda place, scores=scores: (-scores[place], place))[:DEPTH]
-        lines.append(json.dumps({"task_id": task.task_id, "passages": [units[place]["_id"] for place in best]}))
+        best = sorted(range(len(units)), key=lambda position, scores=scores: (-scores[position], position))[:DEPTH]
+        lines.append(json.dumps({"task_id": task.task_id, "passages": [units[position]["_id"] for position in best]}))
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -43,11 +43,11 @@ def query_rows(source: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for query in source["queries"]:
         evidence = []
-        for piece in query["evidence"]:
-            article = articles[piece["article"]]
-            if piece["fact"] not in "\n\n".join(article["paragraphs"]):
-                raise ValueError(f"not in {piece['article']}: {piece['fact']}")
-            evidence.append({**{key: article[key] for key in EVIDENCE_KEYS}, "fact": piece["fact"]})
+        for fact in query["evidence"]:
+            article = articles[fact["article"]]
+            if fact["fact"] not in "\n\n".join(article["paragraphs"]):
+                raise ValueError(f"not in {fact['article']}: {fact['fact']}")
+            evidence.append({**{key: article[key] for key in EVIDENCE_KEYS}, "fact": fact["fact"]})
         kept = {key: query[key] for key in ("query", "answer", "question_type")}
         rows.append({**kept, "evidence_list": evidence})
     return rows
@@ -58,9 +58,9 @@ def retrieved_rows(queries: list[dict[str, Any]], chunks: bytes) -> list[dict[st
     retriever = Retriever([json.loads(line) for line in chunks.splitlines()])
     rows = []
     for query in queries:
-        found = [{"text": row["text"], "score": score} for row, score in retriever.search(query["query"])]
+        listed = [{"text": row["text"], "score": score} for row, score in retriever.search(query["query"])]
         kept = {key: query[key] for key in ("query", "answer", "question_type")}
-        rows.append({**kept, "retrieval_list": found, "gold_list": query["evidence_list"]})
+        rows.append({**kept, "retrieval_list": listed, "gold_list": query["evidence_list"]})
     return rows
 
 

@@ -90,7 +90,7 @@ def build() -> dict[str, bytes]:
     """Return path -> bytes of every file of the sample."""
     passages = {domain: passages_of(read_source(domain)) for domain in DOMAINS}
     conversations = read_source("mtrag_s")["conversations"]
-    rows = [row for item in conversations for row in task_rows(item, passages[item["domain"]])]
+    rows = [row for conversation in conversations for row in task_rows(conversation, passages[conversation["domain"]])]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     return {
         "mtrag-synthetic/generation_tasks/synthetic.jsonl": lines.encode(),

@@ -49,7 +49,7 @@ def segments_of(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
     offset = 0
     for topic, document in zip(topics, documents_of(topics), strict=True):
         sentences = topic["sentences"]
-        starts = [sum(len(one) + 1 for one in sentences[:n]) for n in range(len(sentences))]
+        starts = [sum(len(sentence) + 1 for sentence in sentences[:n]) for n in range(len(sentences))]
         for number, first in enumerate(range(0, len(sentences) - WINDOW + STRIDE, STRIDE)):
             text = " ".join(sentences[first : first + WINDOW])
             row = {

@@ -41,28 +41,32 @@ def requirements(pyproject: dict[str, Any]) -> list[Requirement]:
     """
     project = pyproject["project"]
     extras = [line for lines in project["optional-dependencies"].values() for line in lines]
-    found = [Requirement(line) for line in (*project["dependencies"], *extras)]
-    return [item for item in found if item.name != project["name"] and (not item.marker or item.marker.evaluate())]
+    listed = [Requirement(line) for line in (*project["dependencies"], *extras)]
+    return [
+        requirement
+        for requirement in listed
+        if requirement.name != project["name"] and (not requirement.marker or requirement.marker.evaluate())
+    ]
 
 
-def pins(found: list[Requirement]) -> list[str]:
+def pins(required: list[Requirement]) -> list[str]:
     """Return `name==version` of each installed requirement, sorted, without local parts such as `+cpu`."""
     lines = set()
-    for item in found:
+    for requirement in required:
         try:
-            installed = version(item.name).partition("+")[0]
+            installed = version(requirement.name).partition("+")[0]
         except PackageNotFoundError:
             continue
-        if item.specifier.contains(installed):
-            lines.add(f"{canonicalize_name(item.name)}=={installed}")
+        if requirement.specifier.contains(installed):
+            lines.add(f"{canonicalize_name(requirement.name)}=={installed}")
     return sorted(lines)
 
 
 def main() -> None:
     """Write the file."""
-    found = requirements(read_pyproject())
+    required = requirements(read_pyproject())
     head = HEAD.format(python=f"{sys.version_info.major}.{sys.version_info.minor}")
-    TARGET.write_text(head + "\n".join(pins(found)) + "\n", encoding="utf-8")
+    TARGET.write_text(head + "\n".join(pins(required)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

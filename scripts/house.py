@@ -87,8 +87,8 @@ def read_house(root: Path, *, core: bool) -> House:
     """Return the house of a checkout, or of its core."""
 
     def files(folder: str) -> list[Path]:
-        found = sorted((root / folder).rglob("*.py"))
-        return [path for path in found if not (core and path.relative_to(root).as_posix().startswith(OPTIONAL))]
+        paths = sorted((root / folder).rglob("*.py"))
+        return [path for path in paths if not (core and path.relative_to(root).as_posix().startswith(OPTIONAL))]
 
     modules = {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
@@ -156,19 +156,19 @@ def rooms(house: House) -> list[str]:
 
 def arrows(house: House) -> list[str]:
     """Return the arrows between rooms, as `from -> to`."""
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for name, path in house.modules.items():
-        found |= {(room_of(name), room_of(other)) for other, _ in imported(house, path)}
-    return sorted(f"{one} -> {other}" for one, other in found if one not in {other, "ragtasks"})
+        pairs |= {(room_of(name), room_of(target)) for target, _ in imported(house, path)}
+    return sorted(f"{source} -> {target}" for source, target in pairs if source not in {target, "ragtasks"})
 
 
 def only_their_face(house: House) -> list[str]:
     """Return the modules that only the `__init__.py` of their own folder imports."""
     readers: dict[str, set[str]] = {name: set() for name in house.modules}
     for name, path in house.modules.items():
-        for other, _ in imported(house, path):
-            readers[other].add(name)
-    return [name for name, found in readers.items() if found == {name.rpartition(".")[0]}]
+        for imported_name, _ in imported(house, path):
+            readers[imported_name].add(name)
+    return [name for name, importers in readers.items() if importers == {name.rpartition(".")[0]}]
 
 
 def classes(house: House) -> dict[str, list[str]]:
@@ -202,7 +202,7 @@ def called_once(house: House) -> list[str]:
     for name, path in house.modules.items():
         for taken in set(imported(house, path)):
             importers.setdefault(taken, []).append(name)
-    found = []
+    lines = []
     for name, path in house.modules.items():
         scopes = [node for node in ast.walk(tree_of(path)) if isinstance(node, (ast.Module, ast.ClassDef))]
         defined = [(scope, node) for scope in scopes for node in scope.body if isinstance(node, _FUNCTIONS)]
@@ -212,10 +212,10 @@ def called_once(house: House) -> list[str]:
                 continue
             # If several classes of a module have a method of this name, a reference belongs to the enclosing class.
             own = used[name] if n_of[node.name] == 1 else uses(scope)
-            elsewhere = sum(used[other][node.name] for other in importers.get((name, node.name), ()))
+            elsewhere = sum(used[module][node.name] for module in importers.get((name, node.name), ()))
             if own[node.name] - uses(node)[node.name] + elsewhere == 1:
-                found.append(f"{house.name(path)}:{node.lineno} {node.name}")
-    return found
+                lines.append(f"{house.name(path)}:{node.lineno} {node.name}")
+    return lines
 
 
 @cache
@@ -241,8 +241,8 @@ def commands(house: House) -> list[str]:
 
 def parameters(house: House) -> list[str]:
     """Return `command: parameter`; a parameter that commands share is listed at the first of them."""
-    pairs = [(words, one) for words in reversed(commands(house)) for one in leaf_commands()[words].params]
-    rows = {id(one): f"{words}: {max(one.opts, key=len)}" for words, one in pairs}
+    pairs = [(words, parameter) for words in reversed(commands(house)) for parameter in leaf_commands()[words].params]
+    rows = {id(parameter): f"{words}: {max(parameter.opts, key=len)}" for words, parameter in pairs}
     return sorted(rows.values())
 
 
@@ -297,16 +297,16 @@ LISTS: dict[str, tuple[str, Callable[[House], list[str]]]] = {
 def counts(house: House, *, walk: bool) -> Iterator[tuple[str, str]]:
     """Yield the name of each row and its count."""
     files, homes = list(house.modules.values()), list(classes(house).values())
-    n_classes, n_shared = sum(map(len, homes)), sum(len(found) for found in homes if len(set(found)) > 1)
+    n_classes, n_shared = sum(map(len, homes)), sum(len(listed) for listed in homes if len(set(listed)) > 1)
     yield "production lines", f"{sum(map(n_lines, files)):,}"
     yield "production code lines (no docstrings, comments, blanks)", f"{sum(map(n_code_lines, files)):,}"
     yield "test lines", f"{sum(map(n_lines, house.tests)):,}"
     yield "test code lines", f"{sum(map(n_code_lines, house.tests)):,}"
     yield "lines of the median module", f"{sorted(map(n_lines, files))[len(files) // 2]:,}"
     yield "classes whose name several modules define", f"{n_shared} of {n_classes} ({n_shared / n_classes:.0%})"
-    for name, (row, found) in LISTS.items():
+    for name, (row, listed) in LISTS.items():
         if walk or name not in {"walk", "functions"}:
-            yield row, f"{len(found(house)):,}"
+            yield row, f"{len(listed(house)):,}"
     if walk:
         yield "lines of these files", f"{sum(map(n_lines, walked_files(house))):,}"
 
@@ -318,16 +318,16 @@ def main() -> None:
     parser.add_argument("--list", choices=list(LISTS), metavar="NAME", help=", ".join(LISTS))
     parser.add_argument("--core", action="store_true", help="with --list: only of the core")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1], metavar="FOLDER")
-    asked = parser.parse_args()
-    root = asked.root.resolve()
+    options = parser.parse_args()
+    root = options.root.resolve()
     sys.path.insert(0, str(root))
-    whole, core = read_house(root, core=False), read_house(root, core=True)
-    if asked.list:
-        print("\n".join(LISTS[asked.list][1](core if asked.core else whole)))
+    complete, core = read_house(root, core=False), read_house(root, core=True)
+    if options.list:
+        print("\n".join(LISTS[options.list][1](core if options.core else complete)))
         return
     print("| count | whole | core |\n| --- | ---: | ---: |")
     for (row, of_whole), (_, of_core) in zip(
-        counts(whole, walk=asked.walk), counts(core, walk=asked.walk), strict=True
+        counts(complete, walk=options.walk), counts(core, walk=options.walk), strict=True
     ):
         print(f"| {row} | {of_whole} | {of_core} |")
 

@@ -66,10 +66,10 @@ def sections(prompt: str) -> tuple[str, dict[str, str]]:
     return code, dict(parts)
 
 
-def overlap(text: str, other: str) -> float:
+def overlap(text: str, source: str) -> float:
     """Return the share of a text's words that another text contains."""
     words = set(WORD.findall(text.lower()))
-    return len(words & set(WORD.findall(other.lower()))) / len(words) if words else 0.0
+    return len(words & set(WORD.findall(source.lower()))) / len(words) if words else 0.0
 
 
 def preferred(parts: dict[str, str], replies: list[str]) -> str:
@@ -117,8 +117,8 @@ def _judged(prompt: str) -> str:
         return json.dumps({"id": code, **questions(parts)})
     if '"statements"' in form:
         claims = [part.strip() for part in re.split(r"(?<=[.!?])\s+", parts["answer"]) if len(part.split()) > 2]
-        known = [claim for claim in claims if "specific information" not in claim]
-        return json.dumps({"id": code, "statements": known})
+        specific = [claim for claim in claims if "specific information" not in claim]
+        return json.dumps({"id": code, "statements": specific})
     refuses = _REFUSES.search(parts.get("reply") or parts.get("answer", ""))
     return f"Verdict {code}: {'yes' if refuses else 'no'}"
 

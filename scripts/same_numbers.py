@@ -271,17 +271,17 @@ def store(folder: Path, bin_folder: Path, data: Path | None, only: list[str]) ->
 def commands(table: str, address: str) -> list[tuple[str, list[str]]]:
     """Return (group.name, arguments) of each row of a table, with its braces replaced."""
     judges = {name: json.dumps({"model": name, "base_url": f"{address}/v1"}) for name in ("steady", "other", "noisy")}
-    here = Path(__file__).resolve()
+    script = Path(__file__).resolve()
     filled = {
-        **{"server": address, "script": str(here), "api": str(here.with_name("same_numbers_api.py"))},
+        **{"server": address, "script": str(script), "api": str(script.with_name("same_numbers_api.py"))},
         **{name: shlex.quote(judge) for name, judge in judges.items()},
     }
-    found = []
+    listed = []
     for row in table.replace("\n          ", " ").splitlines():
         if row.strip():
-            name, _, rest = row.partition(" ")
-            found.append((name, shlex.split(_filled(_filled(rest, SHORT), filled))))
-    return found
+            name, _, arguments = row.partition(" ")
+            listed.append((name, shlex.split(_filled(_filled(arguments, SHORT), filled))))
+    return listed
 
 
 def _filled(text: str, values: dict[str, str]) -> str:
@@ -306,9 +306,9 @@ def break_submissions(folder: Path) -> int:
     """Write faulty copies of each submission in a folder: an unknown id, a repeated row, a missing field; return 0."""
     for file in [*folder.glob("mtrageval_*.jsonl"), *folder.glob("trec_*.jsonl"), *folder.glob("ikat_*.jsonl")]:
         rows = _read(file)
-        known = next(key for key in ("task_id", "topic_id", "turn_id", "metadata") if key in rows[0])
+        id_key = next(key for key in ("task_id", "topic_id", "turn_id", "metadata") if key in rows[0])
         fewer = {key: value for key, value in rows[-1].items() if key != list(rows[-1])[-1]}
-        _write(file.with_name(f"broken_{file.name}"), [{**rows[0], known: "unknown"}, *rows, rows[0], fewer])
+        _write(file.with_name(f"broken_{file.name}"), [{**rows[0], id_key: "unknown"}, *rows, rows[0], fewer])
     return 0
 
 
@@ -323,10 +323,10 @@ def _write(file: Path, rows: Any) -> None:
 def compare(before: Path, after: Path) -> int:
     """Print the differences between two stores; return 1 if a value differs."""
     old, new = read_values(before), read_values(after)
-    found = list(differences(old, new))
-    counted = [difference for difference in found if difference.kind not in NOT_COUNTED]
+    changes = list(differences(old, new))
+    counted = [difference for difference in changes if difference.kind not in NOT_COUNTED]
     print(f"{len(old)} files with {sum(map(len, old.values())):,} values before, {len(new)} files after")
-    print("\n".join(summary(found)))
+    print("\n".join(summary(changes)))
     print(f"\n{len(counted):,} values differ" if counted else "\nno value differs")
     return int(bool(counted))
 

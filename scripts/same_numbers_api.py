@@ -24,17 +24,17 @@ def benchmark() -> Any:
 
 
 @cache
-def scored(kind: str) -> Any:
+def scored(answers_from: str) -> Any:
     """Return the scores of the reference answers, or of the questions as answers."""
-    answers = {task.task_id: getattr(task, kind) for task in benchmark().tasks}
-    return ragtasks.score(benchmark(), answers, setting="reference", metrics=["cited_precision"], name=kind)
+    answers = {task.task_id: getattr(task, answers_from) for task in benchmark().tasks}
+    return ragtasks.score(benchmark(), answers, setting="reference", metrics=["cited_precision"], name=answers_from)
 
 
 def tasks() -> Any:
     """Return the contents of a benchmark."""
     passages = benchmark().passages("full_rag")
-    found = {task: [passage.passage_id for passage in ranked] for task, ranked in passages.items()}
-    return {"qrels": benchmark().qrels, "passages": found}
+    passage_ids = {task: [passage.passage_id for passage in ranked] for task, ranked in passages.items()}
+    return {"qrels": benchmark().qrels, "passages": passage_ids}
 
 
 def score() -> Any:
@@ -67,10 +67,10 @@ def compare() -> Any:
 
 def decided() -> Any:
     """Return the decision of judges between two saved results."""
-    found = ragtasks.compare_until_decided(
+    decision = ragtasks.compare_until_decided(
         ["scored/answers", "scored/asked"], JUDGES, metric="rl_f", output="judged/api", data="sample"
     )
-    return {"verdict": found.verdict, "better": found.better, "decided": plain(found.decided, 4)}
+    return {"verdict": decision.verdict, "better": decision.better, "decided": plain(decision.decided, 4)}
 
 
 def ground() -> Any:
@@ -81,8 +81,8 @@ def ground() -> Any:
 def evaluate_run() -> Any:
     """Return the values of a run of a retriever."""
     run = ragtasks.retrieve(benchmark(), "bm25", queries="rewrite", name="api")
-    found = ragtasks.evaluate_run(run, benchmark(), measures=["recall_5", "nDCG@20", "R@100"])
-    return {"means": found.means, "values": found.values, "rankings": run.rankings}
+    evaluation = ragtasks.evaluate_run(run, benchmark(), measures=["recall_5", "nDCG@20", "R@100"])
+    return {"means": evaluation.means, "values": evaluation.values, "rankings": run.rankings}
 
 
 def plain(value: Any, depth: int) -> Any:
@@ -90,13 +90,13 @@ def plain(value: Any, depth: int) -> Any:
     if depth == 0:
         return None
     if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name), depth - 1) for item in fields(value)}
+        return {member.name: plain(getattr(value, member.name), depth - 1) for member in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if hasattr(value, "items"):
-        return {str(key): plain(item, depth - 1) for key, item in value.items()}
+        return {str(key): plain(member, depth - 1) for key, member in value.items()}
     if isinstance(value, list | tuple | frozenset):
-        items = [plain(item, depth - 1) for item in value]
+        items = [plain(member, depth - 1) for member in value]
         return sorted(items, key=str) if isinstance(value, frozenset) else items
     return value if isinstance(value, str | int | float | None) else type(value).__name__
 

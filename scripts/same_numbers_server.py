@@ -42,21 +42,21 @@ class ScriptedServer(Judge):
             self._send(200, self._answer(body))
             return
         texts = [str(message["content"]) for message in body["messages"]]
-        found = written(texts, body["model"])
+        reply = written(texts, body["model"])
         if body["model"] == "noisy":
             with Judge.lock:
                 self.seen[texts[-1]] += 1
-                found = written(texts, f"noisy {self.seen[texts[-1]]}")
-        usage = {"prompt_tokens": sum(len(text.split()) for text in texts), "completion_tokens": len(found.split())}
-        message = {"role": "assistant", "content": found, "contexts": texts[:3]}
+                reply = written(texts, f"noisy {self.seen[texts[-1]]}")
+        usage = {"prompt_tokens": sum(len(text.split()) for text in texts), "completion_tokens": len(reply.split())}
+        message = {"role": "assistant", "content": reply, "contexts": texts[:3]}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         self._send(200, {"id": "1", "object": "chat.completion", "created": 0, "choices": [choice], "usage": usage})
 
     def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        asked = [message["content"] for message in body["messages"]]
+        contents = [message["content"] for message in body["messages"]]
         passages = self._passages().get(body["id"], [])[: 1 + number(body["id"]) % 4]
-        searches = [{"query": asked[-1], "passages": passages[:2]}, {"query": asked[0], "passages": passages}]
-        text = written([asked[-1], *(passage["text"] for passage in passages)], body["id"])
+        searches = [{"query": contents[-1], "passages": passages[:2]}, {"query": contents[0], "passages": passages}]
+        text = written([contents[-1], *(passage["text"] for passage in passages)], body["id"])
         return {"answer": text, "contexts": passages, "searches": searches, "input_tokens": 90, "output_tokens": 9}
 
     def _passages(self) -> dict[str, list[dict[str, Any]]]:
@@ -83,19 +83,19 @@ def number(*texts: str) -> int:
     return int(hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12], 16)
 
 
-def written(texts: Sequence[str], who: str) -> str:
+def written(texts: Sequence[str], model: str) -> str:
     """Return a verdict, a rewritten question or an answer, as requested by the last text."""
     last = texts[-1]
     if _CODE.search(last):
-        return _verdict(last, who)
+        return _verdict(last, model)
     if "reworded version" in last:
         newest = last.rpartition("[user] ")[2].partition("\n")[0]
-        kind = ("standalone", "non-standalone")[number(newest) % 2]
-        return json.dumps({"class": kind, "reworded version": f"{newest} {' '.join(sorted(last.split())[-3:])}"})
+        label = ("standalone", "non-standalone")[number(newest) % 2]
+        return json.dumps({"class": label, "reworded version": f"{newest} {' '.join(sorted(last.split())[-3:])}"})
     password = _PASSWORD.search(texts[0])
     if password and len(texts) == 2:
         return password[1]
-    drawn = number(who, *texts)
+    drawn = number(model, *texts)
     sentences = _sentences(" ".join(texts))
     if drawn % 8 == 0 or not sentences:
         return "I do not know."
@@ -103,15 +103,15 @@ def written(texts: Sequence[str], who: str) -> str:
     return f"{first} [1] {second} [2]"
 
 
-def _verdict(prompt: str, who: str) -> str:  # noqa: PLR0911
+def _verdict(prompt: str, model: str) -> str:  # noqa: PLR0911
     """Return a reply in the format of a prompt's last line, with labels drawn from those allowed by the prompt."""
     code, parts = sections(prompt)
     form = prompt.rstrip().rpartition("\n")[2]
     is_again = prompt.count(form) > 1
-    texts = [who, str(is_again), form.replace(code, ""), *(f"{name}: {text}" for name, text in sorted(parts.items()))]
+    texts = [model, str(is_again), form.replace(code, ""), *(f"{name}: {text}" for name, text in sorted(parts.items()))]
 
-    def draw(choices: Sequence[str], place: int = 0) -> str:
-        return choices[number(str(place), *texts) % len(choices)]
+    def draw(choices: Sequence[str], position: int = 0) -> str:
+        return choices[number(str(position), *texts) % len(choices)]
 
     allowed = re.findall(r"LABEL (?:being )?([^:]+):\n", prompt)
     labels = [label.strip('" ') for label in re.split(r", | or ", allowed[-1])] if allowed else []
@@ -122,18 +122,18 @@ def _verdict(prompt: str, who: str) -> str:  # noqa: PLR0911
     if form.startswith("Verdict"):
         return f"Verdict {code}: {draw(labels)}"
     ((key, opened),) = re.findall(r'"(\w+)": ([\[{])', form)
-    listed = [item for name in _LISTS for item in re.findall(r"^\d+\. (.*)$", parts.get(name, ""), re.MULTILINE)]
+    listed = [entry for name in _LISTS for entry in re.findall(r"^\d+\. (.*)$", parts.get(name, ""), re.MULTILINE)]
     if opened == "{":
         n = len(listed) or sum(name.startswith("passage") for name in parts)
-        return json.dumps({"id": code, key: {str(place): draw(labels, place) for place in range(1, n + 1)}})
+        return json.dumps({"id": code, key: {str(position): draw(labels, position) for position in range(1, n + 1)}})
     if key == "labels":
         return json.dumps({"id": code, key: [draw(re.findall(r"^- ([^:\n]+):", prompt, re.MULTILINE))]})
     sentences = _sentences(parts.get("answer") or parts.get("reply") or " ".join(parts.values()))
     if key == "statements":
-        return json.dumps({"id": code, key: [item for item in sentences if number(who, item) % 5]})
-    drawn = [draw(sentences or ["nothing"], place) for place in range(3)]
+        return json.dumps({"id": code, key: [entry for entry in sentences if number(model, entry) % 5]})
+    drawn = [draw(sentences or ["nothing"], position) for position in range(3)]
     if key == "questions":
-        questions = [f"Is it {place}, {item}?" for place, item in enumerate(drawn)]
+        questions = [f"Is it {position}, {entry}?" for position, entry in enumerate(drawn)]
         return json.dumps({"id": code, key: questions, "evades": draw(labels)})
     return json.dumps({"id": code, key: list(dict.fromkeys([*listed, *drawn]))})
 

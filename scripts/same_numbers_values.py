@@ -59,14 +59,14 @@ class Difference:
 
 def read_values(folder: Path) -> dict[str, Values]:
     """Return file -> its values, for every file of a known type in a folder."""
-    found = {}
+    values = {}
     for file in sorted(folder.rglob("*")):
         if {"indexes", "searches"} & set(file.parts):
             continue  # caches, whose file names change
         name = re.sub(r"_\d{4}-\d\d-\d\dT[-\d.]+\d", "", _HASH.sub("HASH", str(file.relative_to(folder))))
         if file.suffix in _READERS and file.is_file():
-            found[name] = _READERS[file.suffix](file.read_text(encoding="utf-8").replace(str(folder), "FOLDER"))
-    return found
+            values[name] = _READERS[file.suffix](file.read_text(encoding="utf-8").replace(str(folder), "FOLDER"))
+    return values
 
 
 def _printed(text: str) -> Values:
@@ -75,15 +75,15 @@ def _printed(text: str) -> Values:
         content, end = json.JSONDecoder().raw_decode(text)
     except ValueError:
         content, end = None, 0
-    rest = [line for line in _HASH.sub("", _PASSING.sub("", text[end:])).splitlines() if "seconds" not in line]
-    rest = [line for line in rest if not _ENCODED.search(line)]
-    lines = (tuple(_NUMBER.findall(line)) for line in rest)
+    kept = [line for line in _HASH.sub("", _PASSING.sub("", text[end:])).splitlines() if "seconds" not in line]
+    kept = [line for line in kept if not _ENCODED.search(line)]
+    lines = (tuple(_NUMBER.findall(line)) for line in kept)
     return {"lines": tuple(filter(None, lines)), **(dict(leaves(content)) if end else {})}
 
 
 def _element(element: ElementTree.Element) -> dict[str, Any]:
     """Return an XML element as a dictionary."""
-    return {"tag": element.tag, **element.attrib, "text": element.text, "items": [_element(item) for item in element]}
+    return {"tag": element.tag, **element.attrib, "text": element.text, "items": [_element(child) for child in element]}
 
 
 _READERS = {
@@ -100,16 +100,16 @@ _READERS = {
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (path, value) of everything in decoded JSON. Items of lists are identified by name, not by position."""
     if isinstance(value, dict) and value:
-        for key, item in value.items():
+        for key, child in value.items():
             if not _UNSTABLE.search(key):
-                yield from leaves(item, f"{path}.{key}".lstrip("."))
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        seen: Counter[str] = Counter()
-        for place, item in enumerate(value):
-            name = _name(item) or str(place)
-            seen[name] += 1
+                yield from leaves(child, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list) and any(isinstance(child, dict | list) for child in value):
+        counts: Counter[str] = Counter()
+        for index, child in enumerate(value):
+            name = _name(child) or str(index)
+            counts[name] += 1
             if not _UNSTABLE.search(name):
-                yield from leaves(item, f"{path}[{name}{'~' * (seen[name] - 1)}]")
+                yield from leaves(child, f"{path}[{name}{'~' * (counts[name] - 1)}]")
     elif value not in ({}, []):
         yield path, tuple(value) if isinstance(value, list) else value
 
@@ -124,13 +124,13 @@ def differences(before: Mapping[str, Values], after: Mapping[str, Values]) -> It
     for file in sorted(before.keys() | after.keys()):
         old, new = before.get(file), after.get(file)
         if old is None or new is None:
-            kind, values = ("only before", old) if new is None else ("only after", new)
-            yield Difference(kind, file, "(the file)", f"{len(values or ())} values", f"{len(values or ())} values")
+            category, values = ("only before", old) if new is None else ("only after", new)
+            yield Difference(category, file, "(the file)", f"{len(values or ())} values", f"{len(values or ())} values")
             continue
         for path in [*old, *(path for path in new if path not in old)]:
             if path not in new or path not in old:
-                kind = "only before" if path in old else "only after"
-                yield Difference(kind, file, path, old.get(path), new.get(path))
+                category = "only before" if path in old else "only after"
+                yield Difference(category, file, path, old.get(path), new.get(path))
             else:
                 yield from _pair(file, path, old[path], new[path])
 
@@ -149,35 +149,36 @@ def _pair(file: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
             yield from (Difference("only before", file, path, _joined(item)) for item in old[i + n_pairs : j])
             yield from (Difference("only after", file, path, None, _joined(item)) for item in new[k + n_pairs : m])
         return
-    kind = "changed"
+    category = "changed"
     if isinstance(old, str) and isinstance(new, str):
         a, b = (_HASH.sub("HASH", _PASSING.sub("", text)) for text in (old, new))
         if a == b:
-            kind = "hash" if _HASH.search(old) else ""
+            category = "hash" if _HASH.search(old) else ""
         elif _WORDING.search(path) and " " in old + new and _NUMBER.findall(a) == _NUMBER.findall(b):
-            kind = "wording"
-    if kind:
-        yield Difference(kind, file, path, old, new)
+            category = "wording"
+    if category:
+        yield Difference(category, file, path, old, new)
 
 
 def _joined(item: Any) -> Any:
     return " ".join(item) if isinstance(item, tuple) else item
 
 
-def summary(found: Sequence[Difference]) -> Iterator[str]:
+def summary(changes: Sequence[Difference]) -> Iterator[str]:
     """Yield the lines of a report: for each type the number of differences and their paths, with an example."""
-    for kind in ("changed", "only before", "only after", *NOT_COUNTED):
+    for category in ("changed", "only before", "only after", *NOT_COUNTED):
         shapes = defaultdict(list)
-        for difference in found:
-            if difference.kind == kind:
+        for difference in changes:
+            if difference.kind == category:
                 shape = _TASK.sub(r"\1.*", re.sub(r"\[[^\]]*\]", "[*]", difference.path))
                 folder, _, name = difference.file.rpartition("/")
-                place = {"lines": difference.file, "(the file)": f"{folder}/*{Path(name).suffix}"}.get(shape, "")
-                shapes[f"{place} {shape}".strip()].append(difference)
+                location = {"lines": difference.file, "(the file)": f"{folder}/*{Path(name).suffix}"}.get(shape, "")
+                shapes[f"{location} {shape}".strip()].append(difference)
         n_values = sum(map(len, shapes.values()))
-        yield f"\n{kind}{' (not counted)' * (kind in NOT_COUNTED)}: {n_values:,} values under {len(shapes)} paths"
+        remark = " (not counted)" * (category in NOT_COUNTED)
+        yield f"\n{category}{remark}: {n_values:,} values under {len(shapes)} paths"
         for shape, items in sorted(shapes.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-            n_files = len({item.file for item in items})
+            n_files = len({other.file for other in items})
             yield f"  {shape}: {len(items)} in {n_files} file{'s' * (n_files > 1)}, such as {items[0]}"
 
 

@@ -36,10 +36,10 @@ pipeline.connect("prompt.prompt", "model.prompt")
 def answer(messages):
     """Answer a conversation."""
     question = messages[-1]["content"]
-    asked = {"retriever": {"query": question}, "prompt": {"question": question, "history": messages[:-1]}}
-    found = pipeline.run(asked, include_outputs_from={"retriever"})
-    contexts = [{"id": item.id, "text": item.content} for item in found["retriever"]["documents"]]
-    return found["model"]["replies"][0], contexts
+    inputs = {"retriever": {"query": question}, "prompt": {"question": question, "history": messages[:-1]}}
+    outputs = pipeline.run(inputs, include_outputs_from={"retriever"})
+    contexts = [{"id": document.id, "text": document.content} for document in outputs["retriever"]["documents"]]
+    return outputs["model"]["replies"][0], contexts
 
 
 if __name__ == "__main__":

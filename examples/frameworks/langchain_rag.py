@@ -31,9 +31,9 @@ chain = RunnablePassthrough.assign(context=RunnableLambda(lambda asked: asked["q
 
 def answer(messages):
     """Answer a conversation."""
-    history = [(item["role"], item["content"]) for item in messages[:-1]]
-    found = chain.invoke({"question": messages[-1]["content"], "history": history})
-    return found["answer"], [{"id": item.id, "text": item.page_content} for item in found["context"]]
+    history = [(message["role"], message["content"]) for message in messages[:-1]]
+    result = chain.invoke({"question": messages[-1]["content"], "history": history})
+    return result["answer"], [{"id": passage.id, "text": passage.page_content} for passage in result["context"]]
 
 
 if __name__ == "__main__":

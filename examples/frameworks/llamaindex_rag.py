@@ -13,11 +13,11 @@ class Words(BaseRetriever):
     """Retrieves the passages whose name is in the question."""
 
     def _retrieve(self, query_bundle):
-        asked = query_bundle.query_str.lower()
+        query = query_bundle.query_str.lower()
         return [
             NodeWithScore(node=TextNode(text=text, id_=name), score=1.0)
             for name, text in PASSAGES.items()
-            if name in asked
+            if name in query
         ]
 
 
@@ -28,9 +28,9 @@ model = MockLLM(max_tokens=20)  # yours: OpenAI(model=...); the mock repeats the
 def answer(messages):
     """Answer a conversation."""
     engine = ContextChatEngine.from_defaults(retriever=retriever, llm=model)
-    history = [ChatMessage(role=item["role"], content=item["content"]) for item in messages[:-1]]
+    history = [ChatMessage(role=message["role"], content=message["content"]) for message in messages[:-1]]
     reply = engine.chat(messages[-1]["content"], chat_history=history)
-    return str(reply), [{"id": item.node.node_id, "text": item.node.get_content()} for item in reply.source_nodes]
+    return str(reply), [{"id": hit.node.node_id, "text": hit.node.get_content()} for hit in reply.source_nodes]
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ def serve(answer, port):
 
     class Server(BaseHTTPRequestHandler):
         def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text, contexts = answer(asked["messages"])
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text, contexts = answer(request["messages"])
             body = json.dumps({"answer": text, "contexts": contexts}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

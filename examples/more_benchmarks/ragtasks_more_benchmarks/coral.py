@@ -80,8 +80,8 @@ def _belongs(task: Task, setting: Setting) -> bool:
 
 
 def _contexts(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    given = tuple(task for task in tasks if _belongs(task, setting))
-    return reference_contexts("coral", "coral_reference", given, setting)
+    chosen = tuple(task for task in tasks if _belongs(task, setting))
+    return reference_contexts("coral", "coral_reference", chosen, setting)
 
 
 class _Turn(Fields):
@@ -209,7 +209,7 @@ def _score(response: Response) -> Scores:
 def cited_passages(response: Response) -> set[str]:
     """Return the ids of the passages that an answer cites by their numbers."""
     sentences = parse_cited(response.text, len(response.passages))
-    return {response.passages[place].passage_id for sentence in sentences for place in sentence.citations}
+    return {response.passages[index].passage_id for sentence in sentences for index in sentence.citations}
 
 
 def _score_text(inputs: ScoringInputs) -> list[Scores]:

@@ -104,9 +104,9 @@ def scores(inputs: ScoringInputs) -> list[Scores]:
             # The score is computed over all replies; this value only includes the reply.
             "sacrebleu": Score(token_f1(response.text, response.task.target)),
             "k_f1": Score(token_f1(response.text, response.task.extra["knowledge"])),
-            "bert_f1": bert_scores(found, inputs.semantics.reason)["bert_f1"],
+            "bert_f1": bert_scores(tokens, inputs.semantics.reason)["bert_f1"],
         }
-        for response, _, found in inputs.answers()
+        for response, _, tokens in inputs.answers()
     ]
 
 

@@ -39,9 +39,9 @@ def check_sizes(tasks: Sequence[Task], sizes: Sizes, problems: Problems) -> None
     """Raise the problems of a file, or an error for another number of conversations or tasks."""
     problems.raise_if_any()
     n_tasks = None if sizes.tasks is None else len(tasks)
-    found = Sizes(len({task.conversation_id for task in tasks}), n_tasks)
-    if found != sizes:
-        problems.add(0, str(sizes), found)
+    actual = Sizes(len({task.conversation_id for task in tasks}), n_tasks)
+    if actual != sizes:
+        problems.add(0, str(sizes), actual)
     problems.raise_if_any()
 
 

@@ -119,7 +119,7 @@ def _task(row: _Row) -> Task:
         question_types=("two documents" if len(row.documents) > 1 else "one document",),
         references=tuple(Passage(document.doc_id, document.content) for document in row.documents),
         extra={
-            "claims": {kind: claims[kind] or [] for kind in CLAIMS},
+            "claims": {claim_type: claims[claim_type] or [] for claim_type in CLAIMS},
             "session": row.session,
             "categories": row.categories,
         },

@@ -200,10 +200,10 @@ def official_scores(text: str, answers: Sequence[str]) -> tuple[float, float]:
 
     Source: `evaluate_reader.py` of McGill-NLP/topiocqa at 49b710e, divided by 100 and not rounded.
     """
-    rest = [[*answers[:place], *answers[place + 1 :]] for place in range(len(answers))] if answers[1:] else [answers]
+    subsets = [[*answers[:index], *answers[index + 1 :]] for index in range(len(answers))] if answers[1:] else [answers]
 
     def mean(value: Callable[[str, str], float]) -> float:
-        return fmean(max(value(text, answer) for answer in others) for others in rest)
+        return fmean(max(value(text, answer) for answer in subset) for subset in subsets)
 
     return mean(exact_match), mean(_f1)
 

@@ -69,9 +69,9 @@ def test_questions_passages_and_rewritten_questions_join() -> None:
 def test_a_turn_without_passages_is_asked_in_full_rag_alone(tmp_path: Path) -> None:
     root = changed(tmp_path, lambda all_: all_[0]["turns"][0].update(golden_docs_pids=[]))
     benchmark = open_benchmark("coral", root)
-    given = benchmark.read_contexts(Setting.REFERENCE).passages
-    assert benchmark.tasks[0].task_id not in given
-    assert len(given) == len(benchmark.tasks) - 1
+    passages = benchmark.read_contexts(Setting.REFERENCE).passages
+    assert benchmark.tasks[0].task_id not in passages
+    assert len(passages) == len(benchmark.tasks) - 1
     assert benchmark.count_tasks(Setting.FULL_RAG, ["wikipedia"], conversational=True) == {"wikipedia": 10}
     with pytest.raises(ConfigurationError, match="ragtasks retrieve --benchmark coral"):
         benchmark.read_contexts(Setting.FULL_RAG)

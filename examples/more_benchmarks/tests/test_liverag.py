@@ -112,9 +112,9 @@ def asked(step: Question | Finding) -> Question:
 
 
 def read(question: Question, label: str) -> Finding:
-    found = question.read(question.form.replace("LABEL", label))
-    assert isinstance(found, Finding)
-    return found
+    verdict = question.read(question.form.replace("LABEL", label))
+    assert isinstance(verdict, Finding)
+    return verdict
 
 
 def test_a_judge_of_correctness_sees_question_answer_and_statements() -> None:
@@ -138,10 +138,10 @@ def test_a_judge_of_faithfulness_sees_passages_and_no_reference_answer() -> None
 ])  # fmt: skip
 def test_labels_are_points_of_the_challenge(rubric: str, label: str, points: int) -> None:
     question = asked({CORRECTNESS: correctness, FAITHFULNESS: faithfulness}[rubric]().open(RESPONSE))
-    found = read(question, label)
-    assert found.value is not None
-    assert 0 <= found.value <= 1
-    assert in_points(rubric, Score(found.value)).value == pytest.approx(points)
+    verdict = read(question, label)
+    assert verdict.value is not None
+    assert 0 <= verdict.value <= 1
+    assert in_points(rubric, Score(verdict.value)).value == pytest.approx(points)
     with pytest.raises(UnparsableReplyError):
         read(question, "maybe")
 

@@ -52,8 +52,8 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _run(folder: Path, tasks: Iterable[str], metadata: dict[str, str]) -> None:
-    given = json.dumps({"data": "sample", "encoder": "none", **metadata})
-    options = ("--metadata", given, "--log_samples", "--output_path", folder)
+    settings = json.dumps({"data": "sample", "encoder": "none", **metadata})
+    options = ("--metadata", settings, "--log_samples", "--output_path", folder)
     ragtasks("run", "--model", "ragtasks-oracle", "--tasks", ",".join(tasks), *options)
 
 
@@ -66,8 +66,8 @@ def samples(folder: Path, task: str) -> list[dict[str, Any]]:
 def test_a_task_has_the_values_on_record(output: Path, task: str) -> None:
     (file,) = (output / "reference").rglob("results_*.json")
     values = json.loads(file.read_text(encoding="utf-8"))["results"][task]
-    found = {name: values[f"{name},sample"] for name in ORACLE[task]}
-    assert found == pytest.approx(ORACLE[task], abs=5e-5)
+    measured = {name: values[f"{name},sample"] for name in ORACLE[task]}
+    assert measured == pytest.approx(ORACLE[task], abs=5e-5)
 
 
 @pytest.mark.parametrize("task", ORACLE)
@@ -86,9 +86,9 @@ def test_results_are_listed_by_benchmark(output: Path) -> None:
 @pytest.mark.parametrize("benchmark", RETRIEVED)
 def test_retrieved_passages_are_those_of_a_stored_run(output: Path, benchmark: str) -> None:
     rows = samples(output, f"{benchmark}_full_rag")
-    found = {len(row["doc"]["passages"]) for row in rows}
-    assert max(found) == 5
-    assert min(found) > 0
+    counts = {len(row["doc"]["passages"]) for row in rows}
+    assert max(counts) == 5
+    assert min(counts) > 0
 
 
 def test_a_yaml_elsewhere_that_includes_a_task_has_its_prompt(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_question_is_a_task_with_all_its_answers() -> None:
     assert (task.task_id, task.turn, sample.suite) == ("1<::>2", 2, "topiocqa")
     assert [message.role for message in task.messages] == [Role.USER, Role.ASSISTANT, Role.USER]
     assert task.messages[1].text == sample.tasks[0].target == "Edric Tolvane"
-    assert [one.target for one in task.variants] == task.extra["answers"]
+    assert [variant.target for variant in task.variants] == task.extra["answers"]
     assert len(task.variants) == 3
     (passage,) = task.references
     assert (passage.passage_id, passage.title) == ("doc10", "Hask Ledge Light - Part 2")

@@ -19,8 +19,8 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 
 def _score(response: Response) -> Scores:
     keywords, words = response.task.extra["keywords"], response.text.lower().split()
-    found = sum(any(keyword in word for word in words) for keyword in keywords)
-    recall = Score(found / len(keywords)) if keywords else Score(None, "no keywords")
+    n_keywords = sum(any(keyword in word for word in words) for keyword in keywords)
+    recall = Score(n_keywords / len(keywords)) if keywords else Score(None, "no keywords")
     return {"keyword_recall": recall, "answer_words": Score(float(len(words)))}
 
 

@@ -15,8 +15,8 @@ def refusals(evaluations: Sequence[Evaluation]) -> Table:
 
 
 def _line(evaluation: Evaluation) -> tuple[str, str, Value, str]:
-    known = [row.idk == "yes" for row in evaluation.rows if row.idk is not None]
-    share = sum(known) / len(known) if known else None
+    refused = [row.idk == "yes" for row in evaluation.rows if row.idk is not None]
+    share = sum(refused) / len(refused) if refused else None
     texts = Counter(row.response.text for row in evaluation.rows if row.idk == "yes")
     ((text, _),) = texts.most_common(1) or [("-", 0)]
-    return evaluation.model, str(len(evaluation.rows)), Value(share, len(known), len(evaluation.rows)), text
+    return evaluation.model, str(len(evaluation.rows)), Value(share, len(refused), len(evaluation.rows)), text
