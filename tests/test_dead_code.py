@@ -73,7 +73,7 @@ def unused(sources: dict[str, str], named: set[str]) -> list[str]:
     return [f"{item.filename}:{item.first_lineno} {item.typ} {item.name}" for item in found]
 
 
-def test_all_code_is_used_but_what_is_allowed() -> None:
+def test_all_code_is_used_except_listed_names() -> None:
     files = [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
     sources = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
     lines = {line: line.rsplit(" ", 1)[1] for line in unused(sources, {*named_by_text(), *ragtasks.__all__})}
@@ -84,7 +84,7 @@ def test_all_code_is_used_but_what_is_allowed() -> None:
 PRIVATE_CONSTANT = re.compile(r"^(_[A-Za-z]\w*)(?:: [^=\n]+)? = ", re.MULTILINE)
 
 
-def test_private_constants_are_used_where_they_stand() -> None:
+def test_private_constants_are_used_in_their_module() -> None:
     """Vulture counts every variable with a leading underscore as used."""
     codes = [path.read_text(encoding="utf-8") for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
     names = [(name, code) for code in codes for name in PRIVATE_CONSTANT.findall(code)]

@@ -69,7 +69,7 @@ def test_no_document_installs_from_an_index(document: Path) -> None:
     assert lines == added_to_the_installed
 
 
-def test_the_check_sees_what_is_not_there() -> None:
+def test_the_check_finds_unused_names() -> None:
     assert list(commands("ragtasks report results --html page.html  # a page")) == [
         ["ragtasks", "report", "results", "--html", "page.html"]
     ]

@@ -59,12 +59,12 @@ def missing_links(document: Path, text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_what_a_document_names_is_there(document: Path) -> None:
+def test_paths_in_documents_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     assert sorted([*missing_paths(text), *missing_modules(text), *missing_links(document, text)]) == []
 
 
-def test_the_layers_on_paper_are_those_that_the_import_test_holds() -> None:
+def test_documented_layers_are_those_of_the_import_test() -> None:
     page = (ROOT / "docs" / "background" / "architecture.md").read_text(encoding="utf-8")
     block = page.split("## Layers")[1].split("```")[1]
     written = [set(line.split("   ")[0].split(", ")) for line in block.strip().splitlines()]

@@ -66,7 +66,7 @@ def test_the_key_of_openai_goes_to_no_other_server(server: FileServer) -> None:
     assert (server.log, server.authorization) == ([("v1/models", None)], "")
 
 
-def test_without_a_key_none_is_sent(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_sent_without_a_key(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     assert "answers" in endpoint_line(f"{server.url}v1")
     assert (server.log, server.authorization) == ([("v1/models", None)], "")
@@ -86,7 +86,7 @@ def test_without_a_key_none_is_sent(server: FileServer, monkeypatch: pytest.Monk
         ("babble", "no answer (BadStatusLine)"),
     ],
 )
-def test_an_endpoint_that_fails_says_how(server: FileServer, path: str, answer: str) -> None:
+def test_a_failing_endpoint_is_reported_with_its_error(server: FileServer, path: str, answer: str) -> None:
     assert endpoint_line(f"{server.url}{path}").endswith(f": {answer}")
 
 
@@ -95,12 +95,12 @@ def test_a_redirect_is_shown_and_not_followed_with_the_key(server: FileServer) -
     assert server.log == [("redirect/models", None)]
 
 
-def test_an_endpoint_that_hangs_is_given_up(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_endpoint_times_out(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_TIMEOUT_SECONDS", 0.2)
     assert endpoint_line(f"{server.url}hang").endswith("no answer (TimeoutError)")
 
 
-def test_a_closed_port_is_said_to_be_one() -> None:
+def test_a_closed_port_is_reported() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -116,7 +116,7 @@ def test_user_password_and_query_are_never_shown(server: FileServer) -> None:
 @pytest.mark.parametrize(
     "endpoint", ["anna:pass-word@host/v1", "localhost:8000/v1", "http://[::1/v1", "file:///etc/hosts", "", "http://"]
 )
-def test_what_is_no_address_is_not_asked_and_not_shown(endpoint: str) -> None:
+def test_an_invalid_address_is_neither_requested_nor_printed(endpoint: str) -> None:
     line = endpoint_line(endpoint)
     assert line.startswith("endpoint: not an address such as http://localhost:8000/v1")
     assert "pass-word" not in line
@@ -127,7 +127,7 @@ def test_an_impossible_port_is_no_crash(endpoint: str) -> None:
     assert "no answer" in endpoint_line(endpoint)
 
 
-def test_several_endpoints_are_asked_one_after_another(server: FileServer) -> None:
+def test_several_endpoints_are_checked_in_order(server: FileServer) -> None:
     lines = diagnose([f"{server.url}{path}" for path in ("401", "v1")])
     assert [line.rpartition(": ")[2] for line in lines if line.startswith("endpoint")] == [
         "HTTP 401",
@@ -135,7 +135,7 @@ def test_several_endpoints_are_asked_one_after_another(server: FileServer) -> No
     ]
 
 
-def test_no_endpoint_is_asked_unless_one_is_named() -> None:
+def test_no_endpoint_is_checked_by_default() -> None:
     assert "endpoints: not checked (ragtasks doctor --endpoint http://localhost:8000/v1)" in diagnose()
 
 
@@ -157,7 +157,7 @@ def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.Monk
     assert any("model litellm: has no extra in ragtasks" in line for line in diagnose(model="litellm"))
 
 
-def test_the_extra_of_a_model_is_there_where_the_tests_run() -> None:
+def test_the_extra_of_a_model_is_installed() -> None:
     for model in ("hf", "local-chat-completions"):
         lines = diagnose(model=model)
         assert not any("lacks" in line for line in lines), "pip install --editable '.[dev]' renews what is installed"
@@ -179,7 +179,7 @@ def test_an_empty_data_folder_names_the_next_step(surroundings: Path, monkeypatc
     assert any("default; RAGTASKS_DATA is not set" in line for line in diagnose())
 
 
-def test_right_and_wrong_files_are_told_apart(surroundings: Path, mtrag_root: Path) -> None:
+def test_correct_and_wrong_files_are_distinguished(surroundings: Path, mtrag_root: Path) -> None:
     adopt(source_of("mtrag"), mtrag_root, surroundings, groups=["mtrag_un"])
     (line,) = [line for line in diagnose() if line.startswith("mtrag, mtrag_un: ")]
     assert line.startswith("mtrag, mtrag_un: 5 ok of 5 files")

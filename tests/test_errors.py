@@ -35,7 +35,7 @@ def test_a_message_has_five_parts() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # as received from another process
 
 
-def test_a_message_with_one_part_has_all_or_is_refused() -> None:
+def test_a_message_requires_all_parts_or_no_part() -> None:
     parts = {"where": "a.txt", "expected": "a number", "found": "'x'", "next_step": "fix it"}
     for forgotten in parts:
         with pytest.raises(TypeError, match=forgotten):
@@ -60,7 +60,7 @@ def test_a_hint_does_not_depend_on_the_order_of_the_names(name: str, known: set[
     assert close_matches(name, sorted(known)) == close_matches(name, sorted(known, reverse=True))
 
 
-def test_where_no_names_are_known_the_hint_states_it() -> None:
+def test_the_hint_states_that_no_names_exist() -> None:
     assert close_matches("ray", []) == "known: none"
 
 

@@ -46,7 +46,7 @@ def ruff_order(name: str) -> tuple[int, list[tuple[int, int, str]]]:
 
 
 @each_module
-def test_a_package_names_what_it_gives_and_a_module_does_not(path: Path) -> None:
+def test_packages_export_names_and_modules_do_not(path: Path) -> None:
     exported = declared(parsed(path))
     if path.name != "__init__.py":
         assert exported is None, "`__all__` stands in `__init__.py` only"
@@ -65,6 +65,6 @@ def test_every_module_opens_with_its_idea(path: Path) -> None:
 
 
 @each_module
-def test_a_package_file_holds_names_only(path: Path) -> None:
+def test_a_package_file_contains_only_names(path: Path) -> None:
     if path.name == "__init__.py":
         assert not [node for node in parsed(path).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]

@@ -21,7 +21,7 @@ QUICK = settings(derandomize=True, database=None, deadline=None)
 @example("a<::>5", 1)
 @example("a::5", 1)
 @example("<", 1)
-def test_an_id_is_split_into_what_it_was_joined_from(conversation: str, turn: int) -> None:
+def test_splitting_an_id_reverses_joining(conversation: str, turn: int) -> None:
     assert split_task_id(task_id(conversation, turn)) == (conversation, turn)
 
 
@@ -47,7 +47,7 @@ def test_both_official_separators_give_one_form() -> None:
         *("a<::>\u0661", "a<::>\u00b2", "a<::>" + "9" * 5000),
     ],
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_an_invalid_id_is_refused(text: str) -> None:
     for take_apart in (split_task_id, normalise_task_id):
         with pytest.raises(ValueError, match=r"task id|digits"):
             take_apart(text)

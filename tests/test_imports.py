@@ -137,7 +137,7 @@ def test_no_circle_between_files() -> None:
 
 
 @each_module
-def test_imports_point_one_way(path: Path) -> None:
+def test_imports_follow_the_layers(path: Path) -> None:
     own = part_of(name_of(path))
     for module in imported(path):
         part = part_of(module)
@@ -202,7 +202,7 @@ def private_modules(path: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("folder", sorted({path.relative_to(TESTS).parts[0] for path in TESTS.rglob("*.py")}))
-def test_tests_speak_to_faces_or_lie_beside_what_they_test(folder: str) -> None:
+def test_tests_import_public_modules_or_their_own_room(folder: str) -> None:
     for path in [TESTS / folder] if folder.endswith(".py") else (TESTS / folder).rglob("*.py"):
         for module, name in private_modules(path):
             room = part_of(module)
@@ -210,7 +210,7 @@ def test_tests_speak_to_faces_or_lie_beside_what_they_test(folder: str) -> None:
             assert (module, name) not in FACES, f"{path}: import {name} from {FACES[module, name]}"
 
 
-def test_docs_architecture_names_the_modules_that_are_there() -> None:
+def test_the_architecture_page_names_the_existing_modules() -> None:
     """Every module is in the row of its room, and no removed private module. Suites and `retrieval_cache` are
     summarized.
     """
@@ -262,7 +262,7 @@ def test_importing_the_package_and_the_command_line_loads_nothing_heavy() -> Non
     assert loaded_after("ragtasks", "ragtasks.cli", of=(*HEAVY, *LATE, *OPTIONAL)) == set()
 
 
-def test_the_help_loads_the_commands_of_parts_and_nothing_behind_them() -> None:
+def test_the_help_loads_only_the_commands_of_optional_parts() -> None:
     code = "from ragtasks.cli import app; import typer.main; typer.main.get_command(app).list_commands(None)"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], check=True, capture_output=True, text=True

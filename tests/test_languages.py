@@ -49,7 +49,7 @@ def test_each_language_has_its_words(language: str, text: str, words: list[str])
     assert word_count(text, language) == len(words)
 
 
-def test_articles_are_left_out_where_english_ones_are() -> None:
+def test_articles_are_removed_like_english_ones() -> None:
     assert words_of("Die Katze, eine Maus", "de", articles=False) == ["katze", "maus"]
     assert token_recall("Katze und Maus", "die Katze, eine Maus", "de") == 1.0
     assert token_f1("la plage", "une plage", "fr") == 1.0
@@ -144,7 +144,7 @@ def test_short_rows_are_cut_by_their_script(
     assert long == [rouge_l(LONG[1], LONG[2], ENGLISH)] * len(others)
 
 
-def test_another_script_in_an_english_conversation_counts_and_an_accent_changes_nothing(tmp_path: Path) -> None:
+def test_another_script_is_detected_in_english_and_an_accent_is_not(tmp_path: Path) -> None:
     question = "What is the name of the book and how do they write it?"
     answers = [
         ("It is 红书", "It is 绿书"),
@@ -163,7 +163,7 @@ def test_an_english_answer_without_a_known_question_stays_as_it_was(tmp_path: Pa
     ]
 
 
-def test_an_unknown_language_is_english_where_all_letters_are_ascii() -> None:
+def test_an_unknown_language_with_ascii_letters_is_english() -> None:
     text, other = "The library\u2019s well-known e-book \u2014 it's U.S. made", "a well known ebook; made in US"
     assert token_recall(text, other, UNKNOWN) == token_recall(text, other, ENGLISH)
     assert token_f1(text, other, UNKNOWN) == token_f1(text, other, ENGLISH)
@@ -179,7 +179,7 @@ def test_passages_in_another_script_are_cut_by_it() -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_rule_asks_for_the_language_and_english_prompts_have_none(code: str, tmp_path: Path) -> None:
+def test_only_prompts_in_other_languages_request_the_language(code: str, tmp_path: Path) -> None:
     rule = shipped_template("generation/answer_language").render().strip()
     for benchmark, has_rule in ((twin(code, tmp_path), True), (open_benchmark("custom", ENGLISH_SAMPLE), False)):
         doc = build_doc(benchmark, benchmark.tasks[0], Setting.REFERENCE, "references", ())
@@ -229,7 +229,7 @@ def test_the_extractive_baseline_reads_sentences_of_chinese() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", CODES)
-def test_the_whole_way_runs_in_other_languages(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluation_runs_in_other_languages(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))
     data = str(shutil.copytree(TWINS / code, tmp_path / code))
     line = {"de": "bm25:language=german", "zh": "bm25:language=chinese"}[code]

@@ -44,7 +44,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, st
     return write
 
 
-def test_what_another_package_adds_is_found_by_its_name(install: Install, module: Callable[[str, str], None]) -> None:
+def test_extensions_of_packages_are_found_by_name(install: Install, module: Callable[[str, str], None]) -> None:
     module("far_away", "seven = 7")
     install("far-away", {"seven": "far_away:seven"})
     assert POINT.get("seven") == 7
@@ -58,9 +58,7 @@ def test_names_of_ours_win(install: Install) -> None:
     assert POINT.plugin_names() == []
 
 
-def test_a_package_that_is_broken_harms_only_those_who_ask_for_it(
-    install: Install, module: Callable[[str, str], None]
-) -> None:
+def test_a_broken_package_fails_only_when_used(install: Install, module: Callable[[str, str], None]) -> None:
     module("broken_one", "raise ZeroDivisionError('at import')")
     install("broken-one", {"bad": "broken_one:x", "gone": "no_such_module:x", "lacks": "string:no_such_thing"})
     assert POINT.get("one") == sys.maxsize
@@ -87,7 +85,7 @@ def test_benchmarks_of_packages_are_listed_with_ours_and_a_broken_one_is_named(
     assert "benchmark 'bad': package theirs (no_such_module:x)" in done.out
 
 
-def test_what_is_of_another_kind_is_refused(install: Install) -> None:
+def test_an_object_of_another_type_is_refused(install: Install) -> None:
     install("wrong-kind", {"text": "string:digits"})
     with pytest.raises(ConfigurationError, match=r"expected: an object of the kind int\n  found: str"):
         POINT.get("text")
@@ -102,9 +100,7 @@ def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
         POINT.get("twice")
 
 
-def test_what_a_package_makes_is_of_the_kind_that_its_contract_says(
-    install: Install, module: Callable[[str, str], None]
-) -> None:
+def test_results_of_packages_have_the_declared_type(install: Install, module: Callable[[str, str], None]) -> None:
     point = ExtensionPoint("ragtasks.tests", "maker", object, {"ours": "builtins:int"})
     module("makers", "def good(): return 7\ndef bad(): return 'seven'\ndef raising(): raise KeyError('x')")
     install("makers", {name: f"makers:{name}" for name in ("good", "bad", "raising")})
@@ -126,7 +122,7 @@ def test_an_unknown_name_is_answered_with_close_matches() -> None:
         POINT.get("onne")
 
 
-def test_an_import_path_is_a_name_where_the_user_alone_names_things() -> None:
+def test_an_import_path_is_accepted_only_from_the_user() -> None:
     point = ExtensionPoint("ragtasks.tests", "number", int, {}, by_import_path=True)
     assert point.get("sys:maxsize") == sys.maxsize
     with pytest.raises(ConfigurationError, match="found: AttributeError"):

@@ -69,5 +69,5 @@ def test_every_module_imports_on_every_system(folder: str) -> None:
         ("def limit():\n    import resource", set()),
     ],
 )
-def test_the_check_sees_what_importing_does(source: str, needs: set[str]) -> None:
+def test_the_check_detects_system_specific_imports(source: str, needs: set[str]) -> None:
     assert needs_of(source) == needs

@@ -31,7 +31,7 @@ def last_line(console: Console) -> str:
     return " ".join(lines[-1].split())
 
 
-def test_a_line_holds_done_left_note_and_time() -> None:
+def test_a_line_contains_done_remaining_note_and_time() -> None:
     console = screen()
     with progress_bars(console) as show:
         show(f"openai/gpt-4o-mini\t{NOTE}", 1204, 1332)
@@ -90,7 +90,7 @@ def test_without_a_terminal_only_a_note_stays() -> None:
     assert text_of(console) == f"openai/gpt-4o-mini [x]  1332/1332  0 left  {NOTE}  0:00:00\n"
 
 
-def test_without_a_terminal_unfinished_work_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_progress_is_printed_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtasks.progress._SECONDS_BETWEEN_LINES", 0.01)
     console = screen(40, terminal=False)
     with progress_bars(console) as show:
@@ -104,7 +104,7 @@ def test_without_a_terminal_unfinished_work_is_told_now_and_then(monkeypatch: py
     assert told[:2] == [f"m  3/9  6 left  {NOTE}  0:00:00"] * 2
 
 
-def test_a_terminal_is_told_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_prints_no_line_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtasks.progress._SECONDS_BETWEEN_LINES", 0.01)
     console = screen()
     with progress_bars(console) as show:
@@ -125,7 +125,7 @@ def test_work_that_breaks_off_leaves_its_line_too() -> None:
     assert text_of(console) == f"m  3/9  6 left  {NOTE}  0:00:00\n"
 
 
-def test_work_in_rounds_is_one_step_whose_counts_go_on() -> None:
+def test_work_in_rounds_is_one_step_with_continued_counts() -> None:
     seen: list[tuple[str, int, int | None]] = []
     show = in_rounds(lambda *news: seen.append(news))
     for total in (3, 2):

@@ -44,7 +44,7 @@ def test_hook_and_test_target_run_the_same_checks() -> None:
     assert "$(BIN)/pytest" in command.split()
 
 
-def test_the_workflow_runs_what_every_change_must_pass_and_nothing_else() -> None:
+def test_the_workflow_runs_exactly_the_gate() -> None:
     (job,) = read_yaml(".github/workflows/ci.yml")["jobs"].values()
     commands = [step["run"] for step in job["steps"] if "run" in step]
     assert [command for command in commands if not command.startswith("git config ")] == ["bash .ci/run"]
@@ -61,7 +61,7 @@ def test_the_citation_names_this_version_and_papers_with_authors() -> None:
         assert all(author["given-names"] and author["family-names"] for author in reference["authors"])
 
 
-def test_contributors_are_told_of_every_marker() -> None:
+def test_every_marker_is_documented_for_contributors() -> None:
     declared = constraints.read_pyproject()["tool"]["pytest"]["ini_options"]["markers"]
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert [line for line in declared if f"| `{line.partition(':')[0]}` |" not in text] == []
@@ -75,7 +75,7 @@ def test_only_kills_has_markers_that_a_test_file_does_not_name() -> None:
     assert {name: markers for name, markers in found.items() if markers} == {"_shared.py": {"engine", "long"}}
 
 
-def test_a_release_is_told_by_group_and_each_change_once() -> None:
+def test_a_release_lists_each_change_once_by_group() -> None:
     releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
     for release in releases:
         assert release.split("\n\n")[1].startswith("### "), "a line of the changelog belongs to one of its groups"
@@ -98,7 +98,7 @@ def pinned() -> dict[str, str]:
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
-def test_the_tested_versions_lie_in_the_ranges_that_are_asked_for() -> None:
+def test_the_tested_versions_satisfy_the_requirements() -> None:
     asked = constraints.requirements(constraints.read_pyproject())
     versions = pinned()
     assert versions.keys() <= {canonicalize_name(item.name) for item in asked}, "run scripts/constraints.py"

@@ -57,7 +57,7 @@ def test_an_error_of_five_parts_is_one_line() -> None:
     )
 
 
-def test_requests_are_sent_for_parts_with_nothing_else_missing() -> None:
+def test_requests_are_sent_only_for_parts_without_other_problems() -> None:
     local = [requirement("a", "no key of a"), requirement("b")]
     requests = [requirement(part, f"no reply of {part}", Phase.REQUEST) for part in "ab"]
     found = [result.problem for result in checked([*requests, *local]) if result.problem]
@@ -65,7 +65,7 @@ def test_requests_are_sent_for_parts_with_nothing_else_missing() -> None:
     assert [result.problem for result in checked([*requests, *local], with_requests=False)] == ["no key of a", ""]
 
 
-def test_prompts_are_read_if_nothing_else_is_missing() -> None:
+def test_prompts_are_read_only_without_other_problems() -> None:
     prompts = requirement("p", "too long", Phase.PROMPTS)
     assert [result.problem for result in checked([prompts, requirement("a")])] == ["", "too long"]
     assert [result.problem for result in checked([prompts, requirement("a", "missing")])] == ["missing"]
@@ -87,7 +87,7 @@ def test_an_import_that_fails_names_the_extra() -> None:
 
 
 @pytest.mark.parametrize("kind", [writable_folder, lambda path, part: writable_file(path / "page.html", part)])
-def test_a_file_in_the_way_of_a_folder_is_found(kind: Callable[[Path, str], Requirement], tmp_path: Path) -> None:
+def test_a_file_at_the_path_of_a_folder_is_reported(kind: Callable[[Path, str], Requirement], tmp_path: Path) -> None:
     assert problem_of(kind(tmp_path / "new" / "folder", "output")) == ""
     assert not (tmp_path / "new").exists(), "nothing is made"
     (tmp_path / "file").touch()
@@ -95,7 +95,7 @@ def test_a_file_in_the_way_of_a_folder_is_found(kind: Callable[[Path, str], Requ
     assert problem.startswith(f"{tmp_path / 'file'} is a file")
 
 
-def test_a_folder_without_permission_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_permission_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Path] = []
 
     def access(path: Path, mode: int) -> bool:
@@ -107,7 +107,7 @@ def test_a_folder_without_permission_is_found(tmp_path: Path, monkeypatch: pytes
     assert asked == [tmp_path]
 
 
-def test_a_folder_where_a_file_is_to_be_written_is_found(tmp_path: Path) -> None:
+def test_a_folder_at_the_path_of_a_file_is_reported(tmp_path: Path) -> None:
     assert f"report.html: {tmp_path} is a folder" in problem_of(writable_file(tmp_path, "report.html"))
     (tmp_path / "page.html").touch()
     assert problem_of(writable_file(tmp_path / "page.html", "report.html")) == ""

@@ -64,7 +64,7 @@ def kinds(script: ModuleType, before: Path, after: Path) -> Counter[str]:
     return Counter(difference.kind for difference in found)
 
 
-def test_what_passes_with_time_is_no_difference(
+def test_times_and_versions_are_not_compared(
     script: ModuleType, stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, after = stored("before"), stored("after", ('"date": 1.5', '"date": 2.5'), ("3.2 s", "4.5 s"), ("3.25", "4"))

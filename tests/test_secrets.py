@@ -37,7 +37,7 @@ PLAIN = {
         {"data": "https://host/v1?X-Amz-Credential=4711/us"},
     ],
 )
-def test_a_secret_is_masked_and_masked_again_it_stays(secret: dict[str, object]) -> None:
+def test_masking_a_secret_is_idempotent(secret: dict[str, object]) -> None:
     found = masked({**PLAIN, **secret})
     assert "4711" not in str(found)
     assert "***" in str(found)
@@ -47,7 +47,7 @@ def test_a_secret_is_masked_and_masked_again_it_stays(secret: dict[str, object])
     assert masked(found) == found
 
 
-def test_what_is_no_secret_stays_as_it_is() -> None:
+def test_other_text_is_not_masked() -> None:
     assert masked(PLAIN) == PLAIN
     assert not any(map(is_secret_name, PLAIN))
     assert masked({"token": None, "use_auth_token": False}) == {"token": None, "use_auth_token": False}
@@ -71,9 +71,7 @@ def test_what_is_no_secret_stays_as_it_is() -> None:
         ("data", "duplicates", "{}"),
     ],
 )
-def test_the_password_of_an_address_that_was_given_as_a_path_is_not_printed(
-    address: str, words: tuple[str, ...]
-) -> None:
+def test_the_password_in_an_address_passed_as_path_is_not_printed(address: str, words: tuple[str, ...]) -> None:
     done = run_command(*(word.format(address) for word in words))
     assert done.status in {1, 2}
     assert "pa55" not in done.out + done.err

@@ -142,7 +142,7 @@ def test_without_a_command_the_three_ways_in_are_shown() -> None:
     assert [line.split()[0] for line in text.splitlines() if line.startswith("  ")] == ["a", "my", "a"]
 
 
-def test_the_help_of_run_is_ours_and_names_what_the_harness_takes() -> None:
+def test_help_of_run_lists_own_options_and_arguments_of_the_harness() -> None:
     text = help_of("run")
     assert "ragtasks-oracle" in text
     assert "--model_args" in text
@@ -226,7 +226,7 @@ def test_a_misspelt_option_of_run_names_its_nearest(arguments: list[str], neares
     assert nearest in text
 
 
-def test_path_prints_the_folder_of_the_yamls_and_nothing_else() -> None:
+def test_path_prints_only_the_folder_of_the_yamls() -> None:
     assert in_process("tasks", "path") == (0, f"{task_folder()}\n")
     assert list(task_folder().rglob("mtrag_full_rag.yaml"))
 
@@ -267,7 +267,7 @@ def light_harness(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
+def test_link_and_unlink_print_changes(light_harness: Path) -> None:
     search = os.pathsep.join([str(light_harness.parent), str(Path(__file__).resolve().parents[2])])
     stubs = light_harness / "tasks" / "ragtasks"
     done = as_command("tasks", "link", PYTHONPATH=search)
@@ -389,7 +389,7 @@ def test_the_harness_tasks_are_listed_by_benchmark() -> None:
     assert "mtrag" in str(unknown.exception)
 
 
-def test_check_tells_by_the_folder_what_benchmark_it_is(tmp_path: Path) -> None:
+def test_check_detects_the_benchmark_of_a_folder(tmp_path: Path) -> None:
     def checked(folder: Path) -> tuple[object, str]:
         done = run_command("check", folder)
         return done.status, done.out
@@ -431,7 +431,7 @@ def test_check_tells_by_the_folder_what_benchmark_it_is(tmp_path: Path) -> None:
         (["compare", "results/a", "results/b"], "a folder of results, or a results file"),
     ],
 )
-def test_what_a_command_was_given_decides_what_it_asks_for(
+def test_errors_depend_on_the_arguments(
     line: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -441,7 +441,7 @@ def test_what_a_command_was_given_decides_what_it_asks_for(
     assert words in done.err
 
 
-def test_what_can_be_fetched_is_listed() -> None:
+def test_fetch_lists_benchmarks() -> None:
     status, text = in_process("data", "fetch")
     assert status == 0
     assert re.search(r"\| mtrag +\| corpora +\| +4 \|", text)

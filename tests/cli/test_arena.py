@@ -80,7 +80,7 @@ def test_each_long_step_is_named_while_it_lasts(
     assert [text.partition(" ")[0] for text in named] == ["reading", "ratings", "choosing"]
 
 
-def test_saved_votes_come_with_what_was_skipped_and_undone(tmp_path: Path, command: Command) -> None:
+def test_saved_votes_include_skipped_and_undone_votes(tmp_path: Path, command: Command) -> None:
     database = tmp_path / "arena.sqlite"
     status, out, _ = command("invite", "Ann Lee", "Bob", "--database", database, "--address", "https://arena.example/")
     assert status == 0
@@ -117,7 +117,7 @@ def test_saved_votes_come_with_what_was_skipped_and_undone(tmp_path: Path, comma
     ]
 
 
-def test_a_judge_that_is_down_is_said_and_loses_nothing(tmp_path: Path, results: Path, command: Command) -> None:
+def test_a_failing_judge_is_reported_and_keeps_votes(tmp_path: Path, results: Path, command: Command) -> None:
     judge = json.dumps({"model": "m", "base_url": "http://127.0.0.1:9/v1", "attempts": 1})
     status, _, err = command("battle", results, "--judge", judge, "--output", tmp_path / "votes.jsonl")
     assert status == 1
@@ -150,7 +150,7 @@ def test_forms_become_the_file_that_calibrate_reads(tmp_path: Path, results: Pat
     assert len(load_human_evaluation(tmp_path / "people")) == 8
 
 
-def test_what_cannot_be_served_or_exported_says_why(tmp_path: Path, results: Path, command: Command) -> None:
+def test_serve_and_export_errors_state_the_reason(tmp_path: Path, results: Path, command: Command) -> None:
     assert "no such file" in command("ratings", tmp_path / "no")[2]
     assert "nothing to compare" in command("serve")[2]
     (tmp_path / "other").write_text("no database", encoding="utf-8")

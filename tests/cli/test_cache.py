@@ -38,7 +38,7 @@ def filled(file: Path) -> Path:
     return file
 
 
-def test_no_file_is_said_and_none_is_made(file: Path) -> None:
+def test_a_missing_cache_is_reported_and_not_created(file: Path) -> None:
     embeddings = f"{file.with_name('embeddings.sqlite')}: no cached embeddings yet"
     assert printed("data", "cache") == [f"{file}: no cached replies yet", embeddings]
     assert printed("data", "cache", "--embeddings", "--remove") == [embeddings]
@@ -46,7 +46,7 @@ def test_no_file_is_said_and_none_is_made(file: Path) -> None:
     assert not file.exists()
 
 
-def test_replies_are_counted_by_what_they_are(filled: Path) -> None:
+def test_replies_are_counted_by_outcome(filled: Path) -> None:
     first, *table, _ = printed("data", "cache")
     assert first.startswith(f"{filled}: 5 replies, 0.")
     assert [line.split() for line in table] == [
@@ -97,7 +97,7 @@ def test_embeddings_are_counted_by_encoder_and_pruned(file: Path) -> None:
 
 
 @pytest.mark.parametrize("bound", ["many", "-1", "inf", "nan"])
-def test_a_bound_that_is_none_is_refused(file: Path, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_bound_is_refused(file: Path, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_EMBEDDINGS_GB", bound)
     done = run_command("data", "cache")
     same_message(done.err)

@@ -58,11 +58,11 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         ({"_id": "p1", "title": "Rain", "text": "Rain fell."}, "1 passages"),
     ],
 )
-def test_the_first_object_says_what_a_file_is(row: Any, form: str, checked: Any) -> None:
+def test_the_file_type_is_detected_from_the_first_object(row: Any, form: str, checked: Any) -> None:
     assert form in checked(row)[1]
 
 
-def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
+def test_the_file_type_does_not_depend_on_the_name(tmp_path: Path) -> None:
     named = {
         "results_ag_2025.json": (json.dumps(RETRIEVED), "task A, 1 lines"),
         "results.yaml.txt": ("model: ragtasks-oracle\nbenchmark: mtrag\n", "evaluates ragtasks-oracle on mtrag"),
@@ -150,13 +150,13 @@ def test_answers_are_read_as_score_reads_them(checked: Any) -> None:
         ({"_id": "p", "text": "x"}, ("--json",), "--json: not used when file.jsonl is checked as a corpus"),
     ],
 )
-def test_what_it_cannot_be_checked_as_is_said(row: Any, options: tuple[str, ...], said: str, checked: Any) -> None:
+def test_unused_options_are_refused(row: Any, options: tuple[str, ...], said: str, checked: Any) -> None:
     status, text = checked(row, *options)
     assert (status, said in text) == (1, True)
 
 
 @pytest.mark.parametrize("name", ["nowhere/file.jsonl", "file.json", "./folder"])
-def test_a_path_with_nothing_at_its_end_is_missing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_path_is_reported(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = run_command("check", name)
     assert done.status == 1
@@ -201,7 +201,7 @@ def test_a_folder_of_shards_is_a_corpus(tmp_path: Path) -> None:
     assert (done.status, done.out.startswith("2 passages of ")) == (0, True)
 
 
-def test_an_array_in_place_of_lines_is_one_problem(tmp_path: Path) -> None:
+def test_an_array_instead_of_lines_is_one_problem(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('[{"task_id": "a<::>1", "contexts": [], "predictions": []}]\n', encoding="utf-8")
     done = run_command("check", path, "--task", "B", "--data", "sample")

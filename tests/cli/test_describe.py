@@ -73,7 +73,7 @@ def test_mtrags_figure_2(mtrag_root: Path) -> None:
     assert sum(counts(rows, "turn").values()) == sum(counts(rows, "references").values()) == 842
 
 
-def test_the_corpora_that_are_there_are_counted(mtrag_root: Path) -> None:
+def test_available_corpora_are_counted(mtrag_root: Path) -> None:
     """The pooled copy is a part of the paper's Table 2: fewer passages in total and per document."""
     rows = described("mtrag", "--data", str(mtrag_root))["Corpora"]
     assert {row["domain"]: (row["documents"], row["passages"]) for row in rows} == {
@@ -132,7 +132,7 @@ def test_articles_by_category() -> None:
     assert sum(row["articles"] for row in rows[:-1]) == rows[-1]["articles"] == 12
 
 
-def test_a_corpus_that_is_not_there_is_a_dash(tmp_path: Path) -> None:
+def test_a_missing_corpus_is_a_dash(tmp_path: Path) -> None:
     root = tmp_path / "mtrag"
     shutil.copytree(benchmark_folder("mtrag", "sample", Path()), root)
     (root / "corpora" / "passage_level" / "fiqa.jsonl.zip").unlink()
@@ -141,7 +141,7 @@ def test_a_corpus_that_is_not_there_is_a_dash(tmp_path: Path) -> None:
     assert rows["govt"] > 0
 
 
-def test_csv_holds_every_cell() -> None:
+def test_csv_contains_every_cell() -> None:
     done = run_command("data", "describe", "mtrag", "--data", "sample", "--format", "csv")
     assert done.status == 0
     cells = list(csv.DictReader(io.StringIO(done.out)))
@@ -151,7 +151,7 @@ def test_csv_holds_every_cell() -> None:
     assert n_tasks == "112"
 
 
-def test_conversations_that_are_none_are_named(tmp_path: Path) -> None:
+def test_invalid_conversations_are_named(tmp_path: Path) -> None:
     from ragtasks.benchmarks import open_benchmark, repaired_answers
 
     root = tmp_path / "mtrag"

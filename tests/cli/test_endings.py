@@ -38,7 +38,7 @@ def test_a_long_error_is_cut_with_a_count(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 @pytest.mark.parametrize("printing", ["echo", "print"])
 @pytest.mark.parametrize("more", [{"PYTHONIOENCODING": "cp1252"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
-def test_signs_that_the_output_s_encoding_lacks_are_replaced(more: dict[str, str], printing: str) -> None:
+def test_characters_outside_the_output_encoding_are_replaced(more: dict[str, str], printing: str) -> None:
     program = (
         "from ragtasks.cli.app import app, echo, main\n"
         f"app.command('x')(lambda: [{printing}(text) for text in ('\\u2191', '\\ud800', 'end')])\n"
@@ -68,7 +68,7 @@ def test_metadata_that_cannot_be_read_is_refused(text: str, tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_bytes", [1, 600, 2000])
-def test_a_full_disk_ends_retrieve_in_one_error_and_no_run(n_bytes: int, tmp_path: Path) -> None:
+def test_retrieve_on_a_full_disk_is_one_error_without_a_run(n_bytes: int, tmp_path: Path) -> None:
     line = ["retrieve", "--retriever", "bm25", "--benchmark", "custom", "--data", str(SAMPLE), "--name", "mine"]
     done = subprocess.run(
         [sys.executable, "-c", "import sys; from ragtasks.cli import main; main(sys.argv[1:])", *line],
@@ -89,7 +89,7 @@ def test_a_full_disk_ends_retrieve_in_one_error_and_no_run(n_bytes: int, tmp_pat
     assert not (tmp_path / "runs" / "mine").exists()
 
 
-def test_a_run_that_cannot_be_removed_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_cannot_be_removed_stays_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "runs" / "mine"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{}")

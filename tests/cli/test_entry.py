@@ -24,7 +24,7 @@ def test_ctrl_c_while_the_command_line_loads_ends_it_quietly() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_an_output_that_takes_nothing_more_is_one_error() -> None:
+def test_a_full_output_is_one_error() -> None:
     line = f"{sys.executable} -m ragtasks init --schema > /dev/full"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 1

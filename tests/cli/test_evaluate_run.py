@@ -55,7 +55,7 @@ def test_a_file_and_qrels_are_all_that_is_needed(files: tuple[Path, Path]) -> No
     assert "| run.trec | 4 |      0.250 | 0.375 |" in text
 
 
-def test_what_makes_a_runs_scores_look_other_than_what_it_found_is_said(tmp_path: Path) -> None:
+def test_notes_explain_misleading_scores(tmp_path: Path) -> None:
     qrels, run = tmp_path / "qrels.txt", tmp_path / "run.trec"
     qrels.write_text("".join(f"q{n} 0 p{n} 1\nq{n} 0 r{n} 0\n" for n in range(12)), encoding="utf-8")
 
@@ -97,7 +97,7 @@ def test_an_order_that_contradicts_the_scores_is_noted_once_and_the_scores_rank(
     assert "order" not in evaluated(run, "--qrels", qrels, "--measures", "RR")
 
 
-def test_a_passage_whose_id_has_a_blank_is_found_only_by_its_whole_id(tmp_path: Path) -> None:
+def test_a_passage_id_with_a_blank_must_match_completely(tmp_path: Path) -> None:
     qrels, run = tmp_path / "qrels.tsv", tmp_path / "run.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\nq1\tOld Harbour\t1\nq2\tQuay\t1\n", encoding="utf-8")
     for ranked, recall in (("Harbour", "0.500"), ("Old Harbour", "1.000")):
@@ -144,7 +144,7 @@ def test_ids_that_differ_from_judged_ones_only_in_case_are_named(files: tuple[Pa
     assert note in evaluated(run, "--qrels", qrels, "--measures", "RR")
 
 
-def test_ranks_that_repeat_or_leave_numbers_out_change_nothing(files: tuple[Path, Path]) -> None:
+def test_repeated_or_missing_ranks_do_not_change_scores(files: tuple[Path, Path]) -> None:
     run, qrels = files
     tables = set()
     for first, second in ((1, 2), (1, 1), (0, 0), (1, 7), ("-", "-")):
@@ -153,7 +153,7 @@ def test_ranks_that_repeat_or_leave_numbers_out_change_nothing(files: tuple[Path
     assert len(tables) == 1
 
 
-def test_what_two_runs_share_is_said_once(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_note_on_all_runs_is_printed_once(files: tuple[Path, Path], tmp_path: Path) -> None:
     run, qrels = files
     other = tmp_path / "other.trec"
     other.write_text("q1 Q0 a 1 2.5 t\nother Q0 c 1 1 t\n", encoding="utf-8")
@@ -237,7 +237,7 @@ def test_a_file_is_judged_by_a_benchmark_and_missing_domains_are_named(tmp_path:
         (["none.trec", "--data", "sample"], "no file or folder 'none.trec', and no run of that name"),
     ],
 )
-def test_what_cannot_be_judged_is_one_clear_error(files: tuple[Path, Path], arguments: list[str], message: str) -> None:
+def test_runs_that_cannot_be_judged_are_one_error(files: tuple[Path, Path], arguments: list[str], message: str) -> None:
 
     given = [part.format(run=files[0], qrels=files[1]) for part in arguments]
     done = run_command("evaluate-run", *given)

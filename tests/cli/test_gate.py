@@ -52,7 +52,7 @@ def run(*arguments: object) -> CommandResult:
 
 
 @pytest.mark.parametrize(("name", "status"), [("same", 0), ("worse", 1), ("near", 3)])
-def test_the_status_says_what_was_found(results: Path, name: str, status: int) -> None:
+def test_the_exit_status_depends_on_the_outcome(results: Path, name: str, status: int) -> None:
     assert run(results / name, "--baseline", results / "old", "--margin", "rouge_l=0.05").status == status
 
 
@@ -71,7 +71,7 @@ def test_bad_input_has_a_status_of_its_own(results: Path) -> None:
         assert done.err.startswith("ragtasks: ")
 
 
-def test_of_results_of_several_benchmarks_one_is_tested(results: Path) -> None:
+def test_one_of_several_benchmarks_is_tested(results: Path) -> None:
     for name, level in (("old", 0.5), ("same", 0.2)):
         answer: Callable[[dict[str, Any]], None] = lambda sample, name=name: sample.update(filtered_resps=[name])  # noqa: E731
         of_another = facts(benchmark="mtrag_un")
@@ -300,7 +300,7 @@ def test_the_file_on_the_page_is_a_gate(results: Path) -> None:
     assert GateConfig.model_validate(section["gate"]).margins["ans_acc"] == 0.05
 
 
-def test_the_workflow_on_the_page_gates_what_it_scores() -> None:
+def test_the_workflow_in_the_docs_gates_its_scores() -> None:
     _, workflow = yaml_blocks()
     assert workflow["on"] == "pull_request"
     (job,) = workflow["jobs"].values()

@@ -43,7 +43,7 @@ def results(path: Path) -> Path:
     return path
 
 
-def test_what_judges_say_is_a_qrels_file_that_scores_runs(server: ChatServer, tmp_path: Path) -> None:
+def test_grades_of_judges_are_qrels_that_score_runs(server: ChatServer, tmp_path: Path) -> None:
     file, qrels = results(tmp_path / "r.jsonl"), tmp_path / "qrels.txt"
     call = ["judges", "passages", str(file), *judge(server), "--output", str(qrels)]
     done = run_command(*call)

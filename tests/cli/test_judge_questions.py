@@ -80,7 +80,7 @@ def test_labels_of_the_benchmark_stand_beside_those_of_the_judge(server: ChatSer
     assert rows["Factoid"]["kappa"]["low"] < rows["Factoid"]["kappa"]["value"] < rows["Factoid"]["kappa"]["high"]
 
 
-def test_topics_have_one_category_and_a_split_panel_gives_none(server: ChatServer, tmp_path: Path) -> None:
+def test_topics_have_one_category_and_a_tie_gives_no_label(server: ChatServer, tmp_path: Path) -> None:
     def category(prompt: str, name: str) -> str:
         return json.dumps({"id": parts_of(prompt)[0], "labels": [name]})
 
@@ -99,7 +99,7 @@ def test_topics_have_one_category_and_a_split_panel_gives_none(server: ChatServe
 
 
 @pytest.mark.parametrize("said", [["Factoid", "Riddle"], [], "Factoid", ["Simple"]])
-def test_a_reply_with_other_labels_or_none_is_no_label(said: object, server: ChatServer, own: Path) -> None:
+def test_a_reply_with_unknown_or_missing_labels_gives_no_label(said: object, server: ChatServer, own: Path) -> None:
     server.script = lambda prompt, _: completion(json.dumps({"id": parts_of(prompt)[0], "labels": said}))
     done = run_command("judges", "questions", str(own), *judge(server))
     assert done.status == 1

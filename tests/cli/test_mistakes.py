@@ -206,7 +206,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_a_mistake_is_one_error_that_names_the_way_out(line: str, words: list[str]) -> None:
+def test_a_mistake_is_one_error_with_the_next_step(line: str, words: list[str]) -> None:
     done = run_command(*line.split())
     assert done.status in (1, 2)
     text = " ".join(done.err.replace("│", " ").split())

@@ -61,7 +61,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Taken:
     return line
 
 
-def test_an_option_of_the_configuration_has_one_description_wherever_it_is_offered() -> None:
+def test_an_option_of_the_configuration_has_one_description_in_all_commands() -> None:
     for name in ("run", "score"):
         offered = {option.name: option for option in ROOT.commands[name].params}
         assert KEYS & offered.keys() == {"data", "run", "judges", "encoder", "metrics"}

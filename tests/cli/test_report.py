@@ -49,7 +49,7 @@ def test_tables_are_markdown_by_default(folder: Path) -> None:
     assert "## rouge_l in setting full_rag\n" in report(folder, "--full", "--metric", "rb_alg", "--metric", "rouge_l")
 
 
-def test_the_screen_has_the_conclusion_and_says_where_the_rest_is(folder: Path) -> None:
+def test_the_output_contains_the_conclusion_and_names_other_tables(folder: Path) -> None:
     text = report(folder)
     assert text.startswith("# mtrag\n")
     assert "\n## " not in text
@@ -72,7 +72,7 @@ def test_other_formats(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path) -> None:
+def test_files_are_written_to_the_requested_paths(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     tables, plots, page = tmp_path / "new" / "report.md", tmp_path / "plots", tmp_path / "page.html"
     said = report(folder, "--output", tables, "--plots", plots, "--html", page)
@@ -101,7 +101,7 @@ def test_pictures_of_the_page_have_the_titles_of_their_tables(folder: Path, tmp_
     ]
 
 
-def test_losses_on_the_page_are_of_the_metric_asked_for(folder: Path, tmp_path: Path) -> None:
+def test_losses_on_the_page_are_of_the_requested_metric(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     for metrics, expected in (((), "rb_alg"), (("--metric", "rouge_l", "--metric", "rb_alg"), "rouge_l")):
         report(folder, "--html", page, *metrics)
@@ -124,7 +124,7 @@ def test_without_arguments_the_newest_results_are_reported(
     assert "report of results/newer, the newest results" in done.err
 
 
-def test_what_cannot_be_reported_is_refused_with_the_next_step(folder: Path) -> None:
+def test_invalid_reports_are_refused_with_the_next_step(folder: Path) -> None:
     assert "did you mean 'rb_alg'" in refusal(folder, "--metric", "rb_algo")
 
 

@@ -96,7 +96,7 @@ def test_an_identical_run_is_linked_under_another_name(store: Path) -> None:
         assert printed("evaluate-run", name, "--benchmark", "custom", "--data", "sample")
 
 
-def test_runs_on_data_of_ones_own_are_told_apart(store: Path) -> None:
+def test_runs_on_custom_data_are_distinguished(store: Path) -> None:
     assert printed("results", "list") == [
         f"no runs in {store / 'runs'}; `ragtasks retrieve --retriever bm25` makes a run"
     ]

@@ -57,7 +57,7 @@ def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path) -> Non
         (["--accepted", "x", "--reviewer", "Bob"], "no pair was accepted or edited"),
     ],
 )
-def test_what_cannot_be_exported_is_one_clear_error(reviewed: Path, more: list[str], message: str) -> None:
+def test_invalid_exports_are_one_error(reviewed: Path, more: list[str], message: str) -> None:
     done = run_command("review", "results", "towns", *more)
     assert done.status == 1
     assert message in done.err

@@ -87,7 +87,7 @@ def test_the_rows_of_the_documentation_have_the_scores_that_it_shows(ask: Ask, t
     assert table in out
 
 
-def test_what_reads_results_reads_them(
+def test_commands_read_the_saved_results(
     ask: Ask, rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "other.jsonl", [{**row, "answer": "Twice."} for row in ROWS])
@@ -111,7 +111,7 @@ def test_intervals_come_with_ten_conversations(ask: Ask, tmp_path: Path) -> None
     assert "0.200 [0." in out
 
 
-def test_judges_score_them_now_or_later_alike(ask: Ask, rows: Path, tmp_path: Path) -> None:
+def test_judges_score_rows_equally_now_or_later(ask: Ask, rows: Path, tmp_path: Path) -> None:
     with DemoServer() as server:
         judge = json.dumps(server.judge("steady"))
         assert ask("mine.jsonl", "--encoder", "none", "--judge", judge, "--output", "now")[0] == 0
@@ -193,7 +193,7 @@ def test_keys_that_are_named_are_read_on_the_command_line_and_in_a_file(ask: Ask
     assert others == [first, first]
 
 
-def test_the_name_of_a_file_decides_nothing(ask: Ask, rows: Path, tmp_path: Path) -> None:
+def test_the_name_of_a_file_has_no_effect(ask: Ask, rows: Path, tmp_path: Path) -> None:
     name = "results_ag_2026.json"
     shutil.copy(rows, tmp_path / name)
     assert ask(name, "--encoder", "none", "--output", "first")[0] == 0
@@ -230,7 +230,7 @@ def test_rows_without_question_answer_the_default_benchmark(ask: Ask, tmp_path: 
     assert "results_answers-mtrag-reference-sample.json" in out, "scores of the real data have a file of their own"
 
 
-def test_what_fits_neither_is_told_both_ways(ask: Ask, tmp_path: Path) -> None:
+def test_an_unknown_file_gets_both_hints(ask: Ask, tmp_path: Path) -> None:
     write(tmp_path / "answers.jsonl", [{"answer": "Two miles."}])
     status, _, err = ask("answers.jsonl", "--data", "sample")
     assert status == 1

@@ -57,7 +57,7 @@ def test_an_agent_searches_over_http(address: str) -> None:
 
 
 @pytest.mark.slow
-def test_standard_output_holds_the_protocol_alone(environment: dict[str, str]) -> None:
+def test_standard_output_contains_only_the_protocol(environment: dict[str, str]) -> None:
     server = stdio_client(
         StdioServerParameters(command=SERVE[0], args=[*SERVE[1:], "--domain", "govt"], env=environment)
     )
