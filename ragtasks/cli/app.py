@@ -389,15 +389,15 @@ SUBCOMMANDS = {
 """Subcommand -> example."""
 
 THREE_WAYS = """\
-Three ways in; each writes evaluation.yaml for the sample inside the package, `ragtasks init` alone asks for everything:
+Three ways to start. Each writes evaluation.yaml for the sample; `ragtasks init` alone prompts for the values:
 
   a model             ragtasks init --data sample --model ragtasks-extractive
   my own RAG system   ragtasks init --data sample --endpoint http://localhost:8010 --protocol plain
   a retriever         ragtasks init --data sample --retriever bm25
 
-and `ragtasks eval evaluation.yaml` runs or scores what the file names, offline; it ends in the scores and a page.
+Then `ragtasks eval evaluation.yaml` runs the evaluation offline, prints the scores and writes a page.
 
-ragtasks --help lists all commands, ragtasks COMMAND --help has an example of each.
+ragtasks --help lists all commands; ragtasks COMMAND --help shows an example.
 """
 
 
