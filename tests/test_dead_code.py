@@ -36,9 +36,9 @@ ALLOWED = {
     "__call__",
     # Documented in docs/python.md for notebooks.
     *("to_pandas", "to_polars", "_repr_html_"),
-    # Validated by a model: keys of a results file, members found by value, columns of a table.
+    # Validated by a model: keys of a results file or manifest, members found by value, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "scored_by", "OKAY", "INVERSE_FREQUENCY_RANKS"),
-    *("eval_response", "start_char", "end_char", "author", "configuration"),
+    *("eval_response", "start_char", "end_char", "author", "configuration", "asked"),
     # Keys of logged verdicts, written from the fields of a record.
     *("prompt_tokens", "completion_tokens"),
     # Fields in the output of the arena's interface.
