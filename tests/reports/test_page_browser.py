@@ -318,7 +318,7 @@ def test_one_task_shows_all_that_is_known_of_it(tab: Tab, page: Path) -> None:
         "rb_alg": "0.300",
         "rouge_l": "\u2013why not",
     }
-    assert tab.texts(".verdict summary") == ["steady70.700", "flakyunparsableno rating; asked 2 times\u2013"]
+    assert tab.texts(".verdict summary") == ["steady70.700", "flakyunparsableno rating; 2 attempts\u2013"]
     assert tab.texts(".verdict pre") == ["Rating 1: 7", "hm", "Rating 1: 7"]
 
 
@@ -420,7 +420,7 @@ def test_sentences_show_where_they_come_from_and_keys_go_from_failure_to_failure
     assert tab.texts(".held.nothing .nowhere") == ["Streaming", "films", "needs", "museum", "vouchers"]
     tab.run("document.querySelector('.held.passage').focus()")
     assert tab.texts(".source mark") == ["library card costs twelve euros"]
-    assert tab.texts(".source b") == ["rests on passage 1 (100 % of its words)"]
+    assert tab.texts(".source b") == ["supported by passage 1 (100 % of its words)"]
     tab.run("document.querySelector('.held.nothing').focus()")
     assert tab.texts(".source mark") == []
 
@@ -457,7 +457,7 @@ def test_nothing_is_explained_on_hover_alone(tab: Tab, concluded: Path, size: tu
     assert tab.run(visible) == len(tab.texts(".opens .explained div"))
     meanings = dict(zip(tab.texts(".opens .explained dt"), tab.texts(".opens .explained dd"), strict=True))
     assert meanings["rb_alg"].startswith("harmonic mean of Bert-Recall")
-    assert meanings["green"] == "the best of its setting"
+    assert meanings["green"] == "best score of its setting"
     tab.run("document.querySelector('.rest').open = true; document.querySelector('.rest .explained summary').focus()")
     tab.press(Keys.ENTER)
     tab.wait("document.querySelector('.rest .explained dd').checkVisibility()")
@@ -666,7 +666,7 @@ def test_a_large_page_says_what_is_missing_beside_it(tab: Tab, large: Path, tmp_
     tab.driver.get(f"{alone.as_uri()}#view=conversations")
     tab.wait("!document.getElementById('lost').hidden")
     assert tab.texts("#lost") == [
-        "Some of the conversations are missing: keep the folder große page_files beside this page."
+        "Some of the conversations are missing: keep the folder große page_files next to this page."
     ]
     assert any("ERR_FILE_NOT_FOUND" in entry["message"] for entry in tab.driver.get_log("browser"))
 

@@ -1,5 +1,5 @@
 "use strict";
-// Sorting, filters and columns: the page says everything without them.
+// Sorting, filters and columns. Without them the page still shows everything.
 (() => {
   const root = document.documentElement;
   const form = document.getElementById("choice");

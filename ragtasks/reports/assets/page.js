@@ -19,7 +19,7 @@
   // --- blocks -----------------------------------------------------------------------------------------------------
   const cache = new Map();
 
-  const waiting = new Map(); // blocks whose file is being loaded -> who takes them
+  const waiting = new Map(); // blocks whose file is being loaded -> functions that wait for them
   window.ragtasksBlock = (id, text) => waiting.get(id)?.(text);
 
   function textOf(id) {
@@ -82,7 +82,7 @@
     }
   }
 
-  // Without this script the tabs are links, and every view is there.
+  // Without this script the tabs are links, and every view is visible.
   const tabs = [...document.querySelectorAll("#tabs a")];
   at("tabs").setAttribute("role", "tablist");
   at("tabs").setAttribute("aria-label", "Parts of the report");
@@ -126,7 +126,7 @@
     head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
     const keyed = [...body.rows].map((row) => [sortKey(row.cells[column]), row]);
     keyed.sort(([left], [right]) => {
-      if (left === null || right === null) return (left === null) - (right === null); // no figure: always last
+      if (left === null || right === null) return (left === null) - (right === null); // no value: always last
       return sign * compareKeys(left, right);
     });
     body.append(...keyed.map(([, row]) => row));
@@ -138,13 +138,13 @@
     head.firstElementChild.addEventListener("click", () => sortTable(head));
   }
 
-  // --- what is shown ----------------------------------------------------------------------------------------------
-  let book = null; // what the blocks are
-  let parts = []; // all parts, under labels that tell their models apart
+  // --- current state ----------------------------------------------------------------------------------------------
+  let book = null; // description of the blocks
+  let parts = []; // all parts, under labels that distinguish their models
   let part = null; // the part whose tasks are listed, with its columns and tasks
-  let rival = null; // the part that it is compared with
-  let visible = []; // places in it that pass the filters, in order
-  let chosen = -1; // place of the task that is shown
+  let rival = null; // the part for comparison
+  let visible = []; // indices of tasks that pass the filters, in order
+  let chosen = -1; // index of the current task
   let latest = 0; // number of the newest request: slower ones before it are dropped
 
   function options(select, pairs, keep) {
@@ -313,7 +313,7 @@
     choose(visible[next], false);
   }
 
-  // From failure to failure; the search goes on at the other end.
+  // From failure to failure; the search wraps around.
   function stepFailure(by) {
     const failed = visible.filter((place) => part.failures[place] !== 0);
     if (!failed.length) return;
@@ -339,7 +339,7 @@
     return text.split(new RegExp(`(${words.join("|")})`, "i")).map((piece, index) => (index % 2 ? make("mark", "", piece) : piece));
   }
 
-  // As `code_pieces` of the tables: what stands between backticks is code.
+  // As `_code_parts` of the tables: text between backticks is code.
   const coded = (text) => text.split(/`([^`]+)`/).map((piece, index) => (index % 2 ? make("code", "", piece) : piece));
 
   function conversation(task, history) {
@@ -356,9 +356,9 @@
     return make("div", "sides", ...items.map((item) => make("div", "", named(item), ...content(item))));
   }
 
-  // Sentences of an answer with what they rest on; places count characters, as Python does, and not UTF-16 units.
+  // Sentences of an answer with their sources. Positions count characters, as Python does, not UTF-16 units.
   const SOURCES = ["passage", "question", "conversation", "nothing"];
-  const SAYS = { question: "repeats the question", conversation: "from the conversation", nothing: "rests on nothing that was shown" };
+  const SAYS = { question: "repeats the question", conversation: "from the conversation", nothing: "not supported by any passage" };
 
   function supported(item, texts) {
     const points = Array.from(item.answer[item.place]);
@@ -386,8 +386,8 @@
     const label = source === "passage" && best ? String(best[0] + 1) : { question: "q", conversation: "c", nothing: "–", passage: "p" }[source];
     const sentence = make("span", `held ${source}`, ...inside);
     sentence.dataset.source = label; // drawn by the style, so that a copied answer is the answer
-    const says = `${source === "passage" ? `rests on passage ${best ? best[0] + 1 : ""}` : SAYS[source]} (${share} % of its words)`;
-    const note = flipped ? `${says}; negated in one of both: “${points.slice(...flipped).join("")}”` : says;
+    const says = `${source === "passage" ? `supported by passage ${best ? best[0] + 1 : ""}` : SAYS[source]} (${share} % of its words)`;
+    const note = flipped ? `${says}; negated in one of the two: “${points.slice(...flipped).join("")}”` : says;
     sentence.tabIndex = 0;
     sentence.setAttribute("aria-label", `${points.slice(start, end).join("")} (${note})`);
     sentence.setAttribute("role", "note");
@@ -396,7 +396,7 @@
     return sentence;
   }
 
-  // The passage's piece stands under the answer that is looked at, with what is around it.
+  // The excerpt of the passage is displayed under the selected sentence, with its context.
   function showSource(sentence, note, found) {
     const box = sentence.closest(".sides > div, .sides").querySelector(".source");
     for (const other of sentence.parentNode.querySelectorAll(".held.now")) other.classList.remove("now");
@@ -418,14 +418,14 @@
     const idk = (item) => {
       const verdict = item.idk[item.place];
       const says = { yes: "a refusal", partial: "a partial refusal", no: "no refusal" };
-      return `${says[verdict] ?? "no verdict on whether it is a refusal"}${item.idk_reason[item.place] ? ` (${item.idk_reason[item.place]})` : ""}`;
+      return `${says[verdict] ?? "no verdict about refusal"}${item.idk_reason[item.place] ? ` (${item.idk_reason[item.place]})` : ""}`;
     };
     const text = (item) => (item.answer[item.place] ? supported(item, texts) : [make("i", "", "empty")]);
     return [
       make("h3", "", items.length > 1 ? "Answers" : "Answer"),
       sides(items, (item) => [
         make("div", "text answer", ...text(item)),
-        item.support[item.place]?.length ? make("div", "source", make("span", "quiet", "The small sign after a sentence is its source: the number of a passage, c for the conversation, – for none. Underlined words are in no source. Tap a sentence, point at it or reach it with Tab to see its passage.")) : null,
+        item.support[item.place]?.length ? make("div", "source", make("span", "quiet", "The mark after a sentence is its source: the number of a passage, c for the conversation, – for no source. Underlined words are in no source. Tap, hover or focus a sentence to see its passage.")) : null,
         make("p", "quiet", idk(item)),
         ...failuresOf(item),
         item.why[item.place] ? make("p", "quiet", item.why[item.place]) : null,
@@ -472,7 +472,7 @@
   }
 
   function verdictOf([, judge, outcome, label, value, reason, replies, attempts]) {
-    const notes = [reason, attempts > 1 ? `asked ${attempts} times` : "", replies.length ? "" : "no reply"].filter(Boolean).join("; ");
+    const notes = [reason, attempts > 1 ? `${attempts} attempts` : "", replies.length ? "" : "no reply"].filter(Boolean).join("; ");
     return make(
       "details", "verdict",
       make("summary", "", make("span", "", judge), label === null ? make("span", `badge ${QUIET.has(outcome) ? "" : "warn"}`, outcome) : make("b", "", label), make("span", "quiet", notes), make("span", "number", figure(value))),
@@ -483,7 +483,7 @@
   function judges(items) {
     const rubrics = (item) => distinct(item.given.map(([rubric]) => rubric));
     const under = (item, rubric) => item.given.filter(([name]) => name === rubric).map(verdictOf);
-    const none = make("p", "quiet", "No judge was asked.");
+    const none = make("p", "quiet", "No judge verdicts.");
     return [
       make("h3", "", "Judges and their raw replies"),
       sides(items, (item) => (item.given.length ? rubrics(item).flatMap((rubric) => [make("p", "rubric", rubric), ...under(item, rubric)]) : [none.cloneNode(true)])),
@@ -513,7 +513,7 @@
       sides(items, (item) => {
         const shown = item.shown[item.place].map((place) => texts.passages[place]);
         const ids = new Set(shown.map(([id]) => id));
-        const unseen = task.references.filter((id) => !ids.has(id)).map((id) => texts.byId.get(id) ?? [id, "", "Its text is not among these results: add those of the setting reference."]);
+        const unseen = task.references.filter((id) => !ids.has(id)).map((id) => texts.byId.get(id) ?? [id, "", "Its text is not in these results: add results of the setting reference."]);
         return [
           make("p", "quiet", `${shown.length} shown to the model${references.size ? `, ${references.size - unseen.length} of ${references.size} reference passages among them` : "; the task has no reference passage"}`),
           ...shown.map((passage, index) => passageOf(passage, [make("span", "badge", String(index + 1)), " ", badge(sourceOf(item, references.has(passage[0])))])),
@@ -523,12 +523,12 @@
     ];
   }
 
-  // What a model called before it answered, what each call found, what of it is relevant and stands in the answer.
+  // Calls of a model before its answer: the results of each call, the relevant ones, and their words in the answer.
   function trajectory(items, texts) {
     if (!items.some((item) => item.trajectories?.[item.place])) return [];
-    const endings = { answered: "then it answered", gave_up: "then it gave up", out_of_calls: "it called on when no call was left", context_full: "what it found did not fit its context", error: "a request failed" };
+    const endings = { answered: "then it answered", gave_up: "then it gave up", out_of_calls: "it had no calls left", context_full: "its results did not fit its context", error: "a request failed" };
     const found = (item, past, place) => {
-      const isShown = typeof place === "number"; // else the id of a passage that the answer does not rest on
+      const isShown = typeof place === "number"; // else the id of a passage that was not in the answer's prompt
       const [id, title] = isShown ? texts.passages[item.shown[item.place][place]] : texts.byId.get(place) ?? [place];
       const held = past.held[place];
       const notes = [title && title !== id ? id : "", held ? `${Math.round(100 * held)} % of the answer's words` : ""];
@@ -538,12 +538,12 @@
         make("div", "", title || id, " ", ...(past.relevant.includes(place) ? [make("span", "badge reference", "relevant")] : []), make("div", "quiet", notes.filter(Boolean).join(" · "))),
       );
     };
-    // Of a long result: its first five and what is relevant.
+    // For a long result: the first five passages and the relevant ones.
     const listed = (past, step) => step.found.filter((place, rank) => rank < 5 || past.relevant.includes(place));
     const rest = (past, step) => { const n = step.found.length - listed(past, step).length; return n ? [make("li", "quiet", make("span", "number"), `${n} more`)] : []; };
     const counted = (past, step) => {
       const n = step.found.filter((place) => past.relevant.includes(place)).length;
-      return step.found.length ? `${step.found.length} found${past.n_relevant ? `, ${n} relevant` : ""}` : step.problem ? "" : "found nothing";
+      return step.found.length ? `${step.found.length} found${past.n_relevant ? `, ${n} relevant` : ""}` : step.problem ? "" : "no results";
     };
     const call = (item, past, step) => {
       const said = [make("span", "badge", step.tool), " ", make("span", "query", step.text || "(nothing)"), " "];
@@ -558,8 +558,8 @@
       make("h3", "", "Searches"),
       sides(items, (item) => {
         const past = item.trajectories?.[item.place];
-        if (!past) return [make("p", "quiet", "its passages were handed over")];
-        const relevant = past.n_relevant ? `${past.relevant.length} of ${past.n_relevant} relevant passages seen` : "no passage is known to be relevant";
+        if (!past) return [make("p", "quiet", "its passages were in the prompt")];
+        const relevant = past.n_relevant ? `${past.relevant.length} of ${past.n_relevant} relevant passages seen` : "relevant passages unknown";
         return [
           make("p", "quiet", `${past.steps.length} call${past.steps.length === 1 ? "" : "s"}, ${endings[past.ending] ?? past.ending}; ${relevant}`),
           make("ol", "trajectory", ...past.steps.map((step) => call(item, past, step))),
@@ -568,7 +568,7 @@
     ];
   }
 
-  // The heading of a task is its question, as far as two lines have room for it.
+  // The heading of a task is its question, cut to two lines.
   function short(text) {
     const points = Array.from(text.trim().split("\n")[0]);
     return points.length > 140 ? `${points.slice(0, 139).join("")}…` : points.join("");
@@ -667,7 +667,7 @@
     const view = fields.get("view") ?? (fields.has("task") || fields.has("model") ? "conversations" : "tables");
     setView(at(view)?.classList.contains("view") ? view : "tables");
     if (view !== "conversations") return;
-    if (!parts.length) at("detail").replaceChildren(make("p", "quiet", "There are no responses."));
+    if (!parts.length) at("detail").replaceChildren(make("p", "quiet", "No responses."));
     else if (!part || fields.has("task") || fields.has("model")) {
       await openPart(fields.get("model"), fields.get("setting"), fields.get("compare") ?? "", fields.get("task"));
     } else drawList();

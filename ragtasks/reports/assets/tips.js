@@ -1,4 +1,4 @@
-// What a column head means, on hover and on focus; Escape hides it.
+// The meaning of a column head, on hover and on focus. Escape hides it.
 (() => {
   const tip = Object.assign(document.createElement("div"), { id: "tip", hidden: true });
   tip.setAttribute("role", "tooltip");
