@@ -1,4 +1,4 @@
-"""The configuration of an evaluation: which keys are ours, and what is refused."""
+"""The configuration of an evaluation: our keys, and rejected values."""
 
 from __future__ import annotations
 
@@ -14,18 +14,65 @@ from ragtasks.config import KEYS, EvaluationConfig, config_from_metadata, config
 from ragtasks.errors import ConfigurationError
 from tests._messages import raises
 
-# Arguments that lm_eval 0.4.13's models take and that its metadata therefore holds beside our keys.
-# fmt: off
+# Arguments of lm_eval 0.4.13's models, which its metadata contains next to our keys. fmt: off
 MODEL_ARGUMENTS = (
-    "add_bos_token", "auth_token", "autogptq", "base_url", "batch_size", "chat_template", "chat_template_args",
-    "config", "config_source", "custom_prefix_token_id", "data_parallel_size", "delta", "device", "dtype",
-    "enable_thinking", "eos_string", "gguf_file", "gptqmodel", "gpu_memory_utilization", "header", "logits_cache",
-    "lora_local_path", "max_batch_size", "max_cpu_memory", "max_gen_toks", "max_length", "max_memory_per_gpu",
-    "max_model_len", "max_retries", "model", "num_concurrent", "offload_folder", "parallelize", "peft",
-    "prefix_token_id", "pretrained", "prompt", "quantization", "revision", "seed", "softmax_dtype", "subfolder",
-    "swap_space", "system_instruction", "tensor_parallel_size", "think_end_token", "timeout", "tokenized_requests",
-    "tokenizer", "tokenizer_backend", "truncate", "truncation", "trust_remote_code", "use_fast", "use_fast_tokenizer",
-    "verify_certificate", "version",
+    "add_bos_token",
+    "auth_token",
+    "autogptq",
+    "base_url",
+    "batch_size",
+    "chat_template",
+    "chat_template_args",
+    "config",
+    "config_source",
+    "custom_prefix_token_id",
+    "data_parallel_size",
+    "delta",
+    "device",
+    "dtype",
+    "enable_thinking",
+    "eos_string",
+    "gguf_file",
+    "gptqmodel",
+    "gpu_memory_utilization",
+    "header",
+    "logits_cache",
+    "lora_local_path",
+    "max_batch_size",
+    "max_cpu_memory",
+    "max_gen_toks",
+    "max_length",
+    "max_memory_per_gpu",
+    "max_model_len",
+    "max_retries",
+    "model",
+    "num_concurrent",
+    "offload_folder",
+    "parallelize",
+    "peft",
+    "prefix_token_id",
+    "pretrained",
+    "prompt",
+    "quantization",
+    "revision",
+    "seed",
+    "softmax_dtype",
+    "subfolder",
+    "swap_space",
+    "system_instruction",
+    "tensor_parallel_size",
+    "think_end_token",
+    "timeout",
+    "tokenized_requests",
+    "tokenizer",
+    "tokenizer_backend",
+    "truncate",
+    "truncation",
+    "trust_remote_code",
+    "use_fast",
+    "use_fast_tokenizer",
+    "verify_certificate",
+    "version",
 )
 # fmt: on
 

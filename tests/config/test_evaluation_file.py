@@ -1,4 +1,4 @@
-"""`evaluation.yaml` as it is read: every problem at once, `--set`, no secret, and the schema for editors."""
+"""Reading `evaluation.yaml`: all problems together, `--set`, rejected secrets, and the schema for editors."""
 
 from __future__ import annotations
 

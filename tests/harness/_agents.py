@@ -1,4 +1,4 @@
-"""Scripted agents that speak every protocol: what one does is written once, and put into the words of each."""
+"""Scripted agents for every protocol: the behavior is written once and rendered in the form of each protocol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.harness.conftest import CHATML, SAMPLE
 Command = Callable[..., CommandResult]
 
 IN_PROCESS = "text in this process"
-"""The protocol `text` with a model in this process; every other protocol is spoken by a server."""
+"""The protocol `text` with a model in this process. All other protocols use a server."""
 _ROW = re.compile(r"<\|(\w+)\|>(.*?)(?=</s>|\Z)", re.DOTALL)
 
 
@@ -29,9 +29,9 @@ class Calls:
     """Calls of one reply."""
 
     calls: Sequence[tuple[str, Any]]
-    """(tool, arguments): an object, or a text that is none."""
+    """(tool, arguments): an object, or an invalid text."""
     text: str = ""
-    """What stands before them."""
+    """Text before the calls."""
 
 
 Agent = Callable[[str, Sequence[str]], "Calls | str"]
@@ -39,7 +39,7 @@ Agent = Callable[[str, Sequence[str]], "Calls | str"]
 
 
 def in_tags(step: Calls | str) -> str:
-    """Return what a model writes in plain text."""
+    """Return a model's plain text with tags."""
     if isinstance(step, str):
         return f"<answer>{step}</answer>"
     return step.text + "".join(map(_tag, step.calls))
@@ -54,7 +54,7 @@ def _tag(call: tuple[str, Any]) -> str:
 
 
 def as_tool_calls(step: Calls | str) -> Action:
-    """Return what a server hands over."""
+    """Return a server's message with tool calls."""
     if isinstance(step, str):
         return completion(step)
     calls = [tool_call(name, arguments, f"x{place}") for place, (name, arguments) in enumerate(step.calls)]
@@ -62,14 +62,14 @@ def as_tool_calls(step: Calls | str) -> Action:
 
 
 def of_tags(agent: Agent, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return what an agent writes behind messages with tags."""
+    """Return an agent's reply to messages with tags."""
     said = [row["content"] for row in messages if row["role"] == "user"]
     place = max(place for place, text in enumerate(said) if not text.startswith("<results>"))
     return in_tags(agent(said[place], said[place + 1 :]))
 
 
 def of_messages(agent: Agent, body: Mapping[str, Any]) -> Action:
-    """Return what an agent behind a chat server replies, in tags or in tool calls where it is offered tools."""
+    """Return an agent's reply behind a chat server, in tags, or in tool calls if the request offers tools."""
     messages = body["messages"]
     if "tools" not in body:
         return completion(of_tags(agent, messages))
@@ -84,14 +84,14 @@ def of_messages(agent: Agent, body: Mapping[str, Any]) -> Action:
 
 
 def of_prompt(agent: Agent, prompt: str) -> str:
-    """Return what an agent writes whose prompt is of the template `CHATML`."""
+    """Return an agent's reply to a prompt in the template `CHATML`."""
     rows = [{"role": role, "content": content} for role, content in _ROW.findall(prompt)]
-    return of_tags(agent, rows[:-1])  # the last one begins the reply
+    return of_tags(agent, rows[:-1])  # the last match begins the reply
 
 
 @contextmanager
 def agent_server(agent: Agent) -> Iterator[ChatServer]:
-    """Yield a chat server with an agent behind it."""
+    """Yield a chat server that replies with an agent."""
     with chat_server(lambda *_: completion("")) as server:
         begin = server.begin
 

@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback interface that speaks the part of OpenAI's interface that the harness uses."""
+"""A real HTTP server on the loopback interface with the part of OpenAI's API that the harness uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragtasks.harness.run import WORD
 
 @dataclass(frozen=True)
 class Request:
-    """What reached the server."""
+    """A request that reached the server."""
 
     path: str
     headers: dict[str, str]
@@ -27,7 +27,7 @@ def _constant(_: Request) -> str | None:
 
 @dataclass
 class Endpoint:
-    """The server's address, what it was asked, and how it answers."""
+    """The server's address, its received requests, and its replies."""
 
     address: str
     requests: list[Request] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Endpoint:
         return f"{self.address}/v1/completions"
 
     def reply(self, request: Request) -> dict[str, Any]:
-        if WORD in json.dumps(request.body.get("messages", "")):  # the test of the system role is no evaluation's
+        if WORD in json.dumps(request.body.get("messages", "")):  # without the test of the system role
             return {"choices": [{"index": 0, "message": {"role": "assistant", "content": WORD}}]}
         self.requests.append(request)
         text = self.answer(request)
@@ -77,7 +77,7 @@ class Server:
                 self.wfile.write(payload)
 
             def log_message(self, *_: Any) -> None:
-                """Keep the tests' output quiet."""
+                """Suppress log output."""
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.endpoint = Endpoint(f"http://127.0.0.1:{self._http.server_port}")

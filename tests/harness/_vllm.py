@@ -1,10 +1,4 @@
-"""A package that stands where vLLM would, for machines without a GPU: its signatures, its checks, and a scripted model.
-
-What lm_eval takes from vLLM 0.33.0 is here with the same parameters, read off that release: `LLM`, `SamplingParams`,
-`TokensPrompt`, `LoRARequest`, `get_tokenizer`, `resolve_chat_template`. A name that the release does not know is a
-TypeError, and a prompt that is empty or longer than the context is refused, as there. Tokens go in and come out by a
-real tokenizer; only the network between them is made up.
-"""
+"""A replacement package for vLLM, for machines without a GPU: its signatures, its checks, and a scripted model."""
 
 from __future__ import annotations
 
@@ -30,14 +24,14 @@ _ENGINE_ARGUMENTS = {
     *("enable_prefix_caching", "kv_cache_dtype", "load_format", "max_lora_rank", "max_model_len"),
     *("max_num_batched_tokens", "max_num_seqs", "pipeline_parallel_size"),
 }
-"""Of what `EngineArgs` takes beside the named parameters of `LLM`: what people and the harness pass on."""
+"""Parameters of `EngineArgs` that users and the harness pass, in addition to the named parameters of `LLM`."""
 
-TokensPrompt = dict  # a typed dictionary there
+TokensPrompt = dict  # a typed dictionary in vLLM
 
 
 @dataclass
 class SamplingParams:
-    """The fields that may be given; those that do not matter here are checked by name alone."""
+    """The allowed fields. Fields without effect here are checked only by name."""
 
     n: int = 1
     presence_penalty: float = 0.0
@@ -63,7 +57,7 @@ class SamplingParams:
 
 @dataclass
 class LoRARequest:
-    """Never used here; the harness imports it."""
+    """Unused; the harness imports it."""
 
     lora_name: str
     lora_int_id: int
@@ -83,9 +77,9 @@ class LLM:
     """vLLM's engine with a script for a model."""
 
     script: ClassVar[Callable[[str], str]] = lambda _: "An answer."
-    """Prompt -> what the model writes."""
+    """Prompt -> reply of the model."""
     made: ClassVar[list[LLM]] = []
-    """Every engine since the stand-in was put in place."""
+    """All engines of the current test."""
 
     def __init__(
         self,
@@ -173,13 +167,13 @@ def get_tokenizer(
 def resolve_chat_template(
     tokenizer: Any, chat_template: str | None, tools: list[dict[str, Any]] | None, *, model_config: Any
 ) -> str | None:
-    """Return the tokenizer's own template where none is given."""
+    """Return the tokenizer's own template if none is given."""
     return chat_template or tokenizer.chat_template
 
 
 @pytest.fixture
 def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[LLM]]:
-    """The stand-in, importable as `vllm` with a version, for one test."""
+    """The replacement, importable as `vllm` with a version, for one test."""
     modules: dict[str, dict[str, Any]] = {
         "vllm": {"LLM": LLM, "SamplingParams": SamplingParams, "TokensPrompt": TokensPrompt, "__path__": []},
         "vllm.lora": {"__path__": []},
@@ -205,7 +199,7 @@ def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[LLM]]
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder as `pretrained` names one: configuration and tokenizer."""
+    """A folder for `pretrained`, with configuration and tokenizer."""
 
     path: Path
     bos_id: int
@@ -213,7 +207,7 @@ class ModelFolder:
 
 
 def model_folder(path: Path, chat_template: str | None) -> ModelFolder:
-    """Write a folder with a real tokenizer of bytes, which begins every text with one BOS of its own accord."""
+    """Write a folder with a real byte tokenizer, which begins every text with one BOS itself."""
     alphabet = [BOS, EOS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     core = Tokenizer(models.BPE({symbol: place for place, symbol in enumerate(alphabet)}, []))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

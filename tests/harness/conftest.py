@@ -1,4 +1,4 @@
-"""Fixtures of the harness side: a loopback endpoint, tiny models, and the harness called in this process."""
+"""Fixtures of the harness tests: a loopback endpoint, tiny models, and the harness called in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness._endpoint import Endpoint, Server
 from tests.scoring._limits import take_any_answers
 
 SAMPLE = {"data": "sample", "encoder": "none"}
-"""The sample without BERTScore, which is not the point of most tests here and takes a while."""
+"""The sample without BERTScore, which is slow and irrelevant for most tests here."""
 
 CHATML = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}</s>{% endfor %}"
@@ -35,15 +35,15 @@ QUESTION_ONLY = "<|user|>{{ messages[-1].content }}<|assistant|>"
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No model hub in this process or its children; the harness asks for a tokeniser of its dummy model."""
+    """Block the model hub in this process and its children; the harness requests a tokenizer for its dummy model."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        # Indexes of the samples are no business of the user's own run store.
+        # Indexes of the samples must not be written to the user's run store.
         patch.setenv("RAGTASKS_RUNS", str(tmp_path_factory.mktemp("store")))
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        # Else its first handler keeps the error stream of whichever test came first, closed by the next.
+        # Otherwise its first handler keeps the error stream of the first test, which the next test closes.
         patch.setattr("lm_eval.utils._LOGGING_CONFIGURED", True)
-        # The stock one, which `evaluate` runs in this process, imports torch and starts pip for it.
+        # The stock function, which `evaluate` calls in this process, imports torch and starts pip.
         patch.setattr("lm_eval.evaluator.add_env_info", lambda _: None)
         # The harness's command line sets it for its process.
         patch.setenv("TOKENIZERS_PARALLELISM", "false")
@@ -52,14 +52,14 @@ def _no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _any_answers_are_plausible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No limit: models here say one thing to everybody; tests/scoring/test_plausibility.py has the limit."""
+    """Disable the limit: models here repeat one reply. tests/scoring/test_plausibility.py tests the limit."""
     monkeypatch.setattr("ragtasks.harness.run.require_plausible", lambda *_: None)
     take_any_answers(monkeypatch)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _tasks_are_parsed_once() -> Iterator[None]:
-    """The harness's own 14,000 YAML files and ours, parsed once for all indexes of this process: seconds each time."""
+    """Parse the harness's own 14,000 YAML files and ours once per process, which takes seconds."""
     built_in, ours, parsed = Path(lm_eval.tasks.__file__).parent, task_folder().absolute(), {}
     linked = built_in / "ragtasks"
 
@@ -79,7 +79,7 @@ def _tasks_are_parsed_once() -> Iterator[None]:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    """A loopback endpoint that has been asked nothing yet."""
+    """A loopback endpoint without requests so far."""
     server = Server()
     try:
         yield server.endpoint
@@ -109,7 +109,7 @@ def load_task() -> Callable[..., ConversationTask]:
 @pytest.fixture(scope="session")
 def evaluate() -> Callable[..., dict[str, Any]]:
     """Run the stock harness in this process, and return its results."""
-    assert models  # imported for the names that it registers
+    assert models  # imported because it registers models
 
     def run(model: Any, *tasks: str, metadata: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
         arguments = options.get("model_args")
@@ -125,8 +125,8 @@ def evaluate() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CommandResult]:
-    """Run `ragtasks run --full --no-probe` in this process with the sample's metadata, in a folder of its own."""
-    # A folder of results in it would be taken for weights that bear the model's name.
+    """Run `ragtasks run --full --no-probe` in this process with the sample's metadata, in its own folder."""
+    # A results folder in it would be mistaken for weights with the model's name.
     monkeypatch.chdir(tmp_path_factory.mktemp("called_in"))
 
     def run(*arguments: str, metadata: dict[str, Any] | None = None) -> CommandResult:
@@ -150,7 +150,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
 
 
 def _save_tiny_model(folder: Path, chat_template: str) -> Path:
-    """Write a Llama with one layer whose tokens are bytes."""
+    """Write a one-layer Llama with byte tokens."""
     pytest.importorskip("accelerate", reason="the harness's hf model needs accelerate (extra: dev)")
     import torch
     from tokenizers import Tokenizer, decoders, pre_tokenizers

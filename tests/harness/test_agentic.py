@@ -1,4 +1,4 @@
-"""Agentic tasks: scripted agents with known numbers, limits, resumed runs, what is logged and scored."""
+"""Agentic tasks: scripted agents with known scores, limits, resumed runs, logs and scores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.harness.test_resuming import evaluations
 TASK = "mtrag_agentic_govt"
 N_TASKS = 27
 N_FEW = 8
-"""Tasks where not all are needed."""
+"""A subset of tasks for faster tests."""
 RESULTS = "<results>"
 CALL = "<search>deck</search>"
 
@@ -220,7 +220,7 @@ def test_a_plain_prompt_has_instruction_and_history_and_the_search_behind_its_qu
 
 
 def assert_in_order(parts: Sequence[str], text: str) -> None:
-    """Assert that each part stands in a text behind the one before it."""
+    """Assert that the parts occur in a text in this order."""
     place = 0
     for part in parts:
         place = text.index(part, place) + len(part)
@@ -249,7 +249,7 @@ def test_what_a_failed_task_had_taken_is_kept(command: Command, tmp_path: Path) 
 
 
 def by_results(text: str, _: int = 0) -> Action:
-    """Search for the question, then answer with a hash of what was found and of what may still be done."""
+    """Search for the question, then answer with a hash of the results and of the remaining calls."""
     if RESULTS not in text:
         return completion(f"<search>{text}</search>")
     return completion(f"<answer>{sha256(text.encode()).hexdigest()}</answer>")
@@ -333,7 +333,7 @@ def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path, tas
     with chat_server(twice) as server:
         killed = complete(tmp_path / "killed")
         assert kill_at == []
-        assert len(server.asked) <= 2 * N_TASKS + 4 * 2  # what was on its way when a process died
+        assert len(server.asked) <= 2 * N_TASKS + 4 * 2  # requests in progress when the process was killed
         assert len({json.dumps(body["messages"]) for body in server.bodies}) == 2 * N_TASKS
         assert complete(tmp_path / "whole") == killed
 
@@ -384,7 +384,7 @@ def test_a_live_agent_sees_its_own_answers(command: Command, tmp_path: Path) -> 
         done = run(command, server.base_url, tmp_path, task)
     assert done.status == 0, done.err
     samples = logged(tmp_path, task)
-    assert len(samples) >= N_FEW  # whole conversations
+    assert len(samples) >= N_FEW  # complete conversations
     replies = {turn["content"] for item in samples for turn in item["doc"]["history"] if turn["role"] == "assistant"}
     assert replies == {"It costs $95."}
     assert all(len(item["doc"]["trajectory"]["steps"]) == 1 for item in samples)
@@ -412,7 +412,7 @@ def test_later_turns_see_earlier_searches_only_where_these_are_kept(
     (file,) = tmp_path.rglob("results_*.json")
     history = json.loads(file.read_text())["configs"][task]["metadata"]["ragtasks"]["history"]
     assert ("searches" in history) is is_kept
-    if is_kept:  # numbers go on, so that a citation means one passage
+    if is_kept:  # numbers continue, so that a citation identifies one passage
         later = [body["messages"] for body in server.bodies if len(body["messages"]) == len(messages) + 2]
         (asked,) = (item for item in later if item[: len(messages)] == messages)
         new = [name for name in by_turn[2]["trajectory"]["steps"][0]["passages"] if name not in first]

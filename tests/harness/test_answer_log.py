@@ -68,7 +68,7 @@ def test_another_prompt_option_or_method_is_another_request(tmp_path: Path, aske
 def test_other_weights_in_the_same_folder_are_another_model(tmp_path: Path) -> None:
     weights = tmp_path / "model"
     weights.mkdir()
-    (weights / "config.json").write_bytes(b"{}")  # what says that a folder is a model
+    (weights / "config.json").write_bytes(b"{}")  # marks the folder as a model
     (weights / "model.safetensors").write_bytes(b"one")
     log_of(tmp_path, pretrained=str(weights)).record(ASKED, "answer")
     assert log_of(tmp_path, pretrained=str(weights)).look_up([ASKED]) == ["answer"]

@@ -1,4 +1,4 @@
-"""Means over what is scored, and groups that have the mean over all the scored responses of their tasks."""
+"""Means over scored docs, and group means over all scored responses of their tasks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_mean_leaves_out_what_is_unscored() -> None:
 
 @given(TASKS)
 def test_the_formula_of_the_harness_makes_the_mean_over_all_scored_documents(tasks: list[list[float]]) -> None:
-    # Where all is scored, a task has the harness's own mean, a plain float, for the sake of its standard error.
+    # If every doc is scored, a task has the harness's own mean, a plain float, for its standard error.
     means = [mean_of_scored(task) if any(map(math.isnan, task)) else mean(task) for task in tasks]
     group = aggregate_subtask_metrics(means, [len(task) for task in tasks])
     assert type(group) is float
@@ -52,7 +52,7 @@ def test_in_every_other_way_it_is_a_number() -> None:
     assert json.dumps({"a": found}) == '{"a": 0.5}'
     assert (found * 2, found * 100 + 1, f"{found * 3:.2f}") == (1.0, 51.0, "1.50")
     assert copy.deepcopy(found) * 3 / 3 == 0.5
-    # `weight_by_size: false`: every task counts once.
+    # `weight_by_size: false`: all tasks count equally.
     assert aggregate_subtask_metrics([found, mean_of_scored([1.0, 1.0])], [3, 2], weight_by_size=False) == 0.75
 
 
@@ -69,7 +69,7 @@ def test_a_group_has_the_mean_over_its_scored_responses(
     results = evaluate(model, group, limit=None, bootstrap_iters=10)
     scores, samples = results["groups"][group], results["samples"]
     shares = {sum(math.isnan(row[partly_scored]) for row in rows) / len(rows) for rows in samples.values()}
-    assert len(shares) > 1  # else any weights do
+    assert len(shares) > 1  # otherwise any weights work
     for key in [key for key in scores if key.endswith(",sample") and "_stderr" not in key]:
         expected = samples_mean(results, list(samples), key.partition(",")[0])
         assert scores[key] == pytest.approx(expected, nan_ok=True), key
@@ -92,5 +92,5 @@ def test_a_group_of_groups_has_it_too(tmp_path: Path) -> None:
     tasks = list(results["samples"])
     assert len(tasks) == 8
     assert results["groups"]["both"]["ans_acc,sample"] == pytest.approx(samples_mean(dict(results), tasks, "ans_acc"))
-    # Every task of this one is scored: the harness's own mean and standard error.
+    # Every doc of this task is scored: the harness's own mean and standard error.
     assert results["groups"]["mtrag_reference"]["ans_acc_stderr,sample"] > 0

@@ -42,7 +42,7 @@ def joined(messages: ChatMessages) -> str:
 
 
 def without_system(messages: ChatMessages) -> str:
-    """What the harness's Hugging Face model makes of a template that refuses the system role."""
+    """Apply a template that rejects the system role as the harness's Hugging Face model does."""
     return joined([message for message in messages if message["role"] != "system"])
 
 

@@ -31,7 +31,7 @@ SECRETS = {
 
 
 class Scripted(LM):  # type: ignore[misc]  # the harness has no types
-    """A harness model with a reply of its own for each doc."""
+    """A harness model with a separate reply for each doc."""
 
     def __init__(self, reply: Callable[[dict[str, Any]], Any]) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def scores(results: dict[str, Any], task: str) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def conversations(benchmark_sample: Benchmark) -> dict[str, Task]:
-    """Last question -> task, of one domain."""
+    """Last question -> task, for one domain."""
     return {task.question: task for task in benchmark_sample.tasks if task.domain == "cloud"}
 
 
@@ -259,7 +259,7 @@ def test_a_users_template_with_an_unknown_field_stops_before_the_model_runs(
 
 @pytest.fixture
 def broken_encoder(tmp_path: Path) -> Path:
-    """An encoder whose tokeniser knows words that the model has no vectors for: it loads, and fails in the middle."""
+    """An encoder whose tokenizer has words without vectors in the model: it loads, and fails midway."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import BertConfig, BertModel, BertTokenizerFast
@@ -298,7 +298,7 @@ def test_the_oracle_reaches_the_ceiling(evaluate: Evaluate) -> None:
 
 @pytest.fixture(scope="module")
 def by_label(load_task: Callable[..., ConversationTask]) -> Callable[[str, str], list[int]]:
-    """Return the numbers of a harness task's docs with a label: a few of them are enough for an encoder."""
+    """Return the numbers of a harness task's docs with a label, a few of each to save encoding time."""
     return lambda name, label: [
         number for number, doc in enumerate(load_task(name).dataset["test"]) if doc["answerability"] == label
     ]
@@ -319,7 +319,7 @@ def test_refusing_scores_the_share_of_unanswerable_tasks(
 def test_on_unanswerable_tasks_the_verdict_alone_decides(
     evaluate: Evaluate, by_label: Callable[[str, str], list[int]]
 ) -> None:
-    """The official evaluation's invariant: whatever the raw score, the conditioned one is 1 or 0."""
+    """The official evaluation's invariant: for any raw score, the conditioned score is 1 or 0."""
     name = "mtrag_full_rag_cloud"
     refuses = itertools.cycle([True, False])
     results = evaluate(
@@ -349,7 +349,7 @@ def test_the_default_metrics_are_logged_with_every_sample(evaluate: Evaluate) ->
 def test_an_evaluation_scores_its_own_answers_whatever_ran_before(
     evaluate: Evaluate, load_task: Callable[..., ConversationTask]
 ) -> None:
-    """Tasks left by predictions or by an aborted evaluation in the same process change nothing."""
+    """Tasks of predictions or of an aborted evaluation in the same process have no effect."""
     left = load_task(TASK)
     left.build_all_requests(limit=2)
     for instance in left.instances:

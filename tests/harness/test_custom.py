@@ -1,4 +1,4 @@
-"""A benchmark of one's own, from an empty folder: the tutorial as it stands, and the tasks on the sample."""
+"""A custom benchmark from an empty folder: the complete tutorial, and the tasks on the sample."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.judges._demo import DemoServer
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "bring-your-own.md"
 TASKS = ("custom_reference", "custom_full_rag")
 ROUNDING = 0.002
-"""Scores that rest on an encoder differ in the last places from machine to machine."""
+"""Encoder-based scores differ in the last digits between machines."""
 
 _BLOCK = re.compile(r"```(sh|text)\n(.*?)\n```", re.DOTALL)
 _PIECE = re.compile(r"(\d+\.\d{3,4})|\s+")
@@ -29,7 +29,7 @@ _PIECE = re.compile(r"(\d+\.\d{3,4})|\s+")
 
 @dataclass(frozen=True)
 class Step:
-    """Some commands of the tutorial, and what it says that they print."""
+    """Some commands of the tutorial, with their documented output."""
 
     commands: str
     printed: str
@@ -44,9 +44,8 @@ def steps() -> Iterator[Step]:
 
 
 def agrees(printed: str, found: str) -> bool:
-    """Return whether a text ends as printed: with anything where it is cut, scores but for their last place.
-
-    Each part between two cuts is looked for behind the one before, the last at the end.
+    """Return whether a text matches the documented output: cuts match any text, and the last digit of scores may
+    differ.
     """
     *parts, last = printed.split("[...]")
     place = 0
@@ -79,7 +78,7 @@ def test_the_comparison_of_outputs_can_fail() -> None:
 @pytest.mark.slow
 def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))  # what its `export` does
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))  # effect of its `export`
     walked = []
     for step in steps():
         if not step.commands.startswith("ragtasks"):
@@ -101,7 +100,7 @@ def test_the_sample_runs_as_it_is(evaluate: Callable[..., dict[str, Any]]) -> No
     for task in TASKS:
         assert results["results"][task]["rouge_l,sample"] == 1
         assert results["results"][task]["ans_acc,sample"] == 1
-        assert results["n-samples"][task]["effective"] == 9  # the conversational one is left out
+        assert results["n-samples"][task]["effective"] == 9  # the conversational turn is left out
     refused = evaluate("ragtasks-refuse", "custom_full_rag", limit=None)["results"]["custom_full_rag"]
     assert refused["idk_yes,sample"] == 1
     assert refused["ans_acc,sample"] == pytest.approx(1 / 9)

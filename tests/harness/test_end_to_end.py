@@ -1,4 +1,4 @@
-"""The main job; in processes of their own the stock command and two ranks. `make run` is the job as users start it."""
+"""The main job, with the stock command and two ranks in separate processes. `make run` is the job as users start it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Ranked(models.Extractive):
 
 main(["run", "--model", "ranked", *sys.argv[3:]])
 """
-"""A model on two ranks. The harness's own `hf` splits the work between GPUs only."""
+"""A model on two ranks; the harness's own `hf` splits work only between GPUs."""
 
 
 def environment(**more: str) -> dict[str, str]:

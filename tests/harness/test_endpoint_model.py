@@ -1,4 +1,4 @@
-"""A RAG system behind HTTP: asked in two protocols, its own passages scored, a kill loses nothing, no key shows."""
+"""A RAG system behind HTTP: two protocols, scores of its own passages, resumed runs, and secret keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every harness task that asks for answers runs on its sample by one harness command."""
+"""Every generation task runs on its sample with a harness command."""
 
 from __future__ import annotations
 

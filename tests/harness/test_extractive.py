@@ -53,7 +53,7 @@ def test_an_answer_is_made_of_the_passages_own_sentences(question: str, passages
 
 @pytest.mark.slow
 def test_answers_are_the_same_in_every_process() -> None:
-    """Sets are ordered by a random seed of the process; sums over them must not be."""
+    """The order of sets depends on a random seed of the process; sums over them must not."""
     code = (
         "from pathlib import Path\n"
         "from ragtasks.benchmarks import benchmark_folder, open_benchmark\n"

@@ -1,4 +1,4 @@
-"""What an extra brings is read from the package's own metadata."""
+"""The libraries of an extra are read from the package's own metadata."""
 
 from __future__ import annotations
 

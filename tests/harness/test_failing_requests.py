@@ -1,4 +1,4 @@
-"""A chat server that fails in the middle of an evaluation: answers so far are saved, and only the rest is requested."""
+"""A chat server that fails midway: answers so far are saved, and only the missing ones are requested."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def evaluating(command: Evaluating, server: ChatServer, tmp_path: Path) -> Evaluating:
-    """Evaluate the server's model on six tasks into `out`, one attempt a request."""
+    """Evaluate the server's model on six tasks into `out`, one attempt per request."""
 
     def run(*more: str, n_concurrent: int = 1, **arguments: Any) -> CommandResult:
         own = {
@@ -194,7 +194,7 @@ def test_without_an_output_folder_one_is_named_and_the_next_call_asks_what_is_le
 def test_what_each_reply_took_is_kept_to_the_token_over_failures_and_two_processes(
     n_concurrent: int, evaluating: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
-    """The server's own sum: answers with their rows, replies that were no answer apart, whichever process asked."""
+    """Usage equals the server's own sum over both processes; unusable replies are listed separately."""
     reported: list[tuple[int, int]] = []
     silent = {1, 4}
 

@@ -1,4 +1,4 @@
-"""What goes wrong once the answers are in: they are saved, with the scores unscored, and the evaluation fails then."""
+"""Failures after the answers arrive: the answers are saved, scores are missing, and the evaluation fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.judges._demo import DemoServer
 
 TASK = "mtrag_reference_fiqa"
 KEY = "clé-4711"
-"""No header can hold it."""
+"""Invalid in a header."""
 Evaluating = Callable[..., CommandResult]
 
 
@@ -46,7 +46,7 @@ def samples_in(folder: Path) -> list[dict[str, Any]]:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Return a folder whose model is no encoder of texts: it loads, and has none of the layers that are cut."""
+    """Return a folder whose model is not a text encoder: it loads, without the layers that are cut."""
     from tokenizers import Tokenizer, models
     from transformers import CLIPConfig, CLIPModel, PreTrainedTokenizerFast
 
@@ -83,7 +83,7 @@ def test_an_encoder_that_fails_in_an_unforeseen_way_keeps_the_answers(
     assert done.status == 1
     assert f"everything is saved in {tmp_path / 'out'}" in done.err
     assert "encoder failed: AttributeError: " in done.err
-    assert "Traceback" in caplog.text  # it may be a bug of ours
+    assert "Traceback" in caplog.text  # it may be a bug in ragtasks
     for row in samples_in(tmp_path / "out"):
         assert row["filtered_resps"] == ["It takes three days."]
         assert row["rouge_l"] > 0

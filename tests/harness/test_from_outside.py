@@ -1,4 +1,4 @@
-"""The harness's own ways in: `simple_evaluate` from Python, a configuration file, servers by their paths."""
+"""The harness's own entry points: `simple_evaluate` from Python, a configuration file, servers by their paths."""
 
 from __future__ import annotations
 

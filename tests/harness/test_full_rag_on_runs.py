@@ -1,4 +1,4 @@
-"""Settings whose passages nobody publishes: MTRAG-UN's full RAG, which is task C of MTRAGEval, over a stored run."""
+"""Settings without published passages: MTRAG-UN's full RAG, which is task C of MTRAGEval, over a stored run."""
 
 from __future__ import annotations
 

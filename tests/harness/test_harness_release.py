@@ -1,4 +1,4 @@
-"""What ragtasks rests on in the harness, so that a new release says here what it changed, and its next plugins."""
+"""Assumptions about the harness, so that a new release reveals its changes, and its next plugins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 RUN = inspect.getsource(lm_eval._cli.run)
 CONFIG = inspect.getsource(lm_eval.config.evaluate_config)
 EVALUATOR = inspect.getsource(lm_eval.evaluator)
-# What `ragtasks run` replaces: where it stands, and the line that must look it up there while the harness runs.
+# Names that `ragtasks run` replaces: their module, and the line that looks them up at run time.
 REPLACED = {
     "TaskManager": (lm_eval.tasks, CONFIG, "import TaskManager"),
     "EvaluatorConfig": (
@@ -51,7 +51,7 @@ def test_a_name_that_is_replaced_is_looked_up_while_the_harness_runs(name: str) 
     assert hasattr(module, name), f"lm_eval {version('lm-eval')}: {module.__name__} has no {name}; see run.py"
     lines = [row for row in source.splitlines() if line in row]
     assert lines, f"lm_eval {version('lm-eval')} comes to {name} in another way than {line!r}; see run.py"
-    # At the top of a module an import would have bound the name before it is replaced.
+    # A module-level import would bind the name before it is replaced.
     assert all(row.startswith(" ") for row in lines), f"{name} is imported at the top now; see run.py"
 
 
@@ -86,7 +86,7 @@ def test_the_release_that_is_tested_is_the_upper_end_of_the_range() -> None:
 
 
 def test_the_baselines_are_declared_as_the_harness_s_next_release_finds_them() -> None:
-    """Its development branch keeps each entry point as a placeholder, and loads it when it is asked for."""
+    """Its development branch keeps each entry point as a placeholder and loads it on first use."""
     registered = {name for name in lm_eval.api.registry.MODEL_REGISTRY if name.startswith("ragtasks-")}
     assert declared_models().keys() == registered
     for name, value in declared_models().items():

@@ -75,10 +75,10 @@ def test_a_limit_within_a_conversation(limit: int) -> None:
 
 
 class Scripted:
-    """A conversation that writes down what it is asked for, of which some turns take several requests."""
+    """A conversation that records its requests; some turns need several."""
 
     def __init__(self, name: str, turns: list[int], follow_ups: Mapping[int, int] = MappingProxyType({})) -> None:
-        """Take turns, and the numbers of requests that are made from the reply to others."""
+        """Set the turns, and the numbers of follow-up requests."""
         self._name, self._left, self._follow_ups = name, list(turns), dict(follow_ups)
         self.requests = {number: self._request(number) for number in (*turns, *follow_ups.values())}
         self.taken: dict[int, str] = {}
@@ -106,7 +106,7 @@ class Scripted:
 
 
 class Model(LM):
-    """Answers with the names of the turns that it is asked together."""
+    """Answers with the names of the turns in the same batch."""
 
     def __init__(self) -> None:
         super().__init__()

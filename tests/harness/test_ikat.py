@@ -1,4 +1,4 @@
-"""TREC iKAT as harness tasks on its sample: the facts reach the model, the choice of facts has its ceiling."""
+"""TREC iKAT as harness tasks on its sample: the prompt contains the facts, and their selection has a ceiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Injected passages in prompts and searches: who follows them is counted, and results name the share."""
+"""Injected passages in prompts and searches: answers that follow them are counted, and results contain the share."""
 
 from __future__ import annotations
 

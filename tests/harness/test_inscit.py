@@ -21,5 +21,5 @@ def test_the_ceiling_and_the_floor(evaluate: Evaluate) -> None:
     assert scores["token_f1,sample"] == scores["rouge_l,sample"] == 1
     assert scores["response_type,sample"] > 0.85
     assert floor["sacrebleu,sample"] < 5
-    # Three turns have a label that nothing was found: one of them as its second.
+    # Three turns have a label of type `noAnswerNoRelevantInfo`, one of them as its second label.
     assert floor["response_type,sample"] == pytest.approx(3 / 22)

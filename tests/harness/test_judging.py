@@ -1,4 +1,4 @@
-"""LLM judges in a run of the harness: endpoints of which some fail, and models of this process."""
+"""LLM judges in a run of the harness: endpoints, some of which fail, and models in this process."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_dead_judge_leaves_the_scores_of_the_others(judging: Judging, tmp_path
     assert "dead, rb_llm: 0 of 6 (6 judge lost" in done.err
     assert "no server answers" in done.err
     assert "`ragtasks score RESULTS --output FOLDER`" in done.err
-    assert "same again" not in done.err  # that would pay for the model twice
+    assert "same again" not in done.err  # otherwise the model would be paid for twice
     assert scores["judge_coverage"] == pytest.approx(0.5)
     assert 0 < scores["rb_llm_raw"] <= 1
 
@@ -157,7 +157,7 @@ def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judg
     assert [scores[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)
     assert all(math.isnan(scores[name]) for name in JUDGED - {"judge_coverage"})
     assert scores["judge_coverage"] == 0
-    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "ngrams-1"}  # who decided in the end
+    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "ngrams-1"}  # the deciding detector
 
 
 def test_without_judges_nothing_that_needs_them_is_there(judging: Judging, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_without_judges_nothing_that_needs_them_is_there(judging: Judging, tmp_p
 
 
 def judged_by(folder: Path, cache: Path, max_tokens: int = 8) -> Verdicts:
-    """Return what a model in a folder says of two short answers."""
+    """Return the verdicts of a model in a folder on two short answers."""
     arguments = {"pretrained": str(folder), "device": "cpu", "dtype": "float32", "batch_size": 8}
     model = HarnessModel.model_validate({"lm_eval": "hf", "model_args": arguments})
     client = JudgeModel(model, Decoding(max_tokens=max_tokens))

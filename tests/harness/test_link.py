@@ -1,4 +1,4 @@
-"""Stubs in a tasks folder of our own: what is written, what is refused, what is left."""
+"""Stubs in a test tasks folder: written, rejected and removed files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write_tasks(folder: Path) -> Path:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes | None]]:
-    """Return relative path -> (mode, content, None for a folder) of everything below a folder."""
+    """Return relative path -> (mode, content, None for a folder) of all files below a folder."""
     return {
         str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
         for path in folder.rglob("*")
@@ -61,7 +61,7 @@ def tasks(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Path:
-    """A tasks folder as a wheel leaves it, with the installer's record."""
+    """A tasks folder as a wheel installs it, with the installer's record."""
     folder = tmp_path / "site" / "lm_eval" / "tasks"
     (folder / "other").mkdir(parents=True)
     (folder / "other" / "other.yaml").write_text("task: other\n")
@@ -100,7 +100,7 @@ def test_a_stub_can_be_read_by_whoever_the_umask_lets(harness: Path, tasks: Path
 
 
 def test_the_harness_reads_the_same_config_through_a_stub(harness: Path, tasks: Path) -> None:
-    # As lm_eval 0.4.13 itself reads it: an awkward path, a base beside the included file, a function left by name.
+    # Read as by lm_eval 0.4.13: an awkward path, a base next to the included file, a function left by name.
     from lm_eval.tasks._index import TaskIndex
     from lm_eval.tasks._yaml_loader import load_yaml
 
@@ -111,7 +111,7 @@ def test_the_harness_reads_the_same_config_through_a_stub(harness: Path, tasks: 
     index = TaskIndex.build([harness])
     assert sorted(index) == ["other", "sample", "sample_one", "sample_two"]
     assert sorted(TaskIndex.build([harness, tasks])) == sorted(index)
-    # Stubs that lead nowhere do the harness no harm.
+    # Stubs with a missing target do not affect the harness.
     tasks.rename(tasks.with_name("moved"))
     assert sorted(TaskIndex.build([harness])) == ["other"]
 
@@ -162,7 +162,7 @@ def test_unlink_leaves_no_trace(harness: Path, tasks: Path) -> None:
 
 
 def test_the_installers_record_lists_the_stubs_once(harness: Path, tasks: Path) -> None:
-    # Else uninstalling lm_eval leaves a folder that shadows an editable lm_eval: see test_link_installs.py.
+    # Otherwise uninstalling lm_eval leaves a folder that shadows an editable lm_eval: see test_link_installs.py.
     record = next(harness.parent.parent.glob("*.dist-info/RECORD"))
     before = record.read_bytes()
     for _ in range(2):
@@ -208,7 +208,7 @@ def test_unlink_keeps_foreign_files_and_never_follows_a_link(harness: Path, task
 
 @pytest.fixture
 def unprivileged() -> Iterator[Path]:
-    """A folder with a harness and tasks where this process may read but not write."""
+    """A folder with a harness and tasks that this process may read but not write."""
     root = Path(tempfile.mkdtemp())
     try:
         (root / "lm_eval" / "tasks").mkdir(parents=True)
@@ -217,7 +217,7 @@ def unprivileged() -> Iterator[Path]:
         for folder in (root, *(path for path in root.rglob("*") if path.is_dir())):
             folder.chmod(0o555)
         user = os.geteuid()
-        if user == 0:  # nothing is refused to root
+        if user == 0:  # root has every permission
             os.seteuid(NOBODY)
         yield root
         os.seteuid(user)
@@ -231,7 +231,7 @@ def unprivileged() -> Iterator[Path]:
 def test_no_permission_is_one_clear_error(unprivileged: Path) -> None:
     harness, ours = unprivileged / "lm_eval" / "tasks", unprivileged / "ours"
     before = snapshot(harness)
-    # Nothing to write is no reason to refuse.
+    # Without changes to write, there is no error.
     assert len(link(harness_folder=harness, tasks=ours).kept) == 3
     with pytest.raises(ConfigurationError) as refusal:
         link(harness_folder=harness, tasks=ours / "bench")
@@ -296,7 +296,7 @@ def test_any_path_survives_in_a_stub(name: str) -> None:
     path = Path("/" + name)
     text = stub_text(path)
     assert stub_target(text) == path
-    # lm_eval's choice of loaders, and the bytes that it hands over
+    # lm_eval's choice of loaders, and the bytes that it passes
     for loader in (yaml.FullLoader, getattr(yaml, "CSafeLoader", yaml.FullLoader)):
         assert yaml.load(text.encode(), Loader=loader) == {"include": str(path)}
     assert len(text.splitlines()) == 2 or not str(path).isprintable()
@@ -318,7 +318,7 @@ def test_task_folder_is_the_checkouts_then_the_packages(tmp_path: Path, monkeypa
 
 
 def in_a_fresh_python(code: str) -> str:
-    """Return what a new interpreter prints, with this checkout on its path."""
+    """Return the output of a new interpreter with this checkout on its path."""
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True

@@ -1,10 +1,4 @@
-"""Linking real installs of lm_eval: from a wheel, editable, and one after the other in the same environment.
-
-Each install has a virtual environment of its own. Only lm_eval is installed there; what it depends on comes, through
-PYTHONPATH, from a folder of symbolic links to everything but lm_eval in the environment that runs the tests.
-The wheel is whole; the editable source comes with few of the harness's 14,000 own YAMLs, as indexing them takes most of
-the time.
-"""
+"""Linking real installs of lm_eval: from a wheel, editable, and both in sequence in the same environment."""
 
 from __future__ import annotations
 
@@ -31,13 +25,13 @@ LINK = "from ragtasks.harness.link import link, unlink, link_state\nfrom pathlib
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment that sees the dependencies of lm_eval but no lm_eval of its parent's."""
+    """A virtual environment with the dependencies of lm_eval, but without the parent's lm_eval."""
 
     folder: Path
     dependencies: Path
 
     def run(self, *command: str) -> str:
-        """Return what a command of this environment prints on both streams; it has to succeed."""
+        """Return the output of a command of this environment on both streams; it must succeed."""
         places = [self.dependencies, Path(__file__).parents[2]]
         variables = {"PYTHONPATH": os.pathsep.join(map(str, places)), "PYTHONDONTWRITEBYTECODE": "1"}
         program = str(self.folder / "bin" / command[0])
@@ -54,7 +48,7 @@ class Environment:
         return done.stdout
 
     def python(self, code: str) -> str:
-        """Return what Python code prints."""
+        """Return the output of Python code."""
         return self.run("python", "-c", code)
 
     def install(self, *what: str) -> None:
@@ -78,7 +72,7 @@ def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, and the source unpacked beside it, less most of the harness's own task folders."""
+    """The wheel, and the unpacked source without most of the harness's own task folders."""
     if find_spec("setuptools") is None or os.name != "posix":
         pytest.skip("needs setuptools to build an editable lm_eval, and POSIX paths")
     folder = tmp_path_factory.mktemp("downloads")
@@ -107,13 +101,13 @@ def tasks(tmp_path: Path) -> Path:
 
 
 def index(environment: Environment, arguments: str) -> list[str]:
-    """Return those of our names that a TaskManager lists, as often as it lists them."""
+    """Return our names that a TaskManager lists, as often as it lists them."""
     code = f"from lm_eval.tasks import TaskManager\nprint(*TaskManager({arguments}).all_tasks)"
     return [name for name in environment.python(code).split() if name.startswith("sample")]
 
 
 def check_link_and_unlink(environment: Environment, tasks: Path, install: Path) -> None:
-    """Check the whole round in one install; `install` is the folder that has to be the same afterwards."""
+    """Link and unlink in one install and compare its folder `install` before and after."""
     harness_file = environment.harness_file()
     stubs = Path(harness_file).parent / "tasks" / "ragtasks"
     before = snapshot(install)
@@ -125,9 +119,9 @@ def check_link_and_unlink(environment: Environment, tasks: Path, install: Path) 
     again = environment.python(f"{LINK}print(len(link(tasks=Path({str(tasks)!r})).written))")
     assert again.strip() == "0"
 
-    # The stock command, no flag: it fails for a name that it does not know.
+    # The stock command without a flag fails for an unknown name.
     assert "All tasks found and valid" in environment.run("lm_eval", "validate", "--tasks", ",".join(NAMES))
-    # The index of both at once, without the 14,000 YAMLs of the harness.
+    # The index of both together, without the harness's 14,000 YAMLs.
     assert index(environment, f"include_defaults=False, include_path=[{str(stubs)!r}, {str(tasks)!r}]") == NAMES
 
     environment.python(f"{LINK}unlink()")
@@ -156,8 +150,8 @@ def test_a_wheel_install_is_linked_unlinked_and_replaced(
     environment.install(str(next(downloads.glob("*.whl"))))
     check_link_and_unlink(environment, tasks, site_packages(environment))
 
-    # Linked again, then replaced by an editable install in one go: stubs that outlive the wheel would leave a folder
-    # lm_eval that shadows it.
+    # Linked again, then replaced by an editable install in one step: surviving stubs would leave a folder lm_eval that
+    # shadows it.
     environment.python(f"{LINK}link(tasks=Path({str(tasks)!r}))")
     environment.install("-e", str(source_folder(downloads)))
     assert environment.harness_file() == str(source_folder(downloads) / "lm_eval" / "__init__.py")

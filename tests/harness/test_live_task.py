@@ -61,7 +61,7 @@ def history_in(results: Mapping[str, Any], task: str = TASK) -> dict[str, Any]:
 
 
 def assert_own_history(bodies: list[dict[str, Any]]) -> None:
-    """Assert that every reply that a model is shown is what it answered to the question before it."""
+    """Assert that every reply in a prompt is the model's own answer to the question before it."""
     for body in bodies:
         system, *turns = body["messages"]
         assert system["role"] == "system"
@@ -119,7 +119,7 @@ def test_answers_with_the_own_history_are_checked_apart_from_those_without(
 def test_no_conversation_waits_for_another(
     command: Callable[..., CommandResult], benchmark_sample: Benchmark, tmp_path: Path, task: str
 ) -> None:
-    """One first turn is answered when another conversation is at its last."""
+    """A first turn is answered after another conversation has reached its last turn."""
     slow, *_ = (task.question for task in benchmark_sample.tasks if task.conversation_id.endswith("govt-01"))
     *_, last = (task.question for task in benchmark_sample.tasks if task.conversation_id.endswith("govt-02"))
     is_last, was_last = threading.Event(), []
@@ -188,7 +188,7 @@ def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path) -> N
                 running[:] = [process]
                 statuses.append(ended())
     assert statuses == [-signal.SIGKILL, -signal.SIGKILL, 0]
-    assert len(server.asked) <= N_TASKS + 2 * 2  # what was on its way when a process died
+    assert len(server.asked) <= N_TASKS + 2 * 2  # requests in progress when the process was killed
     assert len({json.dumps(body["messages"]) for body in server.bodies}) == N_TASKS
     assert_own_history([json.loads(text) for text in dict.fromkeys(map(json.dumps, server.bodies))])
     assert len(logged(tmp_path)) == N_TASKS
@@ -240,7 +240,7 @@ def test_a_rewriter_sees_the_own_history(evaluate: Evaluate) -> None:
 def test_too_few_rewrites_fail_the_evaluation(
     command: Callable[..., CommandResult], tmp_path: Path, n_rewritten: int, is_enough: bool
 ) -> None:
-    """Last turns in the place of rewrites are another way to search, so at least 95 % must be rewritten."""
+    """Falling back to last turns is another retrieval method, so at least 95 % must be rewritten."""
     rewrite = json.dumps({"class": "non-standalone", "reworded version": "deck permit cost"})
     replies = [rewrite] * n_rewritten + ["not what was wanted"] * (6 - n_rewritten)
     with chat_server(lambda *_: completion(replies[len(server.asked) - 1])) as server:
@@ -297,7 +297,7 @@ def test_samples_are_scored_alone_and_live_their_whole_conversation(evaluate: Ev
 def test_a_turn_that_asks_for_nothing_is_lived_and_not_scored(
     evaluate: Evaluate, benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
-    """The model answers the thanks in the middle of a conversation too, and goes on from that answer."""
+    """The model also answers thanks in the middle of a conversation, and continues from that answer."""
     shutil.copytree(benchmark_sample.root, tmp_path, dirs_exist_ok=True)
     tasks = tmp_path / "mtrag-human/generation_tasks/reference.jsonl"
     rows = [json.loads(line) for line in tasks.read_text(encoding="utf-8").splitlines()]

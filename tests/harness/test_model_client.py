@@ -28,7 +28,7 @@ def tokenizer(template: str | None) -> PreTrainedTokenizerFast:
 
 @pytest.fixture(scope="module")
 def network() -> GPT2LMHeadModel:
-    """A real model, too small and untrained to say anything sensible."""
+    """A real model, too small and untrained for meaningful replies."""
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=len(WORDS), n_positions=CONTEXT, n_embd=8, n_layer=1, n_head=1)
     config.eos_token_id = config.bos_token_id = config.pad_token_id = 0
@@ -96,7 +96,7 @@ def test_journal_is_asked_first_and_told_after(network: GPT2LMHeadModel) -> None
 
 def test_thinking_of_a_model_is_kept_apart(network: GPT2LMHeadModel) -> None:
     class Thinker(HFLM):  # type: ignore[misc]
-        """The real model, with a text that an untrained one cannot be made to say."""
+        """The real model with a fixed reply, which an untrained model would not produce."""
 
         def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
             super().generate_until(requests, disable_tqdm)

@@ -1,4 +1,4 @@
-"""The harness tasks on the Doc2Dial documents, from one command on the sample."""
+"""The harness tasks on the Doc2Dial documents, with one command on the sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ragtasks.metrics import corpus_bleu
 
 METEOR = r"0\.9979"
-"""Of four answers that equal their targets: its penalty leaves a little less than 1, the less the longer they are."""
+"""METEOR of four answers equal to their targets: the penalty leaves slightly less than 1, depending on length."""
 
 
 def test_sacrebleu_of_a_task_is_that_of_all_its_answers(evaluate: Callable[..., dict[str, Any]]) -> None:
@@ -57,7 +57,7 @@ def test_one_command_runs_it_offline(
         monkeypatch.setattr("ragtasks.metrics.lexical.open_wordnet", lambda: None)
     done = command("--model", "ragtasks-oracle", "--tasks", "multidoc2dial_reference", "--limit", "4")
     assert done.status == 0, done.err
-    # The harness drops the decimals of a whole column where all its values are integers or missing.
+    # The harness drops the decimals of a column whose values are all integers or missing.
     assert re.search(r"\|sacrebleu +\|↑ +\| *100(\.0000)?\|", done.out), done.out
     if has_wordnet:
         assert re.search(rf"\|meteor +\|↑ +\| *{METEOR}\|", done.out), done.out

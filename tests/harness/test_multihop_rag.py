@@ -22,7 +22,7 @@ def scores_of(results: dict[str, Any], task: str) -> dict[str, Any]:
 
 @pytest.fixture
 def evaluated(evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
-    """Evaluate whole tasks, replies kept in a folder of this test."""
+    """Evaluate complete tasks, with replies cached in a folder of this test."""
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     return lambda *arguments, **options: evaluate(*arguments, **{"limit": None, **options})
@@ -40,7 +40,7 @@ def test_the_oracle_is_always_right_and_gold_leaves_null_queries_out(evaluated: 
 def test_refusing_is_right_on_null_queries_alone(evaluated: Evaluate) -> None:
     retrieved = scores_of(evaluated("ragtasks-refuse", RETRIEVED), RETRIEVED)
     assert (retrieved["accuracy"], retrieved["accuracy_null"]) == (pytest.approx(4 / 24), 1)
-    # Its phrase shares a word with "Insufficient information.", which is all that the official script asks for.
+    # Its phrase shares a word with "Insufficient information.", which suffices for the official script.
     assert retrieved["accuracy_official"] == pytest.approx(4 / 24)
     assert [retrieved[f"accuracy_{kind}"] for kind in ("inference", "comparison", "temporal")] == [0, 0, 0]
 
@@ -65,7 +65,7 @@ def test_the_prompt_asks_for_the_answer_alone_and_shows_dates(load_task: Callabl
     doc = task.dataset["test"][0]
     prompt = task.fewshot_context(doc)
     assert "reply with: Insufficient information." in prompt
-    # The forms that real gold answers take beside names.
+    # Other forms of real gold answers than names.
     assert all(word in prompt for word in ("true or false", "agree", "consistent or inconsistent", "similar", "before"))
     assert "Excerpt 6:\n" in prompt
     assert "Excerpt 7" not in prompt

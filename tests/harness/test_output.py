@@ -1,4 +1,4 @@
-"""What `ragtasks run` prints while it works, and what it leaves to `-v`."""
+"""Output of `ragtasks run`, with and without `-v`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ TWO_TASKS = ("--tasks", "mtrag_reference_fiqa,mtrag_reference_govt", "--limit", 
 
 
 def stages(done: CommandResult) -> list[str]:
-    """Return what was told but for warnings and the bar of a server's model."""
+    """Return the output without warnings and the progress bar of a server."""
     assert done.status == 0, done.err
     return [line for line in done.err.splitlines() if line and " WARNING " not in line and "Requesting API" not in line]
 
 
 @pytest.fixture(autouse=True)
 def _harness_log_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Show the harness's log in this process as in one of its own, without what the environment says of it."""
+    """Show the harness's log in this process as in a separate one, ignoring the environment."""
     monkeypatch.delenv("LMEVAL_LOG_LEVEL", raising=False)
     logger = logging.getLogger("lm_eval")
     monkeypatch.setattr(logger, "propagate", False)

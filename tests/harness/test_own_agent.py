@@ -1,4 +1,4 @@
-"""An agent of one's own: its searches score as those of an agentic harness task, and stand beside full RAG."""
+"""A custom agent: its searches are scored as in an agentic harness task, and compared with full RAG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSAID = {"replies", "failed_calls", "out_of_calls", "context_full"}
 
 
 def as_answer(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return a logged sample of a harness task as one's own agent would answer."""
+    """Return a logged sample of a harness task in the form of a custom agent's answer."""
     doc = sample["doc"]
     texts = {item["passage_id"]: item["text"] for item in doc["passages"]}
     searches = [

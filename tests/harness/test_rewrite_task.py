@@ -1,4 +1,4 @@
-"""Rewriting as a harness task: from the sample to the scores of the precompute stage, in one command."""
+"""Rewriting as a harness task: one command gives the scores of the precompute stage on the sample."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUERY_METRICS = ("ndcg_5", "recall_5")
 
 
 def scores_of(benchmark: Benchmark, form: str, store: Path) -> dict[str, float]:
-    """Return what `ragtasks retrieve` and `ragtasks evaluate-run` say of a query form."""
+    """Return the scores of a query form by `ragtasks retrieve` and `ragtasks evaluate-run`."""
     stored = retrieve(Workspace("mtrag", "sample", Path(), store), "bm25", form, depth=100)
     (judged,) = judge_runs(benchmark, store, [stored.manifest.name], RETRIEVAL_METRICS)
     return {score: fmean(result.values[score] for result in judged.results) for score in QUERY_METRICS}
@@ -123,7 +123,7 @@ def test_a_missing_library_is_said_at_once_and_the_replies_are_still_read(
         raise MissingExtraError("tantivy", "retrieval", "BM25")
 
     monkeypatch.setattr("retrieval_cache.parse", refuse)
-    shutil.copytree(benchmark_sample.root, tmp_path / "mtrag")  # a scorer of its own
+    shutil.copytree(benchmark_sample.root, tmp_path / "mtrag")  # a separate scorer
     name = f"{GROUP}_govt"
     results = evaluate("ragtasks-oracle", name, metadata={"data": str(tmp_path / "mtrag")})
     own = results["results"][name]
@@ -150,7 +150,7 @@ def test_replies_of_a_listwise_reranker_are_kept_and_a_second_evaluation_asks_no
         first = evaluate("ragtasks-oracle", name, metadata=metadata)
         n_asked = len(server.asked)
         assert n_asked > 0
-        shared_scorer.cache_clear()  # what another process would begin with
+        shared_scorer.cache_clear()  # initial state of another process
         second = evaluate("ragtasks-oracle", name, metadata=metadata)
         assert len(server.asked) == n_asked
     assert str(second["results"][name]) == str(first["results"][name])  # NaN equals nothing

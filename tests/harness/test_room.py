@@ -1,4 +1,4 @@
-"""Prompts longer than a model's context, and servers that leave out system messages, each before the model is asked."""
+"""Prompts over a model's context, and servers that drop system messages: both are errors before the first request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def asked(command: Command, server: ChatServer, *options: str, **metadata: Any) 
 
 
 def counted(n_tokens: int) -> Action:
-    """Return what a server replies that counts so many tokens in the prompt."""
+    """Return a server's reply that reports a number of prompt tokens."""
     return completion("It takes three days.", usage={"prompt_tokens": n_tokens, "completion_tokens": 5})
 
 
@@ -40,7 +40,7 @@ def test_a_server_that_leaves_out_system_messages_is_told_by_its_own_count(comma
     with chat_server(lambda *_: counted(21), is_tested=True) as server:
         done = asked(command, server)
         assert done.status == 1
-        assert len(server.asked) == 1  # the test, and no task
+        assert len(server.asked) == 1  # only the test, no task
         told = done.err[done.err.index("ragtasks: the server drops system messages") :]
         assert "it counted 21 prompt tokens, fewer than" in told
         assert "--metadata system_role=user" in told

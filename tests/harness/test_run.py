@@ -32,7 +32,7 @@ METADATA = '{"data": "sample", "encoder": "none"}'
 
 @pytest.fixture(autouse=True)
 def _left_as_found() -> Iterator[None]:
-    """Whatever a test here runs into: the process is afterwards as it was."""
+    """Check that the process is unchanged after every test."""
     theirs = lm_eval.evaluator
     before = (list(sys.argv), theirs.set_torch_seed, theirs.add_env_info)
     yield
@@ -56,7 +56,7 @@ def test_only_our_tasks_are_indexed() -> None:
 def test_built_in_tasks_are_indexed_once_a_name_needs_them(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """In one test: the harness reads the 14,000 YAML files of its own."""
+    """One test, because the harness reads its own 14,000 YAML files."""
     manager = _RagtasksFirst(metadata={"data": "sample"})
     assert manager.match_tasks(["hellaswag"]) == ["hellaswag"]
     assert manager.match_tasks([TASK]) == [TASK]
@@ -87,7 +87,7 @@ def test_a_users_own_folder_is_read_beside_ours(command: Command, tmp_path: Path
 
 
 def test_the_dummy_model_runs_and_its_samples_are_written(command: Command, tmp_path: Path) -> None:
-    """An output folder is enough: whatever reads results reads their samples."""
+    """An output folder is enough, because every reader of results also reads samples."""
     done = command("--model", "dummy", "--tasks", TASK, "--limit", "3", "--output_path", str(tmp_path))
     assert done.status == 0, done.err
     table = done.out.split("\n# ")[0]
@@ -104,7 +104,7 @@ def test_the_dummy_model_runs_and_its_samples_are_written(command: Command, tmp_
 def test_a_run_imports_neither_torch_nor_another_family_and_starts_no_pip(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "half_removed-1.0.dist-info").mkdir()  # as an interrupted pip leaves it
+    (tmp_path / "half_removed-1.0.dist-info").mkdir()  # leftover of an interrupted pip
     (tmp_path / "mine-2.5.dist-info").mkdir()
     (tmp_path / "mine-2.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 2.5\n")
     code = """
@@ -151,7 +151,7 @@ def test_predictions_only_are_written_unscored(command: Command, tmp_path: Path)
 
 @pytest.mark.parametrize("model", ["local-chat-completions", "local-completions"])
 def test_a_chat_model_without_the_flag_is_one_clear_error(model: str, command: Command, endpoint: Endpoint) -> None:
-    # The second is told apart by its address alone, which only the harness task sees.
+    # The second differs only by its address, which only the harness task receives.
     arguments = f"base_url={endpoint.chat_url},model=loopback,tokenizer_backend=None,auth_token={SECRET}"
     done = command("--model", model, "--model_args", arguments, "--tasks", TASK, "--limit", "1")
     assert done.status == 1

@@ -1,4 +1,4 @@
-"""The ways to call tools: the same agent scores the same in each, and what goes wrong ends alike."""
+"""Protocols for tool calls: the same agent has the same score in each, and errors end identically."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def speaking(command: Command, vllm: type[LLM], monkeypatch: pytest.MonkeyPatch,
 
 
 def explorer(question: str, found: Sequence[str]) -> Calls | str:
-    """Search, then read and search again at once, then answer; without a search where the question is a short one."""
+    """Search, then read and search again in one reply, then answer; answer short questions without a search."""
     query = {"query": question}
     if len(question) < 66:
         return "I do not have specific information"
@@ -44,7 +44,7 @@ def explorer(question: str, found: Sequence[str]) -> Calls | str:
 
 
 def steps_of(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the calls of a task; in tags a number is a text."""
+    """Return the calls of a task; in tags, a number is a text."""
     return [{**step, "arguments": {name: str(value) for name, value in step["arguments"].items()}}
             for step in row["doc"]["trajectory"]["steps"]]  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_tool_calls_go_back_as_the_protocol_of_openai_wants_them(speaking: Speak
 
 
 def patient(question: str, found: Sequence[str]) -> Calls | str:
-    """Make one call a reply, as servers and models stop at the end of the first: search, read, then answer."""
+    """Make one call per reply (search, read, answer), because servers and models stop after the first."""
     if not found:
         return Calls([("search", {"query": question})], "I look. ")
     if len(found) == 1:
@@ -118,7 +118,7 @@ def calling(*calls: Any, content: Any = None, n_tokens: int = 999, **message: An
 
 
 def without_results(body: Mapping[str, Any]) -> Action:
-    """Reply as llama-cpp-python does with `chatml-function-calling`, whose template has no place for results."""
+    """Reply as llama-cpp-python with `chatml-function-calling`, whose template omits tool results."""
     shown = [row["content"] for row in body["messages"] if row["role"] != "tool"]
     return calling(tool_call("search", {"query": "ferry"}), n_tokens=99 + len(" ".join(shown).split()))
 
@@ -155,11 +155,11 @@ def test_a_server_that_does_not_know_tools_is_refused_before_the_run(
 
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_servers_are_offered_tools_as_they_want_them(command: Command, tmp_path: Path, *, is_refused: bool) -> None:
-    """vLLM and llama.cpp take `tool_choice`, llama-cpp-python leaves tools out without it, others know none."""
+    """vLLM and llama.cpp accept `tool_choice`, llama-cpp-python ignores tools without it, others reject it."""
 
     def script(text: str, _: int) -> Action:
         if is_refused and "ferry ferry" in text:
-            return refusal(500)  # the test of results got no answer, which says nothing against the server
+            return refusal(500)  # the test of tool results had no reply, which does not count against the server
         if ("tool_choice" in server.bodies[-1]) is is_refused:
             return refusal(400) if is_refused else completion("I cannot.")
         if "id: " in text:
@@ -191,7 +191,7 @@ def test_earlier_searches_stand_as_calls_behind_their_question(speaking: Speakin
     roles = [row["role"] for row in messages[1:]]
     first = roles.index("tool")
     assert roles[first - 2 : first + 1] == ["user", "assistant", "tool"]
-    assert "user" in roles[first:]  # an earlier turn's
+    assert "user" in roles[first:]  # from an earlier turn
     behind = [roles[place + 1] for place, role in enumerate(roles[:-1]) if role == "tool"]
     assert set(behind) == {"tool", "assistant"}
 

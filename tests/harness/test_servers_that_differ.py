@@ -1,4 +1,6 @@
-"""Servers that refuse a setting or stop within a thought: every answer comes, and the results name what was learned."""
+"""Servers that reject a setting or stop within a thought: every answer arrives, and results contain the changed
+settings.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Command = Callable[..., CommandResult]
 
 @pytest.fixture
 def evaluated(command: Command, tmp_path: Path) -> Callable[..., tuple[list[dict[str, Any]], dict[str, Any]]]:
-    """Evaluate the model of a server on two tasks; return the samples and what the results show of the task."""
+    """Evaluate a server's model on two tasks and return the samples and the results' entry of the task."""
 
     def run(server: ChatServer, *options: str, **arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         own = {"model": "m", "base_url": f"{server.base_url}/chat/completions", "num_concurrent": 4, **arguments}
@@ -70,7 +72,7 @@ def test_a_model_without_a_system_role_gets_the_passages_before_the_first_questi
 
 
 def test_the_stop_string_of_plain_prompts_is_not_sent_to_a_chat_server(evaluated: Any) -> None:
-    """A thought that quotes the conversation would end at it, and the answer after it would be lost."""
+    """Otherwise a thought that quotes the conversation would end at it, and the answer would be lost."""
     thought = f"The conversation:{PLAIN_STOP} asked for the days."
 
     def script(*_: Any) -> Action:

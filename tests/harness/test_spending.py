@@ -1,4 +1,4 @@
-"""What rewriters and rerankers took, held against what their server says that it reported."""
+"""Usage of rewriters and rerankers, compared with the usage that their server reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counted(text: str, _: int) -> str:
-    """Return a rewrite, a ranking or an answer, as a prompt asks; some cannot be read and are asked again."""
+    """Return a rewrite, a ranking or an answer, depending on the prompt; some are invalid and requested again."""
     if "Passages:" in text or "[2] " in text:
         return json.loads(by_overlap(text, 0).body)["choices"][0]["message"]["content"]
     return "no JSON" if len(text) % 7 == 0 else QUERY

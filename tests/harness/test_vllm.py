@@ -1,4 +1,4 @@
-"""The harness's vLLM model, on a stand-in for vLLM itself: what reaches the engine, and what comes of its answers."""
+"""The harness's vLLM model on a replacement of vLLM: requests to the engine, and the use of its answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def model(tmp_path: Path) -> ModelFolder:
 
 
 def asked(prompt: str) -> str:
-    """Return the last thing that a user says in a prompt by one of the templates here."""
+    """Return the last user text in a prompt of one of the templates here."""
     return prompt.rpartition("<|user|>")[2].partition("</s>")[0]
 
 
@@ -45,7 +45,7 @@ def answer(prompt: str) -> str:
 
 
 def line(model: ModelFolder, output: Path, *more: str, arguments: str = "", task: str = TASK) -> list[str]:
-    """Return docs/evaluate-a-model.md's line for vLLM in this process, on the sample."""
+    """Run docs/evaluate-a-model.md's line for vLLM in this process, on the sample."""
     return [
         *("--model", "vllm", "--model_args", f"pretrained={model.path},tensor_parallel_size=4{arguments}"),
         *("--apply_chat_template", "--tasks", task, "--output_path", str(output), "--log_samples", *more),

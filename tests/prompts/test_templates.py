@@ -1,4 +1,4 @@
-"""Prompt templates: what they may not do, and what is said when they fail."""
+"""Prompt templates: forbidden operations, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model did that searches: scores of trajectories with known numbers."""
+"""Trajectory scores with known values."""
 
 from __future__ import annotations
 

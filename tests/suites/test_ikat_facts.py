@@ -1,4 +1,4 @@
-"""The choice of facts about the user: how a reply is read, and that its ranking scores as trec_eval's."""
+"""Selection of facts about the user: parsing of replies, and ranking scores that equal trec_eval's."""
 
 from __future__ import annotations
 

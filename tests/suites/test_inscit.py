@@ -1,4 +1,4 @@
-"""INSCIT's suite: which label counts, the official scores, response types."""
+"""INSCIT's suite: choice of the label, the official scores, response types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scored(task: Task, text: str, *passages: str) -> dict[str, float | None]:
 
 
 def test_each_score_is_the_better_one_of_two_labels() -> None:
-    task = TASKS["island-02<::>3"]  # labelled "nothing found" first, then "near"
+    task = TASKS["island-02<::>3"]  # labelled `noAnswerNoRelevantInfo` first, then `noAnswerButRelevantInfo`
     refusal, near = task.variants
     assert (refusal.answerability, near.answerability) == (Answerability.UNANSWERABLE, Answerability.PARTIAL)
     by_refusing, by_telling = scored(task, refusal.target), scored(task, near.target)
@@ -105,6 +105,6 @@ def test_a_reply_that_asks_what_is_meant_has_full_marks_where_either_label_does(
         )
     assert [one.scores["response_type"] for one in found] == [1, 1, 1, 0]
     asks = verdict == "yes"
-    rated = 0.3  # what the judge gives every reply
+    rated = 0.3  # the judge's score of every reply
     expected = [float(asks), 1.0 if asks else rated, 1.0 if asks else rated, rated]
     assert [one.scores["rb_llm"] for one in found] == pytest.approx(expected)

@@ -52,7 +52,7 @@ def test_without_an_encoder_it_says_why(sample: Benchmark) -> None:
 
 
 def test_faithfulness_is_given_as_it_is_and_conditioned(sample: Benchmark) -> None:
-    """A refusal of a question with an answer is worth nothing, one of a question without everything."""
+    """A refusal scores 0 on an answerable question, and 1 on an unanswerable one."""
     scores = MTRAG_S.score(evidence_of(sample, semantics=Semantics(None, "none"), with_verdicts=True))
     assert [own["rl_f_raw"].value for own in scores] == [0.75, 0.75, None, 0.75]
     assert [own["rl_f"].value for own in scores] == [0.75, 0.0, None, 1.0]

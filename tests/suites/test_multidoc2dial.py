@@ -1,4 +1,4 @@
-"""The suite of MultiDoc2Dial by hand."""
+"""The suite of MultiDoc2Dial with scores computed by hand."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_oracle_refuses_where_the_real_data_refuse(tmp_path: Path, split: st
         pytest.skip(f"no real MultiDoc2Dial data at {pieces}")
     documents = read_documents(pieces, "multidoc2dial_doc_small.json")
     content = json.loads((pieces / f"multidoc2dial_dial_small_{split}.json").read_bytes())
-    # Three documents only were cut out; the dialogues refer to others, too.
+    # The sample has only three documents, but its dialogues also refer to others.
     for turn in (turn for domain in content["dial_data"].values() for row in domain for turn in row["turns"]):
         turn["references"] = [item for item in turn["references"] if item["doc_id"] in documents]
     (tmp_path / "dialogues.json").write_text(json.dumps(content), encoding="utf-8")

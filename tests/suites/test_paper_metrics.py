@@ -1,4 +1,4 @@
-"""Metrics of the papers that a user adds: what they ask, when they exist, and how they are conditioned."""
+"""Optional metrics of the papers: their rubrics, when they exist, and their conditioning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suites of rewriting models on the sample, with a search that knows what the judges want."""
+"""The suites of rewriting models on the sample, with a search that returns the relevant passages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RETRIEVAL = {"ndcg_5", "recall_5"}
 
 
 def clairvoyant(domain: str, texts: Collection[str]) -> SearchResult:
-    """Find the references of a question by its official rewrite, and nothing by any other text."""
+    """Return the references of a question for its official rewrite, and no passage for any other text."""
     by_rewrite = {task.extra["rewrite"]: task.references for task in TASKS["json"] if task.domain == domain}
     found = {text: tuple(Ranked(p.passage_id, 1.0) for p in by_rewrite.get(text, ())) for text in texts}
     return SearchResult(found)

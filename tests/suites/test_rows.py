@@ -1,4 +1,4 @@
-"""The suite of one's own rows: what question, answer and passages allow, and nothing that they do not."""
+"""The suite of a user's own rows: scores that question, answer and passages allow, and no others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scores(*rows: dict[str, object]) -> list[dict[str, tuple[float | None, str]]
 
 def test_grounding_is_the_share_of_words_that_the_passages_hold() -> None:
     assert k_precision("Three weeks, and the fee is small.", ["Lent for three weeks.", "No fee."]) == 3 / 6
-    assert k_precision("fee fee", ["one fee"]) == 1 / 2  # counts as often as it stands on both sides
+    assert k_precision("fee fee", ["one fee"]) == 1 / 2  # counts the smaller number of occurrences on both sides
     assert k_precision("fee", []) is None
     assert k_precision(" the a ", ["the fee"]) is None
 
@@ -61,4 +61,4 @@ def test_judges_are_asked_only_what_a_row_can_answer() -> None:
     asked = {name: isinstance(rubric.open(bare), Finding) for name, rubric in rubrics.items()}
     assert asked == {RL_F: True, RL_R: False, RB_LLM: True, IDK: False}
     assert not any(isinstance(rubric.open(full), Finding) for rubric in rubrics.values())
-    assert not isinstance(rubrics[RL_F].open(nothing), Finding)  # it says that it rests on nothing: nothing supports it
+    assert not isinstance(rubrics[RL_F].open(nothing), Finding)  # no passages: no statement is supported

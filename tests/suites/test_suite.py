@@ -1,4 +1,4 @@
-"""Suites by name, and the words that their judges are asked in."""
+"""Suites by name, and the judge prompts of their rubrics."""
 
 from __future__ import annotations
 
