@@ -77,18 +77,18 @@ MODEL_ARGUMENTS = (
 # fmt: on
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_defaults_follow_the_paper() -> None:
     config = config_from_metadata({})
     assert config == EvaluationConfig()
     assert (config.conversational, config.max_words, config.end_of_thinking) == (False, None, "</think>")
 
 
-def test_our_keys_are_taken_out_of_the_metadata() -> None:
+def test_our_keys_are_extracted_from_metadata() -> None:
     metadata = {"data": "sample", "encoder": "none", "version": 1.0, "pretrained": "x", "config": {"a": 1}}
     assert config_from_metadata(metadata) == EvaluationConfig(data="sample", encoder="none")
 
 
-def test_keys_of_the_harness_and_its_models_are_left_alone() -> None:
+def test_keys_of_the_harness_and_its_models_are_ignored() -> None:
     assert config_from_metadata(dict.fromkeys(MODEL_ARGUMENTS, "anything")) == EvaluationConfig()
 
 
@@ -115,13 +115,13 @@ def test_keys_of_the_harness_and_its_models_are_left_alone() -> None:
         ("retrieval_run", "run"),
     ],
 )
-def test_a_problem_is_refused_with_the_key_that_was_meant(key: str, meant: str) -> None:
+def test_a_misspelt_key_is_rejected_with_a_suggestion(key: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=f"unknown metadata key: '{key}' \\(did you mean '{meant}'\\?\\)"):
         config_from_metadata({key: "x", "data": "sample"})
 
 
 @pytest.mark.parametrize("read", [config_from_metadata, config_from_options])
-def test_judges_of_one_name_are_refused(read: Callable[[dict[str, Any]], EvaluationConfig]) -> None:
+def test_duplicate_judges_are_rejected(read: Callable[[dict[str, Any]], EvaluationConfig]) -> None:
     model = {"lm_eval": "hf", "model_args": {"pretrained": "x"}}
     judges = ["openai/a", {"model": "openai/a", "base_url": "http://127.0.0.1:1/v1"}, model, "openai/b", model]
     with raises(ConfigurationError):
@@ -129,14 +129,14 @@ def test_judges_of_one_name_are_refused(read: Callable[[dict[str, Any]], Evaluat
     assert len(read({"judges": judges[1:4]}).judges) == 3
 
 
-def test_all_problems_are_named_at_once_and_in_order() -> None:
+def test_all_problems_are_reported_in_order() -> None:
     with pytest.raises(ConfigurationError) as caught:
         config_from_metadata({"max_word": 1, "encodr": "x"})
     text = str(caught.value)
     assert text.index("'encodr'") < text.index("'max_word'")
 
 
-def test_options_of_our_own_refuse_every_unknown_key() -> None:
+def test_options_reject_every_unknown_key() -> None:
     assert config_from_options({"max_words": 90}).max_words == 90
     with pytest.raises(ConfigurationError) as caught:
         config_from_options({"quantization": "x", "encodr": "y"})
@@ -158,14 +158,14 @@ def test_options_of_our_own_refuse_every_unknown_key() -> None:
         ("encoder", ["a"]),
     ],
 )
-def test_a_bad_value_is_named_with_its_key(key: str, value: object) -> None:
+def test_an_invalid_value_is_reported_with_its_key(key: str, value: object) -> None:
     for read in (config_from_metadata, config_from_options):
         with pytest.raises(ConfigurationError, match=f"evaluation options: {key}: expected ") as caught:
             read({key: value})
         assert repr(value) in str(caught.value)
 
 
-def test_all_bad_values_are_named_at_once() -> None:
+def test_all_invalid_values_are_reported_together() -> None:
     with pytest.raises(ConfigurationError, match=r"max_words: .*; idk: "):
         config_from_options({"max_words": 0, "idk": "x"})
 
@@ -212,13 +212,13 @@ def test_the_official_prompts_can_be_named_with_a_judge(judges: Any) -> None:
         {"judges": "openai/a,prompts=official", "prompts": "ours"},
     ],
 )
-def test_two_wordings_of_judges_are_refused(options: dict[str, Any]) -> None:
+def test_different_prompts_of_judges_are_rejected(options: dict[str, Any]) -> None:
     with raises(ConfigurationError) as caught:
         config_from_options(options)
     assert "official and ours" in str(caught.value)
 
 
-def test_prompts_that_do_not_exist_are_one_error_with_the_next_step() -> None:
+def test_unknown_prompts_are_one_error_with_a_next_step() -> None:
     with pytest.raises(ConfigurationError) as caught:
         config_from_options({"prompts": "material_first"})
     assert "prompts: expected 'ours' or 'official', found 'material_first'" in str(caught.value)

@@ -44,7 +44,7 @@ def problems(text: str, *overrides: str) -> list[str]:
     return [line.strip() for line in str(caught.value).splitlines()]
 
 
-def test_every_problem_is_named_at_once_with_its_line_and_the_nearest_key() -> None:
+def test_every_problem_is_reported_with_its_line_and_a_suggestion() -> None:
     found = problems(
         "benchmrk: mtrag\nmodel:\n  name: m\n  servr: http://x\noptions:\n  encodr: none\nsettings: [refrence]\n"
     )
@@ -80,7 +80,7 @@ def test_every_problem_is_named_at_once_with_its_line_and_the_nearest_key() -> N
         ("model: m\nuntil_decided: {agains: a}\n", "did you mean 'against'"),
     ],
 )
-def test_a_problem_says_what_is_wrong(text: str, message: str) -> None:
+def test_a_problem_is_described(text: str, message: str) -> None:
     assert message in "\n".join(problems(text))
 
 
@@ -100,13 +100,13 @@ NINES = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}
         ("options: !!python/object/apply:os.getcwd []\n", "could not determine a constructor"),
     ],
 )
-def test_a_file_that_is_larger_than_it_looks_is_one_error(text: str, message: str) -> None:
+def test_a_file_that_expands_too_much_is_one_error(text: str, message: str) -> None:
     (found,) = problems(text)
     assert found.startswith("evaluation.yaml: ")
     assert message in found
 
 
-def test_a_value_of_set_is_held_to_the_same_limits() -> None:
+def test_a_value_of_set_has_the_same_limits() -> None:
     for value in ("&a [*a]", "[" * 60 + "]" * 60, "[" * 500):
         assert problems("model: m\n", f"model.limit={value}")[0].startswith("--set model.limit: the value is not JSON")
 
@@ -116,7 +116,7 @@ def test_an_alias_of_ordinary_size_is_read() -> None:
 
 
 @pytest.mark.parametrize("words", [("eval",), ("run", "--config"), ("gate", "--config")])
-def test_what_is_no_file_of_ordinary_size_is_refused_unread(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_large_and_special_files_are_rejected_unread(tmp_path: Path, words: tuple[str, ...]) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large.yaml").write_bytes(b"# " + b"x" * 300_000)
     for path in (tmp_path / "pipe", tmp_path / "large.yaml", Path("/dev/zero")):
@@ -125,7 +125,7 @@ def test_what_is_no_file_of_ordinary_size_is_refused_unread(tmp_path: Path, word
         assert re.search(r"no regular file|more than 256 KiB", done.err)
 
 
-def test_a_key_moves_no_terminal(tmp_path: Path) -> None:
+def test_control_characters_of_a_key_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / "evaluation.yaml"
     path.write_text('model: {name: m, "\\e[2J\\x9b31m\\u202e": 1}\n"\\e]0;x\\a": 1\n', encoding="utf-8")
     done = run_command("eval", path)
@@ -134,7 +134,7 @@ def test_a_key_moves_no_terminal(tmp_path: Path) -> None:
     assert all(letter.isprintable() or letter == "\n" for letter in done.err)
 
 
-def test_a_file_holds_no_key() -> None:
+def test_a_file_with_a_secret_is_rejected() -> None:
     secret = "sk-" + "a1b2c3d4" * 4
     for text in (
         f"model: {{name: m, server: 'http://x', api_key: {secret}}}\n",
@@ -150,7 +150,7 @@ def test_a_file_holds_no_key() -> None:
         assert secret not in said
 
 
-def test_set_overrides_a_key_and_makes_the_sections_that_it_needs() -> None:
+def test_set_overrides_a_key_and_creates_sections() -> None:
     text = "model: m\nsettings: [reference]\n"
     found = read(text, "model.limit=3", "settings=[full_rag]", "options.encoder=none", 'judges=["openai/x"]')
     assert (found.model.name, found.model.limit) == ("m", 3)
@@ -160,7 +160,7 @@ def test_set_overrides_a_key_and_makes_the_sections_that_it_needs() -> None:
     assert "expected key=value" in problems(text, "model.limit")[0]
 
 
-def test_a_model_is_named_as_the_harness_wants_it() -> None:
+def test_a_model_has_the_harness_arguments() -> None:
     def of(text: str) -> tuple[str, dict[str, object]]:
         model = read(text).model
         return model.harness_kind, model.harness_arguments
@@ -178,7 +178,7 @@ def test_a_model_is_named_as_the_harness_wants_it() -> None:
     assert of("model: {name: m, server: 'http://x/v1', chat: false}") == ("local-completions", plain)
 
 
-def test_the_baselines_are_those_that_the_harness_knows() -> None:
+def test_the_baselines_are_registered_models() -> None:
     from lm_eval.api.registry import MODEL_REGISTRY
 
     from ragtasks.harness import models
@@ -188,7 +188,7 @@ def test_the_baselines_are_those_that_the_harness_knows() -> None:
     assert set(BASELINES) == ours - {"ragtasks-endpoint"}
 
 
-def test_the_schema_takes_what_is_read_and_refuses_what_is_not() -> None:
+def test_the_schema_accepts_valid_files_only() -> None:
     done = run_command("init", "--schema")
     schema = json.loads(done.out)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -243,19 +243,19 @@ def test_the_page_of_models_lists_every_key() -> None:
         ("retriever: ...", "retriever", "evaluation"),
     ],
 )
-def test_what_is_evaluated_has_a_name_for_its_folder(text: str, subject: str, name: str) -> None:
+def test_the_evaluated_system_has_a_folder_name(text: str, subject: str, name: str) -> None:
     found = read(text)
     assert (found.subject, found.name) == (subject, name)
 
 
 @pytest.mark.parametrize("text", ["", "benchmark: mtrag_un", "# nothing yet\n"])
-def test_a_file_that_names_nothing_to_evaluate_is_read_and_says_so_when_it_is_run(text: str) -> None:
+def test_a_file_without_a_system_is_an_error_only_when_it_runs(text: str) -> None:
     found = read(text)
     with raises(ConfigurationError):
         assert found.subject
 
 
-def test_one_value_is_a_list_of_one_and_tasks_may_stand_behind_commas() -> None:
+def test_single_values_become_lists_and_tasks_split_at_commas() -> None:
     found = read("model: m\nsettings: full_rag\njudges: {model: j, base_url: 'http://x'}\n")
     assert [setting.value for setting in found.settings] == ["full_rag"]
     assert [judge.model for judge in found.config.judges] == ["j"]
@@ -274,7 +274,7 @@ def test_options_judges_and_data_are_one_configuration() -> None:
     assert read("model: m").given_options == {}
 
 
-def test_arguments_of_the_user_go_before_those_that_follow_from_the_name() -> None:
+def test_user_arguments_override_derived_ones() -> None:
     def arguments(text: str) -> dict[str, object]:
         model = read(text).model
         return model.harness_arguments
@@ -302,12 +302,12 @@ def test_arguments_of_the_user_go_before_those_that_follow_from_the_name() -> No
         ("name: ragtasks-refuse, kind: hf", "hf", False),
     ],
 )
-def test_a_kind_that_is_named_is_taken(keys: str, kind: str, is_remote: bool) -> None:
+def test_a_given_model_type_is_used(keys: str, kind: str, is_remote: bool) -> None:
     model = read(f"model: {{{keys}}}").model
     assert (model.harness_kind, model.is_remote) == (kind, is_remote)
 
 
-def test_a_file_that_cannot_be_read_is_one_error() -> None:
+def test_an_unreadable_file_is_one_error() -> None:
     with raises(ConfigurationError):
         read_evaluation_file(Path("none.yaml"))
     with raises(ConfigurationError):
@@ -320,18 +320,18 @@ def test_a_file_that_cannot_be_read_is_one_error() -> None:
 @pytest.mark.parametrize(
     "text", ["5: model", "- model", "model", "a: " + "[" * 3000, "model: \x00", "a: &x [*x"], ids=range(6)
 )
-def test_what_is_no_mapping_of_keys_is_one_error(text: str) -> None:
+def test_a_file_without_keys_is_one_error(text: str) -> None:
     (line,) = problems(text)
     assert line.startswith("evaluation.yaml: ")
     assert "ragtasks init" in line
 
 
-def test_set_of_a_name_and_then_of_its_keys_is_one_section() -> None:
+def test_set_of_a_name_and_its_keys_is_one_section() -> None:
     found = read("model: m", "model=n", "model.limit=3", "retriever=null")
     assert (found.model.name, found.model.limit) == ("n", 3)
 
 
-def test_set_takes_any_value_at_any_depth() -> None:
+def test_set_accepts_any_value_at_any_depth() -> None:
     text = "model: m\noutput: here\noptions: {max_words: 5}\n"
     found = read(text, "output=", "model=n", "model.arguments.a.b=1", "options.system_prompt=a=b")
     assert (found.output, found.model.name, found.model.arguments) == (None, "n", {"a": {"b": 1}})
@@ -341,16 +341,16 @@ def test_set_takes_any_value_at_any_depth() -> None:
 
 
 @pytest.mark.parametrize("override", ["model", "=x", "model..limit=3", ".=1", "model.=3"])
-def test_set_without_a_key_is_refused(override: str) -> None:
+def test_set_without_a_key_is_rejected(override: str) -> None:
     assert problems("model: m", override) == [f"--set {override}: expected key=value, such as --set model.limit=20"]
 
 
-def test_set_with_a_broken_value_says_how_to_quote_it() -> None:
+def test_set_with_a_broken_value_explains_quoting() -> None:
     (line,) = problems("model: m", "judges=[a")
     assert line == "--set judges: the value is not JSON; quote it, as in --set 'judges=[\"a\"]'"
 
 
-def test_a_key_of_a_server_is_named_once_wherever_it_stands() -> None:
+def test_a_secret_is_reported_once_at_any_depth() -> None:
     secret = "sk-" + "a1b2c3d4" * 4
     Path("evaluation.yaml").write_text(
         f"model: m\njudges:\n- {{model: j, base_url: 'http://x', api_key: {secret}}}\n- k,base_url=http://me:{secret}@x\n"
@@ -373,13 +373,13 @@ def test_a_problem_of_set_has_no_line_and_comes_first() -> None:
     assert found[2].startswith("line 2: settings.0: ")
 
 
-def test_options_of_a_wrong_kind_are_one_problem() -> None:
+def test_options_of_a_wrong_type_are_one_problem() -> None:
     assert problems("model: m\noptions: 5\n") == [
         "evaluation.yaml: line 2: options: expected keys with values, found a number"
     ]
 
 
-def test_what_is_written_is_read_again_in_its_order() -> None:
+def test_a_written_file_is_read_in_the_same_order() -> None:
     content = {"model": {"name": "Käse"}, "benchmark": "mtrag", "settings": ["reference"]}
     text = as_yaml(content)
     assert list(yaml.safe_load(text)) == list(content)
@@ -387,7 +387,7 @@ def test_what_is_written_is_read_again_in_its_order() -> None:
     assert read(text).name == "K-se"
 
 
-def test_a_text_is_checked_before_it_is_written() -> None:
+def test_a_text_is_validated_before_it_is_written() -> None:
     checked_text("model: m", "evaluation.yaml")
     with raises(ConfigurationError):
         checked_text("modl: m", "new.yaml")

@@ -60,7 +60,7 @@ def scores(output: Path, task: str = TASK) -> dict[str, float]:
     return {key.partition(",")[0]: value for key, value in found.items() if key.endswith(",sample")}
 
 
-def test_an_agent_is_shown_what_it_searched_for_and_scored_on_what_it_saw(
+def test_an_agent_receives_its_results_and_is_scored_on_retrieved_passages(
     command: Command, benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
     with chat_server(once) as server:
@@ -95,7 +95,7 @@ def test_an_agent_is_shown_what_it_searched_for_and_scored_on_what_it_saw(
     assert (values["searches"], values["unsearched"], values["gave_up"], values["out_of_calls"]) == (1, 0, 0, 0)
 
 
-def test_the_same_query_for_ever_ends_at_the_limit(command: Command, tmp_path: Path) -> None:
+def test_an_endless_query_ends_at_the_call_limit(command: Command, tmp_path: Path) -> None:
     with chat_server(lambda *_: completion("<search>deck permit</search>")) as server:
         done = run(command, server.base_url, tmp_path, search_calls=3)
     assert done.status == 0, done.err
@@ -116,9 +116,7 @@ def test_the_same_query_for_ever_ends_at_the_limit(command: Command, tmp_path: P
         ("<think>hm</think><answer>Yes.</answer>", {"unsearched": 1, "gave_up": 0}),
     ],
 )
-def test_an_agent_that_does_not_search(
-    command: Command, tmp_path: Path, reply: str, expected: Mapping[str, float]
-) -> None:
+def test_an_agent_without_a_search(command: Command, tmp_path: Path, reply: str, expected: Mapping[str, float]) -> None:
     with chat_server(lambda *_: completion(reply)) as server:
         done = run(command, server.base_url, tmp_path)
     assert done.status == 0, done.err
@@ -127,7 +125,7 @@ def test_an_agent_that_does_not_search(
     assert {name: values[name] for name in expected} == expected
 
 
-def test_broken_calls_are_told_to_the_model_and_counted(command: Command, tmp_path: Path) -> None:
+def test_broken_calls_are_reported_to_the_model_and_counted(command: Command, tmp_path: Path) -> None:
     def script(text: str, _: int) -> Action:
         if RESULTS in text:
             return completion("<answer>done</answer>")
@@ -143,7 +141,7 @@ def test_broken_calls_are_told_to_the_model_and_counted(command: Command, tmp_pa
     assert scores(tmp_path)["failed_calls"] == 0.75
 
 
-def test_results_that_do_not_fit_are_shortened_and_then_the_task_ends(command: Command, tmp_path: Path) -> None:
+def test_results_over_the_context_are_shortened_before_the_task_ends(command: Command, tmp_path: Path) -> None:
     def script(text: str, _: int) -> Action:
         words = ("permit", "park", "credit", "recycling", "water")
         left = next((n for n in range(5) if f"{n} searches are left" in text or f"{n} search is left" in text), 5)
@@ -163,7 +161,7 @@ def test_results_that_do_not_fit_are_shortened_and_then_the_task_ends(command: C
     assert f"{TASK}: {N_FEW} prompts did not fit the model's context and were not sent" in small.err
 
 
-def test_the_last_result_is_shortened_after_the_older_ones_and_no_further_than_to_its_ids() -> None:
+def test_the_last_result_is_shortened_last_and_keeps_its_ids() -> None:
     exchanges = [Exchange(ParsedReply((), "", "")) for _ in range(3)]
     search, levels = Search({}, None, {1: exchanges[:1]}, exchanges[1:]), []  # type: ignore[arg-type]
     while search.shorten():
@@ -175,9 +173,7 @@ def test_the_last_result_is_shortened_after_the_older_ones_and_no_further_than_t
     assert only.level == 2
 
 
-def test_a_task_that_fills_the_context_midway_ends_with_an_empty_answer_and_what_it_took(
-    command: Command, tmp_path: Path
-) -> None:
+def test_a_full_context_ends_a_task_with_an_empty_answer_and_its_usage(command: Command, tmp_path: Path) -> None:
     with chat_server(lambda *_: completion(f"{'word ' * 3000}<search>deck permit</search>")) as server:
         done = run(command, server.base_url, tmp_path, context_tokens=4500)
     assert done.status == 0, done.err
@@ -207,7 +203,7 @@ class Plain(LM):  # type: ignore[misc]  # the harness has no types
         raise NotImplementedError
 
 
-def test_a_plain_prompt_has_instruction_and_history_and_the_search_behind_its_question(evaluate: Evaluate) -> None:
+def test_a_plain_prompt_has_instruction_history_question_and_search(evaluate: Evaluate) -> None:
     model = Plain()
     samples = evaluate(model, TASK, system_instruction="Be brief.", limit=N_FEW)["samples"][TASK]
     docs = [sample["doc"] for sample in samples]
@@ -226,7 +222,7 @@ def assert_in_order(parts: Sequence[str], text: str) -> None:
         place = text.index(part, place) + len(part)
 
 
-def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path: Path) -> None:
+def test_only_failed_requests_are_sent_again(command: Command, tmp_path: Path) -> None:
     with chat_server(lambda text, _: refusal(400) if "deck" in text and RESULTS in text else once(text)) as server:
         first = run(command, server.base_url, tmp_path)
         assert first.status == 1
@@ -240,7 +236,7 @@ def test_what_failed_is_asked_again_and_nothing_else(command: Command, tmp_path:
     assert len(server.bodies) == n_before + n_failed
 
 
-def test_what_a_failed_task_had_taken_is_kept(command: Command, tmp_path: Path) -> None:
+def test_the_usage_of_a_failed_task_is_kept(command: Command, tmp_path: Path) -> None:
     with chat_server(lambda text, _: refusal(400) if RESULTS in text else once(text)) as server:
         assert run(command, server.base_url, tmp_path).status == 1
     for sample in logged(tmp_path):
@@ -263,7 +259,7 @@ def by_results(text: str, _: int = 0) -> Action:
         ({"search_calls": 3}, True),
     ],
 )
-def test_saved_answers_count_only_under_what_they_were_given_under(
+def test_saved_answers_are_used_only_with_the_same_settings(
     command: Command, tmp_path: Path, change: dict[str, Any], is_asked_at_once: bool
 ) -> None:
     n_tasks, saved = 2, str(tmp_path / "saved")
@@ -285,7 +281,7 @@ def test_saved_answers_count_only_under_what_they_were_given_under(
     assert changed != first
 
 
-def test_a_fingerprint_moves_with_all_that_decides_an_agents_answers(load_task: Callable[..., Any]) -> None:
+def test_the_fingerprint_depends_on_every_setting_of_an_agent(load_task: Callable[..., Any]) -> None:
     changes: list[dict[str, Any]] = [
         {},
         {"retriever": "bm25-standard"},
@@ -304,7 +300,7 @@ def test_a_fingerprint_moves_with_all_that_decides_an_agents_answers(load_task: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
-def test_kills_in_the_middle_lose_nothing_and_change_nothing(tmp_path: Path, task: str) -> None:
+def test_killed_runs_lose_no_answer_and_change_no_score(tmp_path: Path, task: str) -> None:
     running: list[int] = []
     kill_at = [8, 20, 33, 45]
 
@@ -351,7 +347,7 @@ def test_baselines_give_floor_and_ceiling(evaluate: Evaluate) -> None:
 
 
 @pytest.mark.parametrize("template", [CHATML, NO_SYSTEM], ids=["system role", "no system role"])
-def test_weights_in_this_process_are_told_the_tags_by_their_chat_template(
+def test_the_chat_template_of_local_weights_contains_the_tags(
     template: str, evaluate: Evaluate, tiny_model: Callable[[str], Path]
 ) -> None:
     options = {"device": "cpu", "apply_chat_template": True, "gen_kwargs": {"max_gen_toks": 2}}
@@ -367,18 +363,18 @@ def test_weights_in_this_process_are_told_the_tags_by_their_chat_template(
     assert tools["protocol"] == "text"
 
 
-def test_an_agent_that_is_given_passages_answers_from_them(evaluate: Evaluate) -> None:
+def test_an_agent_with_passages_answers_from_them(evaluate: Evaluate) -> None:
     task = "mtrag_full_rag_govt"
     once, extractive = (evaluate(f"ragtasks-{name}", task)["samples"][task] for name in ("agent-once", "extractive"))
     assert [item["resps"] for item in once] == [item["resps"] for item in extractive]
 
 
-def test_a_run_of_before_is_refused(evaluate: Evaluate) -> None:
+def test_an_agentic_task_rejects_a_stored_run(evaluate: Evaluate) -> None:
     with raises(ConfigurationError):
         evaluate("ragtasks-refuse", TASK, metadata={"run": "closed_book"})
 
 
-def test_a_live_agent_sees_its_own_answers(command: Command, tmp_path: Path) -> None:
+def test_a_live_agent_receives_its_own_answers(command: Command, tmp_path: Path) -> None:
     task = "mtrag_live_agentic_govt"
     with chat_server(once) as server:
         done = run(command, server.base_url, tmp_path, task)
@@ -391,7 +387,7 @@ def test_a_live_agent_sees_its_own_answers(command: Command, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_later_turns_see_earlier_searches_only_where_these_are_kept(
+def test_later_turns_contain_earlier_searches_only_with_keep_searches(
     command: Command, tmp_path: Path, *, is_kept: bool
 ) -> None:
     task = "mtrag_live_agentic_govt"
@@ -420,7 +416,7 @@ def test_later_turns_see_earlier_searches_only_where_these_are_kept(
         assert f"[{len(first) + 1}] id: {new[0]}" in asked[-1]["content"]
 
 
-def test_an_earlier_search_stands_behind_the_question_of_its_own_turn(
+def test_an_earlier_search_follows_the_question_of_its_turn(
     command: Command, benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
     opening = {task.question for task in benchmark_sample.tasks if task.turn == 1}

@@ -16,7 +16,7 @@ def log_of(folder: Path, kind: str = "local", **changed: Any) -> AnswerLog:
     return AnswerLog(folder / "log.sqlite", kind, {**ARGUMENTS, **changed})
 
 
-def test_an_answer_is_there_for_another_process_at_once(tmp_path: Path) -> None:
+def test_an_answer_is_readable_by_another_process_immediately(tmp_path: Path) -> None:
     log_of(tmp_path).record(ASKED, "answer")  # never closed
     assert log_of(tmp_path).look_up([ASKED]) == ["answer"]
 
@@ -31,7 +31,7 @@ def test_an_answer_is_there_for_another_process_at_once(tmp_path: Path) -> None:
         {"max_gen_toks": 7},
     ],
 )
-def test_what_changes_an_answer_is_asked_again(tmp_path: Path, changed: dict[str, Any]) -> None:
+def test_changed_settings_request_answers_again(tmp_path: Path, changed: dict[str, Any]) -> None:
     log_of(tmp_path).record(ASKED, "answer")
     assert log_of(tmp_path, **changed).look_up([ASKED]) == [None]
 
@@ -44,7 +44,7 @@ def test_what_changes_an_answer_is_asked_again(tmp_path: Path, changed: dict[str
         {"base_url": "http://host:1/v1"},
     ],
 )
-def test_secrets_and_how_it_is_asked_change_nothing(tmp_path: Path, changed: dict[str, Any]) -> None:
+def test_secrets_and_transport_settings_keep_answers(tmp_path: Path, changed: dict[str, Any]) -> None:
     log = log_of(tmp_path)
     log.record(ASKED, "answer")
     log.close()
@@ -76,7 +76,7 @@ def test_other_weights_in_the_same_folder_are_another_model(tmp_path: Path) -> N
     assert log_of(tmp_path, pretrained=str(weights)).look_up([ASKED]) == [None]
 
 
-def test_samples_of_one_prompt_are_several_answers(tmp_path: Path) -> None:
+def test_samples_of_one_prompt_are_separate_answers(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     assert log.look_up([ASKED] * 3) == [None] * 3
     log.record(ASKED, "first")
@@ -87,19 +87,19 @@ def test_samples_of_one_prompt_are_several_answers(tmp_path: Path) -> None:
     assert log_of(tmp_path).look_up([ASKED] * 3) == ["first", "second", "third"]
 
 
-def test_half_a_character_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_half_of_a_surrogate_pair_is_kept(tmp_path: Path) -> None:
     asked = ("generate_until", ("what \ud83d", {}))
     log_of(tmp_path).record(asked, "three days \ud83d")
     assert log_of(tmp_path).look_up([asked]) == ["three days \ud83d"]
 
 
-def test_likelihoods_come_back_as_they_were(tmp_path: Path) -> None:
+def test_likelihoods_are_restored_exactly(tmp_path: Path) -> None:
     asked = ("loglikelihood", ("context", " continuation"))
     log_of(tmp_path).record(asked, (-1.25, True))
     assert log_of(tmp_path).look_up([asked]) == [[-1.25, True]]
 
 
-def test_a_saved_evaluation_leaves_the_answers_of_others_alone(tmp_path: Path) -> None:
+def test_finishing_an_evaluation_keeps_answers_of_others(tmp_path: Path) -> None:
     mine, other = log_of(tmp_path), log_of(tmp_path, model="n")
     mine.look_up([ASKED])
     mine.record(ASKED, "mine")
@@ -112,7 +112,7 @@ def test_a_saved_evaluation_leaves_the_answers_of_others_alone(tmp_path: Path) -
     assert not list(tmp_path.iterdir())
 
 
-def test_a_lasting_log_stays(tmp_path: Path) -> None:
+def test_a_permanent_log_is_kept(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "log.sqlite", "local", ARGUMENTS, is_lasting=True)
     log.look_up([ASKED])
     log.record(ASKED, "answer")
@@ -120,13 +120,13 @@ def test_a_lasting_log_stays(tmp_path: Path) -> None:
     assert log_of(tmp_path).look_up([ASKED]) == ["answer"]
 
 
-def test_a_file_of_something_else_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_foreign_file_is_rejected_before_the_first_request(tmp_path: Path) -> None:
     (tmp_path / "log.sqlite").write_text("something else, long enough to be no empty database" * 20)
     with pytest.raises(CacheError, match=r"log\.sqlite"):
         log_of(tmp_path)
 
 
-def test_a_file_that_breaks_on_the_way_costs_no_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_fails_midway_loses_no_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = log_of(tmp_path)
     log.look_up([ASKED])
     (tmp_path / "log.sqlite").unlink()

@@ -32,14 +32,14 @@ def samples_mean(results: dict[str, Any], tasks: list[str], metric: str) -> floa
     return expected_mean([sample[metric] for task in tasks for sample in results["samples"][task]])
 
 
-def test_the_mean_leaves_out_what_is_unscored() -> None:
+def test_the_mean_excludes_unscored_values() -> None:
     assert mean_of_scored([1.0, math.nan, 0.0]) == 0.5
     assert math.isnan(mean_of_scored([math.nan]))
     assert math.isnan(mean_of_scored([]))
 
 
 @given(TASKS)
-def test_the_formula_of_the_harness_makes_the_mean_over_all_scored_documents(tasks: list[list[float]]) -> None:
+def test_the_harness_formula_gives_the_mean_over_all_scored_docs(tasks: list[list[float]]) -> None:
     # If every doc is scored, a task has the harness's own mean, a plain float, for its standard error.
     means = [mean_of_scored(task) if any(map(math.isnan, task)) else mean(task) for task in tasks]
     group = aggregate_subtask_metrics(means, [len(task) for task in tasks])
@@ -47,7 +47,7 @@ def test_the_formula_of_the_harness_makes_the_mean_over_all_scored_documents(tas
     assert group == pytest.approx(expected_mean([value for task in tasks for value in task]), abs=1e-9, nan_ok=True)
 
 
-def test_in_every_other_way_it_is_a_number() -> None:
+def test_a_mean_otherwise_behaves_as_a_float() -> None:
     found = mean_of_scored([1.0, math.nan, 0.0])
     assert json.dumps({"a": found}) == '{"a": 0.5}'
     assert (found * 2, found * 100 + 1, f"{found * 3:.2f}") == (1.0, 51.0, "1.50")
@@ -82,7 +82,7 @@ def test_a_group_without_any_scored_response_has_no_score(evaluate: Callable[...
     assert math.isnan(scores["rb_alg,sample"])  # no encoder
 
 
-def test_a_group_of_groups_has_it_too(tmp_path: Path) -> None:
+def test_a_nested_group_has_the_mean_over_its_scored_responses(tmp_path: Path) -> None:
     (tmp_path / "both.yaml").write_text(
         "group: both\ntask: [mtrag_un_reference, mtrag_reference]\n"
         "aggregate_metric_list:\n  - {metric: ans_acc, aggregation: mean, weight_by_size: true}\n"

@@ -63,13 +63,13 @@ def test_the_system_text_numbers_the_passages_and_states_limit_and_refusal() -> 
     assert 0 < text.index(first) < text.index(second)
 
 
-def test_the_users_own_instruction_stands_first() -> None:
+def test_the_users_instruction_comes_first() -> None:
     prompts = TaskPrompts(EvaluationConfig(), {})
     plain = prompts.system_text(DOC, None)
     assert prompts.system_text(DOC, "Be kind.") == f"Be kind.\n\n{plain}"
 
 
-def test_no_passage_is_said_and_not_left_blank() -> None:
+def test_a_prompt_without_passages_states_it() -> None:
     text = TaskPrompts(EvaluationConfig(), {}).system_text({**DOC, "passages": []}, None)
     assert "no passage" in text.lower()
     assert "Passage 1" not in text
@@ -83,16 +83,16 @@ def test_folding_loses_no_message_and_no_text(system: str, contents: list[str]) 
     assert rest == turns[1:]
 
 
-def test_a_template_with_a_system_role_is_used_as_it_is() -> None:
+def test_a_template_with_a_system_role_is_used_unchanged() -> None:
     assert ChatRenderer().render(MESSAGES, joined) == joined(MESSAGES)
 
 
-def test_passages_go_into_the_first_user_message_where_there_is_no_system_role() -> None:
+def test_without_a_system_role_passages_go_into_the_first_user_message() -> None:
     rendered = ChatRenderer().render(MESSAGES, without_system)
     assert rendered == f"<user>{SYSTEM}\n\nWho built it?<assistant>A guild.<user>When?"
 
 
-def test_a_system_role_is_looked_for_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_system_role_is_tested_once(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
 
     def template(messages: ChatMessages) -> str:
@@ -106,7 +106,7 @@ def test_a_system_role_is_looked_for_once(caplog: pytest.LogCaptureFixture) -> N
     assert "No passage is lost" in message
 
 
-def test_a_model_without_a_system_role_is_warned_of_once_a_task(
+def test_a_missing_system_role_is_logged_once_per_task(
     evaluate: Callable[..., dict[str, Any]], tiny_model: Callable[[str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     arguments = {"pretrained": str(tiny_model(NO_SYSTEM)), "device": "cpu", "dtype": "float32"}
@@ -128,7 +128,7 @@ def test_a_model_without_a_system_role_is_warned_of_once_a_task(
         ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
     ],
 )
-def test_a_model_without_a_template_that_takes_the_conversation_is_one_clear_error(
+def test_an_unusable_chat_template_is_one_clear_error(
     template: str, reason: str, command: Callable[..., CommandResult], tiny_model: Callable[[str], Path]
 ) -> None:
     done = command(
@@ -142,7 +142,7 @@ def test_a_model_without_a_template_that_takes_the_conversation_is_one_clear_err
     assert "Traceback" not in done.err
 
 
-def test_a_template_that_drops_the_passages_anyway_is_refused() -> None:
+def test_a_template_that_always_drops_passages_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="leaves out the passages"):
         ChatRenderer().render(MESSAGES, lambda messages: f"<user>{messages[-1]['content']}")
 
@@ -162,7 +162,7 @@ def test_endpoints_get_messages_not_text(wrap: Any) -> None:
         "https://host.example/deployments/m/chat/completions?api-version=2024-10-21",
     ],
 )
-def test_a_chat_endpoint_without_the_flag_is_told_its_name_and_no_secret(url: str) -> None:
+def test_a_chat_endpoint_without_the_flag_is_reported_without_secrets(url: str) -> None:
     secrets = {"auth_token": "tok-31337", "header": {"Authorization": "Bearer sk-31337"}}
     with pytest.raises(ConfigurationError, match="--apply_chat_template") as refused:
         reject_chat_endpoint({"base_url": url, **secrets})
@@ -172,5 +172,5 @@ def test_a_chat_endpoint_without_the_flag_is_told_its_name_and_no_secret(url: st
 @pytest.mark.parametrize(
     "metadata", [{}, {"base_url": None}, {"base_url": "http://h/v1/completions"}, {"base_url": "http://chat.h/v1"}]
 )
-def test_other_models_pass(metadata: dict[str, Any]) -> None:
+def test_other_models_are_accepted(metadata: dict[str, Any]) -> None:
     reject_chat_endpoint(metadata)

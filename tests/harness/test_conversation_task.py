@@ -106,7 +106,7 @@ def test_a_completions_endpoint_gets_plain_text(
         assert all(passage.text.strip() in prompt for passage in task.references)
 
 
-def test_a_system_instruction_stands_before_ours(evaluate: Evaluate, endpoint: Endpoint) -> None:
+def test_a_system_instruction_precedes_ours(evaluate: Evaluate, endpoint: Endpoint) -> None:
     evaluate(
         "local-chat-completions",
         TASK,
@@ -136,7 +136,7 @@ def test_a_local_model_gets_every_passage_and_turn(
         assert prompt.endswith("<|assistant|>")
 
 
-def test_a_chat_template_that_drops_the_passages_is_refused(evaluate: Evaluate, tiny_model: TinyModel) -> None:
+def test_a_chat_template_that_drops_passages_is_rejected(evaluate: Evaluate, tiny_model: TinyModel) -> None:
     arguments = {"pretrained": str(tiny_model(QUESTION_ONLY)), "dtype": "float32"}
     with pytest.raises(ConfigurationError, match="leaves out the passages"):
         evaluate("hf", TASK, model_args=arguments, device="cpu", apply_chat_template=True)
@@ -148,7 +148,7 @@ def test_without_a_chat_template_a_local_model_gets_plain_text(evaluate: Evaluat
     assert results["samples"][TASK][0]["arguments"][0][0].startswith("Answer the user's last message")
 
 
-def test_keys_in_the_arguments_of_a_model_are_warned_of_by_name(
+def test_keys_in_model_arguments_are_reported_by_name(
     evaluate: Evaluate, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     _warn.cache_clear()
@@ -191,7 +191,7 @@ def test_a_null_reply_of_an_endpoint_is_an_empty_answer(evaluate: Evaluate, endp
     assert scores(results, TASK)["empty"] == n_null / 4
 
 
-def test_sample_scores_say_so_in_every_row(evaluate: Evaluate) -> None:
+def test_every_row_of_sample_scores_is_marked(evaluate: Evaluate) -> None:
     results = evaluate("ragtasks-oracle", "mtrag_reference", limit=1)
     for kind in ("results", "groups"):
         rows = [line for line in make_table(results, kind).splitlines()[2:] if line.strip()]
@@ -204,13 +204,13 @@ def test_sample_scores_say_so_in_every_row(evaluate: Evaluate) -> None:
         assert ours["scoring"]["encoder"] == "none"
 
 
-def test_real_scores_do_not_say_sample(evaluate: Evaluate, mtrag_root: Path) -> None:
+def test_real_scores_are_not_marked_as_sample(evaluate: Evaluate, mtrag_root: Path) -> None:
     results = evaluate("ragtasks-refuse", TASK, metadata={"data": str(mtrag_root)}, limit=2)
     assert "sample" not in make_table(results)
     assert results["configs"][TASK]["metadata"]["ragtasks"]["benchmark"] == "mtrag"
 
 
-def test_conversational_tasks_take_part_only_where_asked(load_task: Callable[..., ConversationTask]) -> None:
+def test_conversational_tasks_are_included_only_on_request(load_task: Callable[..., ConversationTask]) -> None:
     def labels(**metadata: Any) -> list[str]:
         return [
             doc["answerability"]
@@ -222,12 +222,12 @@ def test_conversational_tasks_take_part_only_where_asked(load_task: Callable[...
     assert labels(conversational=True).count("CONVERSATIONAL") == 4
 
 
-def test_a_misspelt_key_is_refused_with_the_right_one(load_task: Callable[..., ConversationTask]) -> None:
+def test_a_misspelt_key_is_rejected_with_a_suggestion(load_task: Callable[..., ConversationTask]) -> None:
     with pytest.raises(ConfigurationError, match=r"'encodr'.*'encoder'"):
         load_task(TASK, encodr="minilm")
 
 
-def test_keys_of_the_model_are_left_alone(load_task: Callable[..., ConversationTask]) -> None:
+def test_keys_of_the_model_are_ignored(load_task: Callable[..., ConversationTask]) -> None:
     task = load_task(TASK, pretrained="x/y", dtype="bfloat16", tensor_parallel_size=2, max_length=8192, **SECRETS)
     assert set(task.config.metadata) == {"version", "config_source", "ragtasks"}
 
@@ -274,7 +274,7 @@ def broken_encoder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_failing_encoder_keeps_the_other_scores_and_says_why(evaluate: Evaluate, broken_encoder: Path) -> None:
+def test_a_failing_encoder_keeps_other_scores_and_gives_the_reason(evaluate: Evaluate, broken_encoder: Path) -> None:
     results = evaluate("ragtasks-oracle", "mtrag_reference", metadata={"encoder": str(broken_encoder)}, limit=2)
     found = scores(results, TASK)
     assert found["rouge_l"] == 1.0
@@ -316,7 +316,7 @@ def test_refusing_scores_the_share_of_unanswerable_tasks(
     assert scores(results, TASK)["idk_yes"] == 1.0
 
 
-def test_on_unanswerable_tasks_the_verdict_alone_decides(
+def test_only_the_verdict_matters_on_unanswerable_tasks(
     evaluate: Evaluate, by_label: Callable[[str, str], list[int]]
 ) -> None:
     """The official evaluation's invariant: for any raw score, the conditioned score is 1 or 0."""
@@ -346,7 +346,7 @@ def test_the_default_metrics_are_logged_with_every_sample(evaluate: Evaluate) ->
     assert scores(results, TASK)["rouge_l"] == pytest.approx(sum(logged) / 3)
 
 
-def test_an_evaluation_scores_its_own_answers_whatever_ran_before(
+def test_an_evaluation_scores_only_its_own_answers(
     evaluate: Evaluate, load_task: Callable[..., ConversationTask]
 ) -> None:
     """Tasks of predictions or of an aborted evaluation in the same process have no effect."""
@@ -359,7 +359,7 @@ def test_an_evaluation_scores_its_own_answers_whatever_ran_before(
     assert [sample["rouge_l"] for sample in results["samples"][TASK]] == [1.0, 1.0]
 
 
-def test_a_second_run_with_the_answer_cache_asks_nothing(
+def test_a_second_run_with_the_answer_cache_sends_no_request(
     evaluate: Evaluate, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     options = {"model_args": chat_arguments(endpoint), "apply_chat_template": True, "use_cache": str(tmp_path / "c")}
@@ -393,9 +393,7 @@ def test_the_request_cache_is_used_for_the_same_requests(evaluate: Evaluate, req
     assert [path.stat().st_mtime_ns for path in request_cache.iterdir()] == [written]
 
 
-def test_the_request_cache_is_kept_apart_for_other_requests(
-    evaluate: Evaluate, request_cache: Path, tmp_path: Path
-) -> None:
+def test_other_requests_have_their_own_cache(evaluate: Evaluate, request_cache: Path, tmp_path: Path) -> None:
     template = tmp_path / "plain.jinja"
     template.write_text("{{ system }}\nQ: {{ question }}\nA:")
     prompts = cached_prompts(evaluate)
@@ -416,7 +414,7 @@ def test_the_request_cache_is_kept_apart_for_other_requests(
     assert cached_prompts(evaluate) == prompts
 
 
-def test_the_request_cache_knows_a_chat_template_by_what_it_renders(evaluate: Evaluate, request_cache: Path) -> None:
+def test_the_request_cache_key_depends_on_the_rendered_template(evaluate: Evaluate, request_cache: Path) -> None:
     class Named(Scripted):
         tokenizer_name = "the same name"
 
@@ -434,7 +432,7 @@ def test_the_request_cache_knows_a_chat_template_by_what_it_renders(evaluate: Ev
         assert all(prompt.startswith(f"{mark}Answer") for prompt in prompts)
 
 
-def test_a_replayed_request_of_other_data_never_appears(
+def test_a_cached_request_of_other_data_is_never_used(
     evaluate: Evaluate, request_cache: Path, mtrag_root: Path
 ) -> None:
     sample_prompts = cached_prompts(evaluate)
@@ -442,7 +440,7 @@ def test_a_replayed_request_of_other_data_never_appears(
     assert not set(sample_prompts) & set(real_prompts)
 
 
-def test_the_endpoint_of_these_tests_records_what_arrives(endpoint: Endpoint) -> None:
+def test_the_test_endpoint_records_requests(endpoint: Endpoint) -> None:
     import requests
 
     assert requests.get(f"{endpoint.address}/v1/models", timeout=5).json()["data"] == [{"id": "loopback"}]
@@ -455,7 +453,7 @@ def test_the_endpoint_of_these_tests_records_what_arrives(endpoint: Endpoint) ->
 
 
 @pytest.mark.parametrize("task", ["mtrag_full_rag_govt", TASK])
-def test_closed_book_shows_no_passage_and_asks_for_knowledge(
+def test_closed_book_prompts_have_no_passage_and_request_knowledge(
     task: str, load_task: Callable[..., ConversationTask]
 ) -> None:
     closed, usual = load_task(task, run="closed_book"), load_task(task)

@@ -68,7 +68,7 @@ def _pattern(part: str) -> tuple[str, list[float]]:
     return pattern + re.escape(part[end:]), scores
 
 
-def test_the_comparison_of_outputs_can_fail() -> None:
+def test_the_output_comparison_detects_differences() -> None:
     assert agrees("a 0.7403 [...] b [...]", "more\na 0.7404 x y  b and more")
     assert agrees("a b", "a  b\n")
     for printed, found in (("a 0.740 [...] b", "a 0.750 c b"), ("a b", "a"), ("a b", "a b c"), ("a [...] b", "a c")):
@@ -76,7 +76,9 @@ def test_the_comparison_of_outputs_can_fail() -> None:
 
 
 @pytest.mark.slow
-def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_of_the_tutorial_prints_the_documented_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))  # effect of its `export`
     walked = []
@@ -95,7 +97,7 @@ def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path, monkeyp
     assert walked == ["check", "check", "run", "run", "retrieve", "evaluate-run", "run", "report", "run"]
 
 
-def test_the_sample_runs_as_it_is(evaluate: Callable[..., dict[str, Any]]) -> None:
+def test_the_sample_runs_unchanged(evaluate: Callable[..., dict[str, Any]]) -> None:
     results = evaluate("ragtasks-oracle", *TASKS, limit=None)
     for task in TASKS:
         assert results["results"][task]["rouge_l,sample"] == 1
@@ -106,7 +108,7 @@ def test_the_sample_runs_as_it_is(evaluate: Callable[..., dict[str, Any]]) -> No
     assert refused["ans_acc,sample"] == pytest.approx(1 / 9)
 
 
-def test_judges_are_asked_as_for_any_benchmark(
+def test_judges_work_as_for_any_benchmark(
     evaluate: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
@@ -119,7 +121,7 @@ def test_judges_are_asked_as_for_any_benchmark(
     assert 0 < scores["custom_full_rag"]["rb_llm,sample"] <= 1
 
 
-def test_docs_say_where_their_passages_come_from(load_task: Callable[..., ConversationTask]) -> None:
+def test_docs_name_the_source_of_their_passages(load_task: Callable[..., ConversationTask]) -> None:
     reference, full_rag = (list(load_task(name).dataset["test"]) for name in TASKS)
     assert {doc["run"] for doc in reference} == {"references"}
     assert {doc["run"] for doc in full_rag} == {BUILT_IN_RUN}
@@ -128,11 +130,11 @@ def test_docs_say_where_their_passages_come_from(load_task: Callable[..., Conver
     assert all(len(doc["passages"]) == 5 for doc in full_rag)
 
 
-def test_conversational_questions_take_part_where_that_is_asked(load_task: Callable[..., ConversationTask]) -> None:
+def test_conversational_questions_are_included_on_request(load_task: Callable[..., ConversationTask]) -> None:
     assert len(load_task("custom_reference", conversational=True).dataset["test"]) == 10
 
 
-def test_the_sample_says_so_and_reads_its_own_words() -> None:
+def test_the_sample_is_marked_and_parses_its_own_words() -> None:
     benchmark = open_benchmark("custom", benchmark_folder("custom", "sample", Path()).resolve())
     assert benchmark.label == "custom (sample)"
     by_id = {task.task_id: task for task in benchmark.tasks}

@@ -40,7 +40,7 @@ def everything_in(folder: Path) -> str:
     return "".join(path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
 
 
-def test_the_plain_protocol_sends_the_conversation_and_scores_what_the_system_used(tmp_path: Path) -> None:
+def test_the_plain_protocol_sends_the_conversation_and_scores_the_systems_passages(tmp_path: Path) -> None:
     with chat_server(lambda *_: plain()) as server:
         endpoint = json.dumps(asked(server))
         done = run_command("score", endpoint, "--protocol", "plain", *FULL_RAG, "--name", "mine", "--output", tmp_path)
@@ -85,7 +85,7 @@ def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> Non
     assert len(found[0]) == N_TASKS
 
 
-def test_a_refused_key_ends_it_in_one_line_without_the_key(tmp_path: Path) -> None:
+def test_a_rejected_key_is_a_one_line_error_without_the_key(tmp_path: Path) -> None:
     with chat_server(lambda *_: refusal(401, f"wrong key {KEY}")) as server:
         done = run_command("score", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path)
     assert done.status == 1
@@ -94,7 +94,7 @@ def test_a_refused_key_ends_it_in_one_line_without_the_key(tmp_path: Path) -> No
 
 
 @pytest.mark.engine
-def test_a_killed_call_asks_only_the_rest(tmp_path: Path) -> None:
+def test_after_a_kill_only_missing_answers_are_requested(tmp_path: Path) -> None:
     victim: list[subprocess.Popen[bytes]] = []
     out = tmp_path / "out"
 

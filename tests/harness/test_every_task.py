@@ -17,7 +17,7 @@ def results(evaluate: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", load_tasks())
-def test_a_task_runs_and_says_sample(name: str, results: dict[str, Any]) -> None:
+def test_a_task_runs_and_is_marked_as_sample(name: str, results: dict[str, Any]) -> None:
     row = results["results"][name]
     scores = {
         key.split(",")[0]: value for key, value in row.items() if key.endswith(",sample") and "_stderr" not in key

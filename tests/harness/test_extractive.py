@@ -31,7 +31,7 @@ def test_sentences_keep_the_order_of_the_passages() -> None:
     assert 0 <= answer.index("The fee") < answer.index("The gate closes")
 
 
-def test_nothing_fits_gives_none() -> None:
+def test_no_matching_sentence_gives_none() -> None:
     assert extract_answer("Who painted the ceiling?", PASSAGES) is None
     assert extract_answer("How much is the fee?", []) is None
     assert extract_answer("What is it?", PASSAGES) is None  # no content word

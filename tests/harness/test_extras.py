@@ -20,7 +20,7 @@ from ragtasks.harness.extras import extra_of, installed_of, missing_of
         ("ragtasks-oracle", None),
     ],
 )
-def test_each_kind_of_model_has_its_extra(model: str, extra: str | None) -> None:
+def test_each_model_type_has_its_extra(model: str, extra: str | None) -> None:
     assert extra_of(model) == extra
 
 

@@ -70,7 +70,7 @@ def newest_samples(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("n_concurrent", [1, 3])
-def test_requests_that_fail_are_unscored_responses_and_can_be_asked_again(
+def test_failed_requests_are_unscored_and_can_be_sent_again(
     n_concurrent: int, evaluating: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
     actions = {2 + number: action for number, (action, _) in enumerate(FAILING.values())}
@@ -105,7 +105,7 @@ def test_requests_that_fail_are_unscored_responses_and_can_be_asked_again(
 
 
 @pytest.mark.parametrize("n_concurrent", [1, 3])
-def test_a_server_that_refuses_the_key_in_the_middle_ends_the_evaluation_in_one_line(
+def test_a_key_rejected_midway_ends_the_evaluation_with_one_line(
     n_concurrent: int, evaluating: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
     server.script = lambda *_: completion("fine") if len(server.asked) <= 3 else refusal(401, f"bad key {SECRET}")
@@ -126,7 +126,7 @@ def test_a_server_that_refuses_the_key_in_the_middle_ends_the_evaluation_in_one_
     assert answered.isdisjoint(server.asked[n_before:])
 
 
-def test_a_key_in_the_address_that_the_server_sends_back_shows_nowhere(
+def test_a_key_in_the_address_never_appears_in_output(
     evaluating: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
     key = "q31337x"
@@ -140,7 +140,7 @@ def test_a_key_in_the_address_that_the_server_sends_back_shows_nowhere(
     assert not [text for text in (done.out, done.err, *saved) if key in text]
 
 
-def test_a_server_that_only_fails_is_left_alone_after_a_few_requests(
+def test_a_server_that_always_fails_receives_few_requests(
     evaluating: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
     server.script = lambda *_: Action(reset=True)
@@ -151,7 +151,7 @@ def test_a_server_that_only_fails_is_left_alone_after_a_few_requests(
 
 
 @pytest.mark.parametrize("failure", [refusal(503), refusal(429, retry_after="0.1"), Action(reset=True)])
-def test_failures_that_pass_are_tried_again_and_cost_no_answer(
+def test_temporary_failures_are_retried_and_lose_no_answer(
     failure: Action, evaluating: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
     server.script = lambda text, n_before: failure if text == server.asked[0] and not n_before else completion("a")
@@ -166,16 +166,14 @@ def test_an_empty_answer_is_an_answer(evaluating: Evaluating, server: ChatServer
     assert [row["empty"] for row in newest_samples(tmp_path / "out")] == [1] * N_TASKS
 
 
-def test_predictions_name_a_failed_request_too(evaluating: Evaluating, server: ChatServer, tmp_path: Path) -> None:
+def test_predictions_report_failed_requests_too(evaluating: Evaluating, server: ChatServer, tmp_path: Path) -> None:
     server.script = lambda text, _: completion(None if text == server.asked[0] else "fine")
     assert evaluating("--predict_only").status == 1
     named = [row["doc"].get("no_answer", "") for row in newest_samples(tmp_path / "out")]
     assert [reason for reason in named if reason] == ["the reply has no content"]
 
 
-def test_without_an_output_folder_one_is_named_and_the_next_call_asks_what_is_left(
-    command: Evaluating, server: ChatServer
-) -> None:
+def test_a_default_output_folder_is_used_and_the_next_run_resumes(command: Evaluating, server: ChatServer) -> None:
     server.script = lambda text, n_before: completion(None if text == server.asked[0] and not n_before else "fine")
     arguments = f"base_url={server.base_url}/chat/completions,model=loopback,eos_string=</s>"
     line = (
@@ -191,7 +189,7 @@ def test_without_an_output_folder_one_is_named_and_the_next_call_asks_what_is_le
 
 
 @pytest.mark.parametrize("n_concurrent", [1, 3])
-def test_what_each_reply_took_is_kept_to_the_token_over_failures_and_two_processes(
+def test_usage_is_exact_over_failures_and_two_processes(
     n_concurrent: int, evaluating: Evaluating, server: ChatServer, tmp_path: Path
 ) -> None:
     """Usage equals the server's own sum over both processes; unusable replies are listed separately."""

@@ -62,7 +62,7 @@ def encoder_folder(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])
-def test_a_device_that_is_not_there_stops_before_the_model_runs(
+def test_a_missing_device_is_an_error_before_the_model_runs(
     evaluating: Evaluating, endpoint: Endpoint, device: str
 ) -> None:
     done = evaluating(encoder="minilm", encoder_device=device)
@@ -72,11 +72,11 @@ def test_a_device_that_is_not_there_stops_before_the_model_runs(
     assert "Traceback" not in done.err
 
 
-def test_a_device_that_is_not_there_is_no_matter_without_an_encoder(evaluating: Evaluating) -> None:
+def test_a_missing_device_is_ignored_without_an_encoder(evaluating: Evaluating) -> None:
     assert evaluating(encoder="none", encoder_device="gpu").status == 0
 
 
-def test_an_encoder_that_fails_in_an_unforeseen_way_keeps_the_answers(
+def test_an_unexpected_encoder_failure_keeps_the_answers(
     evaluating: Evaluating, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     done = evaluating(encoder=str(encoder_folder(tmp_path / "encoder")))
@@ -91,7 +91,7 @@ def test_an_encoder_that_fails_in_an_unforeseen_way_keeps_the_answers(
         assert row["doc"]["scoring"]["unscored"]["rb_alg"].startswith("encoder failed: AttributeError: ")
 
 
-def test_a_key_that_no_header_can_hold_stops_before_the_model_runs(
+def test_a_key_invalid_in_a_header_is_an_error_before_the_model_runs(
     evaluating: Evaluating, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", KEY)
@@ -102,7 +102,7 @@ def test_a_key_that_no_header_can_hold_stops_before_the_model_runs(
     assert KEY not in done.out + done.err + caplog.text
 
 
-def test_a_judges_client_that_breaks_keeps_the_answers(
+def test_a_failing_judge_client_keeps_the_answers(
     evaluating: Evaluating, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(_: Request) -> str:
@@ -122,7 +122,7 @@ def test_a_judges_client_that_breaks_keeps_the_answers(
         assert row["doc"]["scoring"]["unscored"]["rb_llm"] == "no judge could be reached"
 
 
-def test_half_a_character_in_a_reply_costs_no_answer(
+def test_half_of_a_surrogate_pair_in_a_reply_loses_no_answer(
     evaluating: Evaluating, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     def cut_off(_: Request) -> str:
@@ -139,7 +139,7 @@ def test_half_a_character_in_a_reply_costs_no_answer(
         assert row["judge_coverage"] == 1
 
 
-def test_what_the_harness_cannot_save_fails_the_evaluation(
+def test_a_failed_save_of_the_harness_fails_the_evaluation(
     evaluating: Evaluating, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     def fill(_: Request) -> str:
@@ -156,7 +156,7 @@ def test_what_the_harness_cannot_save_fails_the_evaluation(
     assert "rouge_l" in done.out
 
 
-def test_an_output_that_cannot_be_made_stops_before_the_model_runs(
+def test_an_output_folder_that_cannot_be_created_is_an_error_before_the_model_runs(
     evaluating: Evaluating, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     (tmp_path / "out").write_text("a file")
@@ -166,7 +166,7 @@ def test_an_output_that_cannot_be_made_stops_before_the_model_runs(
     assert "Traceback" not in done.err
 
 
-def test_problems_of_an_earlier_evaluation_are_not_told_again(evaluating: Evaluating) -> None:
+def test_problems_of_an_earlier_evaluation_are_not_repeated(evaluating: Evaluating) -> None:
     record_failure("left behind")
     done = evaluating()
     assert (done.status, "left behind" in done.err) == (0, False)

@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "evaluate-a-model.md"
 TASK = "mtrag_reference_fiqa"
 
 
-def test_the_page_s_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(block, PAGE.name, "exec"), names)
@@ -24,7 +24,7 @@ def test_the_page_s_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["vLLM's", "SGLang", "Ollama", "llama.cpp", "Azure"])
-def test_each_server_s_line_is_asked_at_its_path(server: str, endpoint: Endpoint, command: Command) -> None:
+def test_each_documented_server_line_uses_its_path(server: str, endpoint: Endpoint, command: Command) -> None:
     (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {server}")]
     found = re.search(r"base_url=https?://[^/]+(/[^,` ]+)", row)
     assert found
@@ -37,7 +37,7 @@ def test_each_server_s_line_is_asked_at_its_path(server: str, endpoint: Endpoint
     assert {request.path for request in endpoint.requests} == {found[1]}
 
 
-def test_openai_is_asked_with_the_key_of_the_environment(
+def test_openai_requests_use_the_key_of_the_environment(
     endpoint: Endpoint, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")

@@ -19,7 +19,7 @@ Command = Callable[..., CommandResult]
 
 
 @pytest.mark.slow
-def test_a_stored_run_is_answered_and_handed_in_as_task_c(
+def test_a_stored_run_is_answered_and_submitted_as_task_c(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
@@ -44,14 +44,14 @@ def test_a_stored_run_is_answered_and_handed_in_as_task_c(
     assert len(target.read_text(encoding="utf-8").splitlines()) == len(benchmark.tasks)
 
 
-def test_without_a_run_the_way_to_one_is_said(command: Command) -> None:
+def test_a_missing_run_is_an_error_with_the_next_step(command: Command) -> None:
     done = command("--model", "ragtasks-oracle", "--tasks", GROUP)
     assert done.status == 1
     retrieving = "ragtasks retrieve --benchmark mtrag_un --retriever bm25 --name mine"
     assert f"`{retrieving}`, then `--run mine`; or use mtrag_un_reference" in done.err
 
 
-def test_no_passages_at_all_need_no_run(command: Command) -> None:
+def test_closed_book_needs_no_run(command: Command) -> None:
     done = command(
         "--model", "ragtasks-oracle", "--tasks", f"{GROUP}_fiqa", "--limit", "1", metadata={"run": "closed_book"}
     )

@@ -46,7 +46,7 @@ def declared_models() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", REPLACED)
-def test_a_name_that_is_replaced_is_looked_up_while_the_harness_runs(name: str) -> None:
+def test_replaced_names_are_looked_up_at_run_time(name: str) -> None:
     module, source, line = REPLACED[name]
     assert hasattr(module, name), f"lm_eval {version('lm-eval')}: {module.__name__} has no {name}; see run.py"
     lines = [row for row in source.splitlines() if line in row]
@@ -67,25 +67,25 @@ def test_a_name_that_is_replaced_is_looked_up_while_the_harness_runs(name: str) 
         "process_results",
     ],
 )
-def test_methods_that_are_overridden_are_there_and_take_what_ours_take(name: str) -> None:
+def test_overridden_methods_exist_with_compatible_parameters(name: str) -> None:
     theirs = inspect.signature(getattr(ConfigurableTask, name)).parameters
     ours = inspect.signature(getattr(ConversationTask, name)).parameters
     takes_any = any(item.kind is item.VAR_KEYWORD for item in ours.values())
     assert takes_any or theirs.keys() <= ours.keys(), f"lm_eval {version('lm-eval')}: {name} takes {list(theirs)}"
 
 
-def test_groups_still_average_by_the_formula_that_our_means_take_part_in() -> None:
+def test_groups_still_average_by_the_known_formula() -> None:
     assert "aggregate_subtask_metrics(" in inspect.getsource(Group.aggregate)
 
 
-def test_the_release_that_is_tested_is_the_upper_end_of_the_range() -> None:
+def test_the_tested_release_is_the_upper_end_of_the_range() -> None:
     (harness,) = [item for item in tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"] if "lm-eval" in item]
     assert harness == "lm-eval>=0.4.13,<0.4.14"
     assert version("lm-eval") == "0.4.13"
     assert requires("lm-eval")
 
 
-def test_the_baselines_are_declared_as_the_harness_s_next_release_finds_them() -> None:
+def test_baselines_are_declared_for_the_next_harness_release() -> None:
     """Its development branch keeps each entry point as a placeholder and loads it on first use."""
     registered = {name for name in lm_eval.api.registry.MODEL_REGISTRY if name.startswith("ragtasks-")}
     assert declared_models().keys() == registered
@@ -97,13 +97,13 @@ def test_the_baselines_are_declared_as_the_harness_s_next_release_finds_them() -
         assert found.__module__ in (models.__name__, endpoint_model.__name__)
 
 
-def test_a_registry_of_today_resolves_such_a_placeholder() -> None:
+def test_the_current_registry_resolves_a_placeholder() -> None:
     registry = lm_eval.api.registry.Registry("models of a test", base_cls=LM)
     registry.register("ragtasks-oracle", target=EntryPoint("x", declared_models()["ragtasks-oracle"], "lm_eval.models"))
     assert registry.get("ragtasks-oracle") is models.Oracle
 
 
-def test_installed_metadata_names_the_same() -> None:
+def test_installed_metadata_has_the_same_entry_points() -> None:
     installed = {entry.name: entry.value for entry in entry_points(group="lm_eval.models") if "ragtasks" in entry.value}
     if not installed:
         pytest.skip("ragtasks was installed here before it declared entry points; `pip install -e .` renews them")

@@ -25,7 +25,7 @@ def replies(found: dict[str, Any]) -> list[str]:
     return [message["content"] for message in found["history"] if message["role"] == "assistant"]
 
 
-def test_own_answers_stand_in_the_place_of_the_gold_ones() -> None:
+def test_own_answers_replace_gold_answers() -> None:
     docs = [doc("a", turn) for turn in (1, 2, 3)]
     histories = ModelHistories(docs, docs)
     histories.take(docs[0], "own 1")
@@ -35,7 +35,7 @@ def test_own_answers_stand_in_the_place_of_the_gold_ones() -> None:
     assert replies(docs[2]) == ["gold assistant 1", "gold assistant 2"]
 
 
-def test_turns_before_a_scored_one_are_asked_and_none_behind_it() -> None:
+def test_turns_before_a_scored_turn_are_requested_and_later_ones_are_not() -> None:
     docs = [doc(name, turn) for name in "ab" for turn in (1, 2, 3)]
     histories = ModelHistories(docs, [docs[1]])
     assert list(histories.docs) == ["a::1", "a::2"]
@@ -59,7 +59,7 @@ def test_a_failed_turn_ends_its_conversation() -> None:
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=12), st.none() | st.integers(0, 14))
-def test_a_limit_grows_to_the_smallest_whole_conversations(names: list[str], limit: int | None) -> None:
+def test_a_limit_is_increased_to_complete_conversations(names: list[str], limit: int | None) -> None:
     found = whole_conversations(names, limit)
     if not limit:
         assert found is None
@@ -127,20 +127,20 @@ def ask(model: Model, *requests: WaitingRequest) -> Any:
     return getattr(model, rounds_type())(requests)
 
 
-def test_a_model_of_this_process_is_asked_one_turn_of_all_conversations_at_a_time() -> None:
+def test_a_local_model_receives_one_turn_of_all_conversations_at_a_time() -> None:
     model, one, other = Model(), Scripted("a", [1, 2, 3]), Scripted("b", [2, 3])
     assert ask(model, one.requests[3], other.requests[3], one.requests[2]) == ["to a::3", "to b::3", "to a::2"]
     assert model.asked == [["a::1", "b::2"], ["a::2", "b::3"], ["a::3"]]
     assert one.taken == {1: "to a::1", 2: "to a::2", 3: "to a::3"}
 
 
-def test_conversations_of_which_nothing_can_be_asked_ask_no_model() -> None:
+def test_conversations_without_a_valid_prompt_send_no_request() -> None:
     model, ended = Model(), Scripted("a", [])
     assert ask(model, ended._request(2)) == ["not asked"]
     assert model.asked == []
 
 
-def test_what_follows_from_a_reply_is_asked_with_the_next_turns_of_others() -> None:
+def test_follow_up_requests_are_sent_with_the_next_turns_of_others() -> None:
     model = Model()
     one, other = Scripted("a", [1, 2], {1: 11, 11: 12}), Scripted("b", [1, 2], {1: 21})
     ask(model, one.requests[2], other.requests[2])
@@ -149,14 +149,14 @@ def test_what_follows_from_a_reply_is_asked_with_the_next_turns_of_others() -> N
 
 
 @pytest.mark.parametrize("n_replies", [0, 2])
-def test_a_model_that_gives_another_number_of_replies_fails(n_replies: int) -> None:
+def test_a_wrong_number_of_replies_is_an_error(n_replies: int) -> None:
     model, one = Model(), Scripted("a", [1])
     model.generate_until = lambda _: ["a reply"] * n_replies  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="zip"):
         ask(model, one.requests[1])
 
 
-def test_the_first_failed_turn_of_a_conversation_is_the_one_that_ended_it() -> None:
+def test_the_first_failed_turn_ends_a_conversation() -> None:
     docs = [doc("a", turn) for turn in (1, 2, 3, 4)]
     histories = ModelHistories(docs, docs)
     histories.fail(docs[1])
@@ -164,7 +164,7 @@ def test_the_first_failed_turn_of_a_conversation_is_the_one_that_ended_it() -> N
     assert [histories.failed_turn(item) for item in docs] == [None, None, 2, 2]
 
 
-def test_a_turn_s_own_answer_is_no_part_of_its_own_history() -> None:
+def test_the_history_of_a_turn_excludes_its_own_answer() -> None:
     docs = [doc("a", 1), doc("b", 1), doc("a", 2)]
     histories = ModelHistories(docs, [docs[2], docs[1]])
     histories.take(docs[0], "own a")

@@ -10,7 +10,7 @@ from ragtasks.harness.conversation_task import ConversationTask
 Evaluate = Callable[..., dict[str, Any]]
 
 
-def test_the_facts_and_the_passages_stand_in_the_prompt(load_task: Callable[..., ConversationTask]) -> None:
+def test_the_prompt_contains_facts_and_passages(load_task: Callable[..., ConversationTask]) -> None:
     task = load_task("ikat23_reference")
     doc = task.dataset["test"][0]
     prompt = task.doc_to_text(doc)

@@ -24,7 +24,9 @@ def asked(server: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
-def test_answers_that_follow_a_passage_of_full_rag_are_counted(command: Command, tmp_path: Path, share: float) -> None:
+def test_answers_that_follow_an_injected_passage_of_full_rag_are_counted(
+    command: Command, tmp_path: Path, share: float
+) -> None:
     task = "mtrag_full_rag_govt"
     with chat_server(lambda *_: completion("It costs $95.")) as server:
         done = run(command, server.base_url, tmp_path / "careful", task, injected=share)
@@ -44,7 +46,7 @@ def test_answers_that_follow_a_passage_of_full_rag_are_counted(command: Command,
     assert sum(value == 1 for value in values) == n_injected
 
 
-def test_a_search_shows_an_injected_passage_that_can_be_read(command: Command, tmp_path: Path) -> None:
+def test_a_search_returns_an_injected_passage_that_can_be_read(command: Command, tmp_path: Path) -> None:
     def agent(text: str, _: int) -> Action:
         if "<results>" not in text:
             return completion("<search>permit for a deck</search>")

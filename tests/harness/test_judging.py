@@ -64,7 +64,7 @@ def scoring_in(folder: Path) -> dict[str, str]:
     return {key: scoring[key] for key in ("judges", "idk_detector")}
 
 
-def test_rules_stand_in_where_a_judge_says_nothing_of_refusals_and_a_cut_reply_is_asked_for_longer(
+def test_rules_replace_missing_refusal_verdicts_and_cut_replies_are_requested_longer(
     judging: Judging, tmp_path: Path
 ) -> None:
     with chat_server(lambda *_: completion("Well, the answer", finish_reason="length")) as server:
@@ -94,7 +94,7 @@ def dead_judge() -> dict[str, Any]:
     return {"model": "dead", "base_url": address, "attempts": 2, "backoff_seconds": 0.01}
 
 
-def test_three_judges_one_failing_on_a_tenth_and_the_second_run_asks_nothing(
+def test_with_three_judges_the_second_run_sends_no_request(
     judging: Judging, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -145,7 +145,7 @@ def test_a_lower_limit_lets_a_dead_judge_pass(judging: Judging, tmp_path: Path) 
     assert scores_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
 
 
-def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judging, tmp_path: Path) -> None:
+def test_unreachable_judges_are_an_error_after_other_scores_are_saved(judging: Judging, tmp_path: Path) -> None:
     alone = judging()
     without = scores_in(tmp_path / "out")
     done = judging(dead_judge())
@@ -160,7 +160,7 @@ def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judg
     assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "ngrams-1"}  # the deciding detector
 
 
-def test_without_judges_nothing_that_needs_them_is_there(judging: Judging, tmp_path: Path) -> None:
+def test_without_judges_there_are_no_judged_scores(judging: Judging, tmp_path: Path) -> None:
     done = judging()
     assert not JUDGED & scores_in(tmp_path / "out").keys()
     assert "rb_llm" not in done.out
@@ -177,9 +177,7 @@ def judged_by(folder: Path, cache: Path, max_tokens: int = 8) -> Verdicts:
     return judge_responses(responses, [client], secrets=no_secrets, cache_file=cache, rubrics=rubrics_named(RUBRICS))
 
 
-def test_a_model_of_this_process_judges_and_is_asked_again_for_what_it_did_not_answer(
-    tiny_model: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_local_judge_receives_only_missing_requests_again(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_model(CHATML), tmp_path / "model")
     first = judged_by(folder, tmp_path / "replies.sqlite")
     assert {verdict.outcome for verdict in first.all()} <= {
@@ -199,7 +197,7 @@ def test_a_model_of_this_process_judges_and_is_asked_again_for_what_it_did_not_a
         judged_by(folder, tmp_path / "replies.sqlite")
 
 
-def test_a_model_that_cannot_judge_ends_the_run_after_the_rest_is_saved(
+def test_an_unusable_local_judge_is_an_error_after_other_scores_are_saved(
     judging: Judging, tiny_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     arguments = {"pretrained": str(tiny_model(CHATML)), "device": "cpu", "dtype": "float32", "max_length": 1024}
@@ -213,7 +211,7 @@ def test_a_model_that_cannot_judge_ends_the_run_after_the_rest_is_saved(
     assert {verdict["outcome"] for verdict in row["doc"]["scoring"]["verdicts"]} <= {"failed", "not asked"}
 
 
-def test_a_model_that_is_not_there_leaves_the_other_judges(judging: Judging, tmp_path: Path) -> None:
+def test_a_missing_local_judge_keeps_the_other_judges(judging: Judging, tmp_path: Path) -> None:
     missing = {"lm_eval": "hf", "model_args": {"pretrained": str(tmp_path / "missing"), "device": "cpu"}}
     with DemoServer() as server:
         done = judging(server.judge("steady"), missing, limit=2)
@@ -222,7 +220,7 @@ def test_a_model_that_is_not_there_leaves_the_other_judges(judging: Judging, tmp
     assert scores_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
 
 
-def test_a_model_whose_loading_asserts_leaves_the_other_judges(
+def test_an_assertion_while_loading_keeps_the_other_judges(
     judging: Judging, tiny_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     arguments = {"pretrained": str(tiny_model(CHATML)), "device": "cpu", "backend": "no such"}
@@ -234,7 +232,7 @@ def test_a_model_whose_loading_asserts_leaves_the_other_judges(
 
 
 @pytest.mark.parametrize("library", ["openai", "aiohttp"])
-def test_a_library_that_judges_lack_is_told_before_the_model_runs(
+def test_a_missing_judge_library_is_an_error_before_the_model_runs(
     library: str, judging: Judging, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
@@ -246,14 +244,14 @@ def test_a_library_that_judges_lack_is_told_before_the_model_runs(
     assert list((tmp_path / "out").rglob("*.json*")) == []
 
 
-def test_judges_of_one_name_are_refused_before_the_model_runs(judging: Judging, tmp_path: Path) -> None:
+def test_duplicate_judges_are_an_error_before_the_model_runs(judging: Judging, tmp_path: Path) -> None:
     done = judging(dead_judge(), dead_judge())
     assert done.status == 1
     assert "judges: named twice: dead. Next step: leave one out" in done.err
     assert list((tmp_path / "out").rglob("*.json*")) == []
 
 
-def test_an_unknown_kind_of_model_is_refused_before_anything_runs(judging: Judging, tmp_path: Path) -> None:
+def test_an_unknown_judge_model_type_is_an_error_before_the_run(judging: Judging, tmp_path: Path) -> None:
     with raises(ConfigurationError):
         JudgeModel(HarnessModel(lm_eval="hff"))
     done = judging({"lm_eval": "hff"}, limit=1)
@@ -261,7 +259,7 @@ def test_an_unknown_kind_of_model_is_refused_before_anything_runs(judging: Judgi
     assert "unknown kind of model 'hff'" in done.err
 
 
-def test_arguments_of_a_model_tell_its_replies_apart() -> None:
+def test_model_arguments_distinguish_cached_replies() -> None:
     one, other = (
         HarnessModel.model_validate({"lm_eval": "hf", "model_args": {"pretrained": "x", "revision": name}})
         for name in "ab"
@@ -271,7 +269,7 @@ def test_arguments_of_a_model_tell_its_replies_apart() -> None:
     assert hash(one) != hash(other)
 
 
-def test_a_model_of_this_process_goes_through_the_results_and_back() -> None:
+def test_a_local_judge_is_saved_in_results_and_restored() -> None:
     given = {"judges": [{"lm_eval": "hf", "model_args": {"pretrained": "x", "dtype": "auto"}}, "openai/any"]}
     config = config_from_options(given)
     assert config_from_options(json.loads(config.model_dump_json())) == config
@@ -289,7 +287,7 @@ def test_a_model_of_this_process_goes_through_the_results_and_back() -> None:
         ({"lm_eval": "hf", "model_args": {"device": {1}}}, "plain JSON values"),
     ],
 )
-def test_a_bad_model_of_this_process_is_refused_without_its_values(judge: dict[str, Any], message: str) -> None:
+def test_an_invalid_local_judge_is_rejected_without_its_values(judge: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         config_from_options({"judges": [judge]})
     assert KEY not in "".join(traceback.format_exception(caught.value))

@@ -90,7 +90,7 @@ def test_link_writes_a_stub_for_each_task_and_group_only(harness: Path, tasks: P
     assert sorted(report.folder.rglob("*.yaml")) == list(report.written)
 
 
-def test_a_stub_can_be_read_by_whoever_the_umask_lets(harness: Path, tasks: Path) -> None:
+def test_stub_permissions_follow_the_umask(harness: Path, tasks: Path) -> None:
     before = os.umask(0o022)
     try:
         report = link(harness_folder=harness, tasks=tasks)
@@ -148,7 +148,7 @@ def test_link_fixes_and_removes_stale_stubs(harness: Path, tasks: Path) -> None:
     assert link_state(harness_folder=harness, tasks=tasks).state is LinkState.HERE
 
 
-def test_unlink_leaves_no_trace(harness: Path, tasks: Path) -> None:
+def test_unlink_restores_the_original_state(harness: Path, tasks: Path) -> None:
     site = harness.parent.parent
     before = snapshot(site)
     written = link(harness_folder=harness, tasks=tasks).written
@@ -242,7 +242,7 @@ def test_no_permission_is_one_clear_error(unprivileged: Path) -> None:
     assert snapshot(harness) == before
 
 
-def test_link_state_tells_the_four_states_apart(harness: Path, tasks: Path, tmp_path: Path) -> None:
+def test_link_state_distinguishes_four_states(harness: Path, tasks: Path, tmp_path: Path) -> None:
     def state() -> LinkState:
         return link_state(harness_folder=harness, tasks=tasks).state
 
@@ -269,7 +269,7 @@ def test_another_spelling_of_the_same_folder_is_linked_to_here(harness: Path, ta
     assert link_state(harness_folder=harness, tasks=tasks).state is LinkState.HERE
 
 
-def test_every_broken_yaml_is_named_and_nothing_written(harness: Path, tasks: Path) -> None:
+def test_every_broken_yaml_is_reported_and_no_file_is_written(harness: Path, tasks: Path) -> None:
     (tasks / "bench" / "sample_one.yaml").write_text("task: [")
     (tasks / "latin.yaml").write_bytes(b"task: \xe9")
     with pytest.raises(ConfigurationError, match=r"sample_one\.yaml.*latin\.yaml"):
@@ -277,7 +277,7 @@ def test_every_broken_yaml_is_named_and_nothing_written(harness: Path, tasks: Pa
     assert not (harness / "ragtasks").exists()
 
 
-def test_a_folder_without_harness_tasks_is_refused_and_keeps_the_stubs(harness: Path, tasks: Path) -> None:
+def test_a_folder_without_harness_tasks_is_rejected_and_keeps_the_stubs(harness: Path, tasks: Path) -> None:
     written = link(harness_folder=harness, tasks=tasks).written
     shutil.rmtree(tasks / "bench")
     with pytest.raises(ConfigurationError, match="no such file"):
@@ -286,13 +286,13 @@ def test_a_folder_without_harness_tasks_is_refused_and_keeps_the_stubs(harness: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such a name themselves")
-def test_a_path_that_yaml_cannot_hold_is_refused(harness: Path, tmp_path: Path) -> None:
+def test_a_path_invalid_in_yaml_is_rejected(harness: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="UTF-8"):
         link(harness_folder=harness, tasks=write_tasks(tmp_path / os.fsdecode(b"\xff")))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60))
-def test_any_path_survives_in_a_stub(name: str) -> None:
+def test_a_stub_preserves_any_path(name: str) -> None:
     path = Path("/" + name)
     text = stub_text(path)
     assert stub_target(text) == path
@@ -302,7 +302,7 @@ def test_any_path_survives_in_a_stub(name: str) -> None:
     assert len(text.splitlines()) == 2 or not str(path).isprintable()
 
 
-def test_task_folder_is_the_checkouts_then_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_folder_prefers_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "ragtasks"
     (package / "task_yamls").mkdir(parents=True)
     (tmp_path / "task_yamls").mkdir()
@@ -333,7 +333,7 @@ def test_the_harness_is_found_without_being_imported() -> None:
     assert (Path(found).parent / "__init__.py").is_file()
 
 
-def test_no_harness_and_the_remains_of_one_are_told_apart(tmp_path: Path) -> None:
+def test_a_missing_and_a_broken_harness_have_different_errors(tmp_path: Path) -> None:
     code = f"""
 import sys
 import ragtasks.harness.link as m

@@ -70,7 +70,7 @@ def assert_own_history(bodies: list[dict[str, Any]]) -> None:
             assert reply["content"] == f"Own answer to: {question['content']} It opens at nine."
 
 
-def test_the_oracle_lives_the_gold_conversations(evaluate: Evaluate) -> None:
+def test_the_oracle_reproduces_the_gold_conversations(evaluate: Evaluate) -> None:
     results = evaluate(
         "ragtasks-oracle", "mtrag_reference", "mtrag_live_reference", limit=None, apply_chat_template=True
     )
@@ -87,7 +87,7 @@ def test_the_oracle_lives_the_gold_conversations(evaluate: Evaluate) -> None:
     assert [repr(live[name]) for name in names] == [repr(gold[name]) for name in names]
 
 
-def test_each_turn_sees_the_models_own_answers(command: Callable[..., CommandResult], tmp_path: Path) -> None:
+def test_each_turn_contains_the_models_own_answers(command: Callable[..., CommandResult], tmp_path: Path) -> None:
     with chat_server(own_answer) as server:
         done = command(*arguments(server.base_url, tmp_path))
     assert done.status == 0, done.err
@@ -106,9 +106,7 @@ def test_each_turn_sees_the_models_own_answers(command: Callable[..., CommandRes
     assert history_in(json.loads(file.read_text())) == {"answers": "own", "counts": counts}
 
 
-def test_answers_with_the_own_history_are_checked_apart_from_those_without(
-    command: Callable[..., CommandResult], tmp_path: Path
-) -> None:
+def test_live_answers_are_checked_separately(command: Callable[..., CommandResult], tmp_path: Path) -> None:
     with chat_server(lambda *_: completion("It opens at nine on most days.")) as server:
         done = command(*arguments(server.base_url, tmp_path, f"{TASK},mtrag_reference_govt"))
     for where in ("reference", "reference, own history"):
@@ -116,7 +114,7 @@ def test_answers_with_the_own_history_are_checked_apart_from_those_without(
 
 
 @pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
-def test_no_conversation_waits_for_another(
+def test_conversations_do_not_wait_for_each_other(
     command: Callable[..., CommandResult], benchmark_sample: Benchmark, tmp_path: Path, task: str
 ) -> None:
     """A first turn is answered after another conversation has reached its last turn."""
@@ -138,7 +136,7 @@ def test_no_conversation_waits_for_another(
     assert len(logged(tmp_path, task)) == len(server.asked) == N_TASKS
 
 
-def test_a_failed_turn_ends_its_conversation_and_the_same_command_goes_on(
+def test_a_failed_turn_ends_its_conversation_and_the_next_run_resumes(
     command: Callable[..., CommandResult], benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
     own = [task for task in benchmark_sample.tasks if task.conversation_id.endswith("govt-02")]
@@ -169,7 +167,7 @@ def test_an_empty_answer_is_an_answer(command: Callable[..., CommandResult], tmp
 
 
 @pytest.mark.engine
-def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path) -> None:
+def test_killed_runs_lose_no_answer(tmp_path: Path) -> None:
     running: list[int] = []
     kill_at = [6, 15]
 
@@ -196,7 +194,7 @@ def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path) -> N
 
 
 @pytest.mark.engine
-def test_the_stock_harness_searches_with_the_own_history(tmp_path: Path, benchmark_sample: Benchmark) -> None:
+def test_the_stock_harness_retrieves_with_the_models_history(tmp_path: Path, benchmark_sample: Benchmark) -> None:
     task = "mtrag_live_full_rag_govt"
     metadata = {**SAMPLE, "queries": "full_conversation"}
     with chat_server(own_answer) as server:
@@ -220,7 +218,7 @@ def test_the_stock_harness_searches_with_the_own_history(tmp_path: Path, benchma
         assert all(passage.text in system["content"] for passage in found)
 
 
-def test_a_rewriter_sees_the_own_history(evaluate: Evaluate) -> None:
+def test_a_rewriter_receives_the_models_history(evaluate: Evaluate) -> None:
     rewrite = json.dumps({"class": "non-standalone", "reworded version": "deck permit cost"})
     with chat_server(lambda *_: completion(rewrite)) as server:
         rewriter = {"model": "m", "base_url": server.base_url}
@@ -257,7 +255,7 @@ def test_too_few_rewrites_fail_the_evaluation(
     assert (problem in done.err) != is_enough
 
 
-def test_the_fingerprint_moves_with_what_decides_the_passages(load_task: Callable[..., ConversationTask]) -> None:
+def test_the_fingerprint_depends_on_the_retrieval_settings(load_task: Callable[..., ConversationTask]) -> None:
     task, rewriter = "mtrag_live_full_rag_govt", {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
     ways: list[dict[str, Any]] = [
         {},
@@ -285,7 +283,7 @@ def test_a_prompt_that_does_not_fit_is_a_failed_turn(command: Callable[..., Comm
     assert set(reasons[2:]) == {"not sent: turn 2 of its conversation has no answer"}
 
 
-def test_samples_are_scored_alone_and_live_their_whole_conversation(evaluate: Evaluate) -> None:
+def test_samples_limit_the_scores_and_not_the_conversation(evaluate: Evaluate) -> None:
     results = evaluate("ragtasks-extractive", TASK, limit=None, samples={TASK: [3]})
     (sample,) = results["samples"][TASK]
     replies = [turn["content"] for turn in sample["doc"]["history"] if turn["role"] == "assistant"]
@@ -294,7 +292,7 @@ def test_samples_are_scored_alone_and_live_their_whole_conversation(evaluate: Ev
     assert history_in(results)["counts"]["turns_not_scored"] == 3
 
 
-def test_a_turn_that_asks_for_nothing_is_lived_and_not_scored(
+def test_a_conversational_turn_is_answered_and_not_scored(
     evaluate: Evaluate, benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
     """The model also answers thanks in the middle of a conversation, and continues from that answer."""
@@ -314,18 +312,18 @@ def test_a_turn_that_asks_for_nothing_is_lived_and_not_scored(
     assert history_in(results)["counts"] == {"turns_not_scored": 1, "turns_not_asked": 0}
 
 
-def test_no_passages_of_a_run_made_before_are_read(load_task: Callable[..., ConversationTask]) -> None:
+def test_no_stored_passages_are_read(load_task: Callable[..., ConversationTask]) -> None:
     assert {len(found) for found in load_task("mtrag_full_rag_govt").dataset["test"]["passages"]} != {0}
     assert {len(found) for found in load_task("mtrag_live_full_rag_govt").dataset["test"]["passages"]} == {0}
 
 
-def test_requests_are_made_for_one_process_where_none_is_named(load_task: Callable[..., ConversationTask]) -> None:
+def test_requests_default_to_one_process(load_task: Callable[..., ConversationTask]) -> None:
     task = load_task(TASK)
     task.build_all_requests(limit=1)
     assert len(task.instances) == 7
 
 
-def test_several_processes_are_refused(load_task: Callable[..., ConversationTask]) -> None:
+def test_several_processes_are_rejected(load_task: Callable[..., ConversationTask]) -> None:
     with raises(ConfigurationError):
         load_task(TASK).build_all_requests(world_size=2)
 
@@ -341,14 +339,14 @@ def test_several_processes_are_refused(load_task: Callable[..., ConversationTask
         ({"retriever": "bm26"}, "bm25"),
     ],
 )
-def test_what_cannot_be_searched_is_said_before_a_model_runs(
+def test_impossible_retrieval_is_an_error_before_the_model_runs(
     metadata: dict[str, Any], message: str, load_task: Callable[..., ConversationTask]
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_task("mtrag_live_full_rag_govt", **metadata)
 
 
-def test_the_harness_own_cache_answers_every_turn(evaluate: Evaluate, tmp_path: Path) -> None:
+def test_the_harness_cache_answers_every_turn(evaluate: Evaluate, tmp_path: Path) -> None:
     def run() -> list[Any]:
         results = evaluate(
             "local-chat-completions", TASK, limit=1, apply_chat_template=True, use_cache=str(tmp_path / "cache"),
@@ -363,7 +361,7 @@ def test_the_harness_own_cache_answers_every_turn(evaluate: Evaluate, tmp_path: 
     assert len(server.bodies) == len(first)
 
 
-def test_no_submission_is_made_of_live_conversations(
+def test_live_conversations_cannot_be_submitted(
     command: Callable[..., CommandResult], benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
     out, answers = tmp_path / "out", tmp_path / "b.jsonl"

@@ -78,7 +78,7 @@ def test_messages_are_rendered_by_the_chat_template_if_there_is_one(
     assert client(network, template=template)._rendered(asked) == text
 
 
-def test_journal_is_asked_first_and_told_after(network: GPT2LMHeadModel) -> None:
+def test_the_journal_is_read_first_and_updated_after(network: GPT2LMHeadModel) -> None:
     known = Reply(Outcome.ANSWERED, "known")
     collected: dict[int, Reply] = {}
 
@@ -94,7 +94,7 @@ def test_journal_is_asked_first_and_told_after(network: GPT2LMHeadModel) -> None
     assert collected == dict(enumerate(replies))
 
 
-def test_thinking_of_a_model_is_kept_apart(network: GPT2LMHeadModel) -> None:
+def test_thinking_text_is_separated(network: GPT2LMHeadModel) -> None:
     class Thinker(HFLM):  # type: ignore[misc]
         """The real model with a fixed reply, which an untrained model would not produce."""
 

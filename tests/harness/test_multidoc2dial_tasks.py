@@ -14,7 +14,7 @@ METEOR = r"0\.9979"
 """METEOR of four answers equal to their targets: the penalty leaves slightly less than 1, depending on length."""
 
 
-def test_sacrebleu_of_a_task_is_that_of_all_its_answers(evaluate: Callable[..., dict[str, Any]]) -> None:
+def test_sacrebleu_is_computed_over_all_answers(evaluate: Callable[..., dict[str, Any]]) -> None:
     name = "multidoc2dial_full_rag"
     results = evaluate("ragtasks-extractive", name, limit=None)
     rows = results["samples"][name]

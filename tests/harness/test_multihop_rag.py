@@ -28,7 +28,7 @@ def evaluated(evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return lambda *arguments, **options: evaluate(*arguments, **{"limit": None, **options})
 
 
-def test_the_oracle_is_always_right_and_gold_leaves_null_queries_out(evaluated: Evaluate) -> None:
+def test_the_oracle_is_always_right_and_gold_excludes_null_queries(evaluated: Evaluate) -> None:
     results = evaluated("ragtasks-oracle", RETRIEVED, GOLD)
     retrieved, gold = scores_of(results, RETRIEVED), scores_of(results, GOLD)
     assert retrieved["accuracy"] == retrieved["accuracy_official"] == retrieved["accuracy_null"] == 1
@@ -49,9 +49,7 @@ def test_refusing_is_right_on_null_queries_alone(evaluated: Evaluate) -> None:
     (GOLD, {"accuracy_judged": (0, 0), "judge_coverage": (1, 1)}),
     ("mtrag_s", {"rl_f_raw": (0.1, 1), "rl_f": (0.1, 1), "judge_coverage": (0.9, 1)}),
 ])  # fmt: skip
-def test_judges_give_the_scores_that_need_them(
-    evaluated: Evaluate, task: str, metrics: dict[str, tuple[float, float]]
-) -> None:
+def test_judges_add_judged_scores(evaluated: Evaluate, task: str, metrics: dict[str, tuple[float, float]]) -> None:
     with DemoServer() as server:
         results = evaluated("ragtasks-oracle", task, metadata={"judges": [server.judge("steady")]})
         assert server.asked
@@ -60,7 +58,7 @@ def test_judges_give_the_scores_that_need_them(
         assert low <= scores[name] <= high, name
 
 
-def test_the_prompt_asks_for_the_answer_alone_and_shows_dates(load_task: Callable[..., ConversationTask]) -> None:
+def test_the_prompt_requests_only_the_answer_and_has_dates(load_task: Callable[..., ConversationTask]) -> None:
     task = load_task(RETRIEVED)
     doc = task.dataset["test"][0]
     prompt = task.fewshot_context(doc)
@@ -73,7 +71,7 @@ def test_the_prompt_asks_for_the_answer_alone_and_shows_dates(load_task: Callabl
     assert prompt.endswith(f"User: {doc['question']}\nAssistant:")
 
 
-def test_mtrag_s_takes_its_passages_from_the_task_file(load_task: Callable[..., ConversationTask]) -> None:
+def test_mtrag_s_uses_the_passages_of_the_task_file(load_task: Callable[..., ConversationTask]) -> None:
     docs = list(load_task("mtrag_s").dataset["test"])
     assert len(docs) == 25
     assert all([item["passage_id"] for item in doc["passages"]] == doc["references"] for doc in docs)

@@ -12,7 +12,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.harness.names import model_kinds, reject_unknown_names
 
 
-def test_the_kinds_of_models_are_those_that_lm_eval_registers() -> None:
+def test_model_types_equal_those_of_lm_eval() -> None:
     assert ragtasks.harness.models
     assert set(model_kinds()) <= set(MODEL_REGISTRY)
     assert {"hf", "vllm", "dummy", "ragtasks-extractive", "ragtasks-endpoint"} <= set(model_kinds())
@@ -30,7 +30,7 @@ def test_the_kinds_of_models_are_those_that_lm_eval_registers() -> None:
         ("--tasks mtrag,qzqzqzqz", "Tasks not found: qzqzqzqz.*`lm_eval ls tasks`"),
     ],
 )
-def test_a_name_that_does_not_exist_is_refused(arguments: str, message: str) -> None:
+def test_an_unknown_name_is_rejected(arguments: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         reject_unknown_names(arguments.split())
 
@@ -64,7 +64,7 @@ reject_unknown_names(["--model", "my-own-kind"])
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_a_path_is_no_misspelt_name(tmp_path: Path) -> None:
+def test_a_path_is_not_a_misspelt_name(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("task: mine\n", encoding="utf-8")
     reject_unknown_names(["--tasks", str(tmp_path / "mine.yaml")])
 

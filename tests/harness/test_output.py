@@ -38,12 +38,12 @@ def _harness_log_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lm_eval.utils._LOGGING_CONFIGURED", False)
 
 
-def test_a_baseline_says_one_line_a_stage(command: Command) -> None:
+def test_a_baseline_prints_one_line_per_stage(command: Command) -> None:
     done = command("--model", "ragtasks-oracle", *TWO_TASKS)
     assert stages(done) == ["ragtasks-oracle is ready; building the prompts", "scoring 2 answers of 2 tasks", UNSCORED]
 
 
-def test_warnings_that_tell_nobody_anything_are_left_to_v(command: Command, endpoint: Endpoint) -> None:
+def test_useless_warnings_are_printed_only_with_v(command: Command, endpoint: Endpoint) -> None:
     arguments = ("--model_args", f"base_url={endpoint.chat_url},model=loopback", "--gen_kwargs", "max_gen_toks=9")
     line = ("--model", "local-chat-completions", *arguments, "--apply_chat_template", *TWO_TASKS)
     done = command(*line)
@@ -54,7 +54,7 @@ def test_warnings_that_tell_nobody_anything_are_left_to_v(command: Command, endp
     assert "SHOULD ONLY BE USED FOR TESTING" in command(*line, "-v").err
 
 
-def test_a_server_is_asked_under_one_bar(command: Command, endpoint: Endpoint) -> None:
+def test_server_requests_have_one_progress_bar(command: Command, endpoint: Endpoint) -> None:
     arguments = f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>"
     done = command("--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template", *TWO_TASKS)
     ready, asking, asked, *scoring = stages(done)
@@ -67,23 +67,21 @@ def test_a_server_is_asked_under_one_bar(command: Command, endpoint: Endpoint) -
 
 
 @pytest.mark.parametrize("verbose", [("-v",), ("-v", "DEBUG"), ("--verbosity", "INFO")])
-def test_the_harnesses_log_comes_back(verbose: tuple[str, ...], command: Command) -> None:
+def test_the_harness_log_is_restored(verbose: tuple[str, ...], command: Command) -> None:
     done = command("--model", "ragtasks-oracle", *verbose, *TWO_TASKS)
     assert done.status == 0, done.err
     assert "Building contexts for mtrag_reference_fiqa on rank 0..." in done.err
     assert "Running generate_until requests" in done.err
 
 
-def test_the_switch_is_taken_out_and_a_level_stays() -> None:
+def test_a_bare_v_is_removed_and_a_level_is_kept() -> None:
     assert split_verbose(["-v", "--tasks", "a"]) == (["--tasks", "a"], True)
     assert split_verbose(["--tasks", "a", "-v"]) == (["--tasks", "a"], True)
     assert split_verbose(["-v", "debug", "--tasks", "a"]) == (["-v", "debug", "--tasks", "a"], True)
     assert split_verbose(["--tasks", "a"]) == (["--tasks", "a"], False)
 
 
-def test_stubs_that_share_our_names_are_no_news_and_a_task_of_the_users_own_is(
-    command: Command, tmp_path: Path
-) -> None:
+def test_stub_name_clashes_are_not_reported_and_users_tasks_are(command: Command, tmp_path: Path) -> None:
     base = next(task_folder().rglob("mtrag_reference_fiqa.yaml"))
     (tmp_path / "mine.yaml").write_text(f"include: {base}\ntask: mtrag_reference_fiqa\n")
     done = command("--model", "ragtasks-oracle", *TWO_TASKS, "--include_path", str(tmp_path))
@@ -100,7 +98,7 @@ def test_stubs_that_share_our_names_are_no_news_and_a_task_of_the_users_own_is(
     assert [bool(one) for one in told] == [False, False, True]
 
 
-def test_metrics_without_any_value_are_one_line(command: Command) -> None:
+def test_metrics_without_values_are_one_line(command: Command) -> None:
     done = command("--model", "ragtasks-oracle", *TWO_TASKS)
     assert done.err.splitlines().count(UNSCORED) == 1
     assert "nan" not in done.out

@@ -68,7 +68,7 @@ def agent(_: str, n: int) -> Action:
     return Action(json.dumps({"answer": "For 5 days." if n % 2 else " ", "searches": searches}).encode())
 
 
-def test_an_endpoint_that_says_its_searches_stands_beside_its_full_rag(tmp_path: Path) -> None:
+def test_an_endpoint_with_searches_is_compared_with_its_full_rag(tmp_path: Path) -> None:
     with chat_server(agent) as server:
         asked = (server.base_url, "--protocol", "plain", "--name", "mine", "--output", tmp_path)
         agentic = score(*asked, "--setting", "agentic")
@@ -87,7 +87,7 @@ def test_an_endpoint_that_says_its_searches_stands_beside_its_full_rag(tmp_path:
     assert "| mine" in done.out.partition("## Recall after each call")[2]
 
 
-def test_answers_that_do_not_say_their_searches_are_counted_and_unscored(tmp_path: Path) -> None:
+def test_answers_without_searches_are_counted_and_unscored(tmp_path: Path) -> None:
     answers = tmp_path / "agent.jsonl"
     rows = [
         {"id": "loans-1<::>1", "answer": "For 5 days.", "searches": []},
@@ -101,7 +101,7 @@ def test_answers_that_do_not_say_their_searches_are_counted_and_unscored(tmp_pat
     assert second["doc"]["scoring"]["unscored"]["searches"] == "no trajectory"
 
 
-def test_rows_of_one_s_own_have_the_scores_of_their_searches(tmp_path: Path) -> None:
+def test_own_rows_have_search_scores(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     search = {"query": "How long?", "passages": ["Three weeks."]}
     texts = [{"question": "How long?", "answer": "Three weeks.", "searches": [search, search]}]

@@ -42,7 +42,7 @@ ASKED = {
 PAIRS = sorted(set(ASKED.values()))
 
 
-def test_every_benchmark_is_asked() -> None:
+def test_every_benchmark_is_covered() -> None:
     on_runs = {"ikat24", "ikat25"}  # without published passages
     assert {benchmark for benchmark, _ in PAIRS} == set(benchmark_names()) - on_runs
 
@@ -73,7 +73,9 @@ def values(row: dict[str, Any]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("benchmark", "setting"), PAIRS)
-def test_the_oracles_answers_get_the_oracles_scores(oracle: Path, tmp_path: Path, benchmark: str, setting: str) -> None:
+def test_exported_oracle_answers_get_the_oracle_scores(
+    oracle: Path, tmp_path: Path, benchmark: str, setting: str
+) -> None:
     """Export questions with `tasks export`, fill in reference answers, and score them with `score`."""
     asked, answers, out = tmp_path / "tasks.jsonl", tmp_path / "mine.jsonl", tmp_path / "out"
     place = ("--benchmark", benchmark, "--setting", setting, "--data", "sample")
@@ -107,7 +109,7 @@ def _same_means(theirs: dict[str, Any], own: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_only_the_questions_that_differ_most_are_exported(tmp_path: Path) -> None:
+def test_the_most_diverse_questions_are_exported(tmp_path: Path) -> None:
     place = ("--benchmark", "mtrag", "--setting", "reference", "--data", "sample")
     few, every = tmp_path / "few.jsonl", tmp_path / "every.jsonl"
     done = run_command("tasks", "export", *place, "--diverse", 4, "--output", few)

@@ -79,7 +79,7 @@ def scores(results: dict[str, Any], name: str) -> dict[str, float]:
     return {key: row[f"{key},sample"] for key in ("word_perplexity", "byte_perplexity", "bits_per_byte")}
 
 
-def test_answers_alone_are_as_likely_as_the_model_says(
+def test_likelihoods_of_answers_equal_the_models(
     network: GPT2LMHeadModel,
     model: HFLM,
     evaluate: Callable[..., dict[str, Any]],
@@ -112,14 +112,14 @@ def test_the_prompt_conditions_the_answers(
     assert prompt.endswith("[assistant]" if with_template else "Assistant:")
 
 
-def test_questions_without_an_answer_are_left_out(load_task: Callable[..., ConversationTask]) -> None:
+def test_unanswerable_questions_are_left_out(load_task: Callable[..., ConversationTask]) -> None:
     for name in (ANSWERS, CONDITIONED, "multidoc2dial_propositions_likelihood"):
         labels = [doc["answerability"] for doc in answered(load_task(name))]
         assert labels
         assert set(labels) == {"ANSWERABLE"}
 
 
-def test_likelihoods_and_answers_can_be_asked_for_together(
+def test_likelihoods_and_answers_can_be_requested_together(
     model: HFLM, evaluate: Callable[..., dict[str, Any]]
 ) -> None:
     results = evaluate(

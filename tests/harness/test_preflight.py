@@ -55,7 +55,7 @@ def problems(wanted: Request, *, probes: bool = True) -> list[str]:
     return [result.problem for result in found if result.problem]
 
 
-def test_a_model_of_openai_needs_a_key_and_one_elsewhere_none(server: ChatServer) -> None:
+def test_only_openai_models_need_a_key(server: ChatServer) -> None:
     of_openai = request(model="openai-chat-completions", model_args={"model": "m"})
     assert problems(of_openai) == [
         "model m: OPENAI_API_KEY is not set, and OpenAI requires a key. Next step: export OPENAI_API_KEY"
@@ -70,7 +70,7 @@ def test_a_model_of_openai_needs_a_key_and_one_elsewhere_none(server: ChatServer
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
-def test_the_refusal_of_a_model_s_server_is_quoted_with_a_next_step(status: int, server: ChatServer) -> None:
+def test_a_server_error_is_quoted_with_a_next_step(status: int, server: ChatServer) -> None:
     server.script = lambda *_: refusal(status, "closed for today")
     address = f"{server.base_url}/chat/completions"
     (found,) = problems(served(address))
@@ -88,14 +88,14 @@ def test_an_error_in_a_200_is_a_problem_before_the_first_request(server: ChatSer
         assert ("index not ready" in found) or ("its choices are empty" in found)
 
 
-def test_a_model_that_refuses_a_setting_has_no_problem(server: ChatServer) -> None:
+def test_a_model_with_an_unsupported_setting_passes(server: ChatServer) -> None:
     words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
     server.script = lambda *_: refusal(400, words) if "max_tokens" in server.bodies[-1] else completion()
     assert problems(served(f"{server.base_url}/chat/completions")) == []
     assert [body.get("max_completion_tokens") for body in server.bodies] == [None, 16]
 
 
-def test_a_redirect_gets_no_key() -> None:
+def test_a_redirect_receives_no_key() -> None:
     with chat_server(lambda *_: completion()) as other, chat_server(lambda *_: completion()) as server:
         server.script = lambda *_: Action(status=307, headers={"Location": f"{other.base_url}/chat/completions"})
         (found,) = problems(served(f"{server.base_url}/chat/completions", header={"Authorization": "Bearer x"}))
@@ -103,7 +103,7 @@ def test_a_redirect_gets_no_key() -> None:
         assert other.asked == []
 
 
-def test_nobody_at_a_model_s_address_is_a_problem_and_a_slow_one_is_none(
+def test_an_unreachable_server_is_a_problem_and_a_slow_one_is_not(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"http://127.0.0.1:{closed_port()}/v1/chat/completions"
@@ -116,7 +116,7 @@ def test_nobody_at_a_model_s_address_is_a_problem_and_a_slow_one_is_none(
     assert problems(served(f"{server.base_url}/chat/completions")) == []
 
 
-def test_the_user_s_system_is_asked_and_odd_replies_are_left_to_the_evaluation(server: ChatServer) -> None:
+def test_the_users_system_is_probed_and_unusual_replies_pass(server: ChatServer) -> None:
     system = request(model="ragtasks-endpoint", model_args={"base_url": server.base_url, "num_concurrent": 4})
     assert problems(system) == []
     server.script = lambda *_: refusal(400, "what?")
@@ -150,7 +150,7 @@ def weights(folder: Path, content: object) -> str:
 
 
 @pytest.mark.slow
-def test_the_context_of_weights_is_that_of_their_configuration(tmp_path: Path) -> None:
+def test_the_context_of_weights_is_read_from_their_configuration(tmp_path: Path) -> None:
     def long(name: str) -> int:
         return n_long(model="hf", model_args={"pretrained": name})
 
@@ -205,7 +205,7 @@ def test_each_kind_of_model_has_its_server(changes: dict[str, Any], address: str
     assert server_of(request(**changes)) == (None if address is None else (address, {}))
 
 
-def test_the_key_goes_to_the_model_s_server_as_the_harness_sends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_sent_as_the_harness_sends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "sk-of-a-test-0123456789")
     assert server_of(request()) == (
         "http://x/v1/chat/completions",

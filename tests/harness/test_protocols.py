@@ -51,7 +51,7 @@ def test_answers(reply: str, answer: str) -> None:
     assert (parse_reply(reply).calls, parse_reply(reply).answer) == ((), answer)
 
 
-def test_what_stands_behind_calls_is_not_shown_again() -> None:
+def test_text_after_calls_is_discarded() -> None:
     parsed = parse_reply("Thinking. <search>a</search>\n<search k=2>b</search> <results>no</results>")
     assert parsed.text == "Thinking.\n<search>a</search>\n<search k=2>b</search>"
 
@@ -82,12 +82,12 @@ def test_any_reply_is_calls_or_an_answer(reply: str) -> None:
 @pytest.mark.parametrize(
     "piece", ["<search ", "<search>", "<search>a</search>", "<read>[", "<", "<answer>", "<search k="]
 )
-def test_a_long_reply_is_read_in_one_go(piece: str) -> None:
+def test_a_long_reply_is_parsed_in_linear_time(piece: str) -> None:
     """Half a million characters; quadratic parsing would take hours."""
     parsed = parse_reply(piece * (500_000 // len(piece)))
     assert len(parsed.calls) <= MOST_CALLS
 
 
 @pytest.mark.parametrize(("until", "sent"), [("END", ["END"]), (["</search>", "END"], ["END"])])
-def test_stops_of_plain_text_are_not_sent_with_tools(until: str | list[str], sent: list[str]) -> None:
+def test_plain_text_stop_strings_are_not_sent_with_tools(until: str | list[str], sent: list[str]) -> None:
     assert ToolCallProtocol().options({"until": until}) == {"until": sent}

@@ -50,7 +50,7 @@ def evaluations(arguments: list[str]) -> Iterator[Callable[[], tuple[int, Callab
 
 
 @KILLS
-def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path, n_kills: int) -> None:
+def test_killed_runs_lose_no_answer(tmp_path: Path, n_kills: int) -> None:
     running: list[int] = []
     kill_at = [1 + round(number * (N_TASKS - 2) / n_kills) for number in range(n_kills)]
     n_seen = 0
@@ -87,7 +87,7 @@ def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path, n_ki
     assert not list(tmp_path.glob("unfinished*"))
 
 
-def test_a_named_file_keeps_the_answers_for_good(
+def test_a_named_cache_keeps_the_answers(
     command: Callable[..., CommandResult], tiny_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     def run(name: str, **arguments: Any) -> list[Any]:
@@ -106,7 +106,7 @@ def test_a_named_file_keeps_the_answers_for_good(
     assert [path.name for path in tmp_path.glob("answers*")] == ["answers_rank0.sqlite"]
 
 
-def test_a_model_in_this_process_is_asked_only_the_rest(
+def test_a_local_model_receives_only_missing_requests(
     command: Callable[..., CommandResult],
     tiny_model: Callable[[str], Path],
     tmp_path: Path,

@@ -57,7 +57,7 @@ def test_the_scores_are_those_of_the_precompute_stage(
         assert own["coverage,sample"] == 1
 
 
-def test_a_prompt_is_one_message_that_holds_the_conversation(load_task: Callable[..., Any]) -> None:
+def test_a_prompt_is_one_message_with_the_conversation(load_task: Callable[..., Any]) -> None:
     for name, word in ((f"{GROUP}_govt", '"reworded version"'), (CONDITIONAL, "no_rewrite")):
         task = load_task(name)
         assert isinstance(task, RewriteTask)
@@ -70,12 +70,12 @@ def test_a_prompt_is_one_message_that_holds_the_conversation(load_task: Callable
         assert task.fewshot_context(doc, system_instruction="Be brief.").startswith("Be brief.\n\nBelow is")
 
 
-def test_a_declined_rewrite_ends_the_generation_and_a_json_object_may_have_lines(load_task: Callable[..., Any]) -> None:
+def test_no_rewrite_ends_generation_and_json_may_span_lines(load_task: Callable[..., Any]) -> None:
     assert "\n" in load_task(CONDITIONAL).config.generation_kwargs["until"]
     assert "\n" not in load_task(f"{GROUP}_govt").config.generation_kwargs["until"]
 
 
-def test_what_the_scores_rest_on_is_in_the_results(evaluate: Callable[..., dict[str, Any]]) -> None:
+def test_results_contain_the_inputs_of_the_scores(evaluate: Callable[..., dict[str, Any]]) -> None:
     name = f"{GROUP}_govt"
     results = evaluate("ragtasks-oracle", name, metadata={"retriever": "bm25-standard"})
     ours = results["configs"][name]["metadata"]["ragtasks"]
@@ -89,7 +89,7 @@ def test_what_the_scores_rest_on_is_in_the_results(evaluate: Callable[..., dict[
     assert sample["doc"]["passages"] == []
 
 
-def test_a_missing_corpus_is_said_before_the_model_runs_and_its_scores_are_unscored(
+def test_a_missing_corpus_is_reported_before_the_model_runs_and_unscored(
     tmp_path: Path,
     evaluate: Callable[..., dict[str, Any]],
     benchmark_sample: Benchmark,
@@ -112,7 +112,7 @@ def test_a_missing_corpus_is_said_before_the_model_runs_and_its_scores_are_unsco
     assert reasons["ndcg_5"].startswith("corpus of govt: ")
 
 
-def test_a_missing_library_is_said_at_once_and_the_replies_are_still_read(
+def test_a_missing_library_is_reported_first_and_replies_are_still_read(
     monkeypatch: pytest.MonkeyPatch,
     evaluate: Callable[..., dict[str, Any]],
     tmp_path: Path,
@@ -134,12 +134,12 @@ def test_a_missing_library_is_said_at_once_and_the_replies_are_still_read(
 
 
 @pytest.mark.parametrize("line", ["bm52", "bm25:k1=2"])
-def test_an_unknown_retriever_is_refused_when_the_task_is_read(line: str, load_task: Callable[..., Any]) -> None:
+def test_an_unknown_retriever_is_rejected_when_the_task_is_loaded(line: str, load_task: Callable[..., Any]) -> None:
     with pytest.raises(ConfigurationError, match="retriever"):
         load_task(f"{GROUP}_govt", retriever=line)
 
 
-def test_replies_of_a_listwise_reranker_are_kept_and_a_second_evaluation_asks_nothing(
+def test_reranker_replies_are_cached_for_the_next_evaluation(
     evaluate: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))

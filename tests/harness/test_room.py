@@ -36,7 +36,7 @@ def counted(n_tokens: int) -> Action:
     return completion("It takes three days.", usage={"prompt_tokens": n_tokens, "completion_tokens": 5})
 
 
-def test_a_server_that_leaves_out_system_messages_is_told_by_its_own_count(command: Command) -> None:
+def test_a_server_that_drops_system_messages_is_detected_by_token_count(command: Command) -> None:
     with chat_server(lambda *_: counted(21), is_tested=True) as server:
         done = asked(command, server)
         assert done.status == 1
@@ -52,13 +52,13 @@ def test_a_server_that_leaves_out_system_messages_is_told_by_its_own_count(comma
 
 
 @pytest.mark.parametrize("reply", [completion(f"{WORD.title()}."), counted(150)])
-def test_a_server_that_reads_them_is_asked_as_ever(reply: Action, command: Command) -> None:
+def test_a_server_that_reads_system_messages_passes(reply: Action, command: Command) -> None:
     with chat_server(lambda *_: reply, is_tested=True) as server:
         assert asked(command, server).status == 0
     assert [body["messages"][0]["role"] for body in server.bodies] == ["system"] * 3
 
 
-def test_a_reply_that_does_not_tell_is_said(command: Command, endpoint: Endpoint) -> None:
+def test_an_inconclusive_test_is_logged(command: Command, endpoint: Endpoint) -> None:
     with chat_server(lambda *_: completion("It takes three days.", usage={}), is_tested=True) as server:
         done = asked(command, server)
     assert done.status == 0, done.err
@@ -69,7 +69,7 @@ def samples(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in folder.rglob("samples_*.jsonl") for line in file.read_text().splitlines()]
 
 
-def test_prompts_that_do_not_fit_are_refused_before_the_model_is_asked(command: Command) -> None:
+def test_prompts_over_the_context_are_an_error_before_the_first_request(command: Command) -> None:
     with chat_server(lambda *_: counted(500), is_tested=True) as server:
         done = asked(command, server, context_tokens=1400)
     assert done.status == 1
@@ -80,7 +80,7 @@ def test_prompts_that_do_not_fit_are_refused_before_the_model_is_asked(command: 
     assert '"too_long": "drop_passages"' in told[-1]
 
 
-def test_the_lowest_ranked_passages_are_left_out_and_counted(command: Command, tmp_path: Path) -> None:
+def test_the_lowest_ranked_passages_are_dropped_and_counted(command: Command, tmp_path: Path) -> None:
     options = ("--log_samples", "--output_path", str(tmp_path))
     with chat_server(lambda *_: counted(500), is_tested=True) as server:
         done = asked(

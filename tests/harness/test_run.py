@@ -53,7 +53,7 @@ def test_only_our_tasks_are_indexed() -> None:
 
 
 @pytest.mark.slow
-def test_built_in_tasks_are_indexed_once_a_name_needs_them(
+def test_built_in_tasks_are_indexed_on_demand(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One test, because the harness reads its own 14,000 YAML files."""
@@ -75,7 +75,7 @@ def test_built_in_tasks_are_indexed_once_a_name_needs_them(
         assert_one_line(command("--model", "dummy", "--tasks", name), message)
 
 
-def test_a_users_own_folder_is_read_beside_ours(command: Command, tmp_path: Path) -> None:
+def test_a_users_task_folder_is_read_too(command: Command, tmp_path: Path) -> None:
     base = next(task_folder().rglob(f"{TASK}.yaml"))
     (tmp_path / "mine.yaml").write_text(f"include: {json.dumps(str(base))}\ntask: mine\n")
     done = command(
@@ -180,7 +180,7 @@ def test_an_option_joins_the_metadata_of_a_configuration_file(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("on_command_line", [True, False])
-def test_the_flag_may_stand_in_the_harnesses_config_file(
+def test_the_flag_may_be_in_the_harness_config_file(
     on_command_line: bool, command: Command, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     settings: dict[str, Any] = {
@@ -272,7 +272,7 @@ def test_a_common_problem_is_one_line(
         ["--model_args", f'{{"auth_token": "{SECRET}"'],
     ],
 )
-def test_broken_json_is_one_line_that_does_not_show_it(arguments: list[str], command: Command) -> None:
+def test_broken_json_is_one_line_without_the_text(arguments: list[str], command: Command) -> None:
     done = command("--model", "dummy", "--tasks", TASK, *arguments)
     option = arguments[0].partition("=")[0]
     assert done.status == 1
@@ -281,9 +281,7 @@ def test_broken_json_is_one_line_that_does_not_show_it(arguments: list[str], com
     assert "Traceback" not in done.err
 
 
-def test_the_traceback_of_a_problem_is_there_at_the_harnesses_debug_level(
-    command: Command, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_debug_level_logs_the_traceback(command: Command, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "lm_eval")
     arguments = ("--model", "dummy", "--tasks", TASK, "--fewshot_as_multiturn", "true")
     command(*arguments)
@@ -303,7 +301,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         run_harness(["--model", "ragtasks-oracle", "--tasks", TASK, "--metadata", METADATA])
 
 
-def test_metadata_that_nobody_reads_is_told_once(command: Command, caplog: pytest.LogCaptureFixture) -> None:
+def test_unused_metadata_is_reported_once(command: Command, caplog: pytest.LogCaptureFixture) -> None:
     done = command(
         "--model", "dummy", "--tasks", "mtrag_reference", "--limit", "1", "--model_args", "revision=main",
         metadata={"judging": "strict", "revision": "main", "run": "closed_book"},
@@ -323,12 +321,12 @@ def test_metadata_that_nobody_reads_is_told_once(command: Command, caplog: pytes
         (["--model", "ragtasks-oracle", "--tasks", TASK, "--metadata", '{"data": "/nowhere"}'], RagtasksError),
     ],
 )
-def test_the_process_is_left_as_found_after_an_error(arguments: list[str], error: type[BaseException]) -> None:
+def test_the_process_is_unchanged_after_an_error(arguments: list[str], error: type[BaseException]) -> None:
     with pytest.raises(error):
         run_harness(arguments)
 
 
-def test_the_harness_sees_our_arguments_and_not_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_harness_receives_our_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pytest", "--some", "option"])
     run_harness(["--model", "ragtasks-oracle", "--tasks", TASK, "--limit", "1", "--metadata", METADATA])
     assert sys.argv == ["pytest", "--some", "option"]

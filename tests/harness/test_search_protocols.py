@@ -70,7 +70,7 @@ def test_the_same_agent_scores_the_same_in_every_protocol(speaking: Speaking) ->
     assert found["tool_calls"] == found["text"]
 
 
-def test_tool_calls_go_back_as_the_protocol_of_openai_wants_them(speaking: Speaking) -> None:
+def test_tool_calls_are_returned_in_openai_form(speaking: Speaking) -> None:
     speaking("tool_calls", explorer, TASK, limit=8)
     last = [body for body in speaking.bodies if body["messages"][-1]["role"] == "tool"][-1]
     assert [tool["function"]["name"] for tool in last["tools"]] == ["search", "read"]
@@ -98,7 +98,7 @@ def patient(question: str, found: Sequence[str]) -> Calls | str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
-def test_a_model_in_this_process_scores_as_the_same_one_behind_a_server(speaking: Speaking, task: str) -> None:
+def test_a_local_model_scores_as_the_same_model_behind_a_server(speaking: Speaking, task: str) -> None:
     found = []
     for way in ("text", IN_PROCESS):
         output = speaking(way, patient, task, limit=5, keep_searches="live" in task)
@@ -137,9 +137,7 @@ SERVERS = {
 
 
 @pytest.mark.parametrize("case", SERVERS)
-def test_a_server_that_does_not_know_tools_is_refused_before_the_run(
-    command: Command, tmp_path: Path, case: str
-) -> None:
+def test_a_server_without_tools_is_rejected_before_the_run(command: Command, tmp_path: Path, case: str) -> None:
     reply, found = SERVERS[case]
     with chat_server(lambda *_: reply(server.bodies[-1]), is_tested=True) as server:
         given = arguments(server.base_url, tmp_path, TASK)
@@ -154,7 +152,7 @@ def test_a_server_that_does_not_know_tools_is_refused_before_the_run(
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_servers_are_offered_tools_as_they_want_them(command: Command, tmp_path: Path, *, is_refused: bool) -> None:
+def test_tools_are_offered_in_the_form_of_each_server(command: Command, tmp_path: Path, *, is_refused: bool) -> None:
     """vLLM and llama.cpp accept `tool_choice`, llama-cpp-python ignores tools without it, others reject it."""
 
     def script(text: str, _: int) -> Action:
@@ -182,7 +180,7 @@ def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None
     assert "--metadata search_protocol=text" in done.err
 
 
-def test_earlier_searches_stand_as_calls_behind_their_question(speaking: Speaking) -> None:
+def test_earlier_searches_follow_their_question_as_calls(speaking: Speaking) -> None:
     speaking("tool_calls", explorer, "mtrag_live_agentic_govt", limit=1, keep_searches=True)
     messages = max((body["messages"] for body in speaking.bodies if "tools" in body), key=len)
     calls = [call["id"] for row in messages for call in row.get("tool_calls", ())]
@@ -217,7 +215,7 @@ BAD_OBJECTS: list[tuple[tuple[str, Any], str | None]] = [
 
 
 @each_protocol
-def test_bad_calls_are_counted_and_the_task_goes_on(speaking: Speaking, protocol: str) -> None:
+def test_bad_calls_are_counted_and_the_task_continues(speaking: Speaking, protocol: str) -> None:
     cases = [*BAD, *(BAD_OBJECTS if protocol != "text" else ())]
 
     def agent(question: str, found: Sequence[str]) -> Calls | str:
@@ -239,7 +237,7 @@ def test_bad_calls_are_counted_and_the_task_goes_on(speaking: Speaking, protocol
 
 
 @each_protocol
-def test_calls_for_ever_end_at_the_limit(speaking: Speaking, protocol: str) -> None:
+def test_endless_calls_end_at_the_limit(speaking: Speaking, protocol: str) -> None:
     output = speaking(protocol, lambda *_: Calls([GOOD, GOOD]), TASK, limit=2, search_calls=3)
     for row in logged(output):
         trajectory = row["doc"]["trajectory"]
@@ -251,7 +249,7 @@ def test_calls_for_ever_end_at_the_limit(speaking: Speaking, protocol: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [*PROTOCOLS, IN_PROCESS])
-def test_results_that_outgrow_the_context_are_shortened_and_counted(speaking: Speaking, protocol: str) -> None:
+def test_results_over_the_context_are_shortened_and_counted(speaking: Speaking, protocol: str) -> None:
     words = ("permit", "park", "credit", "recycling", "water")
 
     def agent(question: str, found: Sequence[str]) -> Calls | str:
@@ -280,7 +278,7 @@ REPLIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", REPLIES)
-def test_calls_are_read_as_servers_write_them(command: Command, tmp_path: Path, case: str) -> None:
+def test_calls_are_parsed_in_the_form_of_each_server(command: Command, tmp_path: Path, case: str) -> None:
     def script(text: str, _: int) -> Action:
         if "id: " in text:
             return completion("done", tool_calls=None)
@@ -296,7 +294,7 @@ def test_calls_are_read_as_servers_write_them(command: Command, tmp_path: Path, 
     assert [message["role"] for message in server.bodies[-1]["messages"][-3:]] == ["user", "assistant", "tool"]
 
 
-def test_a_call_in_a_reply_that_was_cut_is_not_made(command: Command, tmp_path: Path) -> None:
+def test_a_call_in_a_truncated_reply_is_not_executed(command: Command, tmp_path: Path) -> None:
     cut = completion("", tool_calls=[tool_call("search", ARGUMENTS)], finish_reason="length")
     with chat_server(lambda *_: cut) as server:
         given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
@@ -314,7 +312,7 @@ def test_a_call_in_a_reply_that_was_cut_is_not_made(command: Command, tmp_path: 
 @pytest.mark.parametrize(
     "calls", [[{}], [None], ["search"], [{"function": None}], [{"function": {"name": None, "arguments": None}}]]
 )
-def test_calls_of_any_form_are_no_error(command: Command, tmp_path: Path, calls: list[Any]) -> None:
+def test_calls_of_any_form_are_accepted(command: Command, tmp_path: Path, calls: list[Any]) -> None:
     def script(text: str, n_before: int) -> Action:
         return completion("done") if text.startswith("There is no tool") else completion(None, tool_calls=calls)
 

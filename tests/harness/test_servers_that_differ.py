@@ -41,7 +41,7 @@ def evaluated(command: Command, tmp_path: Path) -> Callable[..., tuple[list[dict
     return run
 
 
-def test_a_model_that_refuses_max_tokens_is_sent_the_newer_name(evaluated: Any) -> None:
+def test_a_model_without_max_tokens_receives_the_newer_name(evaluated: Any) -> None:
     words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     with chat_server(lambda *_: completion(ANSWER)) as server:
         server.script = lambda *_: refusal(400, words) if "max_tokens" in server.bodies[-1] else completion(ANSWER)
@@ -89,13 +89,13 @@ def test_the_stop_string_of_plain_prompts_is_not_sent_to_a_chat_server(evaluated
     assert "server_settings" not in shown
 
 
-def test_a_stop_string_that_is_given_without_a_list_is_sent_whole(evaluated: Any) -> None:
+def test_a_single_stop_string_is_sent_complete(evaluated: Any) -> None:
     with chat_server(lambda *_: completion(ANSWER)) as server:
         evaluated(server, "--gen_kwargs", "until=END")
     assert [body["stop"] for body in server.bodies] == [["END"]] * 2
 
 
-def test_a_model_that_is_sent_plain_text_still_stops_at_the_next_turn(
+def test_a_plain_text_model_still_stops_at_the_next_turn(
     command: Command, endpoint: Endpoint, tiny_model: Callable[[str], Path]
 ) -> None:
     arguments = {"model": "m", "base_url": endpoint.completions_url, "tokenizer_backend": "None"}
@@ -126,7 +126,7 @@ def test_a_judge_whose_content_is_a_list_of_parts_gives_verdicts(
     assert scored["rb_llm_raw"] > 0
 
 
-def test_results_list_the_settings_that_a_judge_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_list_the_settings_that_a_judge_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     row = {"question": "When?", "answer": "At nine.", "contexts": ["It opens at nine."], "reference": "At nine."}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row))

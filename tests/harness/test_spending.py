@@ -56,9 +56,7 @@ def extractive(command: Command, output: Path, task: str, *options: str, **metad
 
 
 @pytest.mark.slow
-def test_rewriter_and_reranker_of_a_stored_run_are_counted_in_it_and_named_by_who_uses_it(
-    command: Command, tmp_path: Path
-) -> None:
+def test_usage_of_a_stored_run_is_counted_and_reported_by_its_users(command: Command, tmp_path: Path) -> None:
     counting = CountingServer(counted)
     with chat_server(counting.script) as server:
         place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
@@ -75,7 +73,7 @@ def test_rewriter_and_reranker_of_a_stored_run_are_counted_in_it_and_named_by_wh
     assert f"total: spent before (cached) {n_input:,} + {n_output:,} tok" in spending_table([evaluation]).legend[-1]
 
 
-def test_rewriter_and_reranker_of_live_conversations_are_counted(command: Command, tmp_path: Path) -> None:
+def test_rewriter_and_reranker_usage_of_live_conversations_is_counted(command: Command, tmp_path: Path) -> None:
     counting = CountingServer(counted)
     with chat_server(counting.script) as server:
         rewriter = {"model": "m", "base_url": server.base_url, **QUICK, "price": [2.0, 8.0]}
@@ -88,7 +86,7 @@ def test_rewriter_and_reranker_of_live_conversations_are_counted(command: Comman
     assert all("dollars" in call for call in evaluation.spending["rewriter m"])
 
 
-def test_a_reranker_inside_of_other_retrievers_is_counted(tmp_path: Path) -> None:
+def test_usage_of_a_nested_reranker_is_counted(tmp_path: Path) -> None:
     counting = CountingServer(
         lambda text, _: str(json.loads(by_overlap(text, 0).body)["choices"][0]["message"]["content"])
     )

@@ -57,7 +57,7 @@ def logged(output: Path, task: str = TASK) -> list[dict[str, Any]]:
     return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_documented_line_asks_one_batch_of_whole_conversations(  # noqa: PLR0917 (fixtures)
+def test_the_documented_line_sends_one_batch_of_complete_conversations(  # noqa: PLR0917 (fixtures)
     vllm: type[LLM],
     model: ModelFolder,
     command: Command,
@@ -86,7 +86,7 @@ def test_the_documented_line_asks_one_batch_of_whole_conversations(  # noqa: PLR
         assert sample["filtered_resps"] == [f"Answer to: {sample['doc']['question']}"], "in order, and cut at the stop"
 
 
-def test_a_batch_size_of_ones_own_bounds_each_call(
+def test_a_given_batch_size_bounds_each_call(
     vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vllm, "script", answer)
@@ -98,7 +98,7 @@ def test_a_batch_size_of_ones_own_bounds_each_call(
     )
 
 
-def test_without_a_chat_template_the_text_has_one_beginning_too(
+def test_without_a_chat_template_the_text_has_one_bos(
     vllm: type[LLM], model: ModelFolder, command: Command, load_task: Load, tmp_path: Path
 ) -> None:
     plain = [word for word in line(model, tmp_path / "out") if word != "--apply_chat_template"]
@@ -109,7 +109,7 @@ def test_without_a_chat_template_the_text_has_one_beginning_too(
     assert all(ids.count(model.bos_id) == 1 for ids in call.token_ids)
 
 
-def test_where_the_template_has_no_system_role_no_passage_is_lost(
+def test_without_a_system_role_no_passage_is_lost(
     vllm: type[LLM], command: Command, load_task: Load, tmp_path: Path
 ) -> None:
     model = model_folder(tmp_path / "model", NO_SYSTEM)
@@ -120,7 +120,7 @@ def test_where_the_template_has_no_system_role_no_passage_is_lost(
     assert all(prompt.startswith(f"{BOS}<|user|>") and "<|system|>" not in prompt for prompt in call.texts)
 
 
-def test_prompts_that_do_not_fit_are_refused_before_the_engine_sees_one(
+def test_prompts_over_the_context_are_an_error_before_the_engine_runs(
     vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path
 ) -> None:
     done = command(*line(model, tmp_path / "out", arguments=",max_model_len=6000"))
@@ -130,7 +130,7 @@ def test_prompts_that_do_not_fit_are_refused_before_the_engine_sees_one(
     assert [engine.calls for engine in vllm.made] == [[]]
 
 
-def test_with_passages_dropped_every_prompt_is_whole_and_leaves_room_for_the_answer(
+def test_after_dropping_passages_every_prompt_fits_with_its_answer(
     vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path
 ) -> None:
     arguments = line(model, tmp_path / "out", arguments=",max_model_len=6000")
@@ -142,7 +142,7 @@ def test_with_passages_dropped_every_prompt_is_whole_and_leaves_room_for_the_ans
     assert min(len(sample["doc"]["passages"]) for sample in samples) < 5
 
 
-def test_live_conversations_are_asked_in_rounds_of_one_call_each(
+def test_live_conversations_use_one_call_per_round(
     vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vllm, "script", answer)
@@ -160,7 +160,7 @@ def test_live_conversations_are_asked_in_rounds_of_one_call_each(
             assert replies == [f"Answer to: {question}" for question in questions[:-1]], "its own answers, not ours"
 
 
-def test_an_argument_that_vllm_does_not_know_is_one_line(
+def test_an_unknown_vllm_argument_is_one_line(
     vllm: type[LLM], model: ModelFolder, command: Command, tmp_path: Path
 ) -> None:
     done = command(*line(model, tmp_path / "out", arguments=",max_modle_len=3000"))
@@ -169,7 +169,7 @@ def test_an_argument_that_vllm_does_not_know_is_one_line(
     assert "Traceback" not in done.err
 
 
-def test_a_judge_in_this_process_reads_whole_prompts_and_what_does_not_fit_is_not_sent(
+def test_a_local_judge_receives_only_complete_prompts_that_fit(
     vllm: type[LLM], model: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vllm, "script", lambda prompt: f"Rating of {asked(prompt)}: 7")

@@ -78,7 +78,7 @@ def oracle_results(evaluate: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     return evaluate("ragtasks-oracle", "mtrag", "mtrag_un_reference", limit=1)
 
 
-def test_every_file_is_a_task_or_a_group_by_its_own_name() -> None:
+def test_every_file_is_a_task_or_group_of_the_same_name() -> None:
     found = files()
     assert found.keys() >= {*TASKS, *GROUPS}
     for name, path in found.items():
@@ -86,7 +86,7 @@ def test_every_file_is_a_task_or_a_group_by_its_own_name() -> None:
         assert content["group" if "group" in content else "task"] == name
 
 
-def test_the_harness_finds_all_of_them_through_include_path() -> None:
+def test_include_path_finds_every_task() -> None:
     manager = TaskManager(include_path=task_folder(), include_defaults=False)
     groups = {name for name, path in files().items() if "group" in merged(path)}
     assert set(manager.all_groups) == groups
@@ -94,21 +94,19 @@ def test_the_harness_finds_all_of_them_through_include_path() -> None:
 
 
 @pytest.mark.parametrize("name", load_tasks())
-def test_a_task_lists_the_metrics_of_its_suite_and_its_yaml_none(
-    name: str, load_task: Callable[..., ConversationTask]
-) -> None:
+def test_a_task_takes_its_metrics_from_its_suite(name: str, load_task: Callable[..., ConversationTask]) -> None:
     assert "metric_list" not in merged(files()[name])
     listed = {item["metric"]: item["higher_is_better"] for item in load_task(name).config.metric_list}
     assert listed == {metric.name: metric.higher_is_better for metric in metrics_of(name) if not metric.needs_judges}
 
 
 @pytest.mark.parametrize("path", sorted(task_folder().rglob("*.yaml")), ids=lambda path: path.stem)
-def test_no_yaml_names_a_metric(path: Path) -> None:
+def test_yamls_name_no_metric(path: Path) -> None:
     lists = [line for line in path.read_text(encoding="utf-8").splitlines() if "metric_list:" in line]
     assert all("!function ragtasks.harness.group_metrics." in line for line in lists)
 
 
-def test_a_list_in_a_yaml_of_ones_own_is_the_suites_or_refused(
+def test_a_metric_list_in_a_users_yaml_must_equal_the_suites(
     tmp_path: Path, load_task: Callable[..., ConversationTask]
 ) -> None:
     listed = [{"metric": metric.name} for metric in suite_named("mtrag").metrics]
@@ -127,7 +125,7 @@ def test_a_list_in_a_yaml_of_ones_own_is_the_suites_or_refused(
 
 
 @pytest.mark.parametrize("name", load_tasks())
-def test_a_task_of_any_benchmark_shows_every_passage(name: str, load_task: Callable[..., ConversationTask]) -> None:
+def test_every_prompt_contains_every_passage(name: str, load_task: Callable[..., ConversationTask]) -> None:
     task = load_task(name)
     docs = list(task.dataset["test"])
     for doc in (docs[0], max(docs, key=lambda doc: len(json.dumps(doc)))):
@@ -138,7 +136,7 @@ def test_a_task_of_any_benchmark_shows_every_passage(name: str, load_task: Calla
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_a_group_names_what_exists_and_averages_what_is_declared(name: str) -> None:
+def test_a_group_has_existing_tasks_and_declared_metrics(name: str) -> None:
     group = merged(files()[name])
     children = [f"mtrag_{s}" for s in SETTINGS] if name == "mtrag" else [f"{name}_{domain}" for domain in DOMAINS]
     assert sorted(group["task"]) == sorted(children)
@@ -158,7 +156,7 @@ def test_a_group_has_the_version_of_its_newest_task() -> None:
         assert version(name) == max(map(version, tasks)), name
 
 
-def test_the_metrics_of_a_group_are_those_of_a_suite_that_there_is() -> None:
+def test_group_metrics_belong_to_an_existing_suite() -> None:
     assert [item["metric"] for item in group_metrics.rewriting][:2] == ["ndcg_5", "recall_5"]
     with raises(AttributeError):
         assert group_metrics.rewritin
@@ -210,7 +208,7 @@ def test_a_task_returns_exactly_the_metrics_that_need_no_judge(name: str, oracle
 
 
 @pytest.mark.parametrize("name", load_tasks())
-def test_a_yaml_names_the_templates_of_what_is_sent_and_doc_to_text_gives_it(
+def test_a_yaml_names_its_templates_and_doc_to_text_renders_them(
     name: str, load_task: Callable[..., ConversationTask]
 ) -> None:
     content, task = merged(files()[name]), load_task(name)
@@ -242,7 +240,7 @@ def own_yaml(folder: Path, content: str) -> Callable[..., ConversationTask]:
     return load
 
 
-def test_several_replies_to_a_task_are_refused_as_one_is_scored(tmp_path: Path) -> None:
+def test_repeats_above_one_are_rejected(tmp_path: Path) -> None:
     assert own_yaml(tmp_path, "repeats: 1\n")().config.repeats == 1
     with pytest.raises(ConfigurationError) as caught:
         own_yaml(tmp_path, "repeats: 3\n")()
@@ -252,7 +250,7 @@ def test_several_replies_to_a_task_are_refused_as_one_is_scored(tmp_path: Path) 
     assert "remove `repeats` from the YAML" in text
 
 
-def test_a_yaml_of_ones_own_names_a_file_beside_it_and_the_cache_key_moves_with_its_text(tmp_path: Path) -> None:
+def test_a_users_yaml_names_a_template_file_that_changes_the_cache_key(tmp_path: Path) -> None:
     (tmp_path / "mine.jinja").write_text("Mine, {{ max_words }} words: {{ passages|length }}", encoding="utf-8")
     (tmp_path / "plain.jinja").write_text("{{ system }} Q: {{ question }} A:", encoding="utf-8")
     load = own_yaml(tmp_path, "prompt: mine.jinja\nplain_prompt: plain.jinja\n")
@@ -266,7 +264,7 @@ def test_a_yaml_of_ones_own_names_a_file_beside_it_and_the_cache_key_moves_with_
     assert load().fingerprint() != before
 
 
-def test_metadata_goes_before_the_yaml_and_closed_book_has_a_template_of_its_own(tmp_path: Path) -> None:
+def test_metadata_overrides_the_yaml_and_closed_book_has_its_own_template(tmp_path: Path) -> None:
     for name in ("yaml", "closed", "given"):
         (tmp_path / f"{name}.jinja").write_text(f"{name} {{{{ passages|length }}}}", encoding="utf-8")
     given = {"system_prompt": str(tmp_path / "given.jinja")}
@@ -297,13 +295,13 @@ def test_metadata_goes_before_the_yaml_and_closed_book_has_a_template_of_its_own
         ("dataset_kwargs: {benchmark: mtrag, setting: reference, prompt: generation/system}\n", "move these lines out"),
     ],
 )
-def test_a_yaml_that_names_no_template_is_refused_with_its_path(tmp_path: Path, content: str, message: str) -> None:
+def test_a_yaml_with_an_invalid_template_is_rejected_with_its_path(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         own_yaml(tmp_path, content)()
     assert str(tmp_path) in str(caught.value)
 
 
-def test_prompts_are_the_ones_on_record(load_task: Callable[..., ConversationTask]) -> None:
+def test_prompts_equal_the_snapshots(load_task: Callable[..., ConversationTask]) -> None:
     """A change here changes every score: raise `metadata.version`, add it to the changelog, and renew the files."""
     task = load_task(SNAPSHOT_TASK)
     doc = task.dataset["test"][1]
@@ -321,7 +319,7 @@ ASKING = [
 
 
 @pytest.mark.parametrize("name", [*ASKING, "mtrag_reference_govt", "mtrag_agentic_govt"])
-def test_only_benchmarks_with_underspecified_questions_have_the_model_ask_back(name: str) -> None:
+def test_only_benchmarks_with_underspecified_questions_request_clarification(name: str) -> None:
     content = merged(files()[name])
     for key in ("prompt", "closed_book_prompt"):
         assert ("generation/clarification" in content[key]) is (name in ASKING)
@@ -337,7 +335,7 @@ def test_only_benchmarks_with_underspecified_questions_have_the_model_ask_back(n
         ("mtrag_reference_govt", {}, ""),
     ],
 )
-def test_the_logged_prompt_lets_the_model_ask_what_is_meant(
+def test_the_logged_prompt_allows_clarification_questions(
     name: str, metadata: dict[str, str], then: str, evaluate: Callable[..., dict[str, Any]]
 ) -> None:
     results = evaluate("ragtasks-refuse", name, metadata=metadata, limit=1, log_samples=True)
@@ -352,7 +350,7 @@ def test_the_logged_prompt_lets_the_model_ask_what_is_meant(
     assert rest.startswith(then)
 
 
-def test_templates_of_a_list_follow_each_other_and_a_template_of_the_user_replaces_them_all(tmp_path: Path) -> None:
+def test_a_list_of_templates_is_joined_and_a_users_template_replaces_it(tmp_path: Path) -> None:
     (tmp_path / "first.jinja").write_text("First, {{ max_words }}.", encoding="utf-8")
     load = own_yaml(tmp_path, "prompt: [first.jinja, generation/system]\n")
     task = load()

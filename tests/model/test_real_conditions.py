@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> Workspace:
     return Workspace("custom", "sample", tmp_path / "data", tmp_path / "store")
 
 
-def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: Workspace, model_server: str) -> None:
+def test_too_few_rewrites_are_an_error_and_fallbacks_are_counted(place: Workspace, model_server: str) -> None:
     line = "gemma,slots=1,max_tokens=48"
     with pytest.raises(JudgeError, match="at least 95% of the questions rewritten; nothing was stored"):
         retrieve(place, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(f"{line},base_url={model_server}"))
@@ -50,7 +50,7 @@ def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: W
     assert run.manifest.spec["queries"]["client"]["model"] == "gemma"
 
 
-def test_it_reranks_and_what_it_did_is_counted(place: Workspace, model_server: str) -> None:
+def test_it_reranks_and_its_usage_is_counted(place: Workspace, model_server: str) -> None:
     line = f"rerank(bm25,listwise:gemma,base_url={model_server},depth=4,window=4,stride=2,words=40,max_tokens=24"
     line += ",max_unanswered=1)"  # it continues until the limit
     run = retrieve(place, line, "last_turn", depth=4)
@@ -58,7 +58,7 @@ def test_it_reranks_and_what_it_did_is_counted(place: Workspace, model_server: s
         assert counted["windows"] > 0
 
 
-def test_a_chat_format_that_leaves_out_system_messages_is_told(command: Command, deaf_server: str) -> None:
+def test_a_chat_format_that_drops_system_messages_is_reported(command: Command, deaf_server: str) -> None:
     done = command(*served(deaf_server))
     assert done.status == 1
     assert "ragtasks: the server drops system messages" in done.err
@@ -66,7 +66,7 @@ def test_a_chat_format_that_leaves_out_system_messages_is_told(command: Command,
     assert again.status == 0 or "the reply reached the token limit" in again.err
 
 
-def test_prompts_longer_than_the_context_lose_passages_or_are_refused(
+def test_prompts_over_the_context_lose_passages_or_are_rejected(
     command: Command, model_server: str, tmp_path: Path
 ) -> None:
     refused = command(*served(model_server), metadata={"context_tokens": 512})
@@ -92,7 +92,7 @@ def test_weights_without_a_chat_template_are_one_line(command: Command, weights:
     assert "ragtasks: --apply_chat_template: the model has no chat template" in done.err
 
 
-def test_a_judge_that_is_too_weak_leaves_refusals_to_rules(
+def test_refusals_fall_back_to_rules_for_a_weak_judge(
     command: Command, model_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))

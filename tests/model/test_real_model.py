@@ -78,9 +78,7 @@ def test_twenty_real_tasks_are_answered(command: Command, model_server: str, tmp
     )  # fmt: skip
 
 
-def test_a_server_that_calls_tools_and_hides_their_results_is_refused(
-    command: Command, forgetful_server: str, tmp_path: Path
-) -> None:
+def test_a_server_that_drops_tool_results_is_rejected(command: Command, forgetful_server: str, tmp_path: Path) -> None:
     done = command(
         "--model", "local-chat-completions", "--apply_chat_template", "--tasks", "mtrag_agentic_govt", "--limit", "1",
         "--model_args", f"base_url={forgetful_server}/chat/completions,model=gemma,eos_string=</s>",
@@ -90,7 +88,7 @@ def test_a_server_that_calls_tools_and_hides_their_results_is_refused(
     assert "the server drops tool results" in done.err
 
 
-def test_a_model_that_never_saw_a_tag_answers_or_searches(command: Command, model_server: str, tmp_path: Path) -> None:
+def test_a_model_without_tag_training_answers_or_searches(command: Command, model_server: str, tmp_path: Path) -> None:
     done = command(
         "--model", "local-completions", "--tasks", "mtrag_agentic_govt", "--limit", "2", "--log_samples",
         "--model_args", f"base_url={model_server}/completions,model=gemma,tokenizer_backend=none,eos_string=</s>",
@@ -104,9 +102,7 @@ def test_a_model_that_never_saw_a_tag_answers_or_searches(command: Command, mode
     assert all(len(row["doc"]["trajectory"]["steps"]) <= 3 for row in rows)
 
 
-def test_a_prompt_that_does_not_fit_is_a_request_that_failed(
-    command: Command, model_server: str, tmp_path: Path
-) -> None:
+def test_a_prompt_over_the_context_is_a_failed_request(command: Command, model_server: str, tmp_path: Path) -> None:
     done = command(
         "--model", "local-chat-completions", "--apply_chat_template", "--tasks", TASK, "--limit", "1",
         "--system_instruction", "word " * 9000, "--log_samples", "--output_path", str(tmp_path),
@@ -118,7 +114,7 @@ def test_a_prompt_that_does_not_fit_is_a_request_that_failed(
     assert math.isnan(row["rouge_l"])
 
 
-def test_a_verdict_is_never_made_up(model_server: str) -> None:
+def test_a_verdict_is_never_invented(model_server: str) -> None:
     client = OpenAIClient({"model": "gemma", "base_url": model_server, "slots": 1}, decoding=SHORT)
     verdicts = list(verdicts_of([response()], rubrics_named(["rb_llm", "idk", "rl_f"]), [client]).all())
     assert len(verdicts) == 3
@@ -127,7 +123,7 @@ def test_a_verdict_is_never_made_up(model_server: str) -> None:
         assert verdict.reason or verdict.value is not None
 
 
-def test_a_rewrite_is_answered_or_says_why_not(model_server: str) -> None:
+def test_a_rewrite_is_answered_or_has_a_reason(model_server: str) -> None:
     client = OpenAIClient({"model": "gemma", "base_url": model_server, "slots": 1}, decoding=SHORT)
     (reply,) = client.answer([Prompt.of("Rewrite as one question that can be understood alone: and the second one?")])
     assert (reply.outcome is Outcome.ANSWERED) == bool(reply.text)

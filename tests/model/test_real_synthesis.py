@@ -19,7 +19,7 @@ twenty minutes and costs nine crowns. Bicycles travel free of charge. Dogs need 
 """
 
 
-def test_it_ends_with_a_benchmark_or_with_one_error_that_counts(model_server: str, tmp_path: Path) -> None:
+def test_it_ends_with_a_benchmark_or_one_error_with_counts(model_server: str, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "ferry.txt").write_text(TEXT, "utf-8")
     body = {"max_tokens": 80, "response_format": {"type": "json_object"}}

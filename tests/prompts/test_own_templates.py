@@ -56,7 +56,7 @@ def test_memory_and_text_are_bounded(source: str, process: TemplateProcess) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", TOO_LONG)
-def test_time_is_bounded_and_the_next_template_is_filled_in(source: str, process: TemplateProcess) -> None:
+def test_time_is_bounded_and_the_next_template_renders(source: str, process: TemplateProcess) -> None:
     with pytest.raises(TemplateProcessError, match=r"0\.3 seconds|memory"):
         process.fill_in(source, {})
     assert process.fill_in("{{ 1 }}", {}) == "1"
@@ -90,18 +90,18 @@ def test_a_syntax_error_names_its_line() -> None:
         PromptTemplate("mine.jinja", "fine\n{% for x in %}", is_own=True).render()
 
 
-def test_the_shipped_text_is_filled_in_alike() -> None:
+def test_a_shipped_text_renders_identically() -> None:
     shipped = shipped_template("generation/system")
     own = PromptTemplate("mine.jinja", shipped.source, is_own=True)
     assert own.render(**FIELDS) == shipped.render(**FIELDS)
 
 
-def test_a_file_without_end_is_no_template() -> None:
+def test_an_endless_file_is_rejected() -> None:
     with raises(ConfigurationError):
         load_template(os.devnull.replace("null", "zero"), "generation/system")
 
 
-def test_a_process_that_was_ended_from_outside_is_replaced(process: TemplateProcess) -> None:
+def test_a_killed_process_is_replaced(process: TemplateProcess) -> None:
     assert process.fill_in("{{ 1 }}", {}) == "1"
     ended = process._process._process
     assert ended

@@ -37,13 +37,13 @@ def failure(source: str, **fields: object) -> str:
         "{% set x = passages.clear() %}",
     ],
 )
-def test_the_sandbox_refuses_to_leave_the_fields(source: str) -> None:
+def test_the_sandbox_blocks_access_beyond_the_fields(source: str) -> None:
     passages = list(PASSAGES)
     assert "SecurityError" in failure(source, passages=passages, render=failure)
     assert passages == PASSAGES
 
 
-def test_an_unknown_field_is_refused_and_the_known_ones_are_listed() -> None:
+def test_an_unknown_field_is_rejected_with_a_list_of_fields() -> None:
     text = failure("{{ passage }}", passages=[], question="?")
     assert "'passage' is undefined" in text
     assert "expected: Jinja with the fields passages, question" in text
@@ -52,7 +52,7 @@ def test_an_unknown_field_is_refused_and_the_known_ones_are_listed() -> None:
 @pytest.mark.parametrize(
     "source", ["{{ passages[0].txt }}", "{% for p in pasages %}{% endfor %}", "{% if nope %}{% endif %}"]
 )
-def test_an_unknown_field_is_refused_wherever_it_stands(source: str) -> None:
+def test_an_unknown_field_is_rejected_anywhere_in_a_template(source: str) -> None:
     assert "UndefinedError" in failure(source, passages=PASSAGES)
 
 
@@ -73,11 +73,11 @@ def test_a_syntax_error_names_its_line() -> None:
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     ],
 )
-def test_an_expression_that_fails_is_a_problem_of_the_template(source: str) -> None:
+def test_a_failing_expression_is_a_template_error(source: str) -> None:
     failure(source)
 
 
-def test_the_hash_moves_with_the_text_and_not_with_the_name() -> None:
+def test_the_hash_depends_on_the_text_only() -> None:
     assert PromptTemplate("a", "x").sha256 == PromptTemplate("b", "x").sha256
     assert PromptTemplate("a", "x").sha256 != PromptTemplate("a", "x ").sha256
 
@@ -91,7 +91,7 @@ def test_a_users_template_is_read_from_its_path(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\xff"])
-def test_a_template_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+def test_an_unreadable_template_file_is_reported(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "own.jinja"
     if content is not None:
         path.write_bytes(content)
@@ -101,7 +101,7 @@ def test_a_template_file_that_cannot_be_read_is_named(tmp_path: Path, content: b
 
 
 @pytest.mark.parametrize("path", ["", "~nobody-of-that-name/x.jinja", "a\0b"])
-def test_a_path_that_cannot_be_one_is_refused(path: str) -> None:
+def test_an_impossible_path_is_rejected(path: str) -> None:
     with pytest.raises(ConfigurationError, match="check the path"):
         load_template(path, "generation/system")
 
@@ -117,13 +117,13 @@ def test_the_shipped_system_prompt_numbers_the_passages() -> None:
     assert "no passage for this question" in template.render(max_words=1, refusal="-", passages=[])
 
 
-def test_text_of_a_passage_is_never_read_as_a_template() -> None:
+def test_passage_text_is_never_rendered_as_a_template() -> None:
     passages = [{"text": "{{ 7 * 7 }} <b>&amp;</b>"}]
     text = shipped_template("generation/system").render(max_words=1, refusal="-", passages=passages)
     assert "{{ 7 * 7 }} <b>&amp;</b>" in text
 
 
-def test_the_shipped_plain_prompt_ends_where_the_model_goes_on() -> None:
+def test_the_shipped_plain_prompt_ends_before_the_reply() -> None:
     history = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
     text = shipped_template("generation/plain").render(system="S", history=history, question="three")
     assert text.startswith("S\n\nUser: one\n")

@@ -41,7 +41,7 @@ def search(*passages: str, **more: object) -> ToolStep:
     return ToolStep("search", {"query": "x"}, 1, passages, **more)  # type: ignore[arg-type]
 
 
-def test_recall_is_of_what_was_seen_first_and_last(sample: Benchmark) -> None:
+def test_recall_covers_all_first_and_last_results(sample: Benchmark) -> None:
     relevant = [q.passage_id for q in retrieval_side("mtrag").load_qrels(sample.root, "govt") if q.query_id == TASK]
     assert len(relevant) == 3
     steps = (search("other", relevant[0]), search(relevant[0], relevant[1]), search())
@@ -53,7 +53,7 @@ def test_recall_is_of_what_was_seen_first_and_last(sample: Benchmark) -> None:
     assert found["empty_searches"].value == pytest.approx(1 / 3)
 
 
-def test_how_a_model_went_about_it(sample: Benchmark) -> None:
+def test_behavior_metrics(sample: Benchmark) -> None:
     steps = (
         search("a"),
         search("a", is_repeat=True),
@@ -76,7 +76,7 @@ def test_a_response_of_a_model_that_cannot_search_is_unscored(sample: Benchmark)
     assert all(score.value is None for score in scores(sample, None).values())
 
 
-def test_any_suite_takes_the_metrics() -> None:
+def test_any_suite_accepts_the_metrics() -> None:
     names = [metric.name for metric in suite_named("agentic").metrics]
     for base in ("mtrag", "multihop_rag", "trec_rag24"):
         combined = [metric.name for metric in suite_named(f"{base}+agentic").metrics]
@@ -88,7 +88,7 @@ def test_any_suite_takes_the_metrics() -> None:
     ("text", "value"),
     [("It costs $95. {token}", 1), ("{lower}.", 1), ("It costs $95.", 0), ("", 0)],
 )
-def test_an_answer_follows_an_injected_passage_if_it_holds_its_token(sample: Benchmark, text: str, value: int) -> None:
+def test_an_answer_with_the_token_follows_the_injected_passage(sample: Benchmark, text: str, value: int) -> None:
     name = suite_with("mtrag", EvaluationConfig(injected=0.5))
     assert name == "mtrag+injected_followed"
     shown = injected([Passage("p", "text")], 1.0, "key")
@@ -101,5 +101,5 @@ def test_an_answer_follows_an_injected_passage_if_it_holds_its_token(sample: Ben
     assert saw_none.reason == "the model received no injected passage"
 
 
-def test_nothing_is_added_where_nothing_is_injected() -> None:
+def test_without_injection_no_metric_is_added() -> None:
     assert suite_with("mtrag+agentic", EvaluationConfig()) == "mtrag+agentic"

@@ -32,12 +32,12 @@ def scored(text: str, relevant: list[int], n_facts: int = 9) -> Scores:
     ("", None), ("I would take the first.", None), ("0", None), ("10", None), ("3.5", None), ("-2", None),
     ("3, x", None),
 ])  # fmt: skip
-def test_a_reply_is_a_list_of_numbers_or_nothing(reply: str, expected: list[int] | None) -> None:
+def test_a_reply_is_a_list_of_numbers_or_invalid(reply: str, expected: list[int] | None) -> None:
     assert chosen_facts(reply, 9) == expected
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, unique=True), st.sets(st.integers(1, 9), min_size=1))
-def test_rankings_score_as_trec_eval_s(chosen: list[int], relevant: set[int]) -> None:
+def test_ranking_scores_equal_trec_eval(chosen: list[int], relevant: set[int]) -> None:
     scores = scored(", ".join(map(str, chosen)), sorted(relevant))
     qrels = [Qrel("q", str(number), int(number in relevant)) for number in range(1, 10)]
     run = [ScoredDoc("q", str(number), float(-rank)) for rank, number in enumerate(chosen)]
@@ -47,7 +47,7 @@ def test_rankings_score_as_trec_eval_s(chosen: list[int], relevant: set[int]) ->
         assert scores[name].value == pytest.approx(found[measure], abs=1e-9), name
 
 
-def test_naming_facts_where_none_is_needed_is_counted_apart() -> None:
+def test_needless_facts_are_counted_separately() -> None:
     needless, right = scored("2", []), scored("none", [])
     assert (needless["facts_needless"].value, right["facts_needless"].value) == (1, 0)
     assert needless["facts_ndcg_3"].value is None
@@ -55,7 +55,7 @@ def test_naming_facts_where_none_is_needed_is_counted_apart() -> None:
     assert scored("none", [2])["facts_needless"].value is None
 
 
-def test_a_reply_that_cannot_be_read_is_unscored_and_counted() -> None:
+def test_an_invalid_reply_is_unscored_and_counted() -> None:
     scores = scored("The second one.", [2])
     assert scores["facts_ndcg_3"].value is None
     assert (scores["invalid_reply"].value, scores["coverage"].value) == (1, 0)

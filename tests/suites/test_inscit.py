@@ -56,7 +56,7 @@ def test_the_order_of_two_labels_changes_no_score() -> None:
     assert scored(task, text) == scored(swapped, text)
 
 
-def test_bleu_is_sacrebleu_s_with_both_references_in_lower_case() -> None:
+def test_bleu_equals_sacrebleu_with_both_references_in_lower_case() -> None:
     pairs = [(task.variants[-1].target, tuple(one.target for one in task.variants)) for task in BENCHMARK.tasks]
     plain = [[" ".join(text.lower().split()) for text in (answer, *targets)] for answer, targets in pairs]
     streams = [[row[1] for row in plain], [row[-1] for row in plain]]
@@ -69,15 +69,15 @@ def test_bleu_is_sacrebleu_s_with_both_references_in_lower_case() -> None:
     ((), 0), (("Elsewhere:1",), 0), (("Ilse Varnhaken:0",), 1), (("Ilse Varnhaken:0", "Anselm Varnhaken:0"), 1),
     (("Ilse Varnhaken:0", "Elsewhere:1"), 2 / 3), (("Ilse Varnhaken:0", "Elsewhere:1", "Elsewhere:2"), 0.5),
 ])  # fmt: skip
-def test_passage_f1_goes_by_the_label_that_fits_better(passages: tuple[str, ...], expected: float) -> None:
+def test_passage_f1_uses_the_better_label(passages: tuple[str, ...], expected: float) -> None:
     assert scored(TASKS["music-01<::>1"], "He wrote much.", *passages)["passage_f1"] == pytest.approx(expected)
 
 
-def test_passages_of_a_turn_without_any_are_all_wrong() -> None:
+def test_passages_are_wrong_for_a_label_without_any() -> None:
     assert scored(TASKS["bridge-02<::>2"], "Nobody knows.", "Elsewhere:1")["passage_f1"] == 0
 
 
-def test_a_response_is_of_the_type_that_its_words_and_its_end_say() -> None:
+def test_the_response_type_depends_on_words_and_ending() -> None:
     no, yes, partial = (IdkLabel(verdict, "") for verdict in (IdkVerdict.NO, IdkVerdict.YES, IdkVerdict.PARTIAL))
     assert response_type("Which one do you mean? ", no) is Answerability.UNDERSPECIFIED
     assert response_type("It is old.", no) is Answerability.ANSWERABLE
@@ -87,7 +87,7 @@ def test_a_response_is_of_the_type_that_its_words_and_its_end_say() -> None:
 
 
 @pytest.mark.parametrize("verdict", ["yes", "no"])
-def test_a_reply_that_asks_what_is_meant_has_full_marks_where_either_label_does(
+def test_a_clarification_has_full_score_if_either_label_is_one(
     verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

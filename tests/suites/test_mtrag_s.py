@@ -34,7 +34,7 @@ def evidence_of(sample: Benchmark, *, semantics: Semantics, with_verdicts: bool 
     return ScoringInputs(sample, responses, NgramIdk().detect(responses), semantics, verdicts)
 
 
-def test_scores_without_a_reference_are_taken_over_and_others_left_out(sample: Benchmark) -> None:
+def test_only_reference_free_scores_are_kept(sample: Benchmark) -> None:
     semantics = Semantics([SemanticScore(0.1, 0.2, value) for value in (0.5, -0.1, None, 0.3)])
     scores = MTRAG_S.score(evidence_of(sample, semantics=semantics))
     assert [own["bert_k_precision"].value for own in scores] == [0.5, -0.1, None, 0.3]
@@ -45,13 +45,13 @@ def test_scores_without_a_reference_are_taken_over_and_others_left_out(sample: B
     assert set(scores[0]) == {metric.name for metric in MTRAG_S.metrics if not metric.needs_judges}
 
 
-def test_without_an_encoder_it_says_why(sample: Benchmark) -> None:
+def test_a_missing_encoder_gives_a_reason(sample: Benchmark) -> None:
     scores = MTRAG_S.score(evidence_of(sample, semantics=Semantics(None, "encoder: none")))
     assert {own["bert_k_precision"].reason for own in scores} == {"encoder: none"}
     assert {own["coverage"].value for own in scores} == {0.0}
 
 
-def test_faithfulness_is_given_as_it_is_and_conditioned(sample: Benchmark) -> None:
+def test_faithfulness_is_reported_raw_and_conditioned(sample: Benchmark) -> None:
     """A refusal scores 0 on an answerable question, and 1 on an unanswerable one."""
     scores = MTRAG_S.score(evidence_of(sample, semantics=Semantics(None, "none"), with_verdicts=True))
     assert [own["rl_f_raw"].value for own in scores] == [0.75, 0.75, None, 0.75]

@@ -55,7 +55,7 @@ def scores_of(text: str, answerability: Answerability, semantics: Semantics | No
         ("", IdkVerdict.NO),
     ],
 )
-def test_the_token_alone_refuses(text: str, verdict: IdkVerdict) -> None:
+def test_the_token_alone_is_a_refusal(text: str, verdict: IdkVerdict) -> None:
     assert refusal_label(text, NO).verdict is verdict
     assert is_token(text) == (verdict is IdkVerdict.YES)
     refused = IdkLabel(IdkVerdict.YES, "in words")
@@ -73,7 +73,7 @@ def test_a_right_answer_and_a_refusal_of_an_answerable_question() -> None:
     assert refused["token_f1"].value == 0
 
 
-def test_an_unanswerable_question_counts_for_refusals_only() -> None:
+def test_unanswerable_questions_count_only_for_refusals() -> None:
     refused, answered = (scores_of(text, Answerability.UNANSWERABLE) for text in (CANNOT_ANSWER, "34 marks."))
     assert (refused["ans_acc"].value, answered["ans_acc"].value) == (1, 0)
     for scores in (refused, answered):
@@ -83,7 +83,7 @@ def test_an_unanswerable_question_counts_for_refusals_only() -> None:
         }  # fmt: skip
 
 
-def test_what_cannot_be_had_says_why() -> None:
+def test_missing_scores_have_a_reason() -> None:
     scores = scores_of("34 marks.", Answerability.ANSWERABLE, Semantics(None, "encoder: none"))
     assert (scores["bert_f1"].value, scores["bert_f1"].reason) == (None, "encoder: none")
     assert scores["coverage"].value == 0
@@ -91,7 +91,7 @@ def test_what_cannot_be_had_says_why() -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
-def test_the_oracle_refuses_where_the_real_data_refuse(tmp_path: Path, split: str) -> None:
+def test_the_oracle_refuses_like_the_real_data(tmp_path: Path, split: str) -> None:
     pieces = REAL_DATA / "multidoc2dial"
     if not pieces.is_dir():
         pytest.skip(f"no real MultiDoc2Dial data at {pieces}")
@@ -106,7 +106,7 @@ def test_the_oracle_refuses_where_the_real_data_refuse(tmp_path: Path, split: st
 
 
 @pytest.mark.parametrize("name", ["multidoc2dial", "doc2dial"])
-def test_the_oracle_refuses_where_the_sample_refuses(name: str) -> None:
+def test_the_oracle_refuses_like_the_sample(name: str) -> None:
     assert_oracle_is_right(open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve()))
 
 

@@ -30,7 +30,7 @@ def scored(sample: Benchmark, text: str) -> list[Scores]:
     return SUITE.score(evidence_of(sample, [text] * len(sample.tasks)))
 
 
-def test_reference_answers_are_all_right_and_counted_under_their_type(sample: Benchmark) -> None:
+def test_reference_answers_are_correct_and_counted_by_type(sample: Benchmark) -> None:
     for task, own in zip(sample.tasks, SUITE.score(evidence_of(sample, [t.target for t in sample.tasks])), strict=True):
         (question_type,) = task.question_types
         assert own["accuracy"].value == own["accuracy_official"].value == own["coverage"].value == 1
@@ -52,7 +52,7 @@ def test_an_empty_reply_is_wrong_everywhere(sample: Benchmark) -> None:
         assert (own["accuracy"].value, own["accuracy_official"].value, own["empty"].value) == (0, 0, 1)
 
 
-def test_where_no_detector_can_tell_a_null_query_is_unscored(sample: Benchmark) -> None:
+def test_a_null_query_without_a_refusal_label_is_unscored(sample: Benchmark) -> None:
     for task, own in zip(sample.tasks, scored(sample, "\u1403\u14da\u14c2\u1585 \u1583\u1405\u1528"), strict=True):
         unscored = task.question_types == ("null_query",)
         assert own["accuracy"].value == (None if unscored else 0)
@@ -79,7 +79,7 @@ def test_judged_accuracy_is_the_median_of_the_judges_that_answered(sample: Bench
     assert set(first) == {metric.name for metric in SUITE.metrics}
 
 
-def test_without_judges_exactly_the_other_metrics_are_given(sample: Benchmark) -> None:
+def test_without_judges_only_other_metrics_are_computed(sample: Benchmark) -> None:
     assert set(scored(sample, "Yes")[0]) == {metric.name for metric in SUITE.metrics if not metric.needs_judges}
     assert [rubric.name for rubric in SUITE.rubrics()] == [MULTIHOP_ANSWER, IDK]
     assert not SUITE.uses_encoder

@@ -25,7 +25,7 @@ def inputs(tmp_path: Path, *, judged: bool) -> ScoringInputs:
     return ScoringInputs(benchmark, responses, labels, Semantics(None, "none"), verdicts)
 
 
-def test_judged_ones_exist_with_judges_only(tmp_path: Path) -> None:
+def test_judged_metrics_exist_only_with_judges(tmp_path: Path) -> None:
     suite = suite_named(SUITE)
     assert [metric.name for metric in suite.metrics[-len(ADDED) :]] == list(ADDED)
     without, beside = (suite.score(inputs(tmp_path, judged=judged))[0] for judged in (False, True))
@@ -49,7 +49,7 @@ def test_values_and_conditioning(tmp_path: Path) -> None:
     assert "only answerable" in refused["context_precision"].reason
 
 
-def test_a_rubric_that_two_metrics_share_is_asked_once() -> None:
+def test_a_shared_rubric_is_judged_once() -> None:
     names = [rubric.name for rubric in suite_named(SUITE).rubrics()]
     assert len(set(names)) == len(names)
     assert names[-4:] == ["rl_mtb", "rl_r", "context_precision", "context_recall"]
@@ -60,7 +60,7 @@ CITED = ("support_precision", "support_recall", "cited_precision", "cited_recall
 
 
 @pytest.mark.parametrize("name", ["mtrag", "rows"])
-def test_support_of_citations_in_any_form_is_judged_beside_what_words_say(name: str, tmp_path: Path) -> None:
+def test_citation_support_is_judged_for_any_citation_form(name: str, tmp_path: Path) -> None:
     suite = suite_named("+".join([name, *CITED]))
     passages = ["The ferry of Lindvik runs from April to October.", "It rests in May."]
     answers = ["The ferry runs from April (doc 1). It is blue. It rests in May.[^2]", "It runs [7].", "It runs."]

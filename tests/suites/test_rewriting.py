@@ -36,7 +36,7 @@ def scored(name: str, tasks: list[Task], texts: list[str], search: Search | None
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_the_suite_gives_exactly_its_metrics(name: str) -> None:
+def test_the_suite_returns_exactly_its_metrics(name: str) -> None:
     suite = SUITES[name]
     assert suite.uses_retriever
     assert not suite.uses_encoder
@@ -76,7 +76,7 @@ def test_scores_by_label_are_of_labelled_later_turns() -> None:
     assert rows[1]["ndcg_5_standalone"].reason == "not labelled so"
 
 
-def test_a_rewrite_is_unneeded_where_the_question_is_known_to_stand_alone() -> None:
+def test_a_rewrite_of_a_standalone_question_is_unneeded() -> None:
     later = next(task for task in TASKS["json"] if task.turn > 1)
     first = next(task for task in TASKS["json"] if task.turn == 1)
     tasks = [replace(later, extra={**later.extra, "standalone": label}) for label in (True, False, None)]
@@ -88,7 +88,7 @@ def test_a_rewrite_is_unneeded_where_the_question_is_known_to_stand_alone() -> N
     assert [row["length_ratio"].value for row in changed] == [1 + 1 / len(task.question.split()) for task in tasks]
 
 
-def test_saved_words_are_those_of_the_official_rewrite_that_was_not_written() -> None:
+def test_saved_words_are_those_of_the_official_rewrite() -> None:
     task = next(task for task in TASKS["conditional"] if task.extra["rewrite"] != task.question)
     declined, written, broken = scored("conditional", [task] * 3, [NO_REWRITE, task.target, "Hm."])
     assert declined["saved_words"].value == len(task.extra["rewrite"].split())
@@ -100,7 +100,7 @@ def test_saved_words_are_those_of_the_official_rewrite_that_was_not_written() ->
 
 
 @pytest.mark.parametrize("search", [None, lambda *_: SearchResult(None, "no corpus")])
-def test_without_a_search_the_other_scores_stay(search: Search | None) -> None:
+def test_without_a_search_other_scores_remain(search: Search | None) -> None:
     task = TASKS["json"][0]
     (own,) = scored("json", [task], [task.target], search)
     missing = {name for name, score in own.items() if score.reason in ("no retriever", "no corpus")}

@@ -28,14 +28,14 @@ def scores(*rows: dict[str, object]) -> list[dict[str, tuple[float | None, str]]
     return [{name: (score.value, score.reason) for name, score in row.items()} for row in found]
 
 
-def test_grounding_is_the_share_of_words_that_the_passages_hold() -> None:
+def test_grounding_is_the_share_of_words_in_the_passages() -> None:
     assert k_precision("Three weeks, and the fee is small.", ["Lent for three weeks.", "No fee."]) == 3 / 6
     assert k_precision("fee fee", ["one fee"]) == 1 / 2  # counts the smaller number of occurrences on both sides
     assert k_precision("fee", []) is None
     assert k_precision(" the a ", ["the fee"]) is None
 
 
-def test_what_a_row_lacks_is_unscored_with_the_reason() -> None:
+def test_missing_fields_of_a_row_are_unscored_with_a_reason() -> None:
     full, bare, empty = scores(FULL, {"question": "q", "answer": "a"}, {**FULL, "answer": "", "contexts": []})
     assert full["k_precision"] == (1.0, "")
     assert full["rouge_l"] == (1.0, "")
@@ -47,12 +47,12 @@ def test_what_a_row_lacks_is_unscored_with_the_reason() -> None:
     assert (empty["empty"][0], full["length"][0]) == (1.0, 12.0)
 
 
-def test_a_score_that_no_row_can_have_is_no_score() -> None:
+def test_a_score_that_no_row_can_have_is_left_out() -> None:
     (row,) = scores({"question": "q", "answer": "a", "contexts": ["a"]})
     assert not {"rouge_l", "token_recall", "bert_recall", "bert_precision"} & row.keys()
 
 
-def test_judges_are_asked_only_what_a_row_can_answer() -> None:
+def test_judges_receive_only_applicable_rubrics() -> None:
     full, bare, nothing = responses(
         FULL, {"question": "q", "answer": "a"}, {**FULL, "contexts": [], "answer": "It is."}
     )

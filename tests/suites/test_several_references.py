@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragtasks import score_rows
 
 
-def test_each_metric_takes_the_best_reference() -> None:
+def test_each_metric_uses_the_best_reference() -> None:
     row = {"question": "What does it cost?", "answer": "Five euros for a card.", "contexts": ["x"]}
     references = ["It costs five euros", "Five euros for one card and for each copy of it.", "nothing"]
 

@@ -28,7 +28,7 @@ def sample(tmp_path: Path) -> Benchmark:
     return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path).resolve())
 
 
-def test_every_suite_has_metrics_with_names_of_their_own() -> None:
+def test_every_suite_has_unique_metric_names() -> None:
     assert "mtrag" in SUITES.names()
     for name in SUITES.names():
         names = [metric.name for metric in suite_named(name).metrics]
@@ -36,40 +36,40 @@ def test_every_suite_has_metrics_with_names_of_their_own() -> None:
         assert len(set(names)) == len(names)
 
 
-def test_every_benchmark_names_a_suite_that_is_there(tmp_path: Path) -> None:
+def test_every_benchmark_names_an_existing_suite(tmp_path: Path) -> None:
     for name in benchmark_names():
         benchmark = open_benchmark(name, benchmark_folder(name, "sample", tmp_path).resolve())
         assert benchmark.suite in SUITES.names()
         assert benchmark.is_sample
 
 
-def test_an_unknown_suite_is_answered_with_close_matches() -> None:
+def test_an_unknown_suite_lists_close_matches() -> None:
     with raises(ConfigurationError):
         suite_named("mtrg")
 
 
-def test_our_words_have_a_fingerprint_that_moves_with_them() -> None:
+def test_our_prompts_have_a_fingerprint_of_their_text() -> None:
     rubrics = suite_named("mtrag").rubrics()
     fingerprints = {rubric.fingerprint for rubric in rubrics}
     assert len(fingerprints) == len(rubrics)
     assert all(rubric.prompts for rubric in rubrics)
 
 
-def test_official_words_are_refused_where_there_are_none(sample: Benchmark) -> None:
+def test_official_prompts_are_rejected_if_there_are_none(sample: Benchmark) -> None:
     suite = Suite(metrics=(), score=lambda _: [])
     assert list(suite.rubrics_in("ours", sample)) == []
     with raises(ConfigurationError):
         suite.rubrics_in("official", sample)
 
 
-def test_official_words_are_refused_where_the_files_lack_them(sample: Benchmark) -> None:
+def test_official_prompts_are_rejected_if_files_are_missing(sample: Benchmark) -> None:
     with raises(ConfigurationError):
         suite_named("mtrag").rubrics_in("official", sample)
 
 
 @pytest.mark.ragas
 @pytest.mark.parametrize(("name", "asked"), [("mtrag", JUDGED), ("mtrag_un", [*JUDGED, "clarification"])])
-def test_clarification_is_a_question_of_benchmarks_that_need_it(
+def test_clarification_is_judged_only_for_benchmarks_that_need_it(
     tmp_path: Path, mtrag_checkout: Path, name: str, asked: list[str]
 ) -> None:
     sample = open_benchmark(name, benchmark_folder(name, "sample", tmp_path).resolve())
@@ -79,7 +79,7 @@ def test_clarification_is_a_question_of_benchmarks_that_need_it(
     assert found == [*(f"{rubric}{end}" for rubric in asked for end in ("", "_ibm")), "rl_f"]
 
 
-def test_without_ragas_all_official_words_but_those_of_rl_f_are_asked(
+def test_without_ragas_all_official_prompts_except_rl_f_are_used(
     sample: Benchmark, mtrag_checkout: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "ragas.metrics._faithfulness", None)
@@ -109,6 +109,6 @@ def test_without_ragas_all_official_words_but_those_of_rl_f_are_asked(
         ({"judges": ["openai/any"], "prompts": "official"}, {"rb_llm", "rl_f", "rb_llm_ibm", "rl_f_ibm"}),
     ],
 )
-def test_columns_of_the_ibm_profile_need_judges_and_official_words(metadata: dict[str, Any], given: set[str]) -> None:
+def test_columns_of_the_ibm_profile_need_judges_and_official_prompts(metadata: dict[str, Any], given: set[str]) -> None:
     names = given_metrics(suite_named("mtrag").metrics, config_from_metadata(metadata))
     assert {"rb_llm", "rl_f", "rb_llm_ibm", "rl_f_ibm"} & set(names) == given
