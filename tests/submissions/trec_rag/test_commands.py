@@ -203,7 +203,7 @@ def test_nugget_recall_needs_no_texts_of_segments(judge: dict[str, Any], tmp_pat
     options = ["--judge", json.dumps(judge), "--output", str(tmp_path / "out"), "--data", str(tmp_path / "data")]
     done = run_command("score", answers, *options)
     assert done.status == 0
-    assert "support is not judged: no texts of segments" in done.out
+    assert "support is not judged: no segment texts" in done.out
     mean = json.loads((tmp_path / "out/metrics.jsonl").read_text().splitlines()[-1])
     assert (mean["all_score"] is None, mean["support_recall"]) == (False, None)
 
