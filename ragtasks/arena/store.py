@@ -115,7 +115,6 @@ class VoteStore:
             raise _unusable(path, str(error)) from error
 
     def _prepare(self) -> None:
-        """Check the file and create its tables."""
         _require_format(self._writer)
         self._writer.execute("PRAGMA secure_delete = ON")
         self._writer.execute("PRAGMA journal_mode = WAL")
@@ -275,7 +274,6 @@ def _require_format(connection: sqlite3.Connection) -> None:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables in a new file."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'votes'").fetchone():
         return
     for statement in _TABLES.split(";"):
@@ -595,7 +593,6 @@ def _knows_names(connection: sqlite3.Connection, assignment: Assignment) -> bool
 
 
 def _pairs_with_known_names(connection: sqlite3.Connection, rater: str) -> set[str]:
-    """Return the pairs whose names a rater has seen."""
     query = "SELECT DISTINCT battle_id FROM events WHERE rater = ? AND event = 'names_shown'"
     return {battle_id for (battle_id,) in connection.execute(query, (rater,))}
 

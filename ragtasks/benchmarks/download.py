@@ -129,8 +129,6 @@ def verify(source: Source, data_dir: Path, groups: Iterable[str] | None = None) 
 
 
 class _Fetch:
-    """A fetch into one folder, file by file."""
-
     def __init__(self, source: Source, root: Path) -> None:
         self._source = source
         self._record = read_record(root)
@@ -203,7 +201,6 @@ class _Fetch:
         return size
 
     def _record_checksum(self, state: FileState, size: int, origin: str) -> None:
-        """Record the checksum of a file without a known one."""
         if state.status is FileStatus.UNKNOWN and state.checksum is not None:
             self._record[state.file.path] = RecordedSum(self._source.commit, state.checksum, size, origin)
             write_record(self.report.root, self._record)
@@ -490,12 +487,10 @@ class Download:
             )
 
     def _discard(self) -> None:
-        """Remove the downloaded bytes."""
         with storing(self.part):
             self.part.unlink(missing_ok=True)
 
     def _error(self, title: str, *, found: str, next_step: str) -> FetchError:
-        """Return a FetchError about this download."""
         size = "the file" if self.file.n_bytes is None else f"{self.file.n_bytes} bytes"
         where = f"{self.file.path} from {self.url}"
         return FetchError(title, where=where, expected=size, found=found, next_step=next_step)

@@ -141,8 +141,6 @@ class _LabelledPassage(Fields):
 
 
 class _Label(Fields):
-    """An annotator's label."""
-
     response_type: Literal["directAnswer", "noAnswerButRelevantInfo", "clarification", "noAnswerNoRelevantInfo"] = (
         Field(alias="responseType")
     )
@@ -168,7 +166,6 @@ _File = Annotated[dict[str, _LabelledConversation], Field(min_length=1)]
 
 
 def _read_tasks(path: Path, name: str, counts: SplitSize | None, *, is_official: bool) -> tuple[Task, ...]:
-    """Return the tasks of a file, in file order."""
     problems = Problems(official_file(path, "INSCIT", name), "INSCIT file", _NEXT_STEP)
     conversations = typed_file(problems, TypeAdapter[dict[str, _LabelledConversation]](_File))
     for conversation_id in conversations:

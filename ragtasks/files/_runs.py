@@ -454,7 +454,6 @@ def _rises(scores: Iterable[float]) -> bool:
 
 
 def _lines_of(path: Path) -> list[str]:
-    """Return the lines of a run file without their ends."""
     try:
         with open_unpacked(path) as stream:
             return [line.decode("utf-8-sig") for lines in bounded_lines(stream) for line in lines.splitlines()]
@@ -642,7 +641,6 @@ def _ranking(row: Any) -> tuple[str, dict[str, float]]:
 
 
 def _scores(pairs: Iterable[tuple[object, object]]) -> dict[str, float]:
-    """Return passage id -> score of a row."""
     scores: dict[str, float] = {}
     for passage_id, score in pairs:
         if not isinstance(passage_id, str) or not passage_id:

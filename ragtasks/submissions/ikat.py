@@ -126,8 +126,6 @@ class _Answer2025(BaseModel):
 
 @dataclass(slots=True)
 class _Check:
-    """The check of one file."""
-
     form: FileForm
     facts: Mapping[str, Sequence[str]] | None
     """Turn -> facts about its user; None without the topics."""

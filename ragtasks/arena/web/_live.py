@@ -238,7 +238,6 @@ def messages_of(text: str) -> list[Message]:
 
 
 def _with_question(before: list[Message], question: str) -> list[Message]:
-    """Return a conversation with a question at its end."""
     if not question.strip():
         raise ConfigurationError("Ask a question, or choose a conversation.")
     if len(before) % 2:

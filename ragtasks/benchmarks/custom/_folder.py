@@ -97,7 +97,6 @@ class _PassageRow(_StrictFields):
 
     @property
     def unread(self) -> list[str]:
-        """Unknown keys."""
         return [key for key in self.model_extra or () if key not in _NOT_NEEDED]
 
     def passage(self) -> Passage:

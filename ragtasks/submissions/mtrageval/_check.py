@@ -134,7 +134,6 @@ class _Checker:
         self._line_of: dict[str, int] = {}
 
     def file(self, name: str, n_bytes: int) -> Iterator[Diagnostic]:
-        """Yield findings about the complete file."""
         if not name.endswith(_SUFFIX):
             yield self._finding(0, "", ("file_name", f"a name that ends with {_SUFFIX}", name))
         if n_bytes > MAX_BYTES:
@@ -146,7 +145,6 @@ class _Checker:
             yield self._finding(0, "", ("carriage_returns", "a line feed between lines", problem))
 
     def missing(self) -> Iterator[Diagnostic]:
-        """Yield findings for tasks without a line."""
         for key, input_task in (self._comparison.inputs or {}).items():
             if key not in self._line_of:
                 yield self._finding(0, input_task.task_id, ("missing_task", "a line for this task", Words("no line")))

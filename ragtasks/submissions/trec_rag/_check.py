@@ -76,15 +76,12 @@ def read_answers(path: Path, topics: Mapping[str, str], *, is_2025: bool = False
 
 
 class _AnswerLine:
-    """The check of a line."""
-
     def __init__(self, number: int, topics: Mapping[str, str] | None, checked: CheckedFile) -> None:
         self._number, self._topics, self._checked = number, topics, checked
         self._topic_id = ""
         self._is_valid = True
 
     def add(self, rule: str, expected: str, found: object) -> None:
-        """Add a finding for this line."""
         self._checked.add(self._number, self._topic_id, (rule, expected, found))
         self._is_valid &= self._checked.rules[rule].severity is not Severity.PROBLEM
 
