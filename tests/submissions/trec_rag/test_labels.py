@@ -121,8 +121,8 @@ def test_a_citation_with_label_minus_one_is_unjudged_and_counted(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["FILE", "FILE"], "one of each kind"),
-        (["FILE", "--judge", "openai/x"], "labels are scored as they are"),
+        (["FILE", "FILE"], "at most one of each type"),
+        (["FILE", "--judge", "openai/x"], "human labels require neither"),
         (["FILE"], "support` as 0, 1 or 2"),
     ],
 )
