@@ -89,7 +89,7 @@ class CachedClient:
             # prompts stay together: they may share a prefix, which a server with a prefix cache reads once.
             blocks = [missing[start : start + _NEIGHBOURS] for start in range(0, len(missing), _NEIGHBOURS)]
             random.shuffle(blocks)
-            call.ask(self._client, list(chain.from_iterable(blocks)), progress, len(entries))
+            call.send(self._client, list(chain.from_iterable(blocks)), progress, len(entries))
         return [call.replies[index] for index in range(len(prompts))]
 
 
@@ -172,7 +172,7 @@ class _Call:
                 self._journal.record(index, reply)
             reply = as_cached(reply)  # sent once: an equal prompt costs nothing
 
-    def ask(self, client: Client, missing: Sequence[_Entry], progress: Progress, total: int) -> None:
+    def send(self, client: Client, missing: Sequence[_Entry], progress: Progress, total: int) -> None:
         """Send the prompts that no other call is sending, wait for the others, and send those still missing."""
         while missing:
             n_cached = total - len(missing)

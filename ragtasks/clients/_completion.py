@@ -77,7 +77,7 @@ ERROR_REPLY = "an error in place of a reply"
 _NO_ERROR = frozenset({"none", "null", "false", "no error"})
 _NOT_A_LETTER = re.compile("[^a-z]")
 _TOOL_CALLS = frozenset({"toolcalls", "toolcall", "tooluse", "functioncall"})
-_WHY = {
+_INCOMPLETE_REASONS = {
     Outcome.TRUNCATED: AT_LIMIT,
     Outcome.FILTERED: "a content filter stopped the reply",
     Outcome.FAILED: "the server broke the reply off (finish_reason {})",
@@ -116,7 +116,7 @@ def early_end(body: Any, *, offers_tools: bool = False) -> tuple[Outcome, str] |
     outcome = _OUTCOMES.get(_letters(reason))
     if outcome is Outcome.ANSWERED or (offers_tools and _letters(reason) in _TOOL_CALLS):
         return None
-    return outcome or Outcome.FAILED, _WHY[outcome].format(plain(reason)[:_MAX_REASON])
+    return outcome or Outcome.FAILED, _INCOMPLETE_REASONS[outcome].format(plain(reason)[:_MAX_REASON])
 
 
 def error_in(body: Any) -> Any:

@@ -19,7 +19,7 @@ Secrets = Callable[[str], str | None]
 
 DEFAULT_KEY = "OPENAI_API_KEY"
 _MASK = "***"
-_LONG_ENOUGH = 6  # to be masked in a message, where masking too much does no harm
+_MIN_MASKED_LENGTH = 6  # to be masked in a message, where masking too much does no harm
 _SECRET_LENGTH, _SECRET_SIGNS = 12, 8
 _KEY_SHAPE = re.compile(r"\bsk-[\w*.-]{6,}")
 _LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
@@ -55,7 +55,7 @@ class Credentials:
 
     def masked(self, text: str) -> str:
         """Return a message with the key, and anything shaped like a key, masked."""
-        if self.key and len(self.key) >= _LONG_ENOUGH:
+        if self.key and len(self.key) >= _MIN_MASKED_LENGTH:
             text = text.replace(self.key, _MASK)
         for value in self._in_headers():
             text = text.replace(value, _MASK)

@@ -182,7 +182,7 @@ def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
 
 
 _CHARACTERS_PER_TOKEN = 4
-_ENOUGH_FAILED = 3  # a single failed prompt is no evidence about the others
+_MAX_FAILED_PROMPTS = 3  # a single failed prompt is no evidence about the others
 _LAST_REPLIES_SECONDS = 2.0  # for replies in flight when the call ends: they are paid for
 _WAITS_FOR_A_START = 4  # by default 4 to 8 seconds in total, the start of a small server
 
@@ -332,7 +332,7 @@ class Call:
         if failure.is_unreachable and self._n_collected == n_collected_before:
             return failure.reason
         # If no prompt is left to send, ending the call would save no time and lose the replies in flight.
-        if not self._n_collected and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
+        if not self._n_collected and self._n_failed >= _MAX_FAILED_PROMPTS and self._n_begun < self._n_prompts:
             return f"no reply at all; last failure: {failure.reason}"
         return ""
 

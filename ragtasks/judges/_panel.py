@@ -65,12 +65,12 @@ def judge_responses(
 
 # Another wording may help after these outcomes. Refusals and filters depend on the content, and transport errors were
 # retried already.
-_WORTH_ASKING_AGAIN = frozenset(
+_RETRIED_OUTCOMES = frozenset(
     {VerdictOutcome.UNPARSABLE, VerdictOutcome.TRUNCATED, VerdictOutcome.EMPTY, VerdictOutcome.THINKING_ONLY}
 )
 
-_ALIKE = 200  # characters: prompts with different beginnings differ in the first line
-_LONGER = 4  # factor on the maximum reply length after a truncated first attempt
+_PREFIX_CHARACTERS = 200  # characters: prompts with different beginnings differ in the first line
+_RETRY_LENGTH_FACTOR = 4  # factor on the maximum reply length after a truncated first attempt
 
 
 def judge(
@@ -144,7 +144,7 @@ class _PendingQuestion:
             kind=self.rubric,
             is_readable=question.is_readable,
             schema=question.schema,
-            longer=_LONGER if self.is_cut else 1,
+            longer=_RETRY_LENGTH_FACTOR if self.is_cut else 1,
             earlier=self.earlier,
         )
         self.prompt_hash = self.prompt_hash or canonical_hash(prompt.payload())
@@ -161,7 +161,7 @@ class _PendingQuestion:
         self.calls += calls_of(reply, price, is_used=is_used)
         if isinstance(following, Question):
             self.step, self.attempts, self.earlier, self.is_cut = following, 0, (), False
-        elif following.outcome not in _WORTH_ASKING_AGAIN or self.attempts >= max_attempts:
+        elif following.outcome not in _RETRIED_OUTCOMES or self.attempts >= max_attempts:
             self.step = following
         else:
             self.is_cut = following.outcome in {VerdictOutcome.TRUNCATED, VerdictOutcome.THINKING_ONLY}
@@ -291,7 +291,7 @@ class _JudgeRun:
         if not isinstance(self._waiting[index].step, Question):
             return None
         before, prompt = self._prompts[index], self._waiting[index].prompt()
-        if prompt.messages[0].content[:_ALIKE] != before.messages[0].content[:_ALIKE]:
+        if prompt.messages[0].content[:_PREFIX_CHARACTERS] != before.messages[0].content[:_PREFIX_CHARACTERS]:
             return None
         self._prompts[index] = prompt
         self.total += 1

@@ -55,19 +55,19 @@ class UnparsableReplyError(JudgeError):
 
 def read_coded_rating(reply: str, code: str) -> int:
     """Return the rating, 1 to 10, of the last line `Rating CODE: N`."""
-    text = _coded(reply, code, "rating")
+    text = _coded_value(reply, code, "rating")
     return _rating(_RATING_ONLY.fullmatch(text) if len(text) <= _LONGEST_RATING else None)
 
 
 def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
     """Return the label of the last line `Verdict CODE: LABEL`, in lower case."""
-    label = _coded(reply, code, "verdict").strip(_STRIPPED).lower()
+    label = _coded_value(reply, code, "verdict").strip(_STRIPPED).lower()
     if label not in labels:
         raise UnparsableReplyError(f"the verdict is not one of {', '.join(labels)}")
     return label
 
 
-def _coded(reply: str, code: str, name: str) -> str:
+def _coded_value(reply: str, code: str, name: str) -> str:
     """Return the text after the colon in the last line that begins with `name CODE`."""
     line = re.compile(rf"^{_MARKS}{name}{_MARKS}{re.escape(code)}{_MARKS}:(?P<rest>.*)$", re.IGNORECASE | re.MULTILINE)
     values = [match["rest"] for match in line.finditer(reply)]

@@ -163,7 +163,7 @@ class Verdicts:
         return any(row.is_answered or row.outcome in UNASKED for row in self._by_judge(index, rubric))
 
     def labels(self, rubric: str) -> list[tuple[str | None, str]]:
-        """Return (label, judges' labels) of each response: the median of the labels given.
+        """Return (label, reason) of each response: the median label, and the labels or reasons of the judges.
 
         If the middle two labels differ, the label is None: no judge may have given a label between them.
         """

@@ -45,7 +45,7 @@ def _titled(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}".strip()
 
 
-def _share(verdicts: list[bool]) -> Finding:
+def _share_finding(verdicts: list[bool]) -> Finding:
     return Finding(f"{sum(verdicts)}/{len(verdicts)}", sum(verdicts) / len(verdicts))
 
 
@@ -129,7 +129,7 @@ def rl_r() -> Rubric:
         return ask(first, _REPLY_FORM, read, answer=response.text)
 
     def read_same(reply: str, code: str) -> Finding:
-        return _share(read_yes_no(reply, code, "same", N_QUESTIONS))
+        return _share_finding(read_yes_no(reply, code, "same", N_QUESTIONS))
 
     return Rubric(RL_R, description, open_, (first.source, second.source))
 
@@ -179,7 +179,7 @@ def rl_f() -> Rubric:
             return _NO_STATEMENTS
 
         def read(reply: str, code: str) -> Question | Finding:
-            return _check(second, response, read_texts(reply, code, "statements"))
+            return _support_question(second, response, read_texts(reply, code, "statements"))
 
         return ask(first, _STATEMENTS_FORM, read, **_task_of(response), answer=response.text)
 
@@ -209,16 +209,16 @@ def rl_f_conversation() -> Rubric:
     return Rubric(RL_F_CONVERSATION, description, open_, (*base.prompts, _EARLIER))
 
 
-def _check(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
+def _support_question(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
     """Return the second question of `rl_f`."""
     if not statements:
         return _NO_STATEMENTS
     passages = [passage.text for passage in response.passages]
     if not passages:
-        return _share([False] * len(statements))
+        return _share_finding([False] * len(statements))
 
     def read(reply: str, code: str) -> Finding:
-        return _share(read_yes_no(reply, code, "supported", len(statements)))
+        return _share_finding(read_yes_no(reply, code, "supported", len(statements)))
 
     # The code is derived from the conversation, although it is not shown, so that prompts about one task share a
     # prefix.
@@ -255,7 +255,7 @@ def context_precision() -> Rubric:
         return ask(
             prompt,
             _CONTEXTS_FORM,
-            lambda reply, code: _precision(read_yes_no(reply, code, "useful", len(response.passages))),
+            lambda reply, code: _precision_finding(read_yes_no(reply, code, "useful", len(response.passages))),
             **_task_of(response),
             passages=[passage.text for passage in response.passages],
             reference=response.task.target,
@@ -265,7 +265,7 @@ def context_precision() -> Rubric:
     return rubric.only_where(_has_answer, _NO_ANSWER)
 
 
-def _precision(useful: list[bool]) -> Finding:
+def _precision_finding(useful: list[bool]) -> Finding:
     cumulative = list(accumulate(map(int, useful)))
     shares = [
         count / rank for rank, (count, is_useful) in enumerate(zip(cumulative, useful, strict=True), 1) if is_useful
@@ -457,17 +457,17 @@ def nugget_assignment(shown: Callable[[Response], str] = plain_answer) -> Rubric
         nuggets = nuggets_of(response.task)
         answer = shown(response)
         if not answer.strip():
-            return _assigned(nuggets, [Grade.NOT_SUPPORT] * len(nuggets))
+            return _assignment_finding(nuggets, [Grade.NOT_SUPPORT] * len(nuggets))
         # A nugget with line ends could pass for several in a numbered list.
         texts = [" ".join(nugget.text.split()) for nugget in nuggets]
-        end = partial(_assigned, nuggets)
-        return _in_windows(prompt, "grades", Grade, texts, end, question=response.task.question, answer=answer)
+        end = partial(_assignment_finding, nuggets)
+        return _window_question(prompt, "grades", Grade, texts, end, question=response.task.question, answer=answer)
 
     rubric = Rubric(NUGGET_ASSIGNMENT, "which nuggets of the topic the answer states, judged", open_, (prompt.source,))
     return rubric.only_where(lambda response: bool(nuggets_of(response.task)), NO_NUGGETS)
 
 
-def _in_windows(
+def _window_question(
     prompt: PromptTemplate,
     key: str,
     label_type: type[_Label],
@@ -484,14 +484,16 @@ def _in_windows(
 
     def read(reply: str, code: str) -> Question | Finding:
         labels = read_labels(reply, code, key, [member.value for member in label_type], len(window))
-        return _in_windows(prompt, key, label_type, nuggets, end, done=[*done, *map(label_type, labels)], **variables)
+        return _window_question(
+            prompt, key, label_type, nuggets, end, done=[*done, *map(label_type, labels)], **variables
+        )
 
     # Deliberately invalid JSON: a judge that only repeats the format has given no verdict.
     form = f'{{"id": "CODE", "{key}": {{"1": LABEL, ...}}}}'
     return ask(prompt, form, read, **variables, nuggets=window)
 
 
-def _assigned(nuggets: Sequence[Nugget], grades: list[Grade]) -> Finding:
+def _assignment_finding(nuggets: Sequence[Nugget], grades: list[Grade]) -> Finding:
     scores = nugget_scores([nugget.importance for nugget in nuggets], grades)
     return Finding(json.dumps([grade.value for grade in grades]), scores["all_score"].value)
 
@@ -508,16 +510,16 @@ def nugget_creation() -> Rubric:
         question = response.task.question
 
         def weigh(nuggets: list[str]) -> Question | Finding:
-            end = partial(_weighed, nuggets)
-            return _in_windows(importance, "importance", Importance, nuggets, end, question=question)
+            end = partial(_importance_finding, nuggets)
+            return _window_question(importance, "importance", Importance, nuggets, end, question=question)
 
-        return _create(creation, weigh, question, list(map(_titled, response.passages)), [])
+        return _creation_question(creation, weigh, question, list(map(_titled, response.passages)), [])
 
     prompts = (creation.source, importance.source)
     return Rubric(NUGGET_CREATION, "nuggets made from the passages of a topic", open_, prompts)
 
 
-def _create(
+def _creation_question(
     prompt: PromptTemplate,
     weigh: Callable[[list[str]], Question | Finding],
     question: str,
@@ -529,7 +531,7 @@ def _create(
         return weigh(nuggets) if nuggets else _NOTHING_FOUND
 
     def read(reply: str, code: str) -> Question | Finding:
-        return _create(prompt, weigh, question, passages[WINDOW:], _read_nuggets(reply, code))
+        return _creation_question(prompt, weigh, question, passages[WINDOW:], _read_nuggets(reply, code))
 
     return ask(
         prompt,
@@ -542,7 +544,7 @@ def _create(
     )
 
 
-def _weighed(nuggets: Sequence[str], importance: Sequence[Importance]) -> Finding:
+def _importance_finding(nuggets: Sequence[str], importance: Sequence[Importance]) -> Finding:
     rows = [{"text": text, "importance": level.value} for text, level in zip(nuggets, importance, strict=True)]
     return Finding(json.dumps(rows, ensure_ascii=False), importance.count(Importance.VITAL) / len(importance))
 
@@ -582,7 +584,7 @@ def citation_support(sentences: Sentences = sentences_of) -> Rubric:
     prompt = shipped_template("judges/citation_support")
 
     def open_(response: Response) -> Question | Finding:
-        return _judge(prompt, sentences(response), response.passages, [])
+        return _citation_question(prompt, sentences(response), response.passages, [])
 
     description = "how far each sentence's first citation supports it, judged"
     rubric = Rubric(CITATION_SUPPORT, description, open_, (prompt.source,))
@@ -591,7 +593,7 @@ def citation_support(sentences: Sentences = sentences_of) -> Rubric:
     )
 
 
-def _judge(
+def _citation_question(
     prompt: PromptTemplate,
     sentences: Sequence[CitedSentence],
     passages: Sequence[Passage],
@@ -609,7 +611,7 @@ def _judge(
 
     def read(reply: str, code: str) -> Question | Finding:
         level = Support(read_coded_label(reply, code, [member.value for member in Support]))
-        return _judge(prompt, sentences, passages, [*done, level])
+        return _citation_question(prompt, sentences, passages, [*done, level])
 
     return ask(prompt, _LABEL_FORM, read, passage=_titled(cited), sentence=sentences[len(done)].text)
 

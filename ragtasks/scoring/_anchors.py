@@ -31,8 +31,8 @@ from ragtasks.records import Answerability, Response, Setting
 from ragtasks.results import drift_lines, evaluation_files, read_results
 
 _LOGGER = logging.getLogger(__name__)
-_STALE = timedelta(days=1)
-_GOOD = 3.5  # of 4: about the median of people's ratings, so that the anchors contain answers from both halves
+_MAX_AGE = timedelta(days=1)
+_HIGH_RATING = 3.5  # of 4: about the median of people's ratings, so that the anchors contain answers from both halves
 
 Ask = Callable[[Sequence[Response], Sequence[Client], str], Verdicts | None]
 """(answers, judges, name of the run) -> verdicts."""
@@ -47,8 +47,8 @@ def built_in_anchors(n: int, data_folder: Path) -> Anchors:
     """Return answers rated by people if MTRAG's human evaluation is in the data folder, else answers of the sample."""
     root = _human_evaluation(data_folder)
     if root is not None:
-        return choose_anchors(_rated(root), n, "MTRAG's human evaluation")
-    return choose_anchors(_sampled(), n, "MTRAG's sample, right and wrong answers")
+        return choose_anchors(_rated_answers(root), n, "MTRAG's human evaluation")
+    return choose_anchors(_sample_answers(), n, "MTRAG's sample, right and wrong answers")
 
 
 def frozen_anchors(results: Sequence[Path], n: int, data_folder: Path) -> Anchors:
@@ -69,7 +69,7 @@ def frozen_anchors(results: Sequence[Path], n: int, data_folder: Path) -> Anchor
     source = ", ".join(path.name for path in results)
     if root is None:
         return choose_anchors(own, n, source)
-    return choose_anchors([*_rated(root), *own], n, f"MTRAG's human evaluation and {source}")
+    return choose_anchors([*_rated_answers(root), *own], n, f"MTRAG's human evaluation and {source}")
 
 
 def _human_evaluation(data_folder: Path) -> Path | None:
@@ -81,15 +81,15 @@ def _human_evaluation(data_folder: Path) -> Path | None:
     return root if (root / HUMAN_EVALUATION_FILE).is_file() else None
 
 
-def _rated(root: Path) -> Iterator[tuple[Response, tuple[str, bool]]]:
+def _rated_answers(root: Path) -> Iterator[tuple[Response, tuple[str, bool]]]:
     """Yield each answer of the human evaluation with its label: answerability, and whether people rated it high."""
     for row in load_human_evaluation(root):
         ratings = [rating for name in FANC for rating in row.ratings[name].values()]
-        good = sum(ratings) / len(ratings) >= _GOOD
+        good = sum(ratings) / len(ratings) >= _HIGH_RATING
         yield row.response, (row.response.task.answerability.value, good)
 
 
-def _sampled() -> Iterator[tuple[Response, tuple[str, bool]]]:
+def _sample_answers() -> Iterator[tuple[Response, tuple[str, bool]]]:
     """Yield the sample's reference answers; every second task gets the answer of another conversation."""
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
     contexts = benchmark.read_contexts(Setting.REFERENCE).passages
@@ -151,7 +151,7 @@ class AnchorJudging:
             saved = parse_json(self._start_file.read_bytes())
             age = datetime.now(timezone.utc).replace(tzinfo=None) - datetime.fromisoformat(saved["time"])
             is_same = self._identity == {name: saved[name] for name in self._identity}
-            return dict.fromkeys(saved["judges"], saved["time"]) if is_same and age < _STALE else {}
+            return dict.fromkeys(saved["judges"], saved["time"]) if is_same and age < _MAX_AGE else {}
         except (OSError, ValueError, LookupError, TypeError):
             return {}
 

@@ -40,7 +40,7 @@ _COVERAGE = "judge_coverage"
 _WITHOUT_REQUEST = frozenset({"not asked", "settled"})
 _ANSWERED = frozenset({"given", "no statements"})
 
-_OF_A_WAVE = {"min_judge_coverage": 0.0, "repeats": 1, "anchors": None}
+_WAVE_SETTINGS = {"min_judge_coverage": 0.0, "repeats": 1, "anchors": None}
 
 Row = tuple[int, int, int]
 """Position of an answer: evaluation, harness task, row."""
@@ -134,7 +134,7 @@ def decide(
             _save(pool, race, done, files)
         _write_decision(output, question, race)
         after_wave(race)
-    return _decided(pool, race, done, output, notes)
+    return _decision(pool, race, done, output, notes)
 
 
 # The systems, and their answers to the shared tasks.
@@ -159,7 +159,7 @@ def _pool(paths: Sequence[Path], options: Mapping[str, Any], race_options: RaceO
             answers = answers_by_system.setdefault((model_of(evaluation.results), path), {})
             answers |= _answers_of(evaluation, len(evaluations))
             evaluations.append(evaluation)
-    systems = _named(answers_by_system)
+    systems = _systems_by_name(answers_by_system)
     if len(systems) < 2:
         raise _not_comparable(paths, "answers of two systems or more", ", ".join(systems) or "none")
     _require_same_data(evaluations, paths)
@@ -185,7 +185,7 @@ def _answers_of(evaluation: SavedEvaluation, index: int) -> Iterator[tuple[tuple
             yield (answer.setting, answer.task.task_id), (index, number, position)
 
 
-def _named(
+def _systems_by_name(
     answers_by_system: Mapping[tuple[str, Path], dict[tuple[str, str], Row]],
 ) -> dict[str, dict[tuple[str, str], Row]]:
     """Return the systems by model; the path is added if two systems have the same model."""
@@ -306,7 +306,7 @@ def _score(pool: _Pool, rows: Sequence[Row], folders: Folders, local_judge: Loca
     parts = [
         _part(pool.evaluations[evaluation].tasks[task], positions) for (evaluation, task), positions in chosen.items()
     ]
-    parts = [replace(part, config=part.config.model_copy(update=_OF_A_WAVE)) for part in parts]
+    parts = [replace(part, config=part.config.model_copy(update=_WAVE_SETTINGS)) for part in parts]
     scored = score_tasks(parts, folders, local_judge, pool.metric)
     scored_rows: dict[Row, Scored] = {}
     for ((evaluation, task), positions), (part, scorer) in zip(chosen.items(), scored, strict=True):
@@ -407,7 +407,7 @@ def _require_one_model(judge: str, verdicts: Sequence[Mapping[str, Any]], output
         )
 
 
-def _decided(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, notes: Sequence[str]) -> Decided:
+def _decision(pool: _Pool, race: Race, done: Mapping[Row, Scored], output: Path, notes: Sequence[str]) -> Decided:
     judged = {name: [done[row][0] for row in answers.values() if row in done] for name, answers in pool.systems.items()}
     scores = {name: [answer.scores[pool.metric.name] for answer in answers] for name, answers in judged.items()}
     scored = {name: [value for value in values if value is not None] for name, values in scores.items()}

@@ -20,7 +20,9 @@ _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _FAILURES: list[str] = []
 _MAX_REASONS = 3
-_LONGER = "replies that reached the token limit need a higher one (--gen_kwargs max_gen_toks=N, or the system's own)"
+_HIGHER_LIMIT_STEP = (
+    "replies that reached the token limit need a higher one (--gen_kwargs max_gen_toks=N, or the system's own)"
+)
 _CHECKED: list[tuple[CheckedAnswers, float]] = []
 
 
@@ -54,7 +56,7 @@ def record_unanswered(reasons: Sequence[str], n_requests: int, *, is_kept: bool 
     if reasons:
         counts = [f"{reason} ({n} times)" for reason, n in Counter(reasons).most_common()]
         again = ". Next step: run the same command again: only these are requested" if is_kept else ""
-        again += f"; {_LONGER}" if AT_LIMIT in reasons else ""
+        again += f"; {_HIGHER_LIMIT_STEP}" if AT_LIMIT in reasons else ""
         listed = shortened_list(counts, _MAX_REASONS, "; ")
         record_failure(f"{len(reasons)} of {n_requests} requests got no answer: {listed}{again}")
 

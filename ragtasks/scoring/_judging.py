@@ -81,7 +81,7 @@ class Judging:
 
     def prepare(self, local_judge: LocalJudge | None) -> None:
         """Open the judges, so that a missing library or key is reported before a model answers."""
-        self._clients = [_opened(judge, local_judge) for judge in self._config.judges]
+        self._clients = [_open_client(judge, local_judge) for judge in self._config.judges]
         if self._rubrics:
             check_reply_cache(reply_cache_file())
         if self._rubrics and self._config.anchors is not None:
@@ -190,7 +190,7 @@ def _is_settled(response: Response, label: IdkLabel) -> bool:
     return is_settled(response.task.answerability, verdict)
 
 
-def _opened(judge: Judge, local_judge: LocalJudge | None) -> Client:
+def _open_client(judge: Judge, local_judge: LocalJudge | None) -> Client:
     if isinstance(judge, Endpoint):
         for name in ("openai", "aiohttp"):
             library(name, "judge", f"the judge {judge.model}").check()

@@ -67,13 +67,13 @@ class Plausibility:
     @property
     def estimated_share(self) -> float:
         """Estimated share of damaged answers, 0 to 1: (share - false alarms) / (recall - false alarms)."""
-        check = _check(self.name)
+        check = _check_named(self.name)
         return min(1.0, max(0.0, self.share - check.false_alarms) / (check.recall - check.false_alarms))
 
     @property
     def description(self) -> str:
         """Number of matches and the check's description."""
-        return f"{self.count} of {self.n} answers ({self.share:.0%}) {_check(self.name).description}"
+        return f"{self.count} of {self.n} answers ({self.share:.0%}) {_check_named(self.name).description}"
 
     def __str__(self) -> str:
         """Return one line for people."""
@@ -102,13 +102,14 @@ class CheckedAnswers:
     @property
     def n_implausible(self) -> int:
         """Number of answers with a match of a check that counts."""
-        return sum(any(_check(name).counts for name in names) for _, names in self.matches)
+        return sum(any(_check_named(name).counts for name in names) for _, names in self.matches)
 
     @property
     def estimated_share(self) -> float:
         """Estimated share of implausible answers, 0 to 1; an answer with several matches counts once."""
         weights = {
-            result.name: _check(result.name).counts * result.estimated_share / result.share for result in self.summary
+            result.name: _check_named(result.name).counts * result.estimated_share / result.share
+            for result in self.summary
         }
         weighed = (max((weights[name] for name in names), default=0.0) for _, names in self.matches)
         return min(1.0, sum(weighed) / len(self.matches)) if self.matches else 0.0
@@ -120,11 +121,11 @@ class CheckedAnswers:
 
     def __str__(self) -> str:
         """Return the number of implausible answers, and the most frequent problem."""
-        most = max(self.summary, key=lambda result: (_check(result.name).counts, result.count))
+        most = max(self.summary, key=lambda result: (_check_named(result.name).counts, result.count))
         share, estimated = (f"{value:.0%}" for value in (self.n_implausible / len(self.matches), self.estimated_share))
         return (
             f"{self.n_implausible} of {len(self.matches)} answers to {self.label} ({share}) are implausible "
-            f"(most {_check(most.name).description})"
+            f"(most {_check_named(most.name).description})"
             f"{f', which means about {estimated} are' if estimated != share else ''}"
         )
 
@@ -212,7 +213,7 @@ _CHANCE = 0.001
 """Matches are reported if so many false alarms have a smaller probability."""
 
 
-def _check(name: str) -> Check:
+def _check_named(name: str) -> Check:
     """Return a check by its name; for an unknown check, every match counts."""
     return CHECKS.get(name) or Check(name, lambda _: ())
 
@@ -374,11 +375,11 @@ _LONGEST_WORD = 60
 _LEAST_NUMBERS = 20
 _ARTICLES = frozenset({"the", "a", "an"})
 _NEVER_AFTER_AN_ARTICLE = "the a an of and or to is are was were be in on at by for with from that which it"
-_NEVER_BEHIND = frozenset(_NEVER_AFTER_AN_ARTICLE.split())
+_NEVER_AFTER = frozenset(_NEVER_AFTER_AN_ARTICLE.split())
 _LEAST_MISPLACED = 2  # articles before a word that never follows an article
 _MISPLACED_SHARE = 0.2
 _DECODED_WRONGLY = re.compile("\u00c3[\u0080-\u00bf\u2018-\u2122]|\u00e2\u20ac|\ufffd")
-_PIECE = re.compile("[\u2581\u0120]\\w")  # notation of tokenizers for the space before a word
+_SUBWORD_MARK = re.compile("[\u2581\u0120]\\w")  # notation of tokenizers for the space before a word
 
 
 def _garbled(answers: Answers) -> Matches:
@@ -393,12 +394,12 @@ def _garbled(answers: Answers) -> Matches:
         strange = sum(word not in answers.around for word in latin)
         is_strange = len(latin) >= _LEAST_LATIN and 2 * strange > len(latin) and index not in foreign
         behind = [after for word, after in pairwise(words) if word in _ARTICLES]
-        misplaced = sum(word in _NEVER_BEHIND for word in behind)
+        misplaced = sum(word in _NEVER_AFTER for word in behind)
         is_shuffled = misplaced >= _LEAST_MISPLACED and misplaced > _MISPLACED_SHARE * len(behind)
         is_code = 2 * sum(len(word) for word in words if len(word) > _LONGEST_WORD) > len(response.text)
         is_numbers = len(words) >= _LEAST_NUMBERS and sum(map(str.isdigit, words)) > _NEARLY_ALL * len(words)
         is_undecoded = len(_DECODED_WRONGLY.findall(response.text)) > 1
-        is_undecoded |= 2 * len(_PIECE.findall(response.text)) > max(2, len(response.text.split()))
+        is_undecoded |= 2 * len(_SUBWORD_MARK.findall(response.text)) > max(2, len(response.text.split()))
         is_foreign = is_strange and len(answers.around) >= _LEAST_VOCABULARY
         if is_foreign or is_shuffled or is_code or is_numbers or is_undecoded:
             yield index, response.text

@@ -100,8 +100,8 @@ def _output(
             except RagtasksError:  # reported by the requirement of the data
                 continue
         judgings = len(config.judges) * (1 + (config.repeats - 1) * config.repeat_share)
-        texts = [one.text for task, _ in answers for one in task.messages]
-        texts += [one.text for _, passages in answers for one in passages]
+        texts = [message.text for task, _ in answers for message in task.messages]
+        texts += [passage.text for _, passages in answers for passage in passages]
         return _COPIES * sum(map(len, texts)) + len(answers) * (_BYTES_OF_SCORES + judgings * _BYTES_OF_VERDICTS)
 
     return [] if output is None else [writable_folder(output, "results"), disk_space(output, "results", n_bytes)]

@@ -54,11 +54,11 @@ def write_results(evaluation: SavedEvaluation, file: Path, done: Sequence[Scored
     Returns:
         The plausibility checks of each setting, which the files also contain; [] for a baseline.
     """
-    checked, tasks = _checked(evaluation, done)
+    checked, tasks = _check_settings(evaluation, done)
     rows: dict[str, list[dict[str, Any]]] = {}
     provenance: dict[str, dict[str, Any]] = {}
     for task, (_, scorer) in zip(tasks, done, strict=True):
-        answers = [_priced(answer, task.config.price) for answer in task.answers]
+        answers = [_priced_answer(answer, task.config.price) for answer in task.answers]
         rows[task.name] = [rewritten_sample(answer) for answer in answers]
         provenance[task.name] = {
             **task.provenance,
@@ -75,7 +75,9 @@ def write_results(evaluation: SavedEvaluation, file: Path, done: Sequence[Scored
     return checked
 
 
-def _checked(evaluation: SavedEvaluation, done: Sequence[ScoredTask]) -> tuple[list[CheckedAnswers], list[SavedTask]]:
+def _check_settings(
+    evaluation: SavedEvaluation, done: Sequence[ScoredTask]
+) -> tuple[list[CheckedAnswers], list[SavedTask]]:
     """Check the answers of each setting together, and return the checks and the marked tasks."""
     if model_of(evaluation.results) in EXEMPT:
         return [], [replace(task, answers=tuple(map(with_turn_error, task.answers))) for task, _ in done]
@@ -100,7 +102,7 @@ def _names_passages(task: SavedTask) -> bool:
     return run in {OFFICIAL, CONTEXTS_OF_FILE}
 
 
-def _priced(answer: ScoredAnswer, price: Price | None) -> ScoredAnswer:
+def _priced_answer(answer: ScoredAnswer, price: Price | None) -> ScoredAnswer:
     """Return an answer with its cost at a price, if its tokens are known and its cost is not."""
     return answer if price is None or not answer.usage else replace(answer, usage=priced(answer.usage, price))
 

@@ -114,8 +114,8 @@ class ResponseScorer:
             labels = self._refusals.score(responses, verdicts)
         inputs = self._inputs(responses, labels, verdicts)
         with step(f"metrics of {len(responses)} answers"):
-            scores = [self._complete(scored, verdicts) for scored in best_scores(self.suite, inputs)]
-        repeats = self._repeated(inputs) if verdicts is not None else {}
+            scores = [self._with_judged_scores(scored, verdicts) for scored in best_scores(self.suite, inputs)]
+        repeats = self._repeat_scores(inputs) if verdicts is not None else {}
         rows = verdict_rows(verdicts, len(responses))
         scored_rows = zip(scores, labels, rows, strict=True)
         return [(*scored, repeats.get(index, [])) for index, scored in enumerate(scored_rows)]
@@ -140,7 +140,7 @@ class ResponseScorer:
             for row, part in zip(responses_by_variant, parts, strict=True)
         ]
 
-    def _repeated(self, inputs: Sequence[ScoringInputs]) -> dict[int, list[LoggedJudging]]:
+    def _repeat_scores(self, inputs: Sequence[ScoringInputs]) -> dict[int, list[LoggedJudging]]:
         """Return index -> scores and verdicts of each repeat, for the answers that are judged again."""
         again: dict[int, list[LoggedJudging]] = {}
         for indexes, verdicts in self.judging.again(inputs[0].responses, self._refusals.labels):
@@ -170,7 +170,7 @@ class ResponseScorer:
         scores, label, _, _ = self._unscored(f"no answer: {answer.response.no_answer}")
         return {name: Score(0.0) if name == _COVERAGE else score for name, score in scores.items()}, label, [], []
 
-    def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
+    def _with_judged_scores(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
         """Return the scores with those that need judges: left out without judges, unscored if no judge replied.
 
         Refusals alone determine some of them, but a mean over only those answers is no score of the model.
@@ -206,13 +206,13 @@ def best_scores(suite: Suite, inputs: Sequence[ScoringInputs]) -> list[Scores]:
     for variant_scores in map(suite.score, inputs[1:]):
         scored = [_best(suite.metrics, *pair) for pair in zip(scored, variant_scores, strict=True)]
     bounds = {metric.name: metric.bounds for metric in suite.metrics}
-    return [{name: _within(score, bounds.get(name)) for name, score in scores.items()} for scores in scored]
+    return [{name: _bounded_score(score, bounds.get(name)) for name, score in scores.items()} for scores in scored]
 
 
 _ROUNDING = 1e-6
 
 
-def _within(score: Score, bounds: tuple[float, float] | None) -> Score:
+def _bounded_score(score: Score, bounds: tuple[float, float] | None) -> Score:
     """Return a score, without its value if it is not finite or outside the metric's bounds."""
     if score.value is None or bounds is None:
         return score

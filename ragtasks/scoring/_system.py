@@ -102,7 +102,7 @@ class SystemAnswers:
     benchmark: Benchmark
     contexts: Contexts
     config: EvaluationConfig
-    given: Mapping[str, GivenAnswer]
+    by_task: Mapping[str, GivenAnswer]
     evaluation: SavedEvaluation
     """The answers, as if logged by the harness."""
     file: Path
@@ -173,12 +173,12 @@ def score_answers(
     notes: Mapping[str, Any] | None = None,
 ) -> SystemScores:
     """Score answers and write them in the harness's layout, with `notes` as further entries."""
-    config, by_task, file = answers.config, answers.given, answers.file
+    config, by_task, file = answers.config, answers.by_task, answers.file
     evaluation = replace(answers.evaluation, results={**answers.evaluation.results, **(notes or {})})
     checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, folders, local_judge)))
     problems = tuple(take_failures())
     mark_unfinished(file, bool(problems))
-    tasks = [task for task in answers.benchmark.tasks if _counts(task, answers.contexts, config)]
+    tasks = [task for task in answers.benchmark.tasks if _is_counted(task, answers.contexts, config)]
     missing = Counter(task.domain for task in tasks if task.task_id not in by_task)
     task_answers = [by_task[task.task_id] for task in tasks if task.task_id in by_task]
     answered = [answer for answer in task_answers if not answer.no_answer]
@@ -199,7 +199,7 @@ def score_answers(
     )
 
 
-def _counts(task: Task, contexts: Contexts, config: EvaluationConfig) -> bool:
+def _is_counted(task: Task, contexts: Contexts, config: EvaluationConfig) -> bool:
     is_counted = config.conversational or task.answerability is not Answerability.CONVERSATIONAL
     return is_counted and task.task_id in contexts.passages
 

@@ -92,10 +92,10 @@ def _with_domain(tool: dict[str, Any], domains: Sequence[str]) -> dict[str, Any]
 
 def _structured(result: ToolResult) -> dict[str, Any]:
     """Return the passages in the format of an answers file, for an agent that lists its searches in its answer."""
-    return {"passages": [_of(passage) for passage in result.passages]}
+    return {"passages": [_passage_row(passage) for passage in result.passages]}
 
 
-def _of(passage: Passage) -> dict[str, str]:
+def _passage_row(passage: Passage) -> dict[str, str]:
     return {"id": passage.passage_id, "title": passage.title, "text": passage.text}
 
 

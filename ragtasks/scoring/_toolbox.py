@@ -231,11 +231,11 @@ class ToolSession:
     def begin(self, call: ToolCall) -> _PendingCall:
         """Parse and count a call; for `Toolbox.call_all`."""
         self._n_begun += 1
-        arguments = _read(call.arguments)
-        tool = _line(str(call.tool))[:_LONGEST_RECORDED]
+        arguments = _parsed_arguments(call.arguments)
+        tool = _single_line(str(call.tool))[:_LONGEST_RECORDED]
         fields = {"unread": call.arguments} if arguments is None else arguments
         pending = _PendingCall(
-            self.domain, tool, {_line(str(name))[:40]: _recorded(value) for name, value in fields.items()}
+            self.domain, tool, {_single_line(str(name))[:40]: _recordable(value) for name, value in fields.items()}
         )
         if self._n_begun > self._limits.calls:
             pending.problem = CallProblem.OUT_OF_CALLS
@@ -244,7 +244,7 @@ class ToolSession:
             pending.problem = CallProblem.UNKNOWN_TOOL
             pending.text = f"There is no tool {tool[:40]!r}. The tools are {SEARCH} and {READ}."
         elif arguments is None:
-            _refuse(pending, "arguments must be a JSON object")
+            _mark_malformed(pending, "arguments must be a JSON object")
         elif tool == SEARCH:
             self._begin_search(pending, arguments)
         else:
@@ -252,12 +252,12 @@ class ToolSession:
         return pending
 
     def _begin_search(self, pending: _PendingCall, arguments: Mapping[str, Any]) -> None:
-        query = _line(arguments["query"]) if isinstance(arguments.get("query"), str) else ""
+        query = _single_line(arguments["query"]) if isinstance(arguments.get("query"), str) else ""
         k = _integer(self._limits.k if arguments.get("k") is None else arguments["k"])  # null: left out
         if unknown := sorted(map(str, arguments.keys() - {"query", "k"})):
-            _refuse(pending, f"{SEARCH} takes query and k, and got {unknown[0][:40]!r}")
+            _mark_malformed(pending, f"{SEARCH} takes query and k, and got {unknown[0][:40]!r}")
         elif not query:
-            _refuse(pending, "query must be a text that is not empty")
+            _mark_malformed(pending, "query must be a text that is not empty")
         elif len(query) > self._limits.query_characters:
             pending.problem = CallProblem.QUERY_TOO_LONG
             most = self._limits.query_characters
@@ -265,7 +265,7 @@ class ToolSession:
                 f"The query has {len(query)} characters; at most {most} are allowed. Search with fewer words."
             )
         elif k is None or k < 1:
-            _refuse(pending, f"k must be a whole number from 1 to {self._limits.most_k}")
+            _mark_malformed(pending, f"k must be a whole number from 1 to {self._limits.most_k}")
         else:
             pending.query, pending.k, pending.is_bounded = query, min(k, self._limits.most_k), k > self._limits.most_k
             pending.arguments["query"] = query
@@ -277,7 +277,7 @@ class ToolSession:
         if pending.passage_id is not None and not pending.passages:
             pending.problem = CallProblem.UNKNOWN_PASSAGE
             pending.text = f"There is no passage {pending.passage_id[:80]!r}. Read ids that a search showed."
-        same = json.dumps([pending.tool, _folded(pending.arguments)], sort_keys=True, default=str)
+        same = json.dumps([pending.tool, _normalized(pending.arguments)], sort_keys=True, default=str)
         step = ToolStep(
             pending.tool,
             pending.arguments,
@@ -290,7 +290,9 @@ class ToolSession:
         )
         self._before.add(same)
         self._steps.append(step)
-        self._passages |= {item.passage_id: item for item in pending.passages if item.passage_id not in self._passages}
+        self._passages |= {
+            passage.passage_id: passage for passage in pending.passages if passage.passage_id not in self._passages
+        }
         return self._result(pending)
 
     def _result(self, pending: _PendingCall) -> ToolResult:
@@ -314,19 +316,19 @@ def passage_block(number: int, passage: Passage, n_characters: int | None = None
 def _begin_read(pending: _PendingCall, arguments: Mapping[str, Any]) -> None:
     passage_id = arguments.get("passage_id")
     if unknown := sorted(map(str, arguments.keys() - {"passage_id"})):
-        _refuse(pending, f"{READ} takes passage_id, and got {unknown[0][:40]!r}")
+        _mark_malformed(pending, f"{READ} takes passage_id, and got {unknown[0][:40]!r}")
     elif not isinstance(passage_id, str) or not passage_id.strip():
-        _refuse(pending, "passage_id must be the id of a passage, a text")
+        _mark_malformed(pending, "passage_id must be the id of a passage, a text")
     else:
         pending.passage_id = passage_id.strip()
 
 
-def _refuse(pending: _PendingCall, reason: str) -> None:
+def _mark_malformed(pending: _PendingCall, reason: str) -> None:
     pending.problem = CallProblem.MALFORMED
     pending.text = f"The call was not understood: {reason}."
 
 
-def _read(arguments: Any) -> Mapping[str, Any] | None:
+def _parsed_arguments(arguments: Any) -> Mapping[str, Any] | None:
     """Return arguments as an object, or None if they are not an object."""
     if isinstance(arguments, str):
         try:
@@ -345,21 +347,21 @@ def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _line(text: str) -> str:
+def _single_line(text: str) -> str:
     """Return a text on one line, without characters that a file cannot contain."""
     return " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
 
 
-def _recorded(value: Any) -> Any:
+def _recordable(value: Any) -> Any:
     """Return an argument as recorded: numbers and short texts unchanged, otherwise the type."""
     if isinstance(value, str):
-        return _line(value)[:_LONGEST_RECORDED]
+        return _single_line(value)[:_LONGEST_RECORDED]
     if value is None or (isinstance(value, (int, float)) and abs(value) < _LARGEST):
         return value
     return f"({type(value).__name__})"
 
 
-def _folded(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _normalized(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments without differences that do not change a search: case and whitespace."""
     return {name: " ".join(value.casefold().split()) if isinstance(value, str) else value
             for name, value in arguments.items()}  # fmt: skip

@@ -251,17 +251,17 @@ def test_a_system_is_sent_the_passages_of_a_setting_unless_it_retrieves(
             given = setting is Setting.REFERENCE
             assert ("contexts" in body) == given
             assert shown == ([(item.passage_id, item.text) for item in task.references] if given else [])
-        assert list(answers.given) == [name for name in tasks if name in answers.given]
-        assert {answer.passages for answer in answers.given.values()} == {None if given else ()}
-        assert {answer.text for answer in answers.given.values()} == {"For 5 days."}
+        assert list(answers.by_task) == [name for name in tasks if name in answers.by_task]
+        assert {answer.passages for answer in answers.by_task.values()} == {None if given else ()}
+        assert {answer.text for answer in answers.by_task.values()} == {"For 5 days."}
 
 
 def test_each_task_has_the_answer_to_its_own_question(sample: Benchmark, folders: Folders, tmp_path: Path) -> None:
     with chat_server(lambda text, _: said(f"About {text}")) as server:
         answers = asked_of(server, folders, tmp_path)
     questions = {task.task_id: task.question for task in sample.tasks}
-    assert {name: answer.text for name, answer in answers.given.items()} == {
-        name: f"About {questions[name]}" for name in answers.given
+    assert {name: answer.text for name, answer in answers.by_task.items()} == {
+        name: f"About {questions[name]}" for name in answers.by_task
     }
 
 
