@@ -209,7 +209,7 @@ def _setting_of(answers: Mapping[str, GivenAnswer]) -> Setting:
     if bare:
         raise ConfigurationError(
             f"{len(bare)} of {len(answers)} answers have no `contexts`. Next step: give --setting "
-            f"({', '.join(setting.value for setting in Setting)}), whose passages they were given, or `contexts`"
+            f"({', '.join(setting.value for setting in Setting)}), the source of their passages, or add `contexts`"
         )
     return Setting.FULL_RAG
 
