@@ -56,9 +56,9 @@ class Repeating:
         return [self._one(index, prompt, journal) for index, prompt in enumerate(prompts)]
 
     def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
-        known = journal.recall(index) if journal else None
-        if known is not None:
-            return known
+        cached = journal.recall(index) if journal else None
+        if cached is not None:
+            return cached
         text = prompt.messages[0].content
         self.asked.append(text)
         reply = Reply(Outcome.ANSWERED, self.replies.get(text, text))
@@ -248,9 +248,9 @@ def test_many_calls_of_one_process_send_each_prompt_once(tmp_path: Path) -> None
 def test_the_usage_of_an_unusable_reply_is_returned_with_the_next_request(tmp_path: Path) -> None:
     class Counted(Repeating):
         def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
-            known = journal.recall(index)
-            if known is not None:
-                return known
+            cached = journal.recall(index)
+            if cached is not None:
+                return cached
             self.asked.append("q")
             reply = Reply(Outcome.ANSWERED, self.replies["q"], usage=CallUsage(100, len(self.asked)))
             journal.record(index, reply)
@@ -375,17 +375,17 @@ class Counting(Repeating):
 
 
 def test_progress_counts_distinct_prompts_and_cached_replies_first(tmp_path: Path) -> None:
-    said: list[tuple[str, int, int | None]] = []
+    text: list[tuple[str, int, int | None]] = []
     with ReplyCache(tmp_path / "c") as cache:
         client = CachedClient(Counting(), cache)
-        client.answer(prompts("a", "b"), lambda *call: said.append(call))
-        assert said == [("m\tworking", 1, 2), ("m\tworking", 2, 2)]
-        said.clear()
-        client.answer(prompts("a", "c", "b", "c", "d"), lambda *call: said.append(call))
-        assert said == [("m\t2 cached", 2, 4), ("m\tworking", 3, 4), ("m\tworking", 4, 4)]
-        said.clear()
-        client.answer(prompts("a", "b"), lambda *call: said.append(call))
-        assert said == [("m\t2 cached", 2, 2)]
+        client.answer(prompts("a", "b"), lambda *call: text.append(call))
+        assert text == [("m\tworking", 1, 2), ("m\tworking", 2, 2)]
+        text.clear()
+        client.answer(prompts("a", "c", "b", "c", "d"), lambda *call: text.append(call))
+        assert text == [("m\t2 cached", 2, 4), ("m\tworking", 3, 4), ("m\tworking", 4, 4)]
+        text.clear()
+        client.answer(prompts("a", "b"), lambda *call: text.append(call))
+        assert text == [("m\t2 cached", 2, 2)]
 
 
 def test_the_cost_of_a_reply_is_counted_for_the_first_of_equal_prompts(tmp_path: Path) -> None:
@@ -417,9 +417,9 @@ def test_every_setting_that_determines_a_reply_changes_the_key(other: Prompt, tm
 def test_a_prompt_parser_decides_about_texts_and_the_outcome_about_other_replies(tmp_path: Path) -> None:
     class Outcomes(Repeating):
         def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
-            known = journal.recall(index) if journal else None
-            if known is not None:
-                return known
+            cached = journal.recall(index) if journal else None
+            if cached is not None:
+                return cached
             text = prompt.messages[0].content
             self.asked.append(text)
             reply = Reply(Outcome(text), "text" if text == "answered" else None, reason="why")

@@ -145,7 +145,7 @@ PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "message"),
     [
         (refusal(500, "boom"), "HTTP 500: .*boom"),
         (refusal(429, "slower"), "HTTP 429: .*slower"),
@@ -155,8 +155,8 @@ PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html
         (Action(reset=True), "the connection broke"),
     ],
 )
-def test_a_server_that_only_fails_ends_the_call_with_the_last_failure(failure: Action, said: str) -> None:
-    with chat_server(lambda *_: failure) as server, pytest.raises(JudgeError, match=said) as caught:
+def test_a_server_that_only_fails_ends_the_call_with_the_last_failure(failure: Action, message: str) -> None:
+    with chat_server(lambda *_: failure) as server, pytest.raises(JudgeError, match=message) as caught:
         client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(200)])
     # Three of four slots have used up the attempts of their prompts; two of them are at their next prompt.
     assert len(server.asked) <= 4 * 4 + 2 * 4

@@ -68,7 +68,7 @@ def test_a_refused_system_message_is_sent_before_the_first_user_message(status: 
 
 def test_an_error_about_roles_without_a_system_message_is_not_retried() -> None:
     with chat_server(lambda *_: completion()) as server:
-        (reply,) = asked(server, lambda _: refusal(400, "Conversation roles must alternate user/assistant"))
+        (reply,) = send(server, lambda _: refusal(400, "Conversation roles must alternate user/assistant"))
     assert (reply.outcome, len(server.bodies)) == (Outcome.FAILED, 1)
 
 
@@ -126,7 +126,7 @@ def test_fields_of_the_endpoint_override_those_of_the_caller() -> None:
     )
 
 
-def asked(server: ChatServer, script: Any, prompts: list[Prompt] = PROMPTS[:1], **options: Any) -> list[Reply]:
+def send(server: ChatServer, script: Any, prompts: list[Prompt] = PROMPTS[:1], **options: Any) -> list[Reply]:
     server.script = lambda *_: script(server.bodies[-1])
     return OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1, **options}).answer(prompts)
 
@@ -134,7 +134,7 @@ def asked(server: ChatServer, script: Any, prompts: list[Prompt] = PROMPTS[:1], 
 def test_the_warning_names_the_sent_setting_and_its_replacement(caplog: pytest.LogCaptureFixture) -> None:
     message = "Unsupported value: 'temperature' does not support 0.5 with this model."
     with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):
-        asked(server, lambda sent: refusal(400, message) if "temperature" in sent else completion(), temperature=0.5)
+        send(server, lambda sent: refusal(400, message) if "temperature" in sent else completion(), temperature=0.5)
     assert "endpoint m: the server does not accept temperature as 0.5: left out, the server's default applies" in (
         caplog.text
     )
@@ -145,7 +145,7 @@ def test_each_name_of_the_limit_is_tried_once() -> None:
         return refusal(400, f"Unsupported parameter: '{next(name for name in sent if name.endswith('_tokens'))}'")
 
     with chat_server(lambda *_: completion()) as server:
-        (reply,) = asked(server, refuse)
+        (reply,) = send(server, refuse)
     assert (reply.outcome, len(server.bodies)) == (Outcome.FAILED, 2)
     assert "Unsupported parameter" in reply.reason
     assert [("max_tokens" in sent, "max_completion_tokens" in sent) for sent in server.bodies] == [
@@ -157,7 +157,7 @@ def test_each_name_of_the_limit_is_tried_once() -> None:
 def test_the_older_name_of_the_limit_is_tried_if_the_newer_is_refused() -> None:
     refuse = refusal(400, "Unsupported parameter: 'max_completion_tokens'")
     with chat_server(lambda *_: completion()) as server:
-        replies = asked(
+        replies = send(
             server,
             lambda sent: refuse if "max_completion_tokens" in sent else completion(),
             PROMPTS,
@@ -171,13 +171,13 @@ def test_the_older_name_of_the_limit_is_tried_if_the_newer_is_refused() -> None:
 def test_a_field_set_by_the_user_is_never_left_out() -> None:
     refuse = refusal(400, "Unsupported value: 'temperature'")
     with chat_server(lambda *_: completion()) as server:
-        (reply,) = asked(server, lambda _: refuse, extra_body={"temperature": 0.3})
+        (reply,) = send(server, lambda _: refuse, extra_body={"temperature": 0.3})
     assert (reply.outcome, [sent["temperature"] for sent in server.bodies]) == (Outcome.FAILED, [0.3])
 
 
 def test_an_error_about_an_unsent_setting_is_not_retried() -> None:
     with chat_server(lambda *_: completion()) as server:
-        (reply,) = asked(server, lambda _: refusal(400, "Unsupported value: 'seed'"), PROMPTS[:1], temperature="server")
+        (reply,) = send(server, lambda _: refusal(400, "Unsupported value: 'seed'"), PROMPTS[:1], temperature="server")
         assert (reply.outcome, len(server.bodies)) == (Outcome.FAILED, 2)
     assert "temperature" not in server.bodies[0]
 
@@ -208,7 +208,7 @@ def said(sent: dict[str, Any]) -> str:
 def test_a_started_answer_is_truncated_and_not_requested_again() -> None:
     for content in ("8, beca", "<think>hm</think> 8, beca"):
         with chat_server(lambda *_: completion()) as server:
-            (reply,) = asked(server, lambda _, content=content: completion(content, finish_reason="length"))
+            (reply,) = send(server, lambda _, content=content: completion(content, finish_reason="length"))
         assert (reply.outcome, len(server.bodies)) == (Outcome.TRUNCATED, 1)
 
 
@@ -216,13 +216,13 @@ def test_a_started_answer_is_truncated_and_not_requested_again() -> None:
 def test_thinking_gets_a_higher_limit_in_every_format(content: str | None) -> None:
     short = completion(content, finish_reason="length")
     with chat_server(lambda *_: completion()) as server:
-        (reply,) = asked(server, lambda sent: completion("8") if sent["max_tokens"] > 2000 else short)
+        (reply,) = send(server, lambda sent: completion("8") if sent["max_tokens"] > 2000 else short)
     assert (reply.text, [sent["max_tokens"] for sent in server.bodies]) == ("8", [1024, 1024 + 8192])
 
 
 def test_a_reply_with_a_normal_stop_gets_no_higher_limit() -> None:
     with chat_server(lambda *_: completion()) as server:
-        (reply,) = asked(server, lambda _: completion("", reasoning_content="hm"))
+        (reply,) = send(server, lambda _: completion("", reasoning_content="hm"))
     assert (reply.outcome, len(server.bodies)) == (Outcome.EMPTY, 1)
 
 
@@ -233,14 +233,14 @@ def test_a_reply_with_a_normal_stop_gets_no_higher_limit() -> None:
 )
 def test_a_limit_that_cannot_grow_is_tried_once(options: dict[str, Any]) -> None:
     with chat_server(lambda *_: completion()) as server:
-        (reply,) = asked(server, lambda _: completion("", finish_reason="length"), **options)
+        (reply,) = send(server, lambda _: completion("", finish_reason="length"), **options)
     assert (reply.outcome, len(server.bodies)) == (Outcome.TRUNCATED, 1)
 
 
 def test_a_server_that_refuses_the_higher_limit_gets_the_lower_one_again() -> None:
     cut = completion("", reasoning_content="hm", finish_reason="length")
     with chat_server(lambda *_: completion()) as server:
-        replies = asked(
+        replies = send(
             server, lambda sent: refusal(400, "context is full") if sent["max_tokens"] > 1024 else cut, PROMPTS[:2]
         )
     assert [reply.outcome for reply in replies] == [Outcome.TRUNCATED] * 2
@@ -250,14 +250,14 @@ def test_a_server_that_refuses_the_higher_limit_gets_the_lower_one_again() -> No
 def test_a_prompt_for_a_longer_reply_gets_a_higher_limit() -> None:
     prompts = [Prompt(PROMPTS[0].messages, longer=3), PROMPTS[1]]
     with chat_server(lambda *_: completion()) as server:
-        asked(server, lambda _: completion(), prompts, max_tokens=50)
+        send(server, lambda _: completion(), prompts, max_tokens=50)
     assert [sent["max_tokens"] for sent in server.bodies] == [150, 50]
 
 
 def test_fields_of_the_prompt_override_those_of_the_endpoint() -> None:
     prompt = Prompt(PROMPTS[0].messages, body={"top_p": 0.1, "seed": 7})
     with chat_server(lambda *_: completion()) as server:
-        asked(server, lambda _: completion(), [prompt], extra_body={"top_p": 0.9, "seed": 8, "min_p": 0.2})
+        send(server, lambda _: completion(), [prompt], extra_body={"top_p": 0.9, "seed": 8, "min_p": 0.2})
     (sent,) = server.bodies
     assert (sent["top_p"], sent["seed"], sent["min_p"]) == (0.1, 7, 0.2)
 
@@ -265,5 +265,5 @@ def test_fields_of_the_prompt_override_those_of_the_endpoint() -> None:
 def test_a_schema_is_sent_for_prompts_that_have_one() -> None:
     prompts = [Prompt(PROMPTS[0].messages, schema={"type": "object"}), PROMPTS[1]]
     with chat_server(lambda *_: completion()) as server:
-        asked(server, lambda _: completion(), prompts, structured=True)
+        send(server, lambda _: completion(), prompts, structured=True)
     assert ["response_format" in sent for sent in server.bodies] == [True, False]

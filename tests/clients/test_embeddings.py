@@ -53,8 +53,8 @@ def vectors(replies: list[Reply]) -> list[list[float] | None]:
 class Known:
     """A journal with replies to some prompts; it records all others."""
 
-    def __init__(self, **known: Reply) -> None:
-        self.known = {int(place.removeprefix("at_")): reply for place, reply in known.items()}
+    def __init__(self, **cached: Reply) -> None:
+        self.known = {int(index.removeprefix("at_")): reply for index, reply in cached.items()}
         self.written: dict[int, Reply] = {}
 
     def recall(self, index: int) -> Reply | None:
@@ -77,8 +77,8 @@ def test_every_text_gets_its_own_vector_in_any_order_of_the_reply() -> None:
     with embedding_server() as server:
         replies = client_for(server, batch_texts=2).answer(prompts(*TEXTS))
     assert vectors(replies) == words(TEXTS)
-    assert {one.outcome for one in replies} == {Outcome.ANSWERED}
-    assert {one.served_model for one in replies} == {"m"}
+    assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
+    assert {reply.served_model for reply in replies} == {"m"}
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_equal_vectors_for_different_texts_are_refused_within_and_across_request
     for batch_texts, n_wrong in ((32, 3), (1, 2)):
         with embedding_server(lambda texts: [[0.5, 1.0] for _ in texts]) as server:
             replies = client_for(server, batch_texts=batch_texts).answer(prompts(*TEXTS))
-        wrong = [one.reason for one in replies if one.outcome is Outcome.MALFORMED]
+        wrong = [reply.reason for reply in replies if reply.outcome is Outcome.MALFORMED]
         assert len(wrong) == n_wrong
         assert set(wrong) <= {"the same vector for 3 different texts", "the same vector for 2 different texts"}
     with embedding_server(lambda texts: [[0.5, 1.0] for _ in texts]) as server:
         replies = client_for(server).answer(prompts("Opening hours?", "opening hours", "Opening  hours!"))
-    assert {one.outcome for one in replies} == {Outcome.ANSWERED}, "an encoder may see neither case nor signs"
+    assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}, "an encoder may see neither case nor signs"
 
 
 def test_a_change_of_model_or_dimensions_between_requests_is_refused_and_not_cached(tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_an_error_or_an_invalid_number_is_reported_at_once() -> None:
         (b'{"data": [{"index": 0, "embedding": [0.5, NaN]}]}', "no list of vectors: a vector that is empty"),
     ):
         with embedding_server(script=lambda _, body=body: Action(body)) as server:
-            (one,) = client_for(server).answer(prompts("a"))
-        assert one.text is None
-        assert one.reason.startswith(reason)
+            (reply,) = client_for(server).answer(prompts("a"))
+        assert reply.text is None
+        assert reply.reason.startswith(reason)
         assert len(server.bodies) <= 2
 
 
@@ -200,38 +200,38 @@ def test_earlier_failed_attempts_count_for_the_first_text_only() -> None:
 
 
 def test_progress_counts_texts_and_not_requests() -> None:
-    told: list[tuple[str, int, int | None]] = []
+    calls: list[tuple[str, int, int | None]] = []
     with embedding_server() as server:
-        client_for(server, batch_texts=2).answer(prompts("a", "b", "c"), lambda *call: told.append(call))
-    assert [(done, total) for _, done, total in told] == [(2, 3), (3, 3)]
-    assert {what.partition("\t")[0] for what, _, _ in told} == {"m"}
+        client_for(server, batch_texts=2).answer(prompts("a", "b", "c"), lambda *call: calls.append(call))
+    assert [(done, total) for _, done, total in calls] == [(2, 3), (3, 3)]
+    assert {note.partition("\t")[0] for note, _, _ in calls} == {"m"}
 
 
 def test_a_request_whose_vectors_are_all_cached_is_not_sent() -> None:
-    known = [Reply(Outcome.ANSWERED, vector, from_cache=True) for vector in in_base64([[1.0, 2.0], [3.0, 4.0]])]
-    told: list[tuple[int, int | None]] = []
+    cached = [Reply(Outcome.ANSWERED, vector, from_cache=True) for vector in in_base64([[1.0, 2.0], [3.0, 4.0]])]
+    calls: list[tuple[int, int | None]] = []
     with embedding_server() as server:
-        journal = Known(at_0=known[0], at_1=known[1])
+        journal = Known(at_0=cached[0], at_1=cached[1])
         replies = client_for(server, batch_texts=2).answer(
-            prompts("a", "b", *TEXTS), lambda _, *counts: told.append(counts), journal
+            prompts("a", "b", *TEXTS), lambda _, *counts: calls.append(counts), journal
         )
         assert client_for(server).answer([]) == []
     assert server.asked == [*TEXTS]
-    assert replies[:2] == known
+    assert replies[:2] == cached
     assert vectors(replies)[2:] == words(TEXTS)
-    assert {place: one.text for place, one in journal.written.items()} == {
-        place: replies[place].text for place in (2, 3, 4)
+    assert {index: reply.text for index, reply in journal.written.items()} == {
+        index: replies[index].text for index in (2, 3, 4)
     }
-    assert told == [(2, 5), (4, 5), (5, 5)]
+    assert calls == [(2, 5), (4, 5), (5, 5)]
 
 
 def test_cached_vectors_are_kept_and_the_first_new_text_counts_the_usage() -> None:
-    known = Reply(Outcome.ANSWERED, in_base64([[1.0, 2.0]])[0], from_cache=True)
+    cached = Reply(Outcome.ANSWERED, in_base64([[1.0, 2.0]])[0], from_cache=True)
     with embedding_server() as server:
-        journal = Known(at_0=known)
+        journal = Known(at_0=cached)
         replies = client_for(server).answer(prompts(*TEXTS), journal=journal)
     assert server.asked == [*TEXTS]
-    assert replies[0] == known
+    assert replies[0] == cached
     assert vectors(replies)[1:] == words(TEXTS[1:])
     assert {*journal.written} == {1, 2}
     assert [reply.usage.input_tokens is None for reply in replies[1:]] == [False, True]
@@ -243,7 +243,7 @@ def test_a_cached_vector_is_not_requested_again_with_other_texts(tmp_path: Path)
         first = client.answer(prompts("a", "b"))
         second = client.answer(prompts("c", "b", "a"))
     assert sorted(server.asked) == ["a", "b", "c"], "a cache begins anywhere"
-    assert [one.text for one in second[:0:-1]] == [one.text for one in first]
+    assert [reply.text for reply in second[:0:-1]] == [reply.text for reply in first]
 
 
 @pytest.mark.parametrize(
@@ -286,9 +286,9 @@ def test_the_reason_of_a_bad_reply_is_short_and_its_usage_counted_once() -> None
 )
 def test_vectors_have_the_requested_dimensions(dimensions: int, reason: str) -> None:
     with embedding_server(lambda texts: [[1.0, 2.0] for _ in texts]) as server:
-        (one,) = client_for(server, extra_body={"dimensions": dimensions}).answer(prompts("a"))
-    assert one.reason == reason
-    assert one.outcome is (Outcome.MALFORMED if reason else Outcome.ANSWERED)
+        (reply,) = client_for(server, extra_body={"dimensions": dimensions}).answer(prompts("a"))
+    assert reply.reason == reason
+    assert reply.outcome is (Outcome.MALFORMED if reason else Outcome.ANSWERED)
 
 
 @pytest.mark.parametrize(("named", "model"), [("m-1", "m-1"), ("x" * 500, "x" * 200), (None, ""), (7, "")])

@@ -39,8 +39,8 @@ def test_invalid_endpoints_are_refused(named: object, message: str) -> None:
 
 
 def test_a_failure_is_reported_in_our_own_words() -> None:
-    told = "endpoint: base_url must begin with http:// or https:// and name a host"
-    with pytest.raises(ConfigurationError, match=f"^{told}$"):
+    calls = "endpoint: base_url must begin with http:// or https:// and name a host"
+    with pytest.raises(ConfigurationError, match=f"^{calls}$"):
         endpoint_of({"model": "m", "base_url": "foo"})
     with raises(ConfigurationError):
         endpoint_of({"model": "m", "base_url": "http://h", "slots": 0})

@@ -23,7 +23,7 @@ from tests.clients._server import Action, ChatServer, chat_server, completion, r
 from tests.clients.test_client import KEY, QUICK
 
 
-def asked(*actions: Action, n: int = 1) -> tuple[list[Reply], ChatServer]:
+def send(*actions: Action, n: int = 1) -> tuple[list[Reply], ChatServer]:
     """Call a server whose replies to a prompt are these actions, the last one repeated."""
     with chat_server(lambda _, n_before: actions[min(n_before, len(actions) - 1)]) as server:
         endpoint = {"model": "m", "base_url": server.base_url, "slots": 1, **QUICK}
@@ -36,13 +36,13 @@ def error(status: int, *, message: str = "no", **fields: Any) -> Action:
 
 @pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 504, 529])
 def test_a_temporary_failure_is_retried(status: int) -> None:
-    (reply,), server = asked(refusal(status), completion("fine"))
+    (reply,), server = send(refusal(status), completion("fine"))
     assert (reply.text, len(server.asked)) == ("fine", 2)
 
 
 @pytest.mark.parametrize("status", [400, 403, 405, 413, 418, 422])
 def test_a_refused_prompt_is_final(status: int) -> None:
-    replies, server = asked(error(status, message="not this"), n=2)
+    replies, server = send(error(status, message="not this"), n=2)
     assert {(reply.outcome, reply.reason) for reply in replies} == {(Outcome.FAILED, replies[0].reason)}
     assert replies[0].reason.startswith(f"HTTP {status}: ")
     assert "not this" in replies[0].reason
@@ -71,13 +71,13 @@ def test_a_refused_prompt_is_final(status: int) -> None:
 )
 def test_a_refused_caller_ends_the_call(action: Action, why: str) -> None:
     with pytest.raises(JudgeError) as caught:
-        asked(action, n=3)
+        send(action, n=3)
     assert why in str(caught.value)
 
 
 @pytest.mark.parametrize("words", ["Request too large for m", "Please reduce the length of the messages."])
 def test_a_prompt_that_never_fits_is_not_waited_for(words: str) -> None:
-    (reply,), server = asked(error(429, message=words))
+    (reply,), server = send(error(429, message=words))
     assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 1)
     assert words in reply.reason
 
@@ -99,7 +99,7 @@ def test_a_prompt_that_never_fits_is_not_waited_for(words: str) -> None:
     ],
 )
 def test_an_error_instead_of_a_reply_is_retried(content: dict[str, Any]) -> None:
-    (reply,), server = asked(Action(json.dumps(content).encode()), completion("fine"))
+    (reply,), server = send(Action(json.dumps(content).encode()), completion("fine"))
     assert (reply.text, len(server.asked)) == ("fine", 2)
 
 
@@ -114,19 +114,19 @@ def test_an_error_instead_of_a_reply_is_retried(content: dict[str, Any]) -> None
     ],
 )
 def test_another_error_is_a_failed_request_after_one_more_attempt(content: dict[str, Any]) -> None:
-    (reply,), server = asked(Action(json.dumps(content).encode()))
+    (reply,), server = send(Action(json.dumps(content).encode()))
     assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)
     assert reply.reason.startswith("an error in place of a reply: ")
 
 
 @pytest.mark.parametrize("content", [{"error": None}, {"choices": [], "error": {}}])
 def test_an_empty_error_is_ignored(content: dict[str, Any]) -> None:
-    (reply,), server = asked(Action(json.dumps(content).encode()))
+    (reply,), server = send(Action(json.dumps(content).encode()))
     assert (reply.outcome, len(server.asked)) == (Outcome.MALFORMED, 1)
 
 
 def test_an_answer_about_an_error_is_an_answer() -> None:
-    (reply,), _ = asked(completion('Write {"error": "rate limit"} to the log.'))
+    (reply,), _ = send(completion('Write {"error": "rate limit"} to the log.'))
     assert reply.outcome is Outcome.ANSWERED
 
 
@@ -141,21 +141,21 @@ def test_an_answer_about_an_error_is_an_answer() -> None:
     ],
 )
 def test_the_server_s_message_is_shown_without_the_key(body: bytes, shown: str) -> None:
-    (reply,), _ = asked(Action(body, 403, {"Content-Type": "text/plain"}))
+    (reply,), _ = send(Action(body, 403, {"Content-Type": "text/plain"}))
     assert shown in reply.reason
     assert KEY not in reply.reason
 
 
 def test_long_messages_are_cut() -> None:
-    (reply,), _ = asked(Action(b"x" * 5_000, 403, {"Content-Type": "text/plain"}))
+    (reply,), _ = send(Action(b"x" * 5_000, 403, {"Content-Type": "text/plain"}))
     assert len(reply.reason) == len("HTTP 403: ") + 200
-    (reply,), _ = asked(Action(b"<html>" + b"y" * 5_000))
+    (reply,), _ = send(Action(b"<html>" + b"y" * 5_000))
     assert "the web page 'yyy" in reply.reason
     assert len(reply.reason) < 200
 
 
 def test_a_filter_is_distinguished_from_a_refusal_by_its_code() -> None:
-    (filtered,), _ = asked(error(400, message="policy", code="content_filter"))
+    (filtered,), _ = send(error(400, message="policy", code="content_filter"))
     assert (filtered.outcome, filtered.reason.startswith("a content filter stopped the prompt (HTTP 400: ")) == (
         Outcome.FILTERED,
         True,
@@ -180,7 +180,7 @@ def test_a_filter_is_distinguished_from_a_refusal_by_its_code() -> None:
 def test_a_refused_setting_is_detected_in_the_server_s_message(
     fields: dict[str, Any], left_out: str | None, status: int
 ) -> None:
-    _, server = asked(error(status, **fields), completion())
+    _, server = send(error(status, **fields), completion())
     settings = {"temperature", "seed", "max_tokens"}
     assert [settings & body.keys() for body in server.bodies] == (
         [settings] if left_out is None else [settings, settings - {left_out}]
@@ -188,7 +188,7 @@ def test_a_refused_setting_is_detected_in_the_server_s_message(
 
 
 def test_another_status_refuses_no_setting() -> None:
-    _, server = asked(error(403, message="Unsupported value", param="seed"))
+    _, server = send(error(403, message="Unsupported value", param="seed"))
     assert len(server.bodies) == 1
 
 
@@ -269,7 +269,7 @@ NGINX = (
     ],
 )
 def test_the_server_s_message_is_the_reason(body: bytes, status: int, reason: str) -> None:
-    (reply,), _ = asked(Action(body, status, {"Content-Type": "text/plain"}))
+    (reply,), _ = send(Action(body, status, {"Content-Type": "text/plain"}))
     assert reason in reply.reason
     assert "<" not in reply.reason
 

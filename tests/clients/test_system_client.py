@@ -26,7 +26,7 @@ MESSAGES = [{"role": "user", "content": "q1"}, {"role": "assistant", "content": 
 PROMPT = Prompt(tuple(ChatMessage(**message) for message in MESSAGES), body={"id": "task-7"})  # type: ignore[arg-type]
 
 
-def asked(action: Action, protocol: SystemProtocol, **options: Any) -> tuple[Reply, SystemClient, ChatServer]:
+def send(action: Action, protocol: SystemProtocol, **options: Any) -> tuple[Reply, SystemClient, ChatServer]:
     with chat_server(lambda *_: action) as server:
         endpoint, chosen = system_endpoint({"base_url": server.base_url, **options}, "mine", protocol.value)
         client = SystemClient(endpoint, chosen, lambda _: None)
@@ -35,7 +35,7 @@ def asked(action: Action, protocol: SystemProtocol, **options: Any) -> tuple[Rep
 
 
 def test_a_chat_system_is_sent_only_the_conversation_and_named_settings() -> None:
-    reply, client, server = asked(completion("fine"), SystemProtocol.OPENAI)
+    reply, client, server = send(completion("fine"), SystemProtocol.OPENAI)
     assert (reply.outcome, reply.text) == (Outcome.ANSWERED, "fine")
     assert server.bodies == [{"model": "mine", "messages": MESSAGES}]
     assert server.paths == ["/v1/chat/completions"]
@@ -45,17 +45,17 @@ def test_a_chat_system_is_sent_only_the_conversation_and_named_settings() -> Non
 
 def test_settings_named_by_the_user_are_sent_and_described() -> None:
     options = {"temperature": 0.3, "max_tokens": 50, "reasoning_effort": "low", "extra_body": {"top_k": 3}}
-    _, client, server = asked(completion(), SystemProtocol.OPENAI, **options)
+    _, client, server = send(completion(), SystemProtocol.OPENAI, **options)
     named = {"temperature": 0.3, "max_tokens": 50, "reasoning_effort": "low"}
     assert server.bodies == [{"model": "mine", "messages": MESSAGES, **named, "top_k": 3}]
     assert client.describe() == {"model": "mine", "protocol": "openai", **named, "extra_body": {"top_k": 3}}
-    _, _, server = asked(completion(), SystemProtocol.OPENAI, temperature="server")
+    _, _, server = send(completion(), SystemProtocol.OPENAI, temperature="server")
     assert "temperature" not in server.bodies[0]
 
 
 def test_a_plain_system_is_sent_id_and_conversation_at_its_address() -> None:
     action = Action(b'{"answer": "fine", "contexts": ["one", {"id": "p", "text": "two", "title": "t"}]}')
-    reply, client, server = asked(action, SystemProtocol.PLAIN, extra_body={"k": 3}, temperature=0.3)
+    reply, client, server = send(action, SystemProtocol.PLAIN, extra_body={"k": 3}, temperature=0.3)
     assert (reply.outcome, reply.text, reply.raw) == (Outcome.ANSWERED, "fine", action.body.decode())
     assert server.bodies == [{"id": "task-7", "messages": MESSAGES, "k": 3}]
     assert server.paths == ["/v1"]
@@ -80,7 +80,7 @@ def test_a_plain_system_is_sent_id_and_conversation_at_its_address() -> None:
     ],
 )
 def test_a_plain_reply_in_another_form_has_a_reason(body: bytes, reason: str) -> None:
-    reply, _, server = asked(Action(body), SystemProtocol.PLAIN)
+    reply, _, server = send(Action(body), SystemProtocol.PLAIN)
     assert (reply.outcome, reply.text, reply.raw) == (Outcome.MALFORMED, None, body.decode())
     assert reply.reason.startswith(reason)
     assert len(reply.reason) <= 200
@@ -89,7 +89,7 @@ def test_a_plain_reply_in_another_form_has_a_reason(body: bytes, reason: str) ->
 
 @pytest.mark.parametrize(("contexts", "n"), [({}, None), ({"contexts": None}, None), ({"contexts": []}, 0)])
 def test_empty_contexts_differ_from_missing_contexts(contexts: Mapping[str, Any], n: int | None) -> None:
-    reply, client, _ = asked(Action(json.dumps({"answer": "", **contexts}).encode()), SystemProtocol.PLAIN)
+    reply, client, _ = send(Action(json.dumps({"answer": "", **contexts}).encode()), SystemProtocol.PLAIN)
     assert reply.text == ""
     found = client.used(reply)[0]
     assert (None if found is None else len(found)) == n
@@ -102,13 +102,13 @@ def test_the_usage_reported_by_a_plain_system_is_recorded() -> None:
         (SystemProtocol.PLAIN, {**took, "answer": 3}, {}),
         (SystemProtocol.OPENAI, {**took, "choices": [{"message": {"content": "fine"}}]}, {}),
     ):
-        reply, client, _ = asked(Action(json.dumps(content).encode()), protocol)
+        reply, client, _ = send(Action(json.dumps(content).encode()), protocol)
         assert client.usage(reply) == expected
 
 
 @pytest.mark.parametrize("content", ["<think>hm</think> fine ", "", " fine"])
 def test_the_text_of_a_chat_system_is_unchanged(content: str) -> None:
-    reply, _, _ = asked(completion(content), SystemProtocol.OPENAI)
+    reply, _, _ = send(completion(content), SystemProtocol.OPENAI)
     assert (reply.outcome, reply.text) == (Outcome.ANSWERED, content)
 
 
@@ -119,7 +119,7 @@ def test_an_incomplete_reply_of_a_system_is_no_answer(reason: str) -> None:
         (completion("cut o", finish_reason=reason), SystemProtocol.OPENAI),
         (plain, SystemProtocol.PLAIN),
     ):
-        reply, _, server = asked(action, protocol)
+        reply, _, server = send(action, protocol)
         assert (reply.outcome, reply.text) == (Outcome.FILTERED if reason == "SAFETY" else Outcome.TRUNCATED, None)
         assert len(server.asked) == 1, "a system is given no more room: it has a limit of its own"
 
@@ -136,14 +136,14 @@ def test_an_incomplete_reply_of_a_system_is_no_answer(reason: str) -> None:
     ],
 )
 def test_a_chat_reply_without_a_text_has_a_reason(body: bytes, reason: str) -> None:
-    reply, client, _ = asked(Action(body), SystemProtocol.OPENAI)
+    reply, client, _ = send(Action(body), SystemProtocol.OPENAI)
     assert (reply.outcome, reply.text, reply.reason) == (Outcome.MALFORMED, None, reason)
     assert client.used(reply)[0] is None
 
 
 def contexts_in(message: Mapping[str, Any], choice: Mapping[str, Any], body: Mapping[str, Any]) -> list[Any] | None:
     content = {"choices": [{"message": {"content": "a", **message}, **choice}], **body}
-    reply, client, _ = asked(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
+    reply, client, _ = send(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
     found = client.used(reply)[0]
     return None if found is None else [(item.passage_id, item.text, item.title) for item in found]
 
@@ -157,7 +157,7 @@ def test_searches_in_a_chat_reply_give_the_passages_of_the_answer(place: int) ->
     holders[place] = {"searches": SEARCHES}
     message, choice, body = holders
     content = {"choices": [{"message": {"content": "a", **message}, **choice}], **body}
-    reply, client, _ = asked(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
+    reply, client, _ = send(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
     passages, trajectory = client.used(reply)
     assert [item.passage_id for item in passages or ()] == ["context-1", "p"]
     assert [(step.tool, step.passages) for step in trajectory.steps] == [("search", ("context-1", "p")), ("read", ())]
@@ -167,7 +167,7 @@ def test_searches_in_a_chat_reply_give_the_passages_of_the_answer(place: int) ->
 def test_searches_in_another_form_are_malformed_with_a_reason(protocol: SystemProtocol) -> None:
     searches = {"searches": [{"query": "q"}]}
     content = {"answer": "a", **searches, "choices": [{"message": {"content": "a"}}]}
-    reply, _, _ = asked(Action(json.dumps(content).encode()), protocol)
+    reply, _, _ = send(Action(json.dumps(content).encode()), protocol)
     expected = "expected search 1: `passages`, [] without results, found no `passages`"
     assert (reply.outcome, reply.text, reply.reason) == (Outcome.MALFORMED, None, expected)
     assert json.loads(reply.raw) == content, "it is kept as it came"

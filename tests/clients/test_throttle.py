@@ -170,10 +170,10 @@ def test_processes_with_the_same_wait_do_not_return_together() -> None:
             found.append(one.pause(0.0))
         return found
 
-    told = pauses(RateHints(wait_seconds=20.0))
-    assert min(told) >= 20.0, "nobody comes back too early"
-    assert max(told) <= 20.0 * 1.01 + SETTLE / 2
-    assert max(told) - min(told) > 0.1
+    calls = pauses(RateHints(wait_seconds=20.0))
+    assert min(calls) >= 20.0, "nobody comes back too early"
+    assert max(calls) <= 20.0 * 1.01 + SETTLE / 2
+    assert max(calls) - min(calls) > 0.1
     guessed = pauses(NO_HINTS)
     assert 0.5 <= min(guessed) < 0.502
     assert 0.523 < max(guessed) <= 0.525

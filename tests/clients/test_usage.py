@@ -122,10 +122,10 @@ def test_a_row_costs_its_tokens_unless_it_contains_its_cost() -> None:
 def test_a_call_costs_its_tokens_at_a_price_or_the_cost_in_the_reply() -> None:
     counted = Reply(Outcome.ANSWERED, "8", usage=CallUsage(2_000_000, 1_000_000))
     assert [call.dollars for call in calls_of(counted, MINI)] == [0.90]
-    said = replace(counted, usage=replace(counted.usage, dollars=0.1))
-    uncounted, unsaid = (replace(one, usage=replace(one.usage, output_tokens=None)) for one in (said, counted))
-    assert [call.dollars for call in calls_of(said, MINI)] == [0.90], "the user knows the price better"
-    assert [call.dollars for call in calls_of(said)] == [0.1]
+    text = replace(counted, usage=replace(counted.usage, dollars=0.1))
+    uncounted, unsaid = (replace(one, usage=replace(one.usage, output_tokens=None)) for one in (text, counted))
+    assert [call.dollars for call in calls_of(text, MINI)] == [0.90], "the user knows the price better"
+    assert [call.dollars for call in calls_of(text)] == [0.1]
     assert [call.dollars for call in calls_of(uncounted, MINI)] == [0.1]
     assert [call.dollars for call in calls_of(unsaid, MINI)] == [None]
     assert [call.dollars for call in calls_of(counted)] == [None]

@@ -71,11 +71,11 @@ class ScriptedClient:
         for index, prompt in enumerate(prompts):
             if self.lost_after is not None and len(self.asked) >= self.lost_after:
                 raise JudgeError("the endpoint does not accept the key")
-            known = journal.recall(index) if journal and self.recalls else None
-            assert known is None
+            cached = journal.recall(index) if journal and self.recalls else None
+            assert cached is None
             self.asked.append(prompt)
-            said = self.script(prompt.messages[-1].content, len(self.asked) - 1)
-            reply = said if isinstance(said, Reply) else Reply(Outcome.ANSWERED, said, usage=CallUsage(5, 2))
+            text = self.script(prompt.messages[-1].content, len(self.asked) - 1)
+            reply = text if isinstance(text, Reply) else Reply(Outcome.ANSWERED, text, usage=CallUsage(5, 2))
             if journal:
                 journal.record(index, reply)
             replies.append(reply)
@@ -119,5 +119,5 @@ def obedient(
     return script
 
 
-def _words(said: Sequence[bool]) -> dict[str, str]:
-    return {str(number): "yes" if one else "no" for number, one in enumerate(said, 1)}
+def _words(text: Sequence[bool]) -> dict[str, str]:
+    return {str(number): "yes" if one else "no" for number, one in enumerate(text, 1)}

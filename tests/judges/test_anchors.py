@@ -83,7 +83,7 @@ def verdicts(values: Sequence[float | None], time: str = "2026-01-01T00:00:00", 
         "anchors": "set",
         "time": time,
         "rubrics": {"rb_llm": "words"},
-        "conversations": tuple(place // 2 for place in range(len(values))),
+        "conversations": tuple(index // 2 for index in range(len(values))),
         "values": {"rb_llm": tuple(values)},
         "served": {},
     }
@@ -104,7 +104,7 @@ def test_drift_is_detected_and_noise_alone_is_not() -> None:
 
 
 def test_an_exact_repetition_is_no_drift_and_an_equal_shift_is_drift() -> None:
-    values = [0.1 * (place % 7) for place in range(40)]
+    values = [0.1 * (index % 7) for index in range(40)]
     (same,) = drift_of(verdicts(values), verdicts(values))
     assert (same.p, same.is_drift) == (1.0, False)
     (all_lower,) = drift_of(verdicts([0.9] * 40), verdicts([0.8] * 40))
@@ -164,7 +164,7 @@ def test_a_record_is_equal_after_json() -> None:
 def drifting(constant: float, slope: float, n: int = 60) -> tuple[AnchorVerdicts, AnchorVerdicts]:
     rng = np.random.default_rng(2)
     before = rng.random(n)
-    conversations = tuple(place // 3 for place in range(n))
+    conversations = tuple(index // 3 for index in range(n))
     now = constant + slope * before
     return (
         verdicts(before.tolist(), conversations=conversations),
@@ -186,7 +186,7 @@ def test_a_drifted_judge_is_recalibrated_to_its_earlier_scale() -> None:
 def test_a_constant_judge_or_few_conversations_give_no_recalibration() -> None:
     flat, other = verdicts([0.5] * 40), verdicts([0.4] * 40)
     assert recalibration_of(flat, other, "rb_llm") == "the judge gives all anchors the same value"
-    few = [0.1 * place if place < 12 else None for place in range(40)]
+    few = [0.1 * index if index < 12 else None for index in range(40)]
     assert "fewer than 10 conversations" in str(recalibration_of(verdicts(few), verdicts(few), "rb_llm"))
 
 
@@ -230,16 +230,16 @@ def test_verdicts_are_recorded_by_rubric_and_served_model() -> None:
     anchors = Anchors("made", tuple(item for item, _ in answers(3, 2)))
     values = {"rb_llm": [0.1234567, None, 1.0], "rl_f": [0.0, 0.5, 0.25]}
     table = {
-        (place, rubric, judge): Verdict(
-            task_id=anchors.responses[place].task.task_id,
+        (index, rubric, judge): Verdict(
+            task_id=anchors.responses[index].task.task_id,
             judge=judge,
             rubric=rubric,
             value=value if judge == "j" else 0.9,
             outcome="given" if value is not None else "unparsable",
-            served_model="" if place == 2 else f"{judge}-{place}",
+            served_model="" if index == 2 else f"{judge}-{index}",
         )
         for rubric, found in values.items()
-        for place, value in enumerate(found)
+        for index, value in enumerate(found)
         for judge in ("j", "k")
     }
     verdicts_of_both = Verdicts(anchors.responses, list(values), ["j", "k"], table)

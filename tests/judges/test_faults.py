@@ -105,7 +105,7 @@ def test_a_failure_loses_only_its_own_verdicts(
         assert len(kept) == 5 * len(lost) > 0
         assert {verdict.outcome for verdict in kept} == {WORD.GIVEN}
         assert {(verdict.outcome, verdict.value) for verdict in lost} == {(outcome, None)}
-        counts = {item.rubric: item.missing for item in verdicts.coverage() if item.n_asked}
+        counts = {coverage.rubric: coverage.missing for coverage in verdicts.coverage() if coverage.n_asked}
         assert counts == {verdict.rubric: {outcome.value: 1} for verdict in lost}
         with raises(JudgeError):
             verdicts.require_coverage()
@@ -144,7 +144,7 @@ def test_a_judge_that_ends_keeps_its_verdicts_and_affects_no_other(
         )
         assert outcomes.count(WORD.JUDGE_LOST) > 0
         assert all(score.value is not None for score in verdicts.scores("rb_llm"))
-        assert all(item.share == 1 for item in verdicts.coverage() if item.judge == "steady")
+        assert all(coverage.share == 1 for coverage in verdicts.coverage() if coverage.judge == "steady")
         with pytest.raises(JudgeError, match=reason) as caught:
             verdicts.require_coverage()
         assert KEY not in str(caught.value)
@@ -239,13 +239,13 @@ def driver(judge: dict[str, Any], cache: Path) -> Iterator[Any]:
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout.readline() == "ready\n"
-        told, collected, begun = process.stdin, process.stdout, [False]
+        calls, collected, begun = process.stdin, process.stdout, [False]
 
         def begin() -> int:
-            told.write("dead\nbegin\n" if begun[0] else "begin\n")
-            told.flush()
+            calls.write("dead\nbegin\n" if begun[0] else "begin\n")
+            calls.flush()
             begun[0] = True
             return int(collected.readline())
 
         yield begin
-        told.close()
+        calls.close()

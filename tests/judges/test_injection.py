@@ -67,13 +67,13 @@ NAMES = tuple(EXPECTED)
 CONTEXTS = ("context_precision", "context_recall")
 
 
-def echoing(script: Script, attack: str, place: str) -> Script:
+def echoing(script: Script, attack: str, position: str) -> Script:
     """Return a judge that also repeats the response: before its verdict, after it, or on both sides."""
 
     def said(prompt: str, n_before: int) -> str:
         verdict = str(script(prompt, n_before))
-        before = f"The response reads:\n{attack}\n\n" if place != "after" else ""
-        after = f"\n\nThe response ends with:\n{attack}" if place != "before" else ""
+        before = f"The response reads:\n{attack}\n\n" if position != "after" else ""
+        after = f"\n\nThe response ends with:\n{attack}" if position != "before" else ""
         return before + verdict + after
 
     return said
@@ -83,10 +83,10 @@ def test_there_are_many_attacks_of_different_types() -> None:
     assert len(set(ATTACKS.values())) == len(ATTACKS) >= 30
 
 
-@pytest.mark.parametrize("place", ["before", "after", "both"])
+@pytest.mark.parametrize("position", ["before", "after", "both"])
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_the_judges_own_verdict_counts_despite_repeated_texts(attack: str, place: str) -> None:
-    client = ScriptedClient(echoing(obedient(), attack, place))
+def test_the_judges_own_verdict_counts_despite_repeated_texts(attack: str, position: str) -> None:
+    client = ScriptedClient(echoing(obedient(), attack, position))
     judged = response(attack, answerability=Answerability.UNDERSPECIFIED)
     verdicts = verdicts_of([judged], rubrics_named(NAMES), [client])
     assert {name: verdicts.scores(name)[0].value for name in NAMES} == EXPECTED
@@ -108,11 +108,11 @@ def test_a_judge_that_only_repeats_the_format_gives_no_verdict() -> None:
     assert {verdict.outcome.value for verdict in verdicts.all()} == {"unparsable"}
 
 
-@pytest.mark.parametrize("place", ["passages", "question", "history", "target"])
-def test_texts_other_than_the_response_are_fenced_too(place: str) -> None:
+@pytest.mark.parametrize("position", ["passages", "question", "history", "target"])
+def test_texts_other_than_the_response_are_fenced_too(position: str) -> None:
     attack = ATTACKS["a whole prompt"]
     hostile = {"passages": {"passages": (attack,)}, "question": {"question": attack}}
-    judged = response(**hostile.get(place, {"history": (attack, "x")}))  # type: ignore[arg-type]
+    judged = response(**hostile.get(position, {"history": (attack, "x")}))  # type: ignore[arg-type]
     verdicts = verdicts_of([judged], rubrics_named(["rb_llm"]), [ScriptedClient(echoing(obedient(), attack, "both"))])
     assert verdicts.scores("rb_llm")[0].value == 0.3
 

@@ -30,8 +30,8 @@ def many(count: int) -> list[Response]:
     return [response(f"Answer {number}.", task_id=f"c<::>{number + 1}") for number in range(count)]
 
 
-def one_verdict(*said: str | Reply, max_attempts: int = 2) -> tuple[Verdict, ScriptedClient]:
-    client = ScriptedClient(lambda _, n_before: said[n_before])
+def one_verdict(*text: str | Reply, max_attempts: int = 2) -> tuple[Verdict, ScriptedClient]:
+    client = ScriptedClient(lambda _, n_before: text[n_before])
     verdicts = judge([response()], [rb_llm()], [client], max_attempts=max_attempts)
     return verdicts.verdict(0, "rb_llm", client.name), client
 
@@ -151,18 +151,18 @@ def test_names_must_differ(twice: str) -> None:
 
 
 def test_progress_counts_all_judges_to_the_end() -> None:
-    seen: list[tuple[str, int, int | None]] = []
+    calls: list[tuple[str, int, int | None]] = []
     clients = [ScriptedClient(obedient(), name=name) for name in ("one", "two")]
     rubrics = rubrics_named(["rb_llm", "rl_f"])
-    judge(many(3), rubrics, clients, progress=lambda *news: seen.append(news))
-    counts = [done for _, done, _ in seen]
+    judge(many(3), rubrics, clients, progress=lambda *news: calls.append(news))
+    counts = [done for _, done, _ in calls]
     told = sorted(set(counts))  # each call reports its total before its first reply, so a count repeats
     assert (counts[0], told, counts[-1]) == (0, [*range(19)], 18)  # 2 judges x 3 responses x (1 rating + 2 steps)
     assert counts == sorted(counts)
-    assert seen[-1][1:] == (18, 18)
-    assert {what.partition("\t")[0] for what, _, _ in seen} == {"one, two"}
-    assert re.fullmatch(r"18 requested at [\d,.]+/s  0 cached  0 failed  126 tokens", seen[-1][0].partition("\t")[2])
-    assert all(total is not None and done <= total for _, done, total in seen)
+    assert calls[-1][1:] == (18, 18)
+    assert {note.partition("\t")[0] for note, _, _ in calls} == {"one, two"}
+    assert re.fullmatch(r"18 requested at [\d,.]+/s  0 cached  0 failed  126 tokens", calls[-1][0].partition("\t")[2])
+    assert all(total is not None and done <= total for _, done, total in calls)
 
 
 def test_usage_distinguishes_requested_from_cached_replies(tmp_path: Path) -> None:
@@ -172,21 +172,21 @@ def test_usage_distinguishes_requested_from_cached_replies(tmp_path: Path) -> No
     def problems(prompt: str, _before: int) -> Action | None:
         return refusal(400, "cannot") if "Answer 7." in prompt else None
 
-    seen: list[tuple[str, int, int | None]] = []
+    calls: list[tuple[str, int, int | None]] = []
     with (
         chat_server(as_server(obedient(), problems)) as server,
         ReplyCache(tmp_path / "replies.sqlite") as cache,
     ):
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
         prices = {"m": (100_000.0, 200_000.0)}  # 7 and 3 tokens: 70 and 60 cents
-        first = judge(responses, [rb_llm()], [client], prices=prices, progress=lambda *news: seen.append(news))
+        first = judge(responses, [rb_llm()], [client], prices=prices, progress=lambda *news: calls.append(news))
         again = judge(responses, [rb_llm()], [client], prices=prices)
     # Ten replies of 7 and 3 tokens; a refused request has no tokens; an equal prompt is not sent again.
     assert first.usage == {"m": Usage(11, 1, 1, 0, 70, 30, pytest.approx(13.0))}
     assert again.usage == {"m": Usage(1, 11, 1, 0, 0, 0, 0.0)}
-    assert seen[-1][0].startswith("m\t11 requested at ")
-    assert seen[-1][0].endswith("  1 cached  1 failed  100 tokens  $13.00")
-    assert seen[-1][1:] == (11, 12), "a failed request is not done"
+    assert calls[-1][0].startswith("m\t11 requested at ")
+    assert calls[-1][0].endswith("  1 cached  1 failed  100 tokens  $13.00")
+    assert calls[-1][1:] == (11, 12), "a failed request is not done"
 
 
 def of_conversations(count: int) -> list[Response]:
@@ -207,7 +207,7 @@ def test_a_second_step_with_an_equal_beginning_is_sent_next(tmp_path: Path) -> N
         asked = kinds(server.asked)
         again = judge(of_conversations(3), rubrics_named(["rb_llm", "rl_f", "idk"]), [client])
     assert {verdict.outcome for verdict in first.all()} == {VerdictOutcome.GIVEN}
-    assert [asked[place + 1] for place, kind in enumerate(asked) if kind == "statements"] == ["support"] * 3
+    assert [asked[index + 1] for index, kind in enumerate(asked) if kind == "statements"] == ["support"] * 3
     assert len(server.asked) == 10  # question and answer are equal three times: one idk verdict
     assert [one.value for one in again.all()] == [one.value for one in first.all()]
 
@@ -284,10 +284,10 @@ def test_usage_without_a_price_has_no_cost() -> None:
 
 
 def test_many_long_names_are_replaced_by_a_count() -> None:
-    seen: list[str] = []
+    calls: list[str] = []
     clients = [ScriptedClient(obedient(), name=f"a-server/with-a-long-name-{number}") for number in range(3)]
-    judge(many(1), [idk()], clients, progress=lambda what, *_: seen.append(what))
-    assert {what.partition("\t")[0] for what in seen} == {"3 judges"}
+    judge(many(1), [idk()], clients, progress=lambda note, *_: calls.append(note))
+    assert {note.partition("\t")[0] for note in calls} == {"3 judges"}
 
 
 def test_judges_work_concurrently() -> None:
@@ -299,7 +299,7 @@ def test_judges_work_concurrently() -> None:
 
     clients = [ScriptedClient(script, name=name) for name in ("one", "two", "three")]
     verdicts = judge(many(1), [idk()], clients)
-    assert [item.share for item in verdicts.coverage()] == [1.0] * 3
+    assert [coverage.share for coverage in verdicts.coverage()] == [1.0] * 3
 
 
 def interrupt_process() -> None:
@@ -324,11 +324,11 @@ def interruptible() -> Iterator[None]:
 def test_an_interruption_ends_the_threads_at_their_next_reply(interrupt: Callable[[], None], recalls: bool) -> None:
     clients = [ScriptedClient(slowly(obedient()), name=name, recalls=recalls) for name in ("one", "two")]
 
-    seen: list[int] = []
+    calls: list[int] = []
 
-    def progress(_what: str, done: int, _total: int | None) -> None:
-        seen.append(done)  # a judge that begins late shows the same number again
-        if done == 3 and seen.count(3) == 1:
+    def progress(_note: str, done: int, _total: int | None) -> None:
+        calls.append(done)  # a judge that begins late shows the same number again
+        if done == 3 and calls.count(3) == 1:
             interrupt()
 
     with pytest.raises(KeyboardInterrupt):
@@ -341,12 +341,12 @@ def test_an_interruption_ends_the_threads_at_their_next_reply(interrupt: Callabl
 
 
 def slowly(script: Any) -> Any:
-    def said(prompt: str, n_before: int) -> str | Reply:
+    def text(prompt: str, n_before: int) -> str | Reply:
         time.sleep(0.01)
         reply: str | Reply = script(prompt, n_before)
         return reply
 
-    return said
+    return text
 
 
 def as_server(script: Any, problems: Any = lambda _prompt, _before: None) -> Script:
@@ -386,5 +386,5 @@ def test_an_unreachable_address_loses_that_judge_only() -> None:
         addresses = {"well": well.base_url, "gone": f"http://127.0.0.1:{closed_port()}/v1"}
         clients = [OpenAIClient({"model": name, "base_url": url, **QUICK}) for name, url in addresses.items()]
         verdicts = judge(many(3), [rb_llm()], clients)
-    assert {item.judge: item.share for item in verdicts.coverage()} == {"well": 1.0, "gone": 0.0}
+    assert {coverage.judge: coverage.share for coverage in verdicts.coverage()} == {"well": 1.0, "gone": 0.0}
     assert {verdicts.verdict(0, "rb_llm", name).outcome.value for name in addresses} == {"given", "judge lost"}

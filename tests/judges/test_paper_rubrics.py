@@ -16,7 +16,7 @@ def opened(name: str, judged: Response) -> Question | Finding:
     return rubric.open(judged)
 
 
-def asked(name: str, judged: Response) -> Question:
+def question_of(name: str, judged: Response) -> Question:
     step = opened(name, judged)
     assert isinstance(step, Question)
     return step
@@ -37,14 +37,14 @@ def replied(question: Question, **content: object) -> Question | Finding:
     ],
 )
 def test_context_precision_is_the_average_precision(useful: list[str], value: float) -> None:
-    question = asked("context_precision", response(passages=("a", "b", "c")))
+    question = question_of("context_precision", response(passages=("a", "b", "c")))
     finding = replied(question, useful={str(n): word for n, word in enumerate(useful, 1)})
     assert isinstance(finding, Finding)
     assert finding.value == pytest.approx(value)
 
 
 def test_context_recall_judges_the_reference_answer_and_ignores_the_response() -> None:
-    one, other = (asked("context_recall", response(text)) for text in ("It runs.", "It does not."))
+    one, other = (question_of("context_recall", response(text)) for text in ("It runs.", "It does not."))
     assert one.text == other.text
     assert "From April to October." in one.text
     second = one.read(str(obedient()(one.text, 0)))
@@ -69,14 +69,14 @@ def test_no_passage_is_0() -> None:
     step = opened("context_precision", response(passages=()))
     assert isinstance(step, Finding)
     assert step.value == 0
-    question = asked("context_recall", response(passages=()))
+    question = question_of("context_recall", response(passages=()))
     finding = question.read(str(obedient()(question.text, 0)))
     assert isinstance(finding, Finding)
     assert finding.value == 0
 
 
 def test_rl_r_is_the_share_of_derived_questions_equal_to_the_users() -> None:
-    first = asked("rl_r", response())
+    first = question_of("rl_r", response())
     second = replied(first, questions=["When?", "Until when?", "Which months?"], evades="no")
     assert isinstance(second, Question)
     assert "2. Until when?" in second.text
@@ -86,7 +86,7 @@ def test_rl_r_is_the_share_of_derived_questions_equal_to_the_users() -> None:
 
 
 def test_an_evasive_or_empty_answer_has_no_relevance() -> None:
-    evading = replied(asked("rl_r", response("I cannot tell.")), questions=[], evades="yes")
+    evading = replied(question_of("rl_r", response("I cannot tell.")), questions=[], evades="yes")
     empty = opened("rl_r", response("  \n"))
     for step in (evading, empty):
         assert isinstance(step, Finding)
@@ -106,11 +106,11 @@ def test_an_evasive_or_empty_answer_has_no_relevance() -> None:
 )
 def test_derived_questions_in_another_format_are_unparsable(content: dict[str, object]) -> None:
     with pytest.raises(UnparsableReplyError):
-        replied(asked("rl_r", response()), **content)
+        replied(question_of("rl_r", response()), **content)
 
 
 def test_rl_mtb_is_the_rating_over_ten() -> None:
-    question = asked("rl_mtb", response())
+    question = question_of("rl_mtb", response())
     finding = question.read(str(obedient(rating=7)(question.text, 0)))
     assert isinstance(finding, Finding)
     assert (finding.label, finding.value) == ("7", 0.7)

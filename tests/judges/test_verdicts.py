@@ -16,11 +16,11 @@ from tests.judges._scripted import response
 LABELS = st.sampled_from(["yes", "partial", "no", None])
 
 
-def verdicts_of(rubric: str, *said: str | None) -> Verdicts:
+def verdicts_of(rubric: str, *labels: str | None) -> Verdicts:
     """Return the verdicts on one response of a judge per label; None for no verdict."""
-    judges = [f"judge {number}" for number in range(len(said))]
+    judges = [f"judge {number}" for number in range(len(labels))]
     table = {}
-    for name, label in zip(judges, said, strict=True):
+    for name, label in zip(judges, labels, strict=True):
         value = None if label is None else LABEL_VALUES.get(label, -1.0)
         outcome = VerdictOutcome.FAILED if label is None else VerdictOutcome.GIVEN
         reason = "HTTP 500" if label is None else ""
@@ -29,7 +29,7 @@ def verdicts_of(rubric: str, *said: str | None) -> Verdicts:
 
 
 @pytest.mark.parametrize(
-    ("said", "label"),
+    ("labels", "label"),
     [
         (["yes"], "yes"),
         (["yes", "no", "no"], "no"),
@@ -43,22 +43,22 @@ def verdicts_of(rubric: str, *said: str | None) -> Verdicts:
         ([None, None], None),
     ],
 )
-def test_the_label_is_the_median_of_the_judges_labels(said: list[str | None], label: str | None) -> None:
-    ((found, reason),) = verdicts_of("idk", *said).labels("idk")
+def test_the_label_is_the_median_of_the_judges_labels(labels: list[str | None], label: str | None) -> None:
+    ((found, reason),) = verdicts_of("idk", *labels).labels("idk")
     assert found == label
     assert reason
-    assert ("split" in reason) == (label is None and any(said))
+    assert ("split" in reason) == (label is None and any(labels))
 
 
 @given(st.lists(LABELS, min_size=1, max_size=6), st.randoms())
-def test_the_median_ignores_order_and_judges_without_a_verdict(said: list[str | None], random: object) -> None:
-    (score,) = verdicts_of("idk", *said).scores("idk")
-    (turned,) = verdicts_of("idk", *reversed(said)).scores("idk")
-    values = [LABEL_VALUES[label] for label in said if label]
+def test_the_median_ignores_order_and_judges_without_a_verdict(labels: list[str | None], random: object) -> None:
+    (score,) = verdicts_of("idk", *labels).scores("idk")
+    (turned,) = verdicts_of("idk", *reversed(labels)).scores("idk")
+    values = [LABEL_VALUES[label] for label in labels if label]
     assert score.value == turned.value == (median(values) if values else None)
     assert bool(score.reason) == (score.value is None)
-    ((label, _),) = verdicts_of("idk", *said).labels("idk")
-    assert label is None or label in said
+    ((label, _),) = verdicts_of("idk", *labels).labels("idk")
+    assert label is None or label in labels
 
 
 def test_without_any_verdict_the_score_has_the_reason_of_each_judge() -> None:

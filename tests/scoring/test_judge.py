@@ -241,20 +241,20 @@ def test_broken_samples_are_reported_together_by_line(saved: Path, again: Rescor
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"),
+    ("edit", "message"),
     [
         (lambda file: file.unlink(), r"found: no samples_mtrag_full_rag_fiqa_\S+ \(lines: 3\)"),
         (lambda file: file.write_text(file.read_text().splitlines()[0] + "\n"), "expected: 3 lines(.|\n)*found: 1"),
     ],
 )
 def test_answers_are_scored_all_or_not_at_all(
-    saved: Path, again: Rescore, tmp_path: Path, edit: Callable[[Path], object], told: str
+    saved: Path, again: Rescore, tmp_path: Path, edit: Callable[[Path], object], message: str
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(saved / "oracle", copy)
     (file,) = copy.rglob("samples_mtrag_full_rag_fiqa_*.jsonl")
     edit(file)
-    with pytest.raises(BenchmarkFileError, match=told):
+    with pytest.raises(BenchmarkFileError, match=message):
         again(copy)
 
 

@@ -105,13 +105,13 @@ def test_anchors_count_as_further_answers(sample: Benchmark, tmp_path: Path) -> 
 
 
 def test_progress_counts_every_answer(sample: Benchmark) -> None:
-    told: list[tuple[int, int | None]] = []
+    calls: list[tuple[int, int | None]] = []
 
-    def progress(_what: str, done: int, total: int | None) -> None:
-        told.append((done, total))
+    def progress(_note: str, done: int, total: int | None) -> None:
+        calls.append((done, total))
 
     judging_plan([group(sample, answer(sample)), group(sample, *[answer(sample)] * 2)], characters, progress)
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert calls == [(1, 3), (2, 3), (3, 3)]
 
 
 def replies(sample: Benchmark, rubric: str) -> list[tuple[Question, str]]:
@@ -189,15 +189,15 @@ def test_saved_answers_are_checked_for_refusals_and_failed_ones_left_out(
         tasks[2].task_id: GivenAnswer("", no_answer="HTTP 500"),
         tasks[-1].task_id: GivenAnswer("It is so."),
     }
-    told: list[tuple[int, int | None]] = []
+    calls: list[tuple[int, int | None]] = []
     found = judging_of(
         saved(folders, tmp_path, given, judges=[JUDGE]),
         characters,
         folders,
-        lambda _what, done, total: told.append((done, total)),
+        lambda _note, done, total: calls.append((done, total)),
     )
     assert found.n_calls == 4 + 3 + 4
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert calls == [(1, 3), (2, 3), (3, 3)]
     settled = saved(folders, tmp_path, given, judges=[JUDGE], skip_settled=True)
     assert judging_of(settled, characters, folders).n_calls == 4 + 1 + 4
 

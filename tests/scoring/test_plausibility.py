@@ -216,9 +216,9 @@ def test_answers_that_share_a_frame_are_reported_as_one_template(kind: str, step
         set(names)
         for names in find_implausible([Response(task, (), text) for task, text in zip(TASKS, made, strict=True)])
     ]
-    places = [index for index, names in enumerate(found) if "template" in names]
-    assert set(places) <= set(range(0, len(TASKS), step))
-    assert len(places) >= 0.8 * len(range(0, len(TASKS), step))
+    indexes = [index for index, names in enumerate(found) if "template" in names]
+    assert set(indexes) <= set(range(0, len(TASKS), step))
+    assert len(indexes) >= 0.8 * len(range(0, len(TASKS), step))
 
 
 @pytest.mark.parametrize(
@@ -337,8 +337,8 @@ def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
         main(list(arguments))
     except SystemExit as stop:
         status = int(stop.code or 0)
-    said = capsys.readouterr()
-    return status, said.out, (said.err.strip().splitlines() or [""])[-1]
+    text = capsys.readouterr()
+    return status, text.out, (text.err.strip().splitlines() or [""])[-1]
 
 
 @pytest.fixture
@@ -609,7 +609,7 @@ def test_matches_are_reported_with_their_share_and_the_first_example() -> None:
     ]
     assert found.lines == [
         "implausible: 1 of 4 answers (25%) are empty, such as t3",
-        'implausible: 2 of 4 answers (50%) are an error\'s text, such as t2: "x"',
+        'implausible: 2 of 4 answers (50%) are an error message, such as t2: "x"',
         'implausible: 1 of 4 answers (25%) are based on passages with ids unknown to the benchmark, such as t4: "p"',
     ]
     assert found.n_implausible == 2, "ids that are not known are only shown"
@@ -660,8 +660,8 @@ def test_three_tasks_with_one_text_are_too_many_and_two_are_not() -> None:
     ],
 )
 def test_an_answer_that_breaks_off_is_detected(text: str) -> None:
-    known = Passage("p", "All of the information is here.")
-    assert one(text, passages=[known]) == {"cut_off"}
+    cached = Passage("p", "All of the information is here.")
+    assert one(text, passages=[cached]) == {"cut_off"}
 
 
 @pytest.mark.parametrize(
@@ -791,10 +791,10 @@ def test_unknown_ids_are_reported_from_five_answers_on() -> None:
 
 
 def test_unknown_ids_are_reported_only_if_more_than_95_of_100_answers_have_no_known_id() -> None:
-    known = next(task for task in TASKS if task.references).references[0].passage_id
+    cached = next(task for task in TASKS if task.references).references[0].passage_id
 
     def found(n_unknown: int, n_unnamed: int = 0) -> set[int]:
-        ids = [*["mine-1"] * n_unknown, *[known] * (40 - n_unknown), *["context-1"] * n_unnamed]
+        ids = [*["mine-1"] * n_unknown, *[cached] * (40 - n_unknown), *["context-1"] * n_unnamed]
         responses = [Response(TASKS[0], (Passage(name, "A text."),), f"{nearly(TASKS[0])} {name}") for name in ids]
         names = find_implausible(responses, setting=Setting.FULL_RAG, benchmark=BENCHMARK)
         return {index for index, one in enumerate(names) if "unknown_passages" in one}
@@ -802,7 +802,7 @@ def test_unknown_ids_are_reported_only_if_more_than_95_of_100_answers_have_no_kn
     assert found(38) == set(), "95 of 100"
     assert found(39) == set(range(39))
     assert found(39, n_unnamed=60) == set(range(39)), "answers whose passages have no ids do not count"
-    mixed = [Response(TASKS[0], (Passage("mine-1", "A."), Passage(known, "B.")), nearly(TASKS[0]))] * 40
+    mixed = [Response(TASKS[0], (Passage("mine-1", "A."), Passage(cached, "B.")), nearly(TASKS[0]))] * 40
     assert not any("unknown_passages" in one for one in find_implausible(mixed, benchmark=BENCHMARK))
 
 

@@ -25,8 +25,8 @@ def test_bertscore_shows_its_encoder_and_all_texts(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
     loads: list[str] = []
 
-    def step(what: str) -> AbstractContextManager[None]:
-        loads.append(what)
+    def step(note: str) -> AbstractContextManager[None]:
+        loads.append(note)
         return nullcontext()
 
     monkeypatch.setattr("ragtasks.scoring._encoding.progress_bars", bars)
@@ -35,6 +35,6 @@ def test_bertscore_shows_its_encoder_and_all_texts(tmp_path: Path, monkeypatch: 
     scorer = ResponseScorer(sample, config_from_options({"encoder": "minilm"}))
     scorer.score([ScoredAnswer(response(text), "reference") for text in ("From April.", "It opens in April.")])
     assert "loading the encoder minilm" in loads
-    texts = [(done, total) for what, done, total in steps if what == "BERTScore: texts"]
+    texts = [(done, total) for note, done, total in steps if note == "BERTScore: texts"]
     assert len(texts) == len(steps) > 2
     assert texts == [(n, len(texts)) for n in range(1, len(texts) + 1)]

@@ -48,8 +48,8 @@ def written(answers: SystemAnswers, folders: Folders) -> tuple[dict[str, Any], d
 
 def mixed(number: int, task: Task) -> GivenAnswer:
     """Return the target, a refusal, and a request that failed, in turn."""
-    said = (task.target, "I do not know.", "")[number % 3]
-    return GivenAnswer(said, no_answer="" if said else "HTTP 500")
+    text = (task.target, "I do not know.", "")[number % 3]
+    return GivenAnswer(text, no_answer="" if text else "HTTP 500")
 
 
 def test_a_mean_covers_scored_samples_and_states_their_number(

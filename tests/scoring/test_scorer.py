@@ -119,23 +119,23 @@ def test_a_failing_part_of_the_scoring_is_unscored_and_a_problem(monkeypatch: py
 def test_provenance_lists_the_components_of_the_scores() -> None:
     found = scorer(max_words=5)
     found.score([answer("x")])
-    said = found.provenance()
-    assert (said["encoder"], said["rescaled"], said["judges"], said["judge_prompts"]) == ("none", False, "", None)
-    assert said["idk_detector"] == NgramIdk().name
-    assert (said["rubrics"], said["n_texts"], said["n_truncated"]) == ({}, 0, 0)
-    assert said["scored_by"] == f"ragtasks {ragtasks.__version__}"  # answers may be older, and from another version
-    assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & said.keys()
+    text = found.provenance()
+    assert (text["encoder"], text["rescaled"], text["judges"], text["judge_prompts"]) == ("none", False, "", None)
+    assert text["idk_detector"] == NgramIdk().name
+    assert (text["rubrics"], text["n_texts"], text["n_truncated"]) == ({}, 0, 0)
+    assert text["scored_by"] == f"ragtasks {ragtasks.__version__}"  # answers may be older, and from another version
+    assert not {"encoder_engine", "judge_cards", "anchors", "repeats", "retriever"} & text.keys()
 
 
 def test_provenance_names_the_encoder_and_counts_truncated_texts(caplog: pytest.LogCaptureFixture) -> None:
     found = scorer(encoder="minilm")
     long = "word and " * 600
     found.score([answer("x"), answer(long, 1)])
-    said = found.provenance()
-    assert (said["encoder"], said["rescaled"], said["n_truncated"]) == ("minilm", False, 1)
-    assert said["n_texts"] > 2
-    assert said["encoder_engine"]
-    assert f"1 of {said['n_texts']} texts are longer than the encoder reads" in caplog.messages
+    text = found.provenance()
+    assert (text["encoder"], text["rescaled"], text["n_truncated"]) == ("minilm", False, 1)
+    assert text["n_texts"] > 2
+    assert text["encoder_engine"]
+    assert f"1 of {text['n_texts']} texts are longer than the encoder reads" in caplog.messages
 
 
 def refusals(judges: str) -> Refusals:
@@ -169,8 +169,8 @@ def test_results_contain_the_cards_of_their_judges() -> None:
     card_folder().mkdir(parents=True)
     for stored in (card, replace(card, judge="another")):
         store_card(card_folder(), stored)
-    said = scorer(judges=[{"model": "local", "base_url": "http://127.0.0.1:9"}]).provenance()
-    assert said["judge_cards"] == [card.json_values]
+    text = scorer(judges=[{"model": "local", "base_url": "http://127.0.0.1:9"}]).provenance()
+    assert text["judge_cards"] == [card.json_values]
 
 
 def rubric_words(name: str) -> dict[str, str]:

@@ -241,9 +241,9 @@ def test_a_live_question_is_searched_in_the_configured_form_and_shows_its_passag
     assert (doc["run"], doc["task_id"], doc["question"]) == ("live", asked["task_id"], asked["question"])
     assert [set(row) for row in doc["passages"]] == [{"passage_id", "title", "text"}] * 5
     texts = {item.passage_id: item.text for task in sample.tasks for item in task.references}
-    known = [row for row in doc["passages"] if row["passage_id"] in texts]
-    assert known
-    assert all(row["text"] == texts[row["passage_id"]] for row in known)
+    cached = [row for row in doc["passages"] if row["passage_id"] in texts]
+    assert cached
+    assert all(row["text"] == texts[row["passage_id"]] for row in cached)
     assert live.options() == {"retriever": "bm25", "queries": "all_questions"}
     assert (live.counts(), live.spending(), live.problem()) == ({}, {}, "")
     assert live.with_passages([]) == []
@@ -302,8 +302,8 @@ def test_the_three_most_frequent_reasons_of_lost_rewrites_are_reported(sample: B
     with chat_server(lambda *_: completion(BROKEN[reasons[len(server.asked) - 1]])) as server:
         live = live_of(sample, tmp_path, **rewriting(server.base_url, slots=1))
         live.with_passages(docs)
-    said = live.problem()
-    assert [reason.split(":")[0] for reason in said.partition("(")[2].split("; ")] == ["4", "3", "2"], said
+    text = live.problem()
+    assert [reason.split(":")[0] for reason in text.partition("(")[2].split("; ")] == ["4", "3", "2"], text
 
 
 @pytest.mark.parametrize(("n_broken", "is_enough"), [(1, True), (2, False)])

@@ -406,15 +406,15 @@ def test_earlier_failures_are_no_problem_of_these_answers(sample: Benchmark, fol
 def test_the_answering_function_gets_benchmark_configuration_and_file(
     sample: Benchmark, folders: Folders, tmp_path: Path
 ) -> None:
-    told: list[tuple[Benchmark, EvaluationConfig, Path]] = []
+    calls: list[tuple[Benchmark, EvaluationConfig, Path]] = []
 
     def answering(benchmark: Benchmark, config: EvaluationConfig, file: Path) -> Mapping[str, GivenAnswer]:
-        told.append((benchmark, config, file))
+        calls.append((benchmark, config, file))
         return every(sample, GivenAnswer("For 5 days.", ()))
 
     system = ScoredSystem("mine", "custom", None, tmp_path)
     answers = system_to_score(system, answering, OPTIONS, tmp_path, folders)
-    ((benchmark, config, file),) = told
+    ((benchmark, config, file),) = calls
     assert (benchmark.label, config.data, config.encoder, file) == ("custom (sample)", "sample", "none", answers.file)
     with pytest.raises(BenchmarkFileError):
         system_to_score(system, answering, {"encoder": "none"}, tmp_path, Folders(tmp_path / "nowhere", tmp_path))

@@ -326,13 +326,13 @@ def test_calls_are_equal_despite_case_whitespace_and_order(session: ToolSession)
 
 def test_passages_shown_before_have_the_first_numbers(toolbox: Toolbox) -> None:
     first, second = toolbox.session("govt").call("search", {"query": QUERY, "k": 2}).passages
-    known = Passage("before", "Known before.")
-    session = toolbox.session("govt", [known, second])
-    assert list(session.passages) == [known, second]
+    cached = Passage("before", "Known before.")
+    session = toolbox.session("govt", [cached, second])
+    assert list(session.passages) == [cached, second]
     result = session.call("search", {"query": QUERY, "k": 2})
     assert result.numbers == (3, 2)
-    assert list(session.passages) == [known, second, first]
-    assert session.call("read", {"passage_id": "before"}).passages == (known,), "it is in no corpus"
+    assert list(session.passages) == [cached, second, first]
+    assert session.call("read", {"passage_id": "before"}).passages == (cached,), "it is in no corpus"
     assert session.end(Ending.ANSWERED).seen == (first.passage_id, second.passage_id, "before")
 
 

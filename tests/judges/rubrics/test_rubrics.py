@@ -53,12 +53,12 @@ PLACEHOLDERS = {
 CODE = "0a1b2c3d"
 
 
-def asked(question: Question | Finding) -> Question:
+def question_of(question: Question | Finding) -> Question:
     assert isinstance(question, Question)
     return question
 
 
-def found(step: Question | Finding) -> Finding:
+def finding_of(step: Question | Finding) -> Finding:
     assert isinstance(step, Finding)
     return step
 
@@ -74,27 +74,31 @@ def test_every_template_has_exactly_its_placeholders() -> None:
 def rendered() -> dict[str, str]:
     asks_back, answered = response(answerability=Answerability.UNDERSPECIFIED), response()
     first = {
-        rubric.name: asked(rubric.open(asks_back if rubric.name == "clarification" else answered))
+        rubric.name: question_of(rubric.open(asks_back if rubric.name == "clarification" else answered))
         for rubric in rubrics_named(tuple(RUBRICS.built_in))
     }
     script = obedient()
     second = {
-        f"{name}_support": asked(first[name].read(str(script(first[name].text, 0)))) for name in first if "rl_f" in name
+        f"{name}_support": question_of(first[name].read(str(script(first[name].text, 0))))
+        for name in first
+        if "rl_f" in name
     }
-    second["rl_r_same"] = asked(first["rl_r"].read(str(script(first["rl_r"].text, 0))))
+    second["rl_r_same"] = question_of(first["rl_r"].read(str(script(first["rl_r"].text, 0))))
     texts = {name: question.text for name, question in {**first, **second}.items()}
     return {**texts, "idk_again": first["idk"].again().text}
 
 
 def test_earlier_turns_are_evidence_for_the_conversation_rubric() -> None:
-    with_turns, without = (asked(rubric.open(response())) for rubric in rubrics_named(["rl_f_conversation", "rl_f"]))
+    with_turns, without = (
+        question_of(rubric.open(response())) for rubric in rubrics_named(["rl_f_conversation", "rl_f"])
+    )
     assert with_turns.text == without.text, "one reply serves both"
     (turns,) = rubrics_named(["rl_f_conversation"])
     passage = response().passages[0].text
-    second = asked(with_turns.read(str(obedient()(with_turns.text, 0)))).text
+    second = question_of(with_turns.read(str(obedient()(with_turns.text, 0)))).text
     assert second.index(passage) < second.index("Earlier in the conversation, by the user: ")
     assert turns.fingerprint != rl_f().fingerprint
-    assert asked(turns.open(response(passages=()))).text == asked(rl_f().open(response(passages=()))).text
+    assert question_of(turns.open(response(passages=()))).text == question_of(rl_f().open(response(passages=()))).text
 
 
 def test_prompts_about_one_answer_share_their_common_beginning() -> None:
@@ -135,38 +139,40 @@ def test_every_snapshot_belongs_to_a_prompt() -> None:
 )
 def test_a_prompt_shows_only_the_texts_of_its_question(name: str, shown: list[str], hidden: list[str]) -> None:
     (rubric,) = rubrics_named([name])
-    text = asked(rubric.open(response(answerability=Answerability.UNDERSPECIFIED))).text
+    text = question_of(rubric.open(response(answerability=Answerability.UNDERSPECIFIED))).text
     assert all(part in text for part in shown)
     assert not any(part in text for part in hidden)
 
 
 def test_statements_are_checked_against_the_passages_only() -> None:
-    first = asked(rl_f().open(response()))
-    text = asked(first.read(str(obedient()(first.text, 0)))).text
+    first = question_of(rl_f().open(response()))
+    text = question_of(first.read(str(obedient()(first.text, 0)))).text
     assert "to October." in text
     assert "Yes, one." not in text
 
 
 def test_equal_texts_give_equal_prompts_and_another_conversation_another_code() -> None:
-    first, again, other = (asked(idk().open(response("one", question=text))) for text in ("when?", "when?", "who?"))
+    first, again, other = (
+        question_of(idk().open(response("one", question=text))) for text in ("when?", "when?", "who?")
+    )
     assert first.text == again.text
     assert code_in(first.text) != code_in(other.text)
 
 
 def test_prompts_about_one_conversation_share_a_prefix_up_to_the_first_difference() -> None:
     rubric = rb_llm()
-    one, other = (asked(rubric.open(response(text))).text for text in ("It is red.", "It is blue."))
+    one, other = (question_of(rubric.open(response(text))).text for text in ("It is red.", "It is blue."))
     n_alike = sum(takewhile(bool, map(str.__eq__, one, other)))
     assert one.index("It is red.") == other.index("It is blue.") == n_alike - len("It is ")
-    first_turn = asked(rubric.open(response(history=(), question="opening"))).text
-    later_turn = asked(rubric.open(response(history=("opening", "reply"), question="and then?"))).text
+    first_turn = question_of(rubric.open(response(history=(), question="opening"))).text
+    later_turn = question_of(rubric.open(response(history=("opening", "reply"), question="and then?"))).text
     assert code_in(first_turn) == code_in(later_turn)
 
 
 @pytest.mark.parametrize("rating", range(1, 11))
 def test_rb_llm_is_the_rating_over_ten(rating: int) -> None:
-    question = asked(rb_llm().open(response()))
-    finding = found(question.read(str(obedient(rating=rating)(question.text, 0))))
+    question = question_of(rb_llm().open(response()))
+    finding = finding_of(question.read(str(obedient(rating=rating)(question.text, 0))))
     assert (finding.label, finding.value) == (str(rating), rating / 10)
 
 
@@ -179,19 +185,19 @@ def test_clarification_is_judged_for_underspecified_questions_only() -> None:
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_an_empty_answer_has_no_statements_and_no_request(text: str) -> None:
-    assert found(rl_f().open(response(text))).outcome is VerdictOutcome.NO_STATEMENTS
+    assert finding_of(rl_f().open(response(text))).outcome is VerdictOutcome.NO_STATEMENTS
 
 
 def test_an_answer_without_statements_is_unscored_with_a_reason() -> None:
-    question = asked(rl_f().open(response("I do not know.")))
-    finding = found(question.read(json.dumps({"id": code_in(question.text), "statements": [" "]})))
+    question = question_of(rl_f().open(response("I do not know.")))
+    finding = finding_of(question.read(json.dumps({"id": code_in(question.text), "statements": [" "]})))
     assert (finding.value, finding.outcome) == (None, VerdictOutcome.NO_STATEMENTS)
     assert "no statement" in finding.reason
 
 
 def test_statements_without_passages_are_unsupported() -> None:
-    first = asked(rl_f().open(response(passages=())))
-    finding = found(first.read(str(obedient()(first.text, 0))))
+    first = question_of(rl_f().open(response(passages=())))
+    finding = finding_of(first.read(str(obedient()(first.text, 0))))
     assert (finding.label, finding.value) == ("0/2", 0.0)
 
 
