@@ -281,7 +281,6 @@ def _typed(value: Any, expected: type, name: str) -> Any:
 
 
 def _optional(holder: Mapping[str, Any], key: str) -> str:
-    """Return a text field, empty if it is missing or null."""
     value = holder.get(key)
     return "" if value is None else str(_typed(value, str, key))
 

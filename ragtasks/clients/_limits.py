@@ -205,7 +205,6 @@ class Throttle:
         self._resume_at = max(self._resume_at, now + self._pause_after(now, hints))
 
     def _exhaust(self, now: float) -> None:
-        """Close the account: the server has no requests left."""
         self._closed, self._account = self._account, _Account(now)
         if self._closed is not None:
             self._closed.seconds = now - self._closed.begun_at
@@ -418,7 +417,7 @@ def reset_seconds(text: str) -> float | None:
 
 
 def _within_a_year(seconds: float | None) -> float | None:
-    """Return a time that a server can mean, None for times beyond a year, for which a call would wait."""
+    """Return the seconds if they are between 0 and a year, else None: a call would wait for them."""
     return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
 
 

@@ -57,7 +57,6 @@ def read_plain(body: bytes) -> Reply:
 
 
 def _malformed(error: ValueError, raw: str) -> Reply:
-    """Return a MALFORMED reply that states the invalid part."""
     expected, found = error.args
     return Reply(Outcome.MALFORMED, reason=f"expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
 
@@ -100,7 +99,6 @@ def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
 
 
 def _chat_searches(content: Any) -> Any:
-    """Return the searches in a chat completion, or None."""
     return next((holder["searches"] for holder in parts_of(content) if holder.get("searches") is not None), None)
 
 
@@ -152,8 +150,6 @@ class _ChatDialect(Dialect):
 
 
 class _PlainDialect(_ChatDialect):
-    """Sends id and messages, and the fields that the user names."""
-
     path = ""
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:

@@ -95,7 +95,6 @@ class Transport:
         return failure
 
     async def _models(self, base: str) -> list[str]:
-        """Return the names of the models below an address, [] without a list."""
         try:
             async with _time_limit(_MODELS_SECONDS):
                 response = await self._sdk.get(f"{base}/models", cast_to=_http_library().Response)
@@ -137,7 +136,6 @@ def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:
 
 @cache
 def _http_library() -> Any:
-    """Return the SDK's HTTP library: httpx or httpx2, by version."""
     import openai
 
     (name,) = {base.__module__.partition(".")[0] for base in openai.DefaultAioHttpClient.__mro__} & {"httpx", "httpx2"}

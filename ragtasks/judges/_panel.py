@@ -129,12 +129,10 @@ class _PendingQuestion:
     calls: list[CallUsage] = field(default_factory=list)
 
     def text(self) -> str:
-        """Return the text of the step, which must be a question."""
         assert isinstance(self.step, Question)
         return self.step.text
 
     def prompt(self) -> Prompt:
-        """Return the prompt of the step, which must be a question."""
         assert isinstance(self.step, Question)
         question = self.step.again() if self.attempts else self.step
         # Attempts after the second have the same text, so the cache key includes their number.
@@ -273,7 +271,6 @@ class _JudgeRun:
         return None
 
     def record(self, index: int, reply: Reply) -> None:
-        """Process a reply, and count it."""
         self._recorded.add(index)
         self._advance(index, reply)
         with self._panel.lock:
@@ -305,7 +302,6 @@ class _Panel:
     """Runs of all judges: one stop signal, and one progress line with totals."""
 
     def __init__(self, progress: Progress) -> None:
-        """Start the clock of the rate."""
         self.lock, self.stop = threading.Lock(), threading.Event()
         self.runs: list[_JudgeRun] = []
         self._progress, self._begin = progress, time.monotonic()

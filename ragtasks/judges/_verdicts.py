@@ -248,5 +248,4 @@ def _next_step(low: Sequence[Coverage]) -> str:
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> str:
-    """Return why no judge gave a value, without repetitions."""
     return "; ".join(dict.fromkeys(f"{verdict.judge}: {verdict.reason}" for verdict in verdicts))

@@ -270,7 +270,6 @@ Part = tuple[bool, str]
 
 
 def _function_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
-    """Return the parts of the longest f-string in the wording's function, or None."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == wording.holder]
     texts = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.JoinedStr)]
     candidates = [[_part(value, wording.fields) for value in text.values] for text in texts]
@@ -287,7 +286,6 @@ def _part(value: ast.expr, fields: Mapping[str, str]) -> Part:
 
 
 def _constant_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
-    """Return the text assigned to the wording's constant, or None."""
     for node in tree.body:
         names = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
         if isinstance(node, ast.Assign) and wording.holder in names and isinstance(node.value, ast.Constant):

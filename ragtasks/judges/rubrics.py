@@ -135,7 +135,6 @@ def rl_r() -> Rubric:
 
 
 def _questions(reply: str, code: str) -> list[str]:
-    """Return the derived questions; [] for an evasive response."""
     content = read_coded_object(reply, code)
     questions, evades = content.get("questions"), content.get("evades")
     if evades not in ("yes", "no"):
@@ -210,7 +209,6 @@ def rl_f_conversation() -> Rubric:
 
 
 def _support_question(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
-    """Return the second question of `rl_f`."""
     if not statements:
         return _NO_STATEMENTS
     passages = [passage.text for passage in response.passages]

@@ -285,7 +285,6 @@ def plausibility_of(answers: Iterable[ScoredAnswer]) -> dict[str, Any]:
 
 
 def _first_reply(sample: Mapping[str, Any]) -> str:
-    """Return the reply in a logged sample, thinking included."""
     try:
         return str(sample["resps"][0][0] or "")
     except (LookupError, TypeError):
@@ -707,7 +706,6 @@ def _leaked(answers: Answers) -> Matches:
 
 
 def _pasted(answers: Answers) -> Matches:
-    """Yield answers that contain a complete passage word for word."""
     for index, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
         passages = (_words(passage.text) for passage in response.passages) if len(words) >= _LEAST_PASTED else ()
         if any(len(passage) >= _LEAST_PASTED and _contains(words, " ".join(passage)) for passage in passages):

@@ -77,5 +77,4 @@ class Refusals:
 
 
 def _unlabelled(verdicts: Verdicts) -> list[int]:
-    """Return the indexes of the responses without an IDK verdict."""
     return [index for index in range(len(verdicts.responses)) if verdicts.score(index, IDK).value is None]

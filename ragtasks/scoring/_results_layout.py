@@ -135,7 +135,6 @@ def _results(
 
 
 def _members(group: str, subtasks: Mapping[str, Sequence[str]], rows: Mapping[str, Any]) -> list[str]:
-    """Return our tasks in a group, including those of nested groups."""
     names = [
         name
         for member in subtasks.get(group, ())
@@ -145,7 +144,6 @@ def _members(group: str, subtasks: Mapping[str, Sequence[str]], rows: Mapping[st
 
 
 def _metrics(provenance: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """Return the metrics of the suite that a task was scored with."""
     return suite_named(provenance["suite"]).metrics
 
 

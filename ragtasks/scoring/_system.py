@@ -215,7 +215,6 @@ def _setting_of(answers: Mapping[str, GivenAnswer]) -> Setting:
 
 
 def _file_name(system: ScoredSystem, benchmark: Benchmark) -> str:
-    """Return a file name that is unique for system, benchmark and setting."""
     setting = system.setting or Setting.FULL_RAG
     parts = (system.name, system.benchmark, setting.value, *(["sample"] if benchmark.is_sample else []))
     return "-".join(_slug(part) for part in parts)

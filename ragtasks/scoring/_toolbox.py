@@ -329,7 +329,6 @@ def _mark_malformed(pending: _PendingCall, reason: str) -> None:
 
 
 def _parsed_arguments(arguments: Any) -> Mapping[str, Any] | None:
-    """Return arguments as an object, or None if they are not an object."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -339,7 +338,6 @@ def _parsed_arguments(arguments: Any) -> Mapping[str, Any] | None:
 
 
 def _integer(value: Any) -> int | None:
-    """Return an integer, also from its text, or None."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(2**63)):
         return int(value)
     if isinstance(value, float) and value.is_integer():
