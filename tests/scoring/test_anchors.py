@@ -151,7 +151,7 @@ def test_the_command_freezes_a_set_once(folders: Folders, tmp_path: Path) -> Non
     assert "40 answers of 16 conversations from MTRAG's sample" in done.out
     done = frozen(file)
     assert done.status != 0
-    assert "another set begins another baseline" in done.err
+    assert "a new set starts a new baseline" in done.err
     head, *rows = map(json.loads, file.read_text().splitlines())
     assert head["n"] == len(rows) == 40
 

@@ -363,7 +363,7 @@ def test_a_reranker_of_live_questions_has_its_key_and_its_replies_are_counted(
     [
         ({"retriever": "bm26"}, "did you mean 'bm25'"),
         ({"queries": "last_trun"}, "did you mean 'last_turn'"),
-        ({"queries": "llm_rewrite"}, "'llm_rewrite' needs one"),
+        ({"queries": "llm_rewrite"}, "'llm_rewrite' requires a rewriter"),
     ],
 )
 def test_invalid_retrieval_options_are_refused_before_a_request(
