@@ -1,4 +1,4 @@
-"""Pages of small known evaluations, and of texts that would do harm if any of them became markup."""
+"""Pages of small evaluations with known scores, and of hostile texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TABLE = Table(
 
 
 def verdicts(task_id: str, reply: str = "Rating 1: 7") -> list[dict[str, Any]]:
-    """Return what two judges said of a response: one gave a verdict, the other's reply could not be read."""
+    """Return the verdicts of two judges on a response. The second judge's reply is unreadable."""
     shared = {"task_id": task_id, "rubric": "rb_llm", "attempts": 1}
     given = {"judge": "steady", "outcome": "given", "label": "7", "value": 0.7, "reason": "", "replies": [reply]}
     lost = {"judge": "flaky", "outcome": "unparsable", "label": None, "value": None, "reason": "no rating"}
@@ -76,7 +76,7 @@ def always(values: Values) -> Callable[[str], Values]:
 
 
 def known_results(folder: Path) -> Path:
-    """Save two models in two settings: on full RAG `low` loses half of what it has with the reference passages."""
+    """Save two models in two settings. In full RAG, `low` loses half of its score with the reference passages."""
     for day, (model, setting, value) in enumerate(
         [("high", "reference", 0.9), ("high", "full_rag", 0.9), ("low", "reference", 0.6), ("low", "full_rag", 0.3)], 1
     ):
@@ -98,6 +98,6 @@ def write(folder: Path, page: Path, *, hostile: bool = False, most_bytes: int = 
 
 
 def blocks_of(page: Path) -> list[Any]:
-    """Return what the page's packed blocks hold, in order."""
+    """Return the contents of the page's packed blocks, in order."""
     found = re.findall(r'<script type="application/octet-stream" id="block-\d+">([^<]*)</script>', page.read_text())
     return [json.loads(zlib.decompress(base64.b64decode(text))) for text in found]

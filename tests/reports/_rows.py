@@ -18,7 +18,7 @@ _OF_TASK = {item.name for item in fields(Task)}
 
 
 def row(number: int, value: float | None, **changes: Any) -> ScoredAnswer:
-    """Return an answer in a conversation of its own, whose rb_alg is a value and whose rouge_l is 0.25."""
+    """Return an answer in its own conversation, with the given rb_alg and a rouge_l of 0.25."""
     task = Task(
         f"c{number}<::>{number}",
         f"c{number}",
@@ -77,7 +77,7 @@ def evaluation(
 
 
 def without_intervals(table: Table) -> Table:
-    """Return a table whose scores are means alone."""
+    """Return a table whose scores are means without intervals."""
     rows = (
         tuple(replace(cell, low=None, high=None) if isinstance(cell, Value) else cell for cell in row)
         for row in table.rows

@@ -1,4 +1,4 @@
-"""Small results folders in the harness's format, written by hand: every score in them is known."""
+"""Small results folders in the harness's format, written by hand with known scores."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ def save(
 
 
 def facts_of(results: dict[str, Any]) -> dict[str, Any]:
-    """Return what the results say of their one harness task."""
+    """Return the provenance of the only harness task."""
     (config,) = results["configs"].values()
     found: dict[str, Any] = config["metadata"]["ragtasks"]
     return found
 
 
 def facts(**fields: object) -> Change:
-    """Return what changes what the results say of their one harness task."""
+    """Return a function that changes the provenance of the only harness task."""
     return lambda results: facts_of(results).update(fields)
 
 
 def scoring(**fields: object) -> Change:
-    """Return what changes what they say of the scoring."""
+    """Return a function that changes the scoring in the provenance."""
     return lambda results: facts_of(results)["scoring"].update(fields)
 
 
 def top(**fields: object) -> Change:
-    """Return what changes the results themselves."""
+    """Return a function that changes the results themselves."""
     return lambda results: results.update(fields)
 
 

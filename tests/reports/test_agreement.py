@@ -1,4 +1,4 @@
-"""Calibration: the paper's Table 6 from the real file, correlations by scipy, tables and pictures that hide nothing."""
+"""Calibration: the paper's Table 6 from the real file, correlations by scipy, complete tables and pictures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MODELS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
 
 
 def rated(number: int, model_id: str = "gpt-4o", *, label: str = "ANSWERABLE", **changes: Any) -> RatedResponse:
-    """Return a made answer whose ratings and scores rise and fall with its number."""
+    """Return an artificial answer whose ratings and scores depend on its number."""
     question = (Message(Role.USER, "Why?"),)
     answerability = Answerability(label)
     task = Task(f"c<::>{number}", "c", number, "govt", question, "So.", answerability, (), "N/A", ())
@@ -89,7 +89,7 @@ def test_the_metric_columns_of_table_6_are_the_papers(official: Calibration, *, 
 
 
 def test_the_human_columns_of_table_6_are_medians_but_for_three_cells(official: Calibration) -> None:
-    """No other consolidation comes nearer; the win-rate of the reference answers is the one far off."""
+    """No other consolidation is closer. Only the win-rate of the reference answers differs strongly."""
     differing = {
         consolidation: {
             (model, name): round(one_score(official, model, name, consolidation.value), 1)
@@ -127,7 +127,7 @@ def test_the_human_columns_of_table_6_are_medians_but_for_three_cells(official: 
 def test_the_win_rate_correlations_of_the_released_file(
     official: Calibration, *, weighting: Weighting, expected: dict[str, float]
 ) -> None:
-    """Not the paper's .24, .33 and .01: recorded as found, so that a change is seen."""
+    """Not the paper's .24, .33 and .01: recorded as computed, so that a change is detected."""
     cells = [
         cell
         for cell in official.correlations
@@ -176,7 +176,10 @@ def test_the_raters_agree_little_more_than_by_chance(official: Calibration) -> N
 
 
 def test_the_raters_agreement_of_the_paper_is_that_two_agree_on_a_models_answer(official: Calibration) -> None:
-    """All five values of section 7; by the words of appendix E, where the third must be near, they would be lower."""
+    """All five values of section 7.
+
+    With the words of appendix E, by which the third rating must be close, they would be lower.
+    """
     found = official.agreement
     assert {name: round(100 * shares.majority, 1) for name, shares in found.items()} == PAPER_AGREEMENT
     assert {name: round(100 * shares.high, 1) for name, shares in found.items()} == {

@@ -1,4 +1,4 @@
-"""`ragtasks judges calibrate` on the real human-evaluation file, without judges and with stand-in ones."""
+"""`ragtasks judges calibrate` on the real human-evaluation file, without judges and with stand-ins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVER = Path(__file__).resolve().parents[2] / "scripts" / "judge_demo_server.py
 
 
 def unpadded(text: str) -> str:
-    """Return tables with one blank around each cell."""
+    """Return tables with one space around each cell."""
     return re.sub(" +", " ", text)
 
 

@@ -1,4 +1,4 @@
-"""Evaluations compared: what meets what, the tables and the command; real output of the harness on the sample."""
+"""Comparison of evaluations: pairs, tables and the command, on real output of the harness for the sample."""
 
 from __future__ import annotations
 

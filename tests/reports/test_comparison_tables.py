@@ -14,7 +14,7 @@ ZEROS, SOME_BETTER = [0.0] * 20, [1.0] * 5 + [0.0] * 15
 
 
 def column(name: str, *values: float, metric: str = "rb_alg", context: str = "mtrag") -> Column:
-    """Return a column with one value a conversation."""
+    """Return a column with one value per conversation."""
     scores = {f"c{number}": value for number, value in enumerate(values)}
     return Column(context, "reference", metric, name, scores, {item: item for item in scores})
 
@@ -32,7 +32,7 @@ def rendered(*columns: Column) -> list[str]:
 
 
 def cells(lines: list[str], *holding: str) -> list[list[str]]:
-    """Return the rows of tables that hold all of these texts."""
+    """Return the rows of tables that contain all of these texts."""
     found = [line for line in lines if line.startswith("|") and all(text in line for text in holding)]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in found]
 
@@ -68,7 +68,7 @@ def test_a_newline_or_an_escape_in_a_name_breaks_neither_row_nor_heading() -> No
 
 
 def test_p_says_what_the_interval_beside_it_says() -> None:
-    """Of 20 conversations 5 are better and none is worse."""
+    """Of 20 conversations, 5 are better and the others equal."""
     sides = [replace(column(name, *values), bounds=(0.0, 1.0)) for name, values in (("a", ZEROS), ("b", SOME_BETTER))]
     found = compare_columns(sides)
     (pair,) = found.pairs

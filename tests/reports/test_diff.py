@@ -1,4 +1,4 @@
-"""Two results files side by side: what makes scores incomparable, and by how much they differ."""
+"""Differences between two results files: causes of incomparable scores, and differences of means."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_settings_meet_their_own_and_the_others_are_named(tmp_path: Path) -> Non
     assert [entry.setting for entry in found.only_first] == ["reference"]
     assert [entry.setting for entry in found.only_second] == ["reference_rag"]
     assert found.comparable
-    # One each can only mean these two, and another setting is another question.
+    # If each file has one entry, these two are compared. Another setting has other tasks.
     assert not diff_entries(first[:1], second[:1]).comparable
     with raises(ConfigurationError):
         diff_entries(first[:1], second)

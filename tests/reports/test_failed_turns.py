@@ -1,4 +1,4 @@
-"""Failed turns as a benchmark of one's own: what is chosen, that it can be run, and bad input."""
+"""Failed turns as a benchmark: the selection, a run of it, and bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A gate calls a system worse, or no worse, only where the interval of the change says so; else it cannot say."""
+"""The gate calls a system worse or not worse only if the interval of the change supports it.
+
+Otherwise it cannot say.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +164,7 @@ def test_one_slice_that_is_worse_fails_all() -> None:
 
 
 def test_worse_is_corrected_for_the_number_of_tests_and_not_worse_is_not() -> None:
-    """One drop that is shown by itself, at p between 1 and 5 %, is not among twelve tests."""
+    """A drop that is significant alone, at p between 1 and 5 %, is not significant among twelve tests."""
     shift = next(
         shift / 1000
         for shift in range(-60, -140, -1)
@@ -266,7 +269,7 @@ def test_judged_metrics_decide_only_where_their_judges_are_anchored() -> None:
 
 
 def with_anchors(found: GatedSystem, shift: float, time: str) -> GatedSystem:
-    """Return a side whose judge was asked 40 anchors."""
+    """Return a side whose judge has verdicts on 40 anchors."""
     values = tuple(0.5 + 0.01 * (place % 9) + shift + 0.02 * shift * (place % 5) for place in range(40))
     conversations = tuple(place // 2 for place in range(40))
     now = AnchorVerdicts("gpt", "set", time, {"rb_llm": "words"}, conversations, {"rb_llm": values})
@@ -315,7 +318,7 @@ def test_power_is_known_from_the_baseline_alone_and_exact_with_both() -> None:
 
 
 def test_the_drop_that_is_promised_to_be_found_is_found_four_times_out_of_five() -> None:
-    """Answers fail wholly, one by one, of a system that is else as good as the baseline."""
+    """Single answers fail completely in a system that is otherwise as good as the baseline."""
     (promised,) = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}), side(noisy(2))).rows
     share, chance = promised.found_drop / 0.6, random.Random(1)
     found = []
@@ -479,7 +482,10 @@ def test_scores_that_never_differ_need_conversations_in_proportion() -> None:
 def test_a_race_of_a_system_against_its_baseline_is_a_gates_verdict(
     shift: float, old_lacks: int, new_lacks: int, expected: tuple[GateStatus, str]
 ) -> None:
-    """Answers without a score on either side are no advantage of any; on one side more than 2 % forbid a verdict."""
+    """Answers without a score on either side favor no system.
+
+    With more than 2 % on one side only, there is no verdict.
+    """
     race = Race(("old", "new"), {f"c{n:02}": f"c{n:02}" for n in range(N)}, margin=0.1, bounds=(0.0, 1.0), is_gate=True)
     scored = {"old": (noisy(1), set(race.order[:old_lacks])), "new": (noisy(2, shift), set(race.order[:new_lacks]))}
     while (wave := race.next_wave()) is not None:

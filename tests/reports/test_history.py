@@ -1,4 +1,4 @@
-"""A folder of results: what is listed, chosen and left out, and that nothing in it can end the listing."""
+"""A folder of results: listed, filtered and skipped files, and robustness of the listing."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_score_of_all_responses_together_is_the_harness_s_own(tmp_path: Path) 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three evaluations, and beside them everything that is none."""
+    """Three evaluations, and other files in the same folder."""
     save(tmp_path / "one", "org/One", day=1)
     save(tmp_path / "two", "Two", day=3, setting="full_rag")
     save(tmp_path / "two", "Two", day=2, change=lambda results: facts_of(results).update(benchmark="mtrag (sample)"))
@@ -161,7 +161,7 @@ def test_an_evaluation_without_a_time_is_listed(tmp_path: Path) -> None:
 
 
 def spoil(folder: Path) -> dict[str, str]:
-    """Add files that hold no evaluation; return name -> a part of the reason."""
+    """Add files without an evaluation, and return name -> a part of the reason."""
     (folder / "results_corrupt.json").write_text('{"configs": ', encoding="utf-8")
     (folder / "results_binary.json").write_bytes(b"\xff\xfe\x00")
     (folder / "results_empty.json").write_text("", encoding="utf-8")
@@ -248,7 +248,7 @@ def test_an_unknown_benchmark_or_setting_is_answered(folder: Path) -> None:
             select_entries(read_history(folder).entries, **{option[2:]: name})
         assert str(caught.value).startswith(answer)
         assert CliRunner().invoke(app, ["results", "list", str(folder), option, name]).exit_code == 1
-    for option, name in (("--benchmark", "mtrag_un"), ("--setting", "reference_rag")):  # known, and not here
+    for option, name in (("--benchmark", "mtrag_un"), ("--setting", "reference_rag")):  # a valid name, but absent here
         status, text = command("list", folder, option, name)
         assert (status, "evaluations: 0" in text) == (0, True)
 
@@ -328,7 +328,10 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> None:
 @settings(max_examples=250)
 @given(st.data())
 def test_no_content_of_a_file_ends_the_listing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Any one value of results or samples replaced by anything: an entry or a reason, and every page can be made."""
+    """Any value of results or samples is replaced by any other.
+
+    The listing has an entry or a reason, and every page is written.
+    """
 
     def change(found: dict[str, Any]) -> None:
         if data.draw(st.booleans()):
@@ -354,12 +357,12 @@ def without_summaries(folder: Path) -> None:
 
 
 def unreadable(samples: Path) -> None:
-    """Make a file of samples one that nobody can read without an error."""
+    """Turn a file of samples into an unreadable file."""
     samples.write_bytes(b"\xff")
 
 
 def same(first: Entry, second: Entry) -> bool:
-    """Return whether two entries are equal but for the order in which means were added up."""
+    """Return whether two entries are equal except for the order in which means were added up."""
     values = {name: mean.value for name, mean in first.means.items()}
     assert values == pytest.approx({name: mean.value for name, mean in second.means.items()}, nan_ok=True)
     return replace(first, means=second.means) == second
@@ -386,7 +389,7 @@ def test_a_listing_reads_no_samples_and_gives_what_they_hold(
         same(replace(first, source=second.source), second) for first, second in zip(listed.entries, read, strict=True)
     )
     assert any(reasons for entry in read for reasons in entry.unscored.values())
-    assert read_history(folder, is_ranked=True).skipped  # what ranks has to read them
+    assert read_history(folder, is_ranked=True).skipped  # ranked entries require it to be read
 
 
 def test_a_summary_of_other_samples_is_not_believed(tmp_path: Path) -> None:

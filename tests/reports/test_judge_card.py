@@ -1,4 +1,4 @@
-"""A judge's card on made ratings: what agrees with people, what favours length or refusals, and what is stored."""
+"""A judge's card on artificial ratings: agreement with people, biases for length and refusals, and the stored card."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rated(number: int, model: str, rating: float, text: str, *, refuses: bool = 
 
 
 def answers(second: str = "b") -> list[RatedResponse]:
-    """Return three answers a task: the reference, a, preferred in every second task, and b, the longer one."""
+    """Return three answers per task: the reference, `a`, preferred in every second task, and `b`, the longer answer."""
     found = []
     for number in range(N):
         liked = number % 2 == 0
@@ -203,7 +203,7 @@ def test_twice_the_length_and_the_own_family_are_favours() -> None:
 
 
 def both_orders(judge: Callable[[RatedPair, bool], float]) -> dict[str, CardRow]:
-    """Return the rows of a judge by what it says of the answer shown first: of the first of the pair, or the second."""
+    """Return the rows of a judge by its verdict on the answer shown first: the first of the pair, then the second."""
     pairs = rated_pairs(answers())
     rows = pairwise_rows(pairs, [(judge(pair, True), judge(pair, False)) for pair in pairs], "j")
     return {row.measure: row for row in rows}

@@ -1,4 +1,4 @@
-"""The leaderboard page: who stands where, in which table, and that no text of a file becomes part of the page."""
+"""The leaderboard page: ranks, tables, and escaping of all texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.reports.test_history import command
 
 
 def add(folder: Path, model: str, value: float | None, **options: Any) -> None:
-    """Save an evaluation whose first metric is the same for all tasks."""
+    """Save an evaluation whose first metric is equal for all tasks."""
     save(folder / f"{model}-{len(list(folder.iterdir()))}", model, values=lambda _: {"rb_alg": value}, **options)
 
 
@@ -31,7 +31,7 @@ def tables_of(folder: Path) -> list[Board]:
 
 
 class Page(HTMLParser):
-    """What a browser would find in a page."""
+    """The contents of a page as a browser finds them."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The page as a file: what it holds, that it is the same for the same results, and that no text becomes markup."""
+"""The page as a file: its contents, equal bytes for equal results, and escaping of all texts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_stream_is_the_array_of_its_items(items: list[Any]) -> None:
 
 
 def row(**changes: Any) -> ScoredAnswer:
-    """Return an answered, answerable response that was shown its only reference passage."""
+    """Return an answered, answerable response with its only reference passage in the prompt."""
     return any_row(
         1, 0.5, **{"setting": "full_rag", "question_types": (), "values": {"rb_alg": 0.5}, "turn_error": ""} | changes
     )
@@ -160,7 +160,7 @@ def of_metrics(folder: Path) -> Path:
         (("rb_alg",), "rb_alg", True),
         (("rouge_l",), "rouge_l", False),
         (("rouge_l", "rb_alg"), "rouge_l", False),
-        (("rl_f", "rouge_l", "rb_alg"), "rouge_l", False),  # known to the suite, and without a value here
+        (("rl_f", "rouge_l", "rb_alg"), "rouge_l", False),  # in the suite, but without a value here
         (("accuracy",), "rb_alg", True),  # of another suite
     ],
 )
@@ -308,7 +308,7 @@ def test_tasks_passages_and_histories_are_there_once(page: Path) -> None:
     book, *_ = blocks = blocks_of(page)
     text_store = book["benchmarks"]["mtrag"]
     texts = {domain: blocks[place] for domain, place in text_store["texts"].items()}
-    # `vary` changes the passages of turn 4 only, and the domain of b only; two models and settings share the rest.
+    # `vary` changes only the passages of turn 4 and the domain of b. Two models and settings share everything else.
     assert len(blocks[text_store["tasks"]]) == 12
     assert {domain: len(own["passages"]) for domain, own in texts.items()} == {"govt": 4, "fiqa": 4}
     assert {domain: len(own["histories"]) for domain, own in texts.items()} == {"govt": 4, "fiqa": 4}

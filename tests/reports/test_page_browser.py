@@ -35,13 +35,13 @@ BACKGROUNDS = {"light": "rgb(251, 251, 249)", "dark": "rgb(22, 24, 26)"}
 
 
 class Tab:
-    """One tab of the browser, with what the tests do in it."""
+    """A tab of the browser, with the actions of the tests."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """Return what a script returns."""
+        """Return the result of a script."""
         return self.driver.execute_script(script, *arguments)
 
     def wait(self, condition: str, *arguments: Any) -> None:
@@ -52,12 +52,12 @@ class Tab:
         waiting.until(lambda _: self.run(f"return Boolean({condition})", *arguments), condition)
 
     def open(self, page: Path, fragment: str = "", *, size: tuple[int, int] = WIDE, scheme: str = "light") -> None:
-        """Open a page anew, on a screen of a size and under a system's colour scheme."""
+        """Open a page afresh, with a screen size and the system's color scheme."""
         self.show(page.as_uri() + fragment, size, scheme)
         self.wait("document.documentElement.dataset.started")
 
     def show(self, address: str, size: tuple[int, int], scheme: str) -> None:
-        """Do the same with an address, and wait for nothing of a page's own."""
+        """Open an address in the same way, without waiting for elements of our page."""
         width, height = size
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
@@ -72,7 +72,7 @@ class Tab:
         self.run(script + "field.dispatchEvent(new Event('input', {bubbles: true}))", name, value)
 
     def press(self, *keys: str) -> None:
-        """Press keys one after the other, wherever the focus is."""
+        """Press keys in order, wherever the focus is."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         ActionChains(self.driver, duration=0).send_keys(*keys).perform()
@@ -91,7 +91,7 @@ class Tab:
         return found
 
     def shows(self, task_id: str) -> None:
-        """Wait until a task is shown."""
+        """Wait until a task is displayed."""
         self.wait("document.getElementById('detail').dataset.task === arguments[0]", task_id)
 
     @property
@@ -120,7 +120,7 @@ def driver() -> Iterator[Any]:
 
 @pytest.fixture
 def tab(driver: Any) -> Iterator[Tab]:
-    """A tab; afterwards its console must be empty, and nothing but the file itself asked for."""
+    """A tab. At the end its console must be empty, and the file itself must be its only request."""
     for kind in ("browser", "performance"):
         driver.get_log(kind)
     tab = Tab(driver)
@@ -189,7 +189,7 @@ def test_the_conclusion_and_its_pictures_stand_first_and_mark_the_best(tab: Tab,
 
 @pytest.fixture(scope="module")
 def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page whose answers show what their sentences rest on."""
+    """A page whose answers show the sources of their sentences."""
     folder = tmp_path_factory.mktemp("explained")
     save(folder, "m", change_sample=grounded, tasks=TURNS)
     return write(folder, folder / "page.html")
@@ -394,7 +394,10 @@ def test_keys_move_between_tasks_and_reach_the_search(tab: Tab, page: Path) -> N
 
 
 def grounded(sample: dict[str, Any]) -> None:
-    """Give turn 2 an answer of which one sentence rests on its passage, and one on nothing; an emoji counts as one."""
+    """Give turn 2 an answer with one sentence from its passage and one unsupported sentence.
+
+    An emoji counts as one character.
+    """
     doc = sample["doc"]
     doc["passages"] = [
         {"passage_id": "p1", "title": "Cards", "text": "Prices \U0001f600. A library card costs twelve euros."}
@@ -426,7 +429,7 @@ def test_sentences_show_where_they_come_from_and_keys_go_from_failure_to_failure
 
 
 def refusing(sample: dict[str, Any]) -> None:
-    """Give turn 1 a refusal, and turn 2 one of a part."""
+    """Give turn 1 a refusal, and turn 2 a partial refusal."""
     doc = sample["doc"]
     doc["passages"] = [{"passage_id": "p1", "title": "Cards", "text": "A library card costs twelve euros."}]
     doc["scoring"]["idk"] = "yes" if doc["turn"] == 1 else "partial"
@@ -621,7 +624,7 @@ def test_the_leaderboard_filters_explains_its_heads_and_stays_on_the_screen(tab:
         tab.set(name, value)
         assert tab.run(shown) == n
     tab.run("document.querySelector('[name=ties]').click()")
-    assert tab.run(shown) == 1  # so few conversations are not tested, and nothing untested is called a tie
+    assert tab.run(shown) == 1  # too few conversations for a test, and untested differences are not ties
     tab.run("document.querySelector('[data-tip]').focus()")
     tab.wait("!document.getElementById('tip').hidden")
     assert tab.texts("#tip:not([hidden])")[0].startswith("harmonic mean of Bert-Recall")
@@ -631,13 +634,13 @@ def test_the_leaderboard_filters_explains_its_heads_and_stays_on_the_screen(tab:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same results as `page`, as a page that is too large for one file; its name needs quoting."""
+    """The same results as `page`, on a page that is too large for one file. Its name requires quoting."""
     folder = tmp_path_factory.mktemp("large")
     return write(known_results(folder), folder / "große page.html", most_bytes=0)
 
 
 def details(tab: Tab, page: Path) -> list[list[str]]:
-    """Return what the page shows of each task, in every model and setting."""
+    """Return the page's view of each task, in every model and setting."""
     found = []
     for model, setting in (("high", "reference"), ("high", "full_rag"), ("low", "reference"), ("low", "full_rag")):
         for conversation, turn in TURNS:
@@ -696,7 +699,7 @@ def test_no_script_but_our_own_runs(name: str, tab: Tab, request: pytest.Fixture
 
 @pytest.fixture(scope="module")
 def searched_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of one's own agent that made two calls for one task and four for another."""
+    """A page of the user's own agent with two calls for one task and four for another."""
     folder = tmp_path_factory.mktemp("searched")
     passages = [{"id": name, "title": f"Title of {name}", "text": text} for name, text in LENDING.items()]
     first = {"query": "how long is a drill lent", "passages": passages}
@@ -734,7 +737,7 @@ def test_searches_are_listed_and_long_ones_folded(
     assert shown(1) == [True]
     assert tab.texts(".trajectory > li .query") == ["how long is a drill lent", "a" * 300]
     assert tab.texts(".trajectory summary .quiet") == ["2 found, 1 relevant"]
-    assert tab.texts(".trajectory .number") == ["[1]", ""]  # the second is not among what the answer rests on
+    assert tab.texts(".trajectory .number") == ["[1]", ""]  # the second was not in the answer's prompt
     assert "lending-04" in tab.texts(".trajectory ul li")[1]
     assert tab.texts(".trajectory ul .badge") == ["relevant"]
     assert shown(2) == [False, False]

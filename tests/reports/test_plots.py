@@ -1,4 +1,4 @@
-"""The pictures: what is drawn of which tables, how far intervals reach, and nothing drawn that is not there."""
+"""Pictures of tables: the drawn tables, the ends of intervals, and gaps for missing values."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_settings_are_bars_as_high_as_the_table_says(tmp_path: Path, drawn: list
     assert path == tmp_path / "new" / "1_mtrag_sample_by_setting.png"
     assert path.read_bytes().startswith(b"\x89PNG")
     (canvas,) = drawn
-    # The coverage is no score of a model, and what has no value is a gap: neither is drawn, nor named.
+    # Coverage is not a score of a model, and a missing value is a gap: neither is drawn or named.
     (axes,) = canvas.get_axes()
     assert axes.get_title(loc="left") == "rb_alg"
     assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25]  # type: ignore[attr-defined]

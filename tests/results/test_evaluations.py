@@ -1,4 +1,4 @@
-"""Reading what the harness wrote: its own output, made here, whole and damaged."""
+"""Reading results of the harness: its own output, generated here, complete and damaged."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_values_are_the_logged_ones_and_nan_is_none(evaluations: Path) -> None:
     assert all(row.values["rouge_l"] == 1 for row in found["ragtasks-oracle"].rows)
     assert all(row.values["idk_yes"] == 1 for row in found["ragtasks-refuse"].rows)
     for evaluation in found.values():
-        # The harness logs what is unscored as NaN.
+        # The harness logs unscored values as NaN.
         assert all(row.values["rb_alg"] is None for row in evaluation.rows)
         assert all(row.values["coverage"] == 0 for row in evaluation.rows)
 
@@ -97,7 +97,7 @@ def test_a_task_that_was_put_in_the_place_of_another_is_refused(folder: Path) ->
 
 
 def test_likelihood_tasks_among_the_results_are_passed_over(folder: Path) -> None:
-    """They have no answers; their scores stand in the harness's own table."""
+    """They have no answers. Their scores are in the harness's own table."""
     before, file = read_evaluations([folder]), results_file(folder)
     sample = next(file.parent.glob("samples_mtrag_full_rag_govt_*.jsonl"))
     other = sample.with_name(sample.name.replace("mtrag_full_rag_govt", "likelihood"))
@@ -438,7 +438,7 @@ def test_one_broken_file_does_not_stop_a_folder_and_is_named(tmp_path: Path) -> 
     assert len(said) == 1
     assert str(broken) in said[0]
     assert "\n" not in said[0]
-    # A file that is named is an error, as is a folder in which nothing else is left.
+    # A named file raises an error, and so does a folder without any readable file.
     for path in (broken, tmp_path / "broken"):
         with pytest.raises(BenchmarkFileError):
             read_evaluations([path], left_out=said.append)

@@ -1,4 +1,4 @@
-"""Answers of one's own system as a file: every spelling of the keys, and every error at once, by line."""
+"""Answers of the user's own system as a file: every spelling of the keys, and all errors at once, by line."""
 
 from __future__ import annotations
 

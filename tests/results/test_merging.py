@@ -1,4 +1,4 @@
-"""Evaluations of one model put together: nothing is lost, and what was asked or scored otherwise stays apart."""
+"""Merging evaluations of one model: all data is kept, and different requests or scorings stay apart."""
 
 from __future__ import annotations
 

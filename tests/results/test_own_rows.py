@@ -1,4 +1,4 @@
-"""Rows of one's own: what is read of them, under which names, and every error by line."""
+"""The user's own rows: their values, their keys, and every error by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of a judge that changed, on its earlier scale: what is mapped, what stays, and how far intervals widen."""
+"""Scores of a changed judge on its earlier scale: mapped scores, unchanged scores, and wider intervals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.reports._rows import KIND, evaluation, row
 
 N, DRIFT, NOISE = 80, -0.1, 0.03
 REFUSED = 7
-"""Every seventh answer is a refusal, whose score no verdict decides."""
+"""Every seventh answer is a refusal, whose score does not depend on a verdict."""
 
 
 def anchors(time: str, drift: float, rubric: str = "rb_llm", seed: int = 0) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def anchors(time: str, drift: float, rubric: str = "rb_llm", seed: int = 0) -> d
 
 
 def judged(model: str, drift: float, better: float = 0.0, **anchored: Any) -> Evaluation:
-    """Return a system whose answers the judge scored when it had drifted so far."""
+    """Return a system whose answers were scored by a judge with this drift."""
     rng = np.random.default_rng(len(model))
     rows = []
     for number in range(N):

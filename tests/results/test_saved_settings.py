@@ -1,4 +1,4 @@
-"""The list of settings that a results file may decide: short, closed, and said where it ends."""
+"""The settings that a results file may decide: a short, closed list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules from the labels alone: they say what a run of the same system says, and no more."""
+"""Baselines derived from labels: they have the scores of a run of the same system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report opens with: who leads, whether the others may be as good, where the loss is, what to distrust."""
+"""The conclusion of a report: the leader, significance, losses and warnings."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def concluded(*given: Evaluation) -> Table:
 
 
 def model(name: str, values: list[float | None], setting: str = "reference", **labels: object) -> Evaluation:
-    """Return one response a conversation."""
+    """Return one response per conversation."""
     rows = [row(1, value, conversation_id=f"c{place:02}", setting=setting) for place, value in enumerate(values)]
     own = [changed(item, task_id=f"c{place:02}<::>1", **labels) for place, item in enumerate(rows)]  # type: ignore[arg-type]
     return evaluation(own, name)
 
 
 def words(table: Table) -> dict[str, object]:
-    """Return model -> what it says of its difference to the best."""
+    """Return model -> text of its difference to the best."""
     place = table.columns.index(TO_THE_BEST)
     return {str(line[1]): line[place] for line in table.rows}
 
@@ -39,7 +39,8 @@ def test_the_best_is_named_and_a_clear_difference_is_significant() -> None:
     table = concluded(model("low", [0.1] * N), model("high", [0.85] * N), model("near", near))
     said = words(table)
     assert said["high"] == "best"
-    # All conversations differ alike: 2 (1 / 1.75) ** N for this pair, by Holm three times that for the pairs of three.
+    # All conversations have the same difference: p is 2 (1 / 1.75) ** N for this pair, and three times that by Holm for
+    # the pairs of three models.
     assert said["low"] == f"-0.750 (p {6 / 1.75**N:.3f})"
     assert str(said["near"]).startswith("-0.010 (p ")
     assert table.note.startswith("vs. best: difference on the tasks that both models scored. With p above 0.05")
@@ -180,7 +181,8 @@ def test_nobody_leads_whose_lead_may_be_chance_or_was_not_tested() -> None:
     few = sentence(model("a", scored(0.9, 9)), model("b", [0.1] * 9))
     assert few.startswith("a has the best mean rb_alg 0.873 in reference, 0.773 ahead of b (not tested: fewer than 10")
     noisy = [0.9 * (place % 2) for place in range(N)]
-    # Surely ahead of the second and of the third by more, but that one's scores are so uneven that it may be chance.
+    # Significantly ahead of the second. The lead over the third is larger, but its scores vary so much that it may be
+    # chance.
     given = model("a", scored(0.5, N)), model("b", [0.4 + 0.01 * (place % 3) for place in range(N)])
     assert sentence(*given).startswith("a leads in reference with rb_alg 0.470 [")
     third = sentence(*given, model("c", [value * 0.8 for value in noisy]))

@@ -30,7 +30,7 @@ def row(verdicts: Said, setting: str = "reference") -> ScoredAnswer:
 
 
 def judged(rubric: str, **columns: Sequence[float | None]) -> list[ScoredAnswer]:
-    """Return one row an item, with each judge's verdict on it."""
+    """Return one row per item, with each judge's verdict on it."""
     items = zip(*columns.values(), strict=True)
     return [row({(rubric, judge): value for judge, value in zip(columns, item, strict=True)}) for item in items]
 
@@ -84,7 +84,7 @@ def test_alpha_takes_verdicts_for_what_they_are(rubric: str, level: Level) -> No
         "c": [0.5, 0, 1, None, 0],
     }
     by_level = {item: krippendorff_alpha(list(zip(*columns.values(), strict=True)), item).value for item in Level}
-    assert len(set(by_level.values())) == len(Level)  # or the test could not tell them apart
+    assert len(set(by_level.values())) == len(Level)  # otherwise the test could not distinguish them
     _, table = judge_tables([evaluation(judged(rubric, **columns))])
     assert agreements(table)["m", rubric, f"Krippendorff's alpha ({level.value})"] == (by_level[level], 5, "")
 
@@ -132,7 +132,7 @@ def test_spearman_is_that_of_scipy_on_what_both_scored(items: list[tuple[float |
 
 
 def test_what_no_judge_was_asked_is_not_missing(tmp_path: Path) -> None:
-    """Logged samples with verdicts of two judges, one of which fails, and a rubric with no question for the tasks."""
+    """Logged samples with verdicts of two judges, one of which fails, and a rubric that does not apply to the tasks."""
     said = (("rl_f", "a", "given", 0.5), ("rl_f", "b", "failed", None), ("clarification", "a", "not asked", None))
     keys = ("rubric", "judge", "outcome", "value")
 

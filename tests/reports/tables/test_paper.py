@@ -1,4 +1,4 @@
-"""The paper's own rows stand beside ours on its benchmark, and nowhere else."""
+"""The paper's own results are next to ours for its benchmark only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People's ratings of some answers, told of all by the judge: whose answers are found, and what the table says."""
+"""Human ratings of some answers extended to all by a judge: matching of answers, and the table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def judged(folder: Path, score: Callable[[str], float | None]) -> Evaluation:
 
 
 def ratings_of(evaluation: Evaluation, n: int, model: str = "gpt-4o", text: str = "") -> tuple[RatedResponse, ...]:
-    """Return what people say of the first conversations."""
+    """Return the human ratings of the first conversations."""
     found = []
     for answer in (row.response for row in evaluation.rows):
         if int(answer.task.conversation_id[1:]) < n:

@@ -1,4 +1,4 @@
-"""The tables of a report: what stands together, what each mean is over, and how far it may be trusted."""
+"""The tables of a report: their rows, the coverage of means, and intervals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cells(table: Table, *first: str) -> list[tuple[Cell, ...]]:
 
 
 def values(table: Table, *first: str) -> list[float | None]:
-    """Return the scores of the one row that begins with these cells."""
+    """Return the scores of the only row that begins with these cells."""
     (line,) = cells(table, *first)
     return [cell.value for cell in line if isinstance(cell, Value)]
 
@@ -222,7 +222,7 @@ def test_settings_are_compared_on_the_tasks_that_they_share() -> None:
 
 
 def judged(name: str, *scores: tuple[float | None, float, float], setting: str = "reference") -> Evaluation:
-    """Return an evaluation with these values of rl_f, rb_llm and rb_alg, one triple a task."""
+    """Return an evaluation with these values of rl_f, rb_llm and rb_alg, one triple per task."""
     values = [dict(zip(("rl_f", "rb_llm", "rb_alg"), given, strict=True)) for given in scores]
     return evaluation([row(n, None, values=own, setting=setting) for n, own in enumerate(values, start=1)], name)
 
@@ -258,7 +258,7 @@ def test_every_table_has_the_null_baselines() -> None:
     assert values(by_setting, "reference", "refuse always (from the labels)")[0] == 0.5
     assert "ragtasks-oracle" in by_setting.note
     by_dimension = named(found, "rb_alg in setting reference")
-    # Refusing on empty says nothing of rb_alg, so it has no column of dashes there.
+    # Refusing on empty has no rb_alg, so it has no column of dashes there.
     assert by_dimension.columns[3:] == ("m", "refuse always (from the labels)")
 
 

@@ -1,4 +1,4 @@
-"""Models that search: what that gained over passages handed over, and recall after each call, by hand."""
+"""Models that search: their gain over given passages, and recall after each call, computed by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def both(task_id: str, given: float | None, searched: float | None, **changes: A
 
 
 def searched(task_id: str, *found: Sequence[str]) -> ScoredAnswer:
-    """Return an answer whose model saw these passages in its calls; four are relevant."""
+    """Return an answer whose model received these passages in its calls. Four passages are relevant."""
     made = row(task_id, 1.0, "agentic", relevant=frozenset("1234"))
     steps = tuple(ToolStep("search", {}, place, tuple(ids)) for place, ids in enumerate(found, start=1))
     return replace(made, response=replace(made.response, trajectory=Trajectory(steps)))

@@ -16,7 +16,7 @@ TASKS = tuple((conversation, turn) for conversation in "abcdefghijkl" for turn i
 
 
 def evaluations(folder: Path, *wrong_turns: int) -> list[Evaluation]:
-    """Save one model a number: these turns have an error, the others have none."""
+    """Save one model per number: its first turns have an error, and the others do not."""
     for day, wrong in enumerate(wrong_turns, start=1):
 
         def note(sample: dict[str, Any], wrong: int = wrong) -> None:

@@ -27,7 +27,7 @@ def evaluation(*rows: ScoredAnswer, model: str = "m") -> Evaluation:
 
 
 def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
-    # Twelve conversations of three equal tasks: the harness sees 36 independent values, there are twelve.
+    # Twelve conversations of three equal tasks: the harness counts 36 independent values instead of twelve.
     means = [number / 11 for number in range(12)]
     rows = [row(f"c{number}", turn, mean) for number, mean in enumerate(means) for turn in (1, 2, 3)]
     (line,) = error_table([evaluation(*rows)], [RB_ALG]).rows
@@ -46,7 +46,7 @@ def test_the_mean_says_what_it_covers_and_the_note_claims_no_more_than_a_formula
     table = error_table([evaluation(row("a", 1, 0.5), row("b", 1, None))], [RB_ALG])
     assert table.rows[0][3] == Value(0.5, 1, 2)
     assert "by the formula of lm_eval" in table.note
-    assert "prints" not in table.note  # a group's standard error is pooled over its domains there
+    assert "prints" not in table.note  # there, a group's standard error is pooled over its domains
 
 
 def test_what_has_no_value_has_no_line_and_settings_are_in_order() -> None:

@@ -1,4 +1,4 @@
-"""Evaluations over fewer tasks than their setting has: marked at each score, never ranked beside whole ones."""
+"""Evaluations with missing tasks: marked at each score, and never ranked with complete ones."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_number_of_tasks_is_the_setting_s() -> None:
     assert every == {Setting.REFERENCE: 108, Setting.REFERENCE_RAG: 79, Setting.FULL_RAG: 108, Setting.AGENTIC: 108}
     n_conversational = sum(task.answerability is Answerability.CONVERSATIONAL for task in mtrag.tasks)
     assert sum(mtrag.count_tasks(Setting.FULL_RAG, [], conversational=True).values()) == 108 + n_conversational
-    # A null query has nothing to be given; TREC's sets of topics are benchmarks of their own.
+    # A null query receives no passages. TREC's sets of topics are benchmarks of their own.
     with_evidence = sum(bool(task.references) for task in queries.tasks)
     assert sum(queries.count_tasks(Setting.REFERENCE, [], conversational=False).values()) == with_evidence
     assert list(topics.count_tasks(Setting.FULL_RAG, ["raggy"], conversational=False)) == ["raggy"]
