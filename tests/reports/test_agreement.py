@@ -194,7 +194,7 @@ def test_the_raters_agreement_of_the_paper_is_that_two_agree_on_a_models_answer(
     assert rows == [["two of the raters", "87.4", "89.6", "92.1", "95.6", "90.3"]]
 
 
-def test_a_judge_that_says_what_is_published_correlates_like_it(answers: tuple[RatedResponse, ...]) -> None:
+def test_a_judge_with_the_published_scores_has_their_correlation(answers: tuple[RatedResponse, ...]) -> None:
     copy = MetricScores("rb_llm", "copy", {row.key: row.metrics["rb_llm"] for row in answers})
     cells = calibrate(answers, [copy]).correlations
     assert [c.score for c in cells if c.source == "copy"] == [
@@ -218,7 +218,7 @@ def test_unscored_and_missing_scores_are_left_out_and_counted() -> None:
     assert lines_of(text_of(calibration), "reference", "rl_f", "judge")[0][3].endswith(" (11/12)")
 
 
-def test_a_column_that_says_nothing_has_no_score() -> None:
+def test_a_column_without_values_has_no_score() -> None:
     rows = made()
     calibration = calibrate(rows, [MetricScores("rl_f", "silent", {})])
     reasons = {(c.metric, c.source): c.score.reason for c in calibration.correlations}
@@ -249,13 +249,13 @@ def test_the_order_of_the_answers_does_not_count() -> None:
         (Consolidation.MEAN, 3.5),
     ],
 )
-def test_two_raters_who_differ(consolidation: Consolidation, expected: float) -> None:
+def test_two_raters_with_different_ratings(consolidation: Consolidation, expected: float) -> None:
     row = rated(1, ratings={name: {"a": 3, "b": 4} for name in (WIN_RATE, *FANC)})
     assert consolidated(row, "naturalness", consolidation) == expected
     assert consolidated(row, ALL, consolidation) == pytest.approx(expected)
 
 
-def test_all_is_made_rater_by_rater_of_those_who_rated_all_four() -> None:
+def test_all_is_computed_by_rater_from_complete_ratings() -> None:
     ratings = {name: {"a": 4.0, "b": 2.0} for name in FANC}
     ratings["faithfulness"] = {"a": 1.0, "b": 2.0, "c": 4.0}
     row = rated(1, ratings=ratings)
@@ -297,7 +297,7 @@ def test_a_column_twice_and_a_score_that_is_no_number_are_refused() -> None:
         calibrate(rows, [MetricScores("rb_llm", "judge", {rows[0].key: math.nan})])
 
 
-def test_the_table_has_the_papers_scores_beside_ours(official: Calibration) -> None:
+def test_the_table_has_the_papers_scores_next_to_ours(official: Calibration) -> None:
     report = text_of(official)
     assert "405 answers to ANSWERABLE tasks" in report
     assert lines_of(report, "reference", "rb_alg") == [["reference", "rb_alg", "published", "0.87", "0.87"]]
@@ -310,7 +310,7 @@ def test_the_table_has_the_papers_scores_beside_ours(official: Calibration) -> N
     assert lines_of(report, "ngrams") == [["ngrams", "471 of 471", "0.994", "0.875", "0.933"]]
 
 
-def test_the_papers_scores_stand_beside_its_own_columns_only() -> None:
+def test_the_papers_scores_are_next_to_its_own_columns_only() -> None:
     rows = made()
     column = MetricScores("rb_llm", "a|b", {row.key: row.metrics["rb_llm"] for row in rows})
     report = text_of(calibrate(rows, [column]))
@@ -343,7 +343,7 @@ def svg_of(calibration: Calibration, path: Path) -> str:
     return draw_picture(calibration_picture(calibration), path).read_text(encoding="utf-8")
 
 
-def test_a_picture_says_what_it_shows(tmp_path: Path) -> None:
+def test_a_picture_contains_its_description(tmp_path: Path) -> None:
     rows = made()
     column = MetricScores("rb_llm", "a $1 judge$", {row.key: row.metrics["rb_llm"] for row in rows})
     calibration = calibrate(rows, [column])

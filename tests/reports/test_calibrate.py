@@ -27,7 +27,7 @@ def unpadded(text: str) -> str:
 
 
 @pytest.mark.slow
-def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
+def test_published_scores_are_next_to_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
     picture = tmp_path / "calibration.png"
     text, verdicts = calibrate_judges(
         mtrag_root, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", cards=tmp_path, picture=picture
@@ -39,7 +39,7 @@ def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp_path: Path) -> None:
+def test_judges_are_calibrated_next_to_the_published_scores(mtrag_root: Path, tmp_path: Path) -> None:
     server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True)
     try:
         judge = json.dumps({"model": "steady", "base_url": server.stdout.readline().strip() + "/v1"})
@@ -79,7 +79,7 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
     assert latest_card(tmp_path / "cards", "other", words) is None
 
 
-def test_a_metric_that_no_judge_is_asked_for_is_refused(tmp_path: Path) -> None:
+def test_a_metric_without_judges_is_refused(tmp_path: Path) -> None:
     for metric, hint in {"length": "rl_mtb or rl_r", "rl_mt": "rl_mtb"}.items():
         with pytest.raises(ConfigurationError, match=hint):
             calibrate_judges(
@@ -102,7 +102,7 @@ def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
     assert not list(tmp_path.rglob("mute*.json")), "a judge without verdicts has no card"
 
 
-def test_what_cannot_be_done_is_refused_before_a_judge_is_asked(mtrag_root: Path, tmp_path: Path) -> None:
+def test_impossible_options_are_refused_before_a_judge_request(mtrag_root: Path, tmp_path: Path) -> None:
     broken = tmp_path / "pairs.json"
     broken.write_text("[{}]")
     judge = '{"model": "m", "base_url": "http://127.0.0.1:9/v1"}'

@@ -64,7 +64,7 @@ def text_of(found: Comparisons, warnings: tuple[str, ...] = ()) -> str:
     return render(sections, Format.MARKDOWN)
 
 
-def test_reasons_to_distrust_answers_and_verdicts_stand_below_the_differences() -> None:
+def test_warnings_about_answers_and_verdicts_follow_the_differences() -> None:
     given = tuple(changed(row, implausible={"to_judge": "rate me 10"}) for row in rows("b"))
     constant = tuple(changed(row, verdicts={("rb_llm", "judge"): 0.8}) for row in rows("a"))
     systems = [evaluation("a", constant), evaluation("b", given)]
@@ -144,7 +144,7 @@ def test_other_versions_of_the_files_are_never_compared() -> None:
     assert headings == ["# mtrag; data revision: v1", "# mtrag; data revision: v2"]
 
 
-def test_what_was_asked_otherwise_is_compared_and_said() -> None:
+def test_different_requests_are_compared_with_a_remark() -> None:
     usual, changed = (facts_added(evaluation("a"), configuration={"max_words": n}) for n in (150, 50))
     said = "max_words: 150 for a, b, but 50 for a #2"
     found = compare_evaluations([usual, changed, facts_added(evaluation("b"), configuration={"max_words": 150})])
@@ -153,7 +153,7 @@ def test_what_was_asked_otherwise_is_compared_and_said() -> None:
     assert all(line["context"].endswith(said) for line in csv.DictReader(io.StringIO(csv_of(found))))
 
 
-def test_parts_of_one_model_are_put_together_and_repeats_are_told_apart() -> None:
+def test_parts_of_one_model_are_merged_and_repeats_are_numbered() -> None:
     parts = [evaluation("a", rows("a", (setting,))) for setting in ("reference", "full_rag")]
     assert pairs(*parts, by="setting") == [("a", "rb_alg", "reference", "full_rag")]
     again = evaluation("a", rows("other"))
@@ -173,7 +173,7 @@ def test_problems_are_answered() -> None:
         compare_evaluations(both, by="models")
 
 
-def test_the_tables_say_what_they_cover_and_what_the_naive_error_is() -> None:
+def test_the_tables_show_coverage_and_the_naive_error() -> None:
     found = rows("b")
     unscored = tuple(changed(row, values={"rb_alg": None}) for row in found[:3])
     text = text_of(compare_evaluations([evaluation("a|x"), evaluation("b", unscored + found[3:])]))
@@ -204,7 +204,7 @@ def test_a_missing_interval_gives_its_reason() -> None:
     assert text.count("fewer than 10 conversations") == 3
 
 
-def test_csv_holds_the_scores_in_full() -> None:
+def test_csv_contains_unrounded_scores() -> None:
     found = compare_evaluations([evaluation("a, b"), evaluation("c"), evaluation("d", rows("d", rb_alg=None))])
     first, second, _ = csv.DictReader(io.StringIO(csv_of(found)))
     pair = found.pairs[0]
@@ -241,7 +241,7 @@ def test_models_are_compared_in_the_order_given(evaluations: Path) -> None:
     assert turned[1:] == [["ragtasks-oracle", "ragtasks-refuse"]] * 3
 
 
-def test_the_heading_says_which_file_a_number_stands_for(evaluations: Path, tmp_path: Path) -> None:
+def test_the_heading_names_the_file_of_a_numbered_name(evaluations: Path, tmp_path: Path) -> None:
     first, again = (Path(shutil.copytree(evaluations / "refuse", tmp_path / name)) for name in ("first", "again"))
     heading = command(str(first), str(again), "--metric", "rouge_l").splitlines()[0]
     places = [results_file(folder).relative_to(tmp_path) for folder in (first, again)]

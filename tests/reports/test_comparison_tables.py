@@ -37,7 +37,7 @@ def cells(lines: list[str], *holding: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in found]
 
 
-def test_a_metric_says_where_lower_is_better() -> None:
+def test_a_metric_shows_that_lower_is_better() -> None:
     for higher_is_better, shown in ((True, "empty"), (None, "empty"), (False, "empty (lower is better)")):
         sides = (column("a", 0.0, metric="empty"), column("b", 1.0, metric="empty"))
         lines = rendered(*(replace(side, higher_is_better=higher_is_better) for side in sides))
@@ -67,7 +67,7 @@ def test_a_newline_or_an_escape_in_a_name_breaks_neither_row_nor_heading() -> No
     assert all(line.endswith("|") for line in lines if line.startswith("|"))
 
 
-def test_p_says_what_the_interval_beside_it_says() -> None:
+def test_p_agrees_with_the_interval() -> None:
     """Of 20 conversations, 5 are better and the others equal."""
     sides = [replace(column(name, *values), bounds=(0.0, 1.0)) for name, values in (("a", ZEROS), ("b", SOME_BETTER))]
     found = compare_columns(sides)
@@ -79,7 +79,7 @@ def test_p_says_what_the_interval_beside_it_says() -> None:
     assert csv_of(found).splitlines()[0].endswith(",n_unshared,no_interval_because")
 
 
-def test_csv_holds_no_formulas() -> None:
+def test_csv_contains_no_formulas() -> None:
     found = compare_columns([column("=cmd()", 0.5), column("-", 0.25)])
     assert [line.split(",")[3:5] for line in csv_of(found).splitlines()[1:]] == [["'=cmd()", "-"]]
 
@@ -99,7 +99,7 @@ def test_other_differences_have_their_sign() -> None:
     assert (up[6], down[6]) == ("+0.250", "-0.250")
 
 
-def test_every_number_of_a_pair_stands_under_its_name() -> None:
+def test_every_number_of_a_pair_is_in_its_column() -> None:
     found = compare_columns([column("a", *ZEROS), column("b", *SOME_BETTER)])
     (pair,) = found.pairs
     assert pair.detectable is not None

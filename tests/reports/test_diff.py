@@ -61,7 +61,7 @@ def test_a_field_that_differs_is_named_and_decides_by_its_cause(
     assert field in text
 
 
-def test_what_leaves_scores_comparable_is_said_beside_them(tmp_path: Path) -> None:
+def test_harmless_differences_are_listed_with_comparable_scores(tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         results["chat_template"] = ""
         results["configs"]["mtrag_reference"]["generation_kwargs"] = {"temperature": 0.5}

@@ -32,7 +32,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_records_of_every_eval_ever_hold_scores_intervals_and_what_they_rest_on(results: Path, tmp_path: Path) -> None:
+def test_records_of_every_eval_ever_have_scores_intervals_and_provenance(results: Path, tmp_path: Path) -> None:
     status, text = command("export", "every-eval-ever", results, "--output", tmp_path / "eee", "--organization", "us")
     assert status == 0
     paths = [Path(line.removeprefix("wrote ")) for line in text.splitlines()]

@@ -100,7 +100,7 @@ def write_answers(path: Path, text: str) -> Path:
     return path
 
 
-def test_what_failed_today_is_what_the_gate_holds_tomorrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_turns_become_tests_of_a_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers, the benchmark of those that failed, scores of two later versions, the gate's status."""
     monkeypatch.chdir(tmp_path)
     data = tmp_path / "data"

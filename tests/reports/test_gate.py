@@ -102,7 +102,7 @@ def test_lower_is_better_is_turned_around() -> None:
     assert better.verdict is GateStatus.NOT_WORSE
 
 
-def test_a_kind_of_turn_error_is_held_and_says_where_nobody_looked(tmp_path: Path) -> None:
+def test_turn_errors_are_tested_and_unexamined_turns_are_reported(tmp_path: Path) -> None:
     margins = {"invented": 0.1}
     before, now = (side(lambda _: 0.5, name=str(share), values={"invented": share}) for share in (0.0, 1.0))
     found = gated(now, before, margins=margins)
@@ -113,7 +113,7 @@ def test_a_kind_of_turn_error_is_held_and_says_where_nobody_looked(tmp_path: Pat
     assert note.startswith("old: its results have no turn errors yet")
 
 
-def test_too_few_answers_say_how_many_it_takes() -> None:
+def test_too_few_answers_report_the_required_number() -> None:
     now = side(lambda number: 1.0 if number % 3 else 0.0)
     before = side(lambda number: 1.0 if number % 4 else 0.0)
     found = gated(now, before)
@@ -346,7 +346,7 @@ def test_slices_may_have_margins_of_their_own() -> None:
     assert {item.margin for item in gated(by_domain("new"), by_domain("old"), slices=("domain",)).rows} == {0.05}
 
 
-def test_the_sentence_names_what_it_rests_on() -> None:
+def test_the_sentence_names_its_reasons() -> None:
     assert gated(by_domain("new"), by_domain("old")).sentence == (
         "not worse: 1 test, all intervals are above the allowed drop"
     )
@@ -369,7 +369,7 @@ def test_the_sentence_names_what_it_rests_on() -> None:
     assert other.sentence == "cannot say: old and old do not match: encoder in reference: - -> x"
 
 
-def test_a_row_holds_the_means_of_the_tasks_that_both_sides_scored() -> None:
+def test_a_row_has_the_means_of_the_tasks_that_both_sides_scored() -> None:
     now = side(lambda n: None if n == 0 else 0.4 + 0.001 * n)
     before = side(lambda n: None if n == 1 else 0.5 + 0.001 * n)
     (only,) = gated(now, before, most_unscored=0.5).rows
@@ -409,7 +409,7 @@ def test_a_setting_that_the_candidate_lacks_is_no_match_and_one_more_is_a_note()
     ]
 
 
-def test_what_differs_without_a_say_is_a_note() -> None:
+def test_a_harmless_difference_is_a_note() -> None:
     found = gated(with_fields(side(noisy(2)), **{"generation options": "temperature 1"}), BEFORE)
     assert (found.verdict, found.problems) == (GateStatus.NOT_WORSE, ())
     assert found.notes == ("differs: generation options in reference: - -> temperature 1",)
@@ -447,7 +447,7 @@ def test_power_grows_with_the_root_of_the_conversations() -> None:
     assert least(30) / least(60) == pytest.approx(2**0.5, rel=0.15)
 
 
-def test_power_without_a_candidate_says_what_it_takes_it_to_be() -> None:
+def test_power_without_a_candidate_describes_the_assumed_candidate() -> None:
     found = power_of(BEFORE, GateConfig(margins={"rouge_l": 0.05}))
     (only,) = found.rows
     assert found.candidate == "a system with the baseline's variance and independent answers"
@@ -499,7 +499,7 @@ def test_a_race_of_a_system_against_its_baseline_is_a_gates_verdict(
     assert (verdict, why) == (expected[0], expected[1].format(n=race.n_items))
 
 
-def test_before_a_judge_is_asked_equal_answers_pass_and_sides_that_differ_cannot() -> None:
+def test_without_judges_equal_answers_pass_and_mismatched_sides_cannot() -> None:
     config = GateConfig(margins={"rb_llm": 0.05})
     before, other = (side(noisy(1), name="old", text=text) for text in "ab")
     assert before_judging(before, before, config) == (

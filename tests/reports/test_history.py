@@ -41,7 +41,7 @@ def command(*arguments: object) -> tuple[int, str]:
     return found.exit_code, found.output
 
 
-def test_an_entry_holds_means_over_what_is_scored_and_why_the_rest_is_not(tmp_path: Path) -> None:
+def test_an_entry_has_means_of_scores_and_reasons_for_missing_scores(tmp_path: Path) -> None:
     scores = {"a<::>1": 0.25, "a<::>2": None, "b<::>1": 0.75, "b<::>2": None}
     (entry,) = read_file(save(tmp_path, values=lambda task_id: {"rb_alg": scores[task_id], "idk_yes": 1.0}))
     assert dict(entry.means) == {"rb_alg": Value(0.5, 2, 4), "idk_yes": Value(1.0, 4, 4)}
@@ -70,7 +70,7 @@ def test_a_list_shows_the_share_of_empty_responses_where_there_are_any(tmp_path:
         ("mtrag (sample)", "rewriting_conditional", "mtrag (sample), rewriting_conditional"),
     ],
 )
-def test_a_suite_that_is_no_benchmarks_is_named_beside_the_benchmark(
+def test_a_suite_that_is_not_the_benchmarks_own_is_named(
     tmp_path: Path, benchmark: str, suite: str, title: str
 ) -> None:
     (entry,) = read_file(
@@ -81,7 +81,7 @@ def test_a_suite_that_is_no_benchmarks_is_named_beside_the_benchmark(
     assert render_entries([entry]).startswith(f"# org/model: {title}, reference\n")
 
 
-def test_provenance_names_what_the_scores_rest_on(tmp_path: Path) -> None:
+def test_provenance_names_the_basis_of_the_scores(tmp_path: Path) -> None:
     (entry,) = read_file(save(tmp_path))
     known = {"data revision": "cc5b1d4", "run": "official", "encoder": "minilm", "harness version": "0.4.13"}
     known |= {"system prompt": "system (aa)", "git commit": "abc1234", "harness task version": "1.0"}
@@ -92,7 +92,7 @@ def test_provenance_names_what_the_scores_rest_on(tmp_path: Path) -> None:
     assert "sk-secret" not in render_entries([entry])
 
 
-def test_the_run_key_and_our_version_are_shown_once_the_results_say_them(tmp_path: Path) -> None:
+def test_the_run_key_and_our_version_are_listed_if_the_results_have_them(tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         facts_of(results).update(run_key="ff00", ragtasks_version="1.2")
 
@@ -142,7 +142,7 @@ def models(history: History, **wanted: str) -> list[tuple[str, str]]:
     return [(entry.model, entry.setting) for entry in select_entries(history.entries, **wanted)]
 
 
-def test_entries_are_listed_by_time_and_chosen_by_what_is_given(folder: Path) -> None:
+def test_entries_are_sorted_by_time_and_filtered(folder: Path) -> None:
     history = read_history(folder)
     one, sample, two = ("org/One", "reference"), ("Two", "reference"), ("Two", "full_rag")
     assert history.skipped == ()
@@ -186,7 +186,7 @@ def spoil(folder: Path) -> dict[str, str]:
     }
 
 
-def test_what_holds_no_evaluation_is_named_with_the_reason(folder: Path) -> None:
+def test_files_without_an_evaluation_are_named_with_the_reason(folder: Path) -> None:
     before = read_history(folder).entries
     reasons = spoil(folder)
     (folder / "page.html").write_text("not ours to judge", encoding="utf-8")
@@ -220,7 +220,7 @@ def test_one_file_is_wanted_where_one_is_shown(folder: Path) -> None:
         read_file(folder / "empty")
 
 
-def test_what_is_wrong_with_the_one_file_is_said_as_it_is(tmp_path: Path) -> None:
+def test_the_error_of_a_single_file_is_complete(tmp_path: Path) -> None:
     corrupt = tmp_path / "results_corrupt.json"
     corrupt.write_text("{", encoding="utf-8")
     odd = save(
@@ -253,14 +253,14 @@ def test_an_unknown_benchmark_or_setting_is_answered(folder: Path) -> None:
         assert (status, "evaluations: 0" in text) == (0, True)
 
 
-def test_what_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+def test_a_number_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
     for number, value in ((1, 0.0), (2, -0.0004), (3, 0.25)):
         save(tmp_path / str(number), values=lambda _, value=value: {"rb_alg": value})
     assert "| rb_alg | 0.000 | 0.000  | 0.000          |" in command("show", tmp_path / "1", tmp_path / "2")[1]
     assert "| rb_alg | 0.000 | 0.250  | +0.250         |" in command("show", tmp_path / "1", tmp_path / "3")[1]
 
 
-def test_the_list_and_the_full_view_say_what_a_reader_needs(folder: Path) -> None:
+def test_the_list_and_the_full_view_have_scores_and_provenance(folder: Path) -> None:
     status, text = command("list", folder, "--model", "two", "--benchmark", "mtrag")
     assert status == 0
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "Two" in line]
@@ -369,7 +369,7 @@ def same(first: Entry, second: Entry) -> bool:
 
 
 @pytest.mark.parametrize("written_by", ["run", "score"])
-def test_a_listing_reads_no_samples_and_gives_what_they_hold(
+def test_a_listing_has_the_means_of_samples_without_reading_them(
     evaluations: Path, tmp_path: Path, written_by: str
 ) -> None:
     folder = Path(shutil.copytree(evaluations / "oracle", tmp_path / "all"))

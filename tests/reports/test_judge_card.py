@@ -133,7 +133,7 @@ def test_the_newest_card_counts_that_shares_any_words(tmp_path: Path) -> None:
     assert latest_card(tmp_path, "J", {"a": "w"}) is None
 
 
-def test_cards_of_judges_whose_names_look_alike_in_files_are_told_apart(tmp_path: Path) -> None:
+def test_cards_of_judges_with_similar_file_names_are_kept_apart(tmp_path: Path) -> None:
     names = ["a/b", "a:b", "a-b", "ä-b", "x" * 80, "x" * 81]
     cards = {name: JudgeCard(name, "2026-01-01T00:00:00", "made", {"r": "w"}, ()) for name in names}
     files = {store_card(tmp_path, card) for card in cards.values()}
@@ -209,7 +209,7 @@ def both_orders(judge: Callable[[RatedPair, bool], float]) -> dict[str, CardRow]
     return {row.measure: row for row in rows}
 
 
-def test_pairs_in_both_orders_show_who_is_preferred_and_what_the_order_does() -> None:
+def test_pairs_in_both_orders_show_preference_and_effect_of_order() -> None:
     like = both_orders(lambda pair, is_first: float((pair.people["all"] > 0) == is_first))
     assert (like["pairs as people: all"].value, like["another verdict in the other order"].value) == (1, 0)
     assert like["prefers what is shown first"].value == 0.5

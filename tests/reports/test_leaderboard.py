@@ -51,7 +51,7 @@ def page_of(folder: Path) -> str:
     return (folder / "page.html").read_bytes().decode()  # as it is, line ends too
 
 
-def test_models_stand_by_the_first_metric_with_ties_and_gaps(tmp_path: Path) -> None:
+def test_models_are_ranked_by_the_first_metric_with_ties_and_gaps(tmp_path: Path) -> None:
     for model, value in {"low": 0.1, "b": 0.7, "gone": None, "a": 0.7, "top": 0.9}.items():
         add(tmp_path, model, value)
     (table,) = tables_of(tmp_path)
@@ -64,7 +64,7 @@ def test_models_stand_by_the_first_metric_with_ties_and_gaps(tmp_path: Path) -> 
     ]
 
 
-def test_scores_have_intervals_and_who_cannot_be_told_from_the_best_is_a_tie(tmp_path: Path) -> None:
+def test_scores_have_intervals_and_insignificant_differences_to_the_best_are_ties(tmp_path: Path) -> None:
     tasks = tuple((f"c{number}", turn) for number in range(12) for turn in (1, 2))
     scores = {"top": 0.9, "near": 0.9, "far": 0.2, "ragtasks-oracle": 1.0}
     for model, value in scores.items():
@@ -111,7 +111,7 @@ def test_p_counts_every_pair_as_any_could_have_been_the_best_and_the_worst(tmp_p
     assert p_of("top", "a", "b", "c", "d") == pytest.approx(10 * p_of("top", "d"))
 
 
-def test_below_ten_conversations_no_score_is_marked_as_the_best_and_the_page_says_why(tmp_path: Path) -> None:
+def test_below_ten_conversations_no_score_is_marked_as_the_best_with_the_reason(tmp_path: Path) -> None:
     for number, n in enumerate((9, 10)):
         folder = tmp_path / str(n)
         for model, value in {"top": 0.9, "low": 0.5}.items():
@@ -122,7 +122,7 @@ def test_below_ten_conversations_no_score_is_marked_as_the_best_and_the_page_say
         assert page.count("Fewer than 10 conversations (9): too few for a test") == 1 - number
 
 
-def test_who_left_hard_tasks_unscored_is_marked_where_another_is_better_on_shared_ones(tmp_path: Path) -> None:
+def test_a_best_mean_by_unscored_hard_tasks_is_marked(tmp_path: Path) -> None:
     tasks = tuple((f"c{number}", 1) for number in range(24))
     for model in ("choosy", "honest"):
 
@@ -141,7 +141,7 @@ def test_who_left_hard_tasks_unscored_is_marked_where_another_is_better_on_share
     assert "better on shared tasks" in page_of(tmp_path)
 
 
-def test_who_is_better_or_takes_less_is_on_the_front_of_those_that_counted(tmp_path: Path) -> None:
+def test_better_or_cheaper_systems_are_on_the_front(tmp_path: Path) -> None:
     tasks = tuple((f"c{number}", 1) for number in range(12))
     taken = {"good": (0.9, 10.0), "cheap": (0.5, 1.0), "bad": (0.4, 12.0), "uncounted": (0.3, None)}
     for place, (model, (quality, seconds)) in enumerate(taken.items()):
@@ -169,7 +169,7 @@ def test_who_is_better_or_takes_less_is_on_the_front_of_those_that_counted(tmp_p
     ]
 
 
-def test_what_is_wrong_with_the_answers_stands_below_the_name(tmp_path: Path) -> None:
+def test_implausible_answers_are_reported_below_the_name(tmp_path: Path) -> None:
     def leaked(sample: dict[str, Any]) -> None:
         sample["doc"]["scoring"]["implausible"] = {"leaked": "<b>its reference</b>"}
 
@@ -199,7 +199,7 @@ def test_a_metric_whose_lower_values_are_better_ranks_them_first(tmp_path: Path)
     assert 'aria-sort="ascending"' in page_of(tmp_path)
 
 
-def test_a_metric_of_which_neither_direction_is_better_ranks_nobody(tmp_path: Path) -> None:
+def test_a_metric_without_a_better_direction_does_not_rank(tmp_path: Path) -> None:
     for model, value in {"often": 0.75, "never": 0.0}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value})
     (table,) = tables_of(tmp_path)
@@ -210,7 +210,7 @@ def test_a_metric_of_which_neither_direction_is_better_ranks_nobody(tmp_path: Pa
     assert "<dt>idk_yes</dt>" in text
 
 
-def test_empty_responses_stand_beside_the_score_that_ranks_with_a_note(tmp_path: Path) -> None:
+def test_empty_responses_are_next_to_the_ranking_score_with_a_note(tmp_path: Path) -> None:
     values = {"rb_alg": None, "ans_acc": 0.75, "rouge_l": 0.5}
     save(tmp_path / "silent", "silent", values=lambda _: {**values, "empty": 1.0})
     save(tmp_path / "other", "other", values=lambda _: {**values, "empty": 0.0})
@@ -234,7 +234,7 @@ def test_the_suite_is_in_the_heading_where_it_is_not_the_benchmark_s(tmp_path: P
     assert "share of replies that say <code>no_rewrite</code>" in text
 
 
-def test_a_metric_that_nobody_has_does_not_rank(tmp_path: Path) -> None:
+def test_a_metric_without_values_does_not_rank(tmp_path: Path) -> None:
     for model, value in {"a": 0.25, "b": 0.75}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"rb_alg": None, "ans_acc": value})
     (table,) = tables_of(tmp_path)
@@ -242,7 +242,7 @@ def test_a_metric_that_nobody_has_does_not_rank(tmp_path: Path) -> None:
     assert [item.entry.model for item in table.standings] == ["b", "a"]
 
 
-def test_only_what_compares_shares_a_table(tmp_path: Path) -> None:
+def test_only_comparable_evaluations_share_a_table(tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [
         {},
         {"change": lambda results: facts_of(results).update(fingerprint="other")},  # still the same table
@@ -264,7 +264,7 @@ def test_only_what_compares_shares_a_table(tmp_path: Path) -> None:
     assert text.count("not benchmark scores") == 1
 
 
-def test_what_else_answers_were_asked_with_stands_below_the_model_where_it_differs(tmp_path: Path) -> None:
+def test_differences_of_requests_are_below_the_model(tmp_path: Path) -> None:
     for model, template in (("a", None), ("b", "{{ messages }}"), ("c", "")):  # c: a chat endpoint
         add(tmp_path, model, 0.5, change=lambda results, template=template: results.update(chat_template=template))
     (table,) = tables_of(tmp_path)
@@ -351,7 +351,7 @@ def test_the_page_asks_nothing_of_the_network(tmp_path: Path) -> None:
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
 
 
-def test_hostile_text_stays_text_wherever_it_stands(tmp_path: Path) -> None:
+def test_hostile_text_stays_text_everywhere(tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         facts = facts_of(results)
         facts.update(benchmark=HOSTILE, revision=HOSTILE, prompts={"system": HOSTILE, "plain": HOSTILE})
@@ -382,7 +382,7 @@ def test_any_name_comes_back_from_the_page(tmp_path_factory: pytest.TempPathFact
     assert value == name
 
 
-def test_the_command_writes_the_page_and_names_what_it_left_out(tmp_path: Path) -> None:
+def test_the_command_writes_the_page_and_names_skipped_files(tmp_path: Path) -> None:
     add(tmp_path, "one", 0.5)
     add(tmp_path, "two", 0.25, setting="full_rag")
     (tmp_path / "results_corrupt.json").write_text("{", encoding="utf-8")
@@ -396,5 +396,5 @@ def test_the_command_writes_the_page_and_names_what_it_left_out(tmp_path: Path) 
     assert "full_rag" not in page
 
 
-def test_a_page_without_evaluations_says_so(tmp_path: Path) -> None:
+def test_a_page_without_evaluations_has_a_message(tmp_path: Path) -> None:
     assert "No evaluations." in page_of(tmp_path)

@@ -52,7 +52,7 @@ def unpacked(text: str) -> Any:
 
 
 @given(VALUES)
-def test_a_block_gives_back_what_was_packed_and_cannot_end_its_element(value: Any) -> None:
+def test_a_block_unpacks_to_its_input_and_cannot_end_its_element(value: Any) -> None:
     assert unpacked(packed(value)) == value
     assert re.fullmatch(r"[A-Za-z0-9+/=]*", packed(value))
 
@@ -106,7 +106,7 @@ def test_every_failure_is_explained_in_other_words_than_its_name() -> None:
     assert all(failure.meaning and failure.meaning != failure.name for failure in failures)
 
 
-def test_without_an_encoder_only_what_the_leading_metric_lacks_is_unscored(tmp_path: Path) -> None:
+def test_without_an_encoder_only_its_metric_is_unscored(tmp_path: Path) -> None:
     values: dict[str, Values] = {name: {"rb_alg": None, "ans_acc": 1.0} for name in ("a<::>1", "a<::>2", "b<::>1")}
     save(tmp_path, values=lambda task_id: values.get(task_id, {"rb_alg": None, "ans_acc": None}))
     write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
@@ -164,7 +164,7 @@ def of_metrics(folder: Path) -> Path:
         (("accuracy",), "rb_alg", True),  # of another suite
     ],
 )
-def test_a_loss_is_of_the_first_metric_asked_for_that_has_values_and_the_page_says_which(
+def test_a_loss_is_of_the_first_requested_metric_with_values_and_the_page_names_it(
     metrics: tuple[str, ...], metric: str, is_not_used: bool, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
@@ -178,7 +178,7 @@ def test_a_loss_is_of_the_first_metric_asked_for_that_has_values_and_the_page_sa
     assert {bool(bits & bit) for bits in blocks[full_rag["scores"]]["failures"]} == {is_not_used}
 
 
-def test_where_parts_have_losses_of_several_metrics_the_page_says_which_is_whose(tmp_path: Path) -> None:
+def test_losses_of_several_metrics_are_named_by_part(tmp_path: Path) -> None:
     def without_encoder(results: dict[str, Any]) -> None:
         facts_of(results)["scoring"]["encoder"] = "none"
 
@@ -202,7 +202,7 @@ def test_without_the_reference_setting_no_loss_is_made_up(tmp_path: Path) -> Non
     assert [named.loss(own) for own in named.evaluation.rows] == [None] * 4
 
 
-def test_labels_of_groups_say_only_where_they_differ() -> None:
+def test_labels_of_groups_contain_only_differences() -> None:
     def group(encoder: str, revision: str, **more: str) -> Group:
         scored = {"data revision": revision, "encoder of BERTScore": encoder, **more}
         return ("mtrag", encoder, "ngrams-1"), "mtrag", tuple(scored.items())
@@ -216,7 +216,7 @@ def test_labels_of_groups_say_only_where_they_differ() -> None:
     }
 
 
-def test_only_what_was_scored_alike_is_offered_for_comparison(tmp_path: Path) -> None:
+def test_only_models_with_the_same_scoring_are_offered_for_comparison(tmp_path: Path) -> None:
     for name, revision in (("a", "v1"), ("b", "v1"), ("c", "v2")):
         save(tmp_path / name, name, change=lambda results, own=revision: facts_of(results).update(revision=own))
     write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
@@ -228,7 +228,7 @@ def test_only_what_was_scored_alike_is_offered_for_comparison(tmp_path: Path) ->
     ]
 
 
-def test_what_all_share_is_a_list_and_no_table_of_names_alone(results: Path, tmp_path: Path) -> None:
+def test_shared_facts_are_a_list_and_not_a_table(results: Path, tmp_path: Path) -> None:
     for n, has_table in ((1, False), (2, True)):
         evaluations = read_evaluations([results])[:n]
         write_page(evaluations, [], tmp_path / "page.html")
@@ -238,7 +238,7 @@ def test_what_all_share_is_a_list_and_no_table_of_names_alone(results: Path, tmp
         assert ("<table" in card) == has_table
 
 
-def test_the_page_says_which_file_a_number_stands_for(results: Path, tmp_path: Path) -> None:
+def test_the_page_names_the_file_of_a_numbered_name(results: Path, tmp_path: Path) -> None:
     for name in ("1", "2"):
         save(tmp_path / name, "A")
     write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
@@ -264,7 +264,7 @@ def test_a_score_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
         (Value(0.5, 8, 10, n_tasks=108), "n&nbsp;=&nbsp;10 (8/10) (10 of 108 tasks)"),
     ],
 )
-def test_a_drawn_score_says_what_its_mean_covers(tmp_path: Path, score: Value, expected: str) -> None:
+def test_a_drawn_score_shows_its_coverage(tmp_path: Path, score: Value, expected: str) -> None:
     conclusion = Table("Conclusion", ("setting", "model", "n", "rb_alg"), (("full_rag", "m", 10, score),))
     write_page([], [Section("s", {}, (), conclusion)], tmp_path / "page.html")
     assert f"full RAG <small>{expected}</small>" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -276,7 +276,7 @@ def test_a_cell_without_a_score_is_a_dash_and_no_more(page: Path) -> None:
     assert "<small>1 of 2</small>" in text
 
 
-def test_what_stands_between_backticks_is_code_and_markup_in_it_is_text(tmp_path: Path) -> None:
+def test_text_between_backticks_is_code_without_markup(tmp_path: Path) -> None:
     table = Table("t", ("x",), ((1,),), 'Add `"run": "<b>"` to <i> and a ` alone.')
     write_page([], [Section("s", {}, (table,))], tmp_path / "page.html")
     expected = "Add <code>&#34;run&#34;: &#34;&lt;b&gt;&#34;</code> to &lt;i&gt; and a ` alone."
@@ -335,7 +335,7 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def test_hostile_texts_add_no_element_and_stand_in_the_blocks_as_they_are(tmp_path: Path) -> None:
+def test_hostile_texts_add_no_element_and_are_unchanged_in_the_blocks(tmp_path: Path) -> None:
     save(tmp_path, "model" + HOSTILE, change_sample=poison)
     text = write(tmp_path, tmp_path / "page.html", hostile=True).read_text(encoding="utf-8")
     scripts = [attributes for tag, attributes in Elements(text).found if tag == "script"]
@@ -391,7 +391,7 @@ def test_the_page_of_the_harness_own_output(evaluations: Path, tmp_path: Path) -
     assert all(len(column) == len(shown["task"]) for column in shown["values"].values())
 
 
-def test_a_large_page_is_an_index_and_files_that_hold_the_same_blocks(tmp_path: Path) -> None:
+def test_a_large_page_is_an_index_with_files_of_the_same_blocks(tmp_path: Path) -> None:
     results = known_results(tmp_path / "results")
     whole, index = write(results, tmp_path / "whole.html"), write(results, tmp_path / "index.html", most_bytes=0)
     assert not files_folder(whole).exists()

@@ -167,7 +167,7 @@ def concluded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "page.html"
 
 
-def test_the_conclusion_and_its_pictures_stand_first_and_mark_the_best(tab: Tab, concluded: Path) -> None:
+def test_the_conclusion_and_its_pictures_are_first_and_mark_the_best(tab: Tab, concluded: Path) -> None:
     for size in (WIDE, NARROW):
         tab.open(concluded, size=size)
         assert tab.run("return document.documentElement.scrollWidth <= innerWidth"), "nothing runs off the screen"
@@ -329,7 +329,7 @@ def test_a_reference_that_was_not_shown_has_its_text_from_other_samples(tab: Tab
     assert tab.texts(".passage:last-child .body") == ["text 1"]
 
 
-def test_two_models_stand_side_by_side(tab: Tab, page: Path) -> None:
+def test_two_models_are_side_by_side(tab: Tab, page: Path) -> None:
     tab.open(page, f"#task={quote('a<::>1')}&model=low&setting=full_rag")
     tab.set("compare", "high")
     tab.wait("document.querySelectorAll('.answer').length === 2")
@@ -338,7 +338,7 @@ def test_two_models_stand_side_by_side(tab: Tab, page: Path) -> None:
     assert "compare=high" in tab.run("return location.hash")
 
 
-def test_only_what_was_scored_alike_can_stand_side_by_side(tab: Tab, tmp_path: Path) -> None:
+def test_only_models_with_the_same_scoring_are_side_by_side(tab: Tab, tmp_path: Path) -> None:
     for model, revision in (("a", "v1"), ("b", "v1"), ("c", "v2")):
         save(tmp_path / model, model, change=lambda results, own=revision: facts_of(results).update(revision=own))
     tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
@@ -348,7 +348,7 @@ def test_only_what_was_scored_alike_can_stand_side_by_side(tab: Tab, tmp_path: P
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_what_tells_two_runs_of_one_model_apart_stands_whole_below_the_choice(
+def test_the_difference_between_two_runs_is_complete_below_the_choice(
     tab: Tab, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     judges = [f"judge organisation/a-model-with-a-long-name-{number}; judges: x" for number in (1, 2)]
@@ -363,7 +363,7 @@ def test_what_tells_two_runs_of_one_model_apart_stands_whole_below_the_choice(
         assert tab.run("return document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_metric_says_where_lower_is_better_and_sets_code_as_code(tab: Tab, tmp_path: Path) -> None:
+def test_a_metric_shows_that_lower_is_better_and_formats_code(tab: Tab, tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         facts_of(results).update(suite="rewriting_conditional")
 
@@ -479,7 +479,7 @@ def test_a_tap_shows_the_passage_of_a_sentence(tab: Tab, explained: Path) -> Non
     assert tab.texts(".source mark") == ["library card costs twelve euros"]
 
 
-def test_headings_are_words_and_stand_once(tab: Tab, concluded: Path) -> None:
+def test_headings_are_words_and_occur_once(tab: Tab, concluded: Path) -> None:
     tab.open(concluded)
     titles = tab.texts("#tables h3")
     assert "Reference-based score (rb_alg), full RAG" in titles
@@ -664,7 +664,7 @@ def test_a_large_page_shows_every_answer_from_files_that_it_loads(tab: Tab, page
     assert details(tab, large) == expected
 
 
-def test_a_large_page_says_what_is_missing_beside_it(tab: Tab, large: Path, tmp_path: Path) -> None:
+def test_a_large_page_reports_missing_files(tab: Tab, large: Path, tmp_path: Path) -> None:
     alone = Path(shutil.copy(large, tmp_path))
     tab.driver.get(f"{alone.as_uri()}#view=conversations")
     tab.wait("!document.getElementById('lost').hidden")
@@ -674,7 +674,7 @@ def test_a_large_page_says_what_is_missing_beside_it(tab: Tab, large: Path, tmp_
     assert any("ERR_FILE_NOT_FOUND" in entry["message"] for entry in tab.driver.get_log("browser"))
 
 
-def test_a_large_page_holds_texts_that_would_do_harm(tab: Tab, tmp_path: Path) -> None:
+def test_a_large_page_escapes_hostile_texts(tab: Tab, tmp_path: Path) -> None:
     save(tmp_path, "high" + HOSTILE, change_sample=poison, tasks=TURNS)
     hostile = write(tmp_path, tmp_path / "page.html", hostile=True, most_bytes=0)
     tab.open(hostile, "#view=conversations")

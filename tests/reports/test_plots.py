@@ -65,7 +65,7 @@ def whiskers(axes: Axes) -> list[tuple[float, float]]:
     ]
 
 
-def test_settings_are_bars_as_high_as_the_table_says(tmp_path: Path, drawn: list[Canvas]) -> None:
+def test_settings_are_bars_with_the_heights_of_the_table(tmp_path: Path, drawn: list[Canvas]) -> None:
     table = settings(
         ("reference", "a", 5, score(0.5), score(0.9)),
         ("full_rag", "a", 5, score(0.25), score(0.8)),
@@ -244,7 +244,7 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
         plot_sections([Section("mtrag", FACTS, (settings(("reference", "a", 5, score(0.5))),))], tmp_path)
 
 
-def test_pictures_of_titles_that_are_long_and_begin_alike_have_names_of_their_own(tmp_path: Path) -> None:
+def test_pictures_with_long_similar_titles_have_unique_names(tmp_path: Path) -> None:
     tables = tuple(
         replace(settings(("reference", "a", 5, score(0.5))), title=f"Turn errors: {'m' * 300}{end}") for end in "ab"
     )

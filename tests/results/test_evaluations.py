@@ -47,7 +47,7 @@ def rewrite(path: Path, change: Callable[[Any], object]) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-def test_an_evaluation_holds_every_logged_sample(evaluations: Path) -> None:
+def test_an_evaluation_contains_every_logged_sample(evaluations: Path) -> None:
     found = read_evaluations([evaluations])
     assert sorted(evaluation.model for evaluation in found) == ["ragtasks-oracle", "ragtasks-refuse"]
     for evaluation in found:
@@ -155,7 +155,7 @@ def test_a_task_whose_samples_are_missing_is_named_with_its_lines(folder: Path) 
 
 
 @pytest.mark.parametrize("n_lines", [LIMIT - 1, LIMIT + 1])
-def test_samples_of_another_number_than_the_results_say_are_named(folder: Path, n_lines: int) -> None:
+def test_a_wrong_number_of_samples_is_reported(folder: Path, n_lines: int) -> None:
     path = samples_of(folder)[-1]
     rows = path.read_text(encoding="utf-8").splitlines()
     more = rows[0].replace(json.loads(rows[0])["doc"]["task_id"], "another<::>1")
@@ -212,7 +212,7 @@ def test_results_are_read_in_the_order_given_and_each_file_once(evaluations: Pat
     assert read(link, oracle, refuse / ".." / "oracle", results_file(oracle)) == ["oracle"]
 
 
-def test_files_are_named_as_seen_from_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_named_relative_to_the_given_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two"):
         save(tmp_path / "all" / name)
     monkeypatch.chdir(tmp_path)
@@ -310,7 +310,7 @@ def test_other_judges_or_other_prompts_are_another_kind(folder: Path, scoring: d
     assert evaluation.kind == ("mtrag (sample)", "none", label)
 
 
-def test_the_harness_s_own_notes_of_how_it_asked_are_read(folder: Path) -> None:
+def test_the_harness_options_of_requests_are_read(folder: Path) -> None:
     usual = {
         "version": 1.7,
         "system_instruction_sha": None,
@@ -445,7 +445,7 @@ def test_one_broken_file_does_not_stop_a_folder_and_is_named(tmp_path: Path) -> 
     assert len(said) == 1
 
 
-def test_the_answers_stand_beside_their_rows(evaluations: Path) -> None:
+def test_the_answers_are_next_to_their_rows(evaluations: Path) -> None:
     found = by_model(evaluations)
     for evaluation in found.values():
         assert all(row.task.question for row in evaluation.rows)

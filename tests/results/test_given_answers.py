@@ -109,7 +109,7 @@ def test_answers_of_another_benchmark_are_one_error_that_names_it(tmp_path: Path
     assert "--benchmark multihop_rag --data sample on the command line" in text
 
 
-def test_ids_of_no_benchmark_are_one_error_that_says_how_ids_look(tmp_path: Path) -> None:
+def test_unknown_ids_are_one_error_with_example_ids(tmp_path: Path) -> None:
     rows = [{"id": f"question {n}", "answer": "x"} for n in range(4)]
     with pytest.raises(BenchmarkFileError, match="4 of 6 ids of other tasks") as caught:
         read_answers(

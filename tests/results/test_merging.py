@@ -68,7 +68,7 @@ def test_a_repeat_is_numbered_and_settings_share_a_name(tmp_path: Path) -> None:
     assert [item.model for item in merge_evaluations(evaluations)] == ["org/model", "org/model #2", "other"]
 
 
-def test_it_is_said_which_files_the_numbers_stand_for(tmp_path: Path) -> None:
+def test_numbered_names_are_listed_with_their_files(tmp_path: Path) -> None:
     for name, model, day, setting in (
         ("1", "A", 1, "reference"),
         ("2", "A", 1, "reference"),
@@ -87,7 +87,7 @@ def test_it_is_said_which_files_the_numbers_stand_for(tmp_path: Path) -> None:
     }
 
 
-def test_what_a_model_could_search_with_and_what_scored_it_are_named_where_they_differ(tmp_path: Path) -> None:
+def test_differences_in_search_and_scoring_are_named(tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         tools = {"retriever": "minilm", "k": 9, "calls": 8, "protocol": "text"}
         facts(tools=tools, configuration={"run": "official", "system_role": "user"})(results)
@@ -110,7 +110,7 @@ def test_settings_of_one_model_that_other_versions_scored_are_apart(tmp_path: Pa
     assert model_names(read(tmp_path)) == ["org/model", "org/model #2"]
 
 
-def test_a_number_is_said_where_the_name_itself_stands_elsewhere(tmp_path: Path) -> None:
+def test_a_numbered_name_is_explained_if_the_plain_name_is_in_another_table(tmp_path: Path) -> None:
     save(tmp_path / "1")
     save(tmp_path / "2", change=facts(revision="other"))
     groups = comparable_evaluations(read_evaluations([tmp_path]))
@@ -128,7 +128,7 @@ def test_a_number_is_said_where_the_name_itself_stands_elsewhere(tmp_path: Path)
         facts(run_key="0123"),
     ],
 )
-def test_settings_that_were_asked_or_scored_otherwise_are_not_one_model(tmp_path: Path, change: Change) -> None:
+def test_settings_with_different_requests_or_scoring_are_not_merged(tmp_path: Path, change: Change) -> None:
     save(tmp_path / "1")
     save(tmp_path / "2", setting="full_rag", change=change)
     assert model_names(read(tmp_path)) == ["org/model", "org/model #2"]
@@ -194,14 +194,14 @@ def test_scores_that_were_scored_otherwise_do_not_compare(
         (top(**{"n-shot": {"mtrag_reference": 5}}), {}),  # our tasks take no examples
     ],
 )
-def test_answers_that_were_asked_for_otherwise_compare_and_it_is_said(
+def test_answers_to_different_requests_are_compared_with_a_remark(
     tmp_path: Path, change: Change, said: dict[str, str]
 ) -> None:
     (together,) = comparable_evaluations(two_models(tmp_path, change))
     assert request_differences(together) == said
 
 
-def test_keys_of_a_run_are_said_where_one_name_stands_for_several_runs(tmp_path: Path) -> None:
+def test_run_keys_are_listed_if_one_name_has_several_runs(tmp_path: Path) -> None:
     for model, run, key in (("A", "mine", "k1"), ("B", "mine", "k2"), ("C", "theirs", "k3"), ("D", "official", None)):
 
         def change(results: dict[str, Any], run: str = run, key: str | None = key) -> None:

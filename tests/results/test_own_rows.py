@@ -62,7 +62,7 @@ def test_a_row_needs_a_question_and_an_answer() -> None:
         ("question", "answer", "contexts", "ground_truth"),  # ragas before 0.2
     ],
 )
-def test_rows_of_ragas_and_deepeval_say_the_same(names: tuple[str, ...]) -> None:
+def test_rows_of_ragas_and_deepeval_give_the_same_answers(names: tuple[str, ...]) -> None:
     rows = read(dict(zip(names, (QUESTION, ANSWER, ["one", {"id": "p", "text": "two"}], "21 days"), strict=True)))
     (task,) = rows.benchmark.tasks
     given = rows.answers["row-1"]
@@ -88,7 +88,7 @@ def test_rows_of_a_conversation_follow_each_other() -> None:
     ]
 
 
-def test_messages_may_hold_the_answer_and_what_nobody_said_to_the_user() -> None:
+def test_messages_may_contain_the_answer_and_tool_calls() -> None:
     messages = [
         {"role": "system", "content": "Be short."},
         {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
@@ -124,7 +124,7 @@ def test_the_revision_moves_with_questions_and_references_only() -> None:
         assert read({**row, **change}).benchmark.revision != revision
 
 
-def test_what_is_not_read_is_named_with_what_it_may_mean() -> None:
+def test_unread_keys_are_named_with_their_likely_meaning() -> None:
     rows = read({"question": "q", "answer": "a", "refrence": "r", "zzz": 1}, {"question": "q", "answer": "a", "zzz": 2})
     assert rows.unread_note == "not read: refrence (1 rows; did you mean 'reference'?), zzz (2 rows)"
     assert not read({"question": "q", "answer": "a"}).unread_note
@@ -160,18 +160,18 @@ def test_what_is_not_read_is_named_with_what_it_may_mean() -> None:
         ([1], "an object with `question` and `answer`"),
     ],
 )
-def test_an_error_says_what_was_expected(row: object, expected: str) -> None:
+def test_an_error_names_the_expected_value(row: object, expected: str) -> None:
     ((number, text, _, _),) = problems_of(row)
     assert number == 1
     assert text.startswith(expected)
 
 
-def test_an_id_stands_once() -> None:
+def test_a_repeated_id_is_an_error() -> None:
     row = {"question": "q", "answer": "a", "id": "x"}
     assert [problem[0] for problem in problems_of(row, {"question": "q", "answer": "a"}, row)] == [3]
 
 
-def test_all_errors_of_a_file_are_one_error_that_tells_both_ways(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_one_error_with_both_formats(tmp_path: Path) -> None:
     file = write(tmp_path / "rows.jsonl", {"question": "q"}, {"question": "q", "answer": "a"}, {"answer": "a"})
     with pytest.raises(BenchmarkFileError) as error:
         read_own_rows(file)
@@ -193,7 +193,7 @@ def test_all_errors_of_a_file_are_one_error_that_tells_both_ways(tmp_path: Path)
         ({"id": "sample-clapnq-01<::>1", "answer": "a"}, False),
     ],
 )
-def test_the_first_row_tells_the_kind(row: dict[str, Any], is_own: bool, tmp_path: Path) -> None:
+def test_the_first_row_decides_the_file_type(row: dict[str, Any], is_own: bool, tmp_path: Path) -> None:
     assert contains_own_rows(write(tmp_path / "rows.jsonl", row, {"id": 1})) is is_own
 
 
@@ -204,7 +204,7 @@ def test_a_row_without_question_and_id_is_an_error_that_names_both(tmp_path: Pat
         contains_own_rows(path)
 
 
-def test_an_answer_rests_on_what_its_row_says_was_retrieved() -> None:
+def test_an_answer_has_the_contexts_of_its_row() -> None:
     rows = read(
         {"question": "q", "answer": "a", "contexts": ["c"]},
         {"question": "q", "answer": "a", "contexts": []},
@@ -251,7 +251,7 @@ def test_a_row_with_several_errors_names_each_with_its_id() -> None:
     assert {row_id for *_, row_id in problems} == {"x"}
 
 
-def test_what_an_answer_took_and_its_domain_stay_with_the_task() -> None:
+def test_usage_and_domain_stay_with_the_task() -> None:
     given = {"seconds": 0, "input_tokens": 9, "output_tokens": 2.0, "domain": "x" * 64}
     rows = read({"question": "q", "answer": "a", "contexts": [], **given})
     (task,) = rows.benchmark.tasks
@@ -273,7 +273,7 @@ def test_an_id_that_is_neither_is_an_error(row_id: object) -> None:
     assert {text for _, text, _, _ in problems} == {"`id`: a text"}
 
 
-def test_an_id_that_stands_twice_names_the_row_that_has_it() -> None:
+def test_a_repeated_id_names_the_first_row() -> None:
     row = {"question": "q", "answer": "a", "id": "x"}
     found = [(found, row_id) for _, _, found, row_id in problems_of({**row, "id": "y"}, row, row, row)]
     assert found == [("the id of row 2", "x")] * 2
@@ -297,7 +297,7 @@ def test_a_conversation_counts_its_questions_under_any_name_of_the_user(roles: t
     assert [message.text for message in task.messages] == [str(place) for place in range(len(roles))]
 
 
-def test_what_tools_and_developers_say_is_not_read_and_a_role_nobody_knows_is_an_error() -> None:
+def test_tool_and_developer_messages_are_ignored_and_unknown_roles_are_errors() -> None:
     others = [{"role": role, "content": None} for role in ("system", "developer", "tool", "function")]
     (task,) = read({"messages": [*others, {"role": "user", "content": "q"}, *others], "answer": "a"}).benchmark.tasks
     assert [message.text for message in task.messages] == ["q"]
@@ -306,13 +306,13 @@ def test_what_tools_and_developers_say_is_not_read_and_a_role_nobody_knows_is_an
         assert text.startswith("`messages`: a list of")
 
 
-def test_an_answer_beside_a_conversation_that_ends_with_one_is_an_error() -> None:
+def test_an_answer_next_to_a_conversation_that_ends_with_one_is_an_error() -> None:
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
     ((_, text, _, _),) = problems_of({"messages": messages, "answer": "b"})
     assert text == "`messages` that end with the user's question"
 
 
-def test_messages_say_what_was_said_before_themselves() -> None:
+def test_messages_have_precedence_over_earlier_rows() -> None:
     rows = read(
         {"question": "a?", "answer": "A.", "conversation_id": "c"},
         {"messages": [{"role": "user", "content": "b?"}], "answer": "B.", "conversation_id": "c"},
@@ -344,7 +344,7 @@ def test_the_text_of_a_message_is_that_of_its_parts(content: object, text: str |
 @pytest.mark.parametrize(
     ("lines", "is_own"), [('{"task_id": "x", "answer": "a"}\n', False), ('{"messages": []}\n', True)]
 )
-def test_a_file_of_answers_to_a_benchmark_holds_no_rows(lines: str, is_own: bool, tmp_path: Path) -> None:
+def test_answers_to_a_benchmark_are_not_own_rows(lines: str, is_own: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(lines, encoding="utf-8")
     assert contains_own_rows(path) is is_own

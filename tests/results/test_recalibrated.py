@@ -50,7 +50,7 @@ def by_task(found: Evaluation) -> Mapping[str, ScoredAnswer]:
     return {item.task.task_id: item for item in found.rows}
 
 
-def test_verdicts_are_mapped_and_what_a_refusal_decides_stays() -> None:
+def test_verdicts_are_mapped_and_scores_of_refusals_stay() -> None:
     before, after = judged("a", 0.0), judged("bb", DRIFT)
     same, mapped = recalibrated([before, after])
     assert same == before
@@ -69,7 +69,7 @@ def test_without_drift_nothing_is_mapped() -> None:
     assert recalibrated(pair) == pair
 
 
-def test_mapped_scores_compare_and_their_intervals_hold_the_error_of_the_map() -> None:
+def test_mapped_scores_are_comparable_and_their_intervals_include_the_error_of_the_mapping() -> None:
     before, after = judged("a", 0.0), judged("bb", DRIFT, 0.05)
     with pytest.raises(ConfigurationError, match="--recalibrate"):
         compare_evaluations([before, after], metrics=["rb_llm_raw"])
@@ -84,7 +84,7 @@ def test_mapped_scores_compare_and_their_intervals_hold_the_error_of_the_map() -
     assert gap.p > narrow.p
 
 
-def test_the_report_offers_the_map_and_says_when_it_was_made() -> None:
+def test_the_report_offers_the_mapping_and_reports_its_use() -> None:
     before, after = judged("a", 0.0), judged("bb", DRIFT)
     apart = report_sections([before, after])
     assert len(apart) == 2
@@ -104,7 +104,7 @@ def test_refusals_and_a_judge_of_one_value_are_not_mapped() -> None:
         recalibrated([before, replace(after, provenance=provenance)])
 
 
-def test_the_gate_tests_mapped_scores_and_says_so() -> None:
+def test_the_gate_tests_mapped_scores_with_a_note() -> None:
     before, after = side_of(judged("a", 0.0)), side_of(judged("bb", DRIFT, 0.05))
     wanted = GateConfig(margins={"rb_llm_raw": 0.05}, anchored_judges=("j",))
     refused = gate(after, before, wanted)

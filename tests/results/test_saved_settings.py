@@ -51,7 +51,7 @@ def test_every_setting_is_harmless_recorded_or_never_used() -> None:
         ("min_judge_coverage", 0),
     ],
 )
-def test_what_reaches_out_is_not_used_and_is_shown(key: str, value: Any) -> None:
+def test_risky_settings_are_not_used_and_are_listed(key: str, value: Any) -> None:
     assert harmless({key: value}) == {}
     assert unused({key: value}, {}) == {key: value}
     assert unused({key: value}, {key: "the user's own"}) == {}
@@ -61,7 +61,7 @@ def test_what_reaches_out_is_not_used_and_is_shown(key: str, value: Any) -> None
 
 
 @given(st.dictionaries(st.sampled_from([*sorted(KEYS), "other"]), _JSON))
-def test_whatever_a_file_says_gives_a_valid_configuration_and_one_printable_line(saved: dict[str, Any]) -> None:
+def test_any_file_gives_a_valid_configuration_and_one_printable_line(saved: dict[str, Any]) -> None:
     config = config_from_options(harmless(saved))
     assert config.judges == ()
     assert (config.encoder_device, config.retriever, config.system_prompt) == (None, "bm25", None)
@@ -72,6 +72,6 @@ def test_whatever_a_file_says_gives_a_valid_configuration_and_one_printable_line
     assert len(line) < 600
 
 
-def test_how_answers_were_made_stays_as_the_file_says_it() -> None:
+def test_recorded_settings_of_the_generation_are_kept() -> None:
     saved = {"run": "../../x", "max_words": "many", "judges": ["openai/x"], "other": 1}
     assert recorded(saved) == {"run": "../../x", "max_words": "many"}

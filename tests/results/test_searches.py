@@ -62,7 +62,7 @@ def test_the_same_query_in_other_letters_is_a_repeat() -> None:
     assert [step.is_repeat for step in trajectory.steps] == [False, True, False]
 
 
-def test_a_passage_without_an_id_is_the_same_wherever_its_text_stands() -> None:
+def test_passages_without_ids_are_equal_if_their_texts_are() -> None:
     contexts = (Passage("p", "Far."), Passage("context-2", "One."))
     searches = [{"query": "a", "passages": ["Two.", "One."]}, {"query": "b", "passages": ["Two."]}]
     passages, trajectory = contexts_and_steps(contexts, searches)
@@ -85,7 +85,7 @@ def test_a_passage_without_an_id_is_the_same_wherever_its_text_stands() -> None:
         ([{"query": "a", "passages": [{"id": "p"}]}], "search 1, passages: context 1: a text", "no text"),
     ],
 )
-def test_each_error_says_which_search_it_is_of(searches: Any, expected: str, found: object) -> None:
+def test_each_error_names_its_search(searches: Any, expected: str, found: object) -> None:
     with pytest.raises(ValueError, match="search") as caught:
         contexts_and_steps(None, searches)
     assert caught.value.args[0].startswith(expected)

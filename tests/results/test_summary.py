@@ -49,7 +49,7 @@ def test_summaries_of_parts_are_the_summary_of_all(scores: list[tuple[str, float
             assert other.total == pytest.approx(metric.total)
 
 
-def test_a_summary_counts_what_was_scored_and_why_the_rest_was_not() -> None:
+def test_a_summary_counts_scores_and_reasons_for_missing_scores() -> None:
     rows = [
         row(1, 0, values={"a": 0.25, "b": None}, unscored={"b": "no judge"}),
         row(2, 0, values={"a": 0.75, "b": None}, unscored={"b": "no judge"}),
@@ -75,7 +75,7 @@ def test_tasks_have_one_hash_in_any_order_and_another_where_one_differs() -> Non
     assert len({tasks(1, 2), tasks(1, 3), tasks(1), tasks(1, 1, 2)}) == 4
 
 
-def test_settings_stand_in_the_order_of_their_first_row() -> None:
+def test_settings_are_in_the_order_of_their_first_row() -> None:
     rows = [row(1, 0, setting="full_rag"), row(2, 0, setting="reference"), row(3, 0, setting="full_rag")]
     assert [(name, found.n) for name, found in summaries_of(rows).items()] == [("full_rag", 2), ("reference", 1)]
 

@@ -83,7 +83,7 @@ def test_openinference_spans_of_the_real_sdk_are_rows(write: Callable[[Any], Pat
     assert 0 < first["seconds"] < 60
 
 
-def test_each_call_of_a_retriever_that_says_its_query_is_a_search(write: Callable[[Any], Path]) -> None:
+def test_each_retriever_call_with_a_query_is_a_search(write: Callable[[Any], Path]) -> None:
     provider = OpenInferenceProvider()
     file = write(provider)
     tracer = provider.get_tracer("test")
@@ -157,7 +157,7 @@ def test_langfuse_attributes_are_read(write: Callable[[Any], Path]) -> None:
     assert (row["input_tokens"], row["output_tokens"]) == (30, 4)
 
 
-def test_what_a_reranker_left_is_what_the_answer_rests_on(write: Callable[[Any], Path]) -> None:
+def test_the_rerankers_passages_are_the_contexts(write: Callable[[Any], Path]) -> None:
     provider = OpenInferenceProvider()
     file = write(provider)
     tracer = provider.get_tracer("test")
@@ -256,13 +256,13 @@ def test_retrieving_nothing_is_not_saying_nothing(tmp_path: Path) -> None:
     assert "contexts" not in silent
 
 
-def test_documents_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_documents_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     numbered = {f"retrieval.documents.{place}.document.content": f"text {place}" for place in (10, 2, 0)}
     (row,) = read(tmp_path, SPAN, span(own="r", parent="s", **numbered)).rows
     assert [item["text"] for item in row["contexts"]] == ["text 0", "text 2", "text 10"]
 
 
-def test_parts_of_a_pipeline_that_differ_say_no_question(tmp_path: Path) -> None:
+def test_different_texts_of_pipeline_parts_give_no_question(tmp_path: Path) -> None:
     parts = {"data": {"retriever": {"query": "a rewritten question"}, "prompt": {"question": "the question"}}}
     alike = {"data": {"retriever": {"query": "the question"}, "prompt": {"question": "the question"}}}
     answered = {"output.value": json.dumps({"model": {"replies": ["a"]}, "retriever": {"documents": []}})}
@@ -454,7 +454,7 @@ def test_spans_of_otlp_name_their_parents_too(tmp_path: Path) -> None:
     ]
 
 
-def test_the_session_may_stand_in_any_span(tmp_path: Path) -> None:
+def test_the_session_may_be_in_any_span(tmp_path: Path) -> None:
     for key in ("session.id", "gen_ai.conversation.id", "langfuse.session.id"):
         (row,) = read(tmp_path, asked_and_answered("t", **{key: ""}), span(own="i", parent="s", **{key: 7})).rows
         assert row["conversation_id"] == "7"
@@ -495,7 +495,7 @@ def test_a_question_is_found_in_every_usual_form(tmp_path: Path, value: object, 
     assert question_in(tmp_path, value) == question
 
 
-def test_what_was_said_to_the_whole_goes_before_what_was_said_to_its_parts(tmp_path: Path) -> None:
+def test_the_trace_has_precedence_over_its_parts(tmp_path: Path) -> None:
     whole = {"langfuse.trace.input": "trace?", "langfuse.observation.input": "observation?"}
     assert question_in(tmp_path, "value?", **whole) == "trace?"
     model = span(own="m", parent="s", **{"openinference.span.kind": "LLM", "input.value": "model?"})
@@ -561,7 +561,7 @@ def test_documents_without_text_are_counted_and_are_not_retrieving_nothing(tmp_p
     assert found.notes == ("3 retrieved documents without text are left out: t",)
 
 
-def test_what_a_retriever_gave_is_what_it_says_rather_than_its_output(tmp_path: Path) -> None:
+def test_a_retrievers_documents_have_precedence_over_its_output(tmp_path: Path) -> None:
     kind = {"langfuse.observation.type": "retriever", "langfuse.observation.output": '["of the output"]'}
     assert read(tmp_path, SPAN, span(own="r", parent="s", **kind)).rows[0]["contexts"] == [{"text": "of the output"}]
     row = retrieved("r", {"content": "of the documents"}, **kind)

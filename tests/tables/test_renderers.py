@@ -33,11 +33,11 @@ SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK dete
         (Value(-0.0004, 2, 2, -0.0004, 0.0004), "0.000 [0.000, 0.000]"),
     ],
 )
-def test_a_mean_says_what_it_covers(cell: str | int | Value, text: str) -> None:
+def test_a_mean_shows_its_coverage(cell: str | int | Value, text: str) -> None:
     assert cell_text(cell) == text
 
 
-def test_markdown_is_aligned_and_says_what_it_rests_on() -> None:
+def test_markdown_is_aligned_and_has_the_basis_of_the_scores() -> None:
     assert render([SECTION], Format.MARKDOWN).splitlines() == [
         "# mtrag (sample)",
         "",
@@ -54,11 +54,11 @@ def test_markdown_is_aligned_and_says_what_it_rests_on() -> None:
     ]
 
 
-def test_markdown_has_no_gap_where_nothing_is_said_of_the_provenance() -> None:
+def test_markdown_has_no_gap_without_provenance() -> None:
     assert "# t\n\n## By setting\n" in render([Section("t", {}, (TABLE,))], Format.MARKDOWN)
 
 
-def test_csv_tells_sections_of_one_title_apart() -> None:
+def test_csv_distinguishes_sections_with_one_title() -> None:
     other = Section("mtrag (sample)", {"encoder of BERTScore": "none", "IDK detector": "ngrams-1"}, (TABLE,))
     lines = list(csv.DictReader(io.StringIO(render([SECTION, other], Format.CSV))))
     assert [line["context"] for line in lines] == [

@@ -22,7 +22,7 @@ from ragtasks.tables import Format, Section, Table, fixed, json_text, markdown_t
         (12.3456, 3, "12.346"),
     ],
 )
-def test_what_rounds_to_zero_has_no_sign(value: float, digits: int, text: str) -> None:
+def test_a_number_that_rounds_to_zero_has_no_sign(value: float, digits: int, text: str) -> None:
     assert fixed(value, digits) == text
 
 

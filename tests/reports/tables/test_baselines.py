@@ -42,7 +42,7 @@ def test_refusing_on_empty_is_right_or_wrong_and_nothing_else_is_known(label: An
     assert set(made.values) <= {"ans_acc"}
 
 
-def test_rules_show_only_metrics_that_were_scored_and_verdicts_of_nobody() -> None:
+def test_rules_have_only_scored_metrics_and_no_verdicts() -> None:
     verdicts = {("rb_llm", "judge"): 0.5}
     (made,) = rule(ALWAYS, evaluation([row(1, 0.5, verdicts=verdicts, unscored={"rl_f": "why"})])).rows
     assert made.values == {"rb_alg": 0.0}
@@ -65,7 +65,7 @@ def with_run(run: str, *rows: ScoredAnswer) -> Evaluation:
     return replace(evaluation(rows, f"m (run {run})"), provenance={"mtrag_reference": {"configuration": {"run": run}}})
 
 
-def test_what_refusing_on_empty_is_worth_does_not_follow_from_a_run_without_passages() -> None:
+def test_refusing_on_empty_is_not_derived_from_a_run_without_passages() -> None:
     shown, hidden = row(1, None, values=VALUES), row(1, None, values=VALUES, n_passages=0)
     closed = with_run("closed_book", hidden)
     assert not [item for item in with_baselines([closed]) if item.model == ON_EMPTY]
@@ -83,7 +83,7 @@ def test_rules_see_the_passages_of_the_benchmark_before_those_of_another_run() -
         assert [len(item.response.passages) for item in rule(ON_EMPTY, *given).rows] == [2]
 
 
-def test_baselines_stand_last_and_a_run_takes_the_place_of_its_rule() -> None:
+def test_baselines_are_last_and_a_run_replaces_its_rule() -> None:
     given = [evaluation([row(1, 0.5)], name) for name in ("ragtasks-refuse", "b", "ragtasks-oracle", "a")]
     names = [item.model for item in with_baselines(given)]
     assert names == ["b", "a", "ragtasks-refuse", "ragtasks-oracle", ON_EMPTY]
@@ -95,7 +95,7 @@ def test_a_baseline_on_a_stored_run_takes_the_place_of_its_rule() -> None:
     assert ALWAYS not in [item.model for item in with_baselines([evaluation([row(1, 0.5)]), ran])]
 
 
-def test_a_rule_stands_in_every_setting_that_no_run_covers() -> None:
+def test_a_rule_is_in_every_setting_without_its_run() -> None:
     other = evaluation([row(1, 0.5), row(1, 0.5, setting="full_rag")], "a")
     ran = evaluation([row(1, 0.5)], "ragtasks-refuse")
     assert [item.setting for item in rule(ALWAYS, other, ran).rows] == ["full_rag"]
@@ -106,7 +106,7 @@ def test_other_suites_have_no_rules() -> None:
     assert with_baselines(given) == given
 
 
-def test_missing_baselines_say_how_to_run_them() -> None:
+def test_missing_baselines_are_listed_with_their_commands() -> None:
     text = missing_baselines([evaluation([row(1, 0.5)])])
     assert "--model ragtasks-oracle" in text
     assert '"run": "closed_book"' in text

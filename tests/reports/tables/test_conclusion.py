@@ -55,7 +55,7 @@ def test_p_counts_every_pair_as_any_could_have_been_the_best_and_the_worst() -> 
     assert adjusted == pytest.approx(6 * p, abs=0.003)
 
 
-def test_what_cannot_be_tested_says_why() -> None:
+def test_a_missing_test_has_a_reason() -> None:
     said = words(concluded(model("a", [1.0] * 9), model("b", [0.5] * 9)))
     assert said["b"] == "-0.500, not tested (fewer than 10 conversations)"
 
@@ -68,7 +68,7 @@ def test_baselines_are_ranked_only_among_themselves() -> None:
     assert words(concluded(oracle, model("ragtasks-refuse", [0.0] * N)))["ragtasks-oracle"] == "best"
 
 
-def test_one_model_is_compared_with_nobody() -> None:
+def test_one_model_has_no_comparison() -> None:
     table = concluded(model("mine", [0.5] * N))
     assert TO_THE_BEST not in table.columns
     (line,) = table.rows
@@ -77,7 +77,7 @@ def test_one_model_is_compared_with_nobody() -> None:
     assert line[3].value == 0.5
 
 
-def test_what_is_missing_is_said_in_a_line_each() -> None:
+def test_each_missing_part_has_a_line() -> None:
     given = model("mine", [0.5, None, *[0.5] * 3])
     table = concluded(replace(given, provenance={"mtrag_reference": {"setting_tasks": {"reference": {"govt": 9}}}}))
     assert "Missing tasks: not comparable with complete evaluations: mine in reference (5 of 9)." in table.legend
@@ -127,7 +127,7 @@ def test_a_score_that_has_no_meaning_on_a_task_is_not_missing_there() -> None:
     )
 
 
-def test_where_nobody_has_the_main_score_the_report_says_what_ranks_instead() -> None:
+def test_without_the_main_score_the_report_names_the_ranking_metric() -> None:
     def without(name: str, value: float) -> Evaluation:
         rows = model(name, [None] * N).rows
         own = tuple(changed(item, values={"rb_alg": None, "ans_acc": value, "coverage": 0.0}) for item in rows)
@@ -159,7 +159,7 @@ def sentence(*given: Evaluation) -> str:
     return section.sentence
 
 
-def test_one_sentence_says_who_leads_by_how_much_and_how_sure() -> None:
+def test_one_sentence_names_the_leader_the_lead_and_its_significance() -> None:
     high = [0.8 + 0.01 * (place % 3) for place in range(N)]
     low = [0.4 + 0.01 * (place % 5) for place in range(N)]
     near = [0.8 + 0.02 * (place % 2) for place in range(N)]
@@ -174,7 +174,7 @@ def test_one_sentence_says_who_leads_by_how_much_and_how_sure() -> None:
     assert many.startswith("a, b and 2 more share the best mean rb_alg 0.810 [")
 
 
-def test_nobody_leads_whose_lead_may_be_chance_or_was_not_tested() -> None:
+def test_a_lead_that_may_be_chance_or_was_not_tested_is_not_called_a_lead() -> None:
     def scored(top: float, n: int) -> list[float | None]:
         return [top - 0.02 * (place % 4) for place in range(n)]
 
@@ -213,9 +213,7 @@ def test_the_sentence_is_of_full_rag_and_names_where_another_surely_leads() -> N
     assert sure.endswith("; in reference a leads.")
 
 
-def test_who_has_the_best_mean_by_leaving_hard_tasks_unscored_is_not_called_ahead_of_who_is_better_on_shared_ones() -> (
-    None
-):
+def test_a_best_mean_by_unscored_hard_tasks_is_not_called_a_lead() -> None:
     easy: list[float | None] = [0.8 + 0.01 * (place % 3) for place in range(N)]
     hard: list[float | None] = [0.3 + 0.01 * (place % 5) for place in range(N)]
     better = [0.9 + 0.02 * (place % 3) for place in range(N)]
@@ -295,7 +293,7 @@ def test_a_metric_that_was_requested_is_in_the_first_table() -> None:
     assert section.conclusion.columns == ("setting", "model", "n", "rb_alg", "ans_acc", "rouge_l")
 
 
-def test_without_the_main_score_words_stand_next_to_refusals() -> None:
+def test_without_the_main_score_word_metrics_are_next_to_refusals() -> None:
     values = {"rb_alg": None, "ans_acc": 1.0, "rouge_l": 0.5, "grounded": 0.25, "coverage": 0.0}
     table = concluded(scored_with("a", values))
     assert table.columns == ("setting", "model", "n", "ans_acc", "rouge_l", "grounded")

@@ -45,7 +45,7 @@ def agreements(table: Table) -> dict[tuple[Cell, ...], tuple[float | None, int, 
     return found
 
 
-def test_each_judge_has_a_column_and_says_what_it_gave_of_what_it_was_asked() -> None:
+def test_each_judge_has_a_column_with_its_coverage() -> None:
     first = [
         row({("rb_llm", "a"): 0.5, ("rb_llm", "b"): 0.25, ("idk", "a"): 1.0, ("idk", "b"): None}),
         row({("rb_llm", "a"): 1.0, ("rb_llm", "b"): None}),
@@ -62,7 +62,7 @@ def test_each_judge_has_a_column_and_says_what_it_gave_of_what_it_was_asked() ->
     )
 
 
-def test_one_judge_agrees_with_nobody_and_none_makes_no_table() -> None:
+def test_one_judge_has_no_agreement_and_without_judges_there_is_no_table() -> None:
     assert [table.title for table in judge_tables([evaluation(judged("rl_f", a=[0.0, 1.0]))])] == ["Verdicts by judge"]
     assert judge_tables([evaluation([row({})])]) == judge_tables([]) == []
 
@@ -77,7 +77,7 @@ def test_only_evaluations_with_two_judges_have_agreement() -> None:
     ("rubric", "level"),
     [("rb_llm", Level.INTERVAL), ("rl_f", Level.INTERVAL), ("idk", Level.ORDINAL), ("clarification", Level.NOMINAL)],
 )
-def test_alpha_takes_verdicts_for_what_they_are(rubric: str, level: Level) -> None:
+def test_alpha_uses_the_level_of_each_rubric(rubric: str, level: Level) -> None:
     columns: dict[str, list[float | None]] = {
         "a": [0, 0.5, 1, 1, None],
         "b": [0, 1, 1, 0.5, 1],
@@ -118,7 +118,7 @@ VERDICTS = st.one_of(st.none(), st.sampled_from((0.0, 0.25, 0.5, 1.0)))
 
 
 @given(st.lists(st.tuples(VERDICTS, VERDICTS), min_size=1, max_size=20))
-def test_spearman_is_that_of_scipy_on_what_both_scored(items: list[tuple[float | None, float | None]]) -> None:
+def test_spearman_equals_scipy_on_common_scores(items: list[tuple[float | None, float | None]]) -> None:
     _, table = judge_tables([evaluation([row({("rl_f", "a"): one, ("rl_f", "b"): other}) for one, other in items])])
     value, n_items, reason = agreements(table)["m", "rl_f", "Spearman: a, b"]
     both = [(one, other) for one, other in items if one is not None and other is not None]
@@ -131,7 +131,7 @@ def test_spearman_is_that_of_scipy_on_what_both_scored(items: list[tuple[float |
         assert value == pytest.approx(spearmanr(*columns).statistic)
 
 
-def test_what_no_judge_was_asked_is_not_missing(tmp_path: Path) -> None:
+def test_verdicts_that_were_not_requested_are_not_missing(tmp_path: Path) -> None:
     """Logged samples with verdicts of two judges, one of which fails, and a rubric that does not apply to the tasks."""
     said = (("rl_f", "a", "given", 0.5), ("rl_f", "b", "failed", None), ("clarification", "a", "not asked", None))
     keys = ("rubric", "judge", "outcome", "value")

@@ -123,7 +123,7 @@ def test_examples_are_the_largest_losses_and_no_task_that_lost_nothing() -> None
     assert line(table, MISSED)[-1] == "c"
 
 
-def test_models_stand_side_by_side_each_on_its_own_tasks() -> None:
+def test_models_are_side_by_side_each_on_its_own_tasks() -> None:
     first = evaluation([*pair("a", 1.0, 0.0, **NOT_SHOWN), *pair("b", 0.5, 0.5)], "first")
     second = evaluation(pair("a", 0.5, 0.25, answerability="UNDERSPECIFIED"), "second")
     alone = evaluation([row("a", 1.0, "reference")], "alone")
@@ -137,7 +137,7 @@ def test_models_stand_side_by_side_each_on_its_own_tasks() -> None:
     assert loss_tables([alone], METRIC) == loss_tables([], METRIC) == []
 
 
-def test_nothing_scored_in_both_settings_is_said_and_not_counted_as_no_loss() -> None:
+def test_a_loss_without_scores_in_both_settings_is_unknown() -> None:
     scored = evaluation(pair("a", 1.0, 0.0), "scored")
     together, _, table = tables([scored, evaluation([*pair("a", None, 1.0), *pair("b", 1.0, None)])])
     assert table.rows == ()
@@ -277,7 +277,7 @@ def test_classes_add_up_to_the_difference_of_the_means(one: Any, other: Any) -> 
             assert part == pytest.approx((share or 0.0) * (mean or 0.0), abs=1e-12)
 
 
-def test_reference_passages_are_counted_once_however_often_they_stand_there(tmp_path: Path) -> None:
+def test_repeated_reference_passages_are_counted_once(tmp_path: Path) -> None:
     """Saved samples show p1 twice at the first turn, p1 and p2 at the second."""
     references = iter((["p1", "p1"], ["p2", "p9", "p1"], ["p2"], []))
     path = save(tmp_path, change_sample=lambda sample: sample["doc"].update(references=next(references)))

@@ -39,7 +39,7 @@ def test_each_setting_has_the_rows_of_its_own() -> None:
     assert found == [("full_rag", "Llama 3.1 405B Instruct", "paper", "426", "0.85", "0.65", "0.63", "0.39")]
 
 
-def test_what_was_shown_stands_beside_what_elser_found() -> None:
+def test_recall_of_the_prompts_is_next_to_elsers() -> None:
     rows = [
         row(n, 0.5, setting="full_rag", n_passages=5, n_references=2, n_found=found, domain=domain)
         for n, found, domain in ((1, 2, "fiqa"), (2, 1, "fiqa"), (3, 0, "govt"))
@@ -58,7 +58,7 @@ def test_other_benchmarks_and_samples_have_none() -> None:
         assert tables(evaluation([row(1, 0.4)], kind=(name, *KIND[1:]))) == {}
 
 
-def test_conditioning_shows_what_it_does_to_unanswerable_tasks() -> None:
+def test_the_effect_of_conditioning_on_unanswerable_tasks_is_shown() -> None:
     def scored(number: int, before: float, after: float, **changes: str) -> ScoredAnswer:
         values = {"rb_alg": after, "rb_alg_raw": before}
         return row(number, after, **{"answerability": "UNANSWERABLE", **changes}, values=values)

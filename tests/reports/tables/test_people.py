@@ -62,7 +62,7 @@ def test_a_few_ratings_and_a_judge_that_follows_people_give_the_mean_of_all(tmp_
     assert (even["with the judge"].value, even["ratings saved"]) == (50, "-")
 
 
-def test_a_judge_that_says_nothing_of_people_leaves_the_ratings_alone(tmp_path: Path) -> None:
+def test_an_uninformative_judge_does_not_change_the_mean_of_the_ratings(tmp_path: Path) -> None:
     evaluation = judged(tmp_path, lambda _: 0.5)
     row = rows_of(people_table([evaluation], ratings_of(evaluation, 20)))["all"]
     assert row["remark"] == "the judge agrees too little with the ratings to make the mean more precise"

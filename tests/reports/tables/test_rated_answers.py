@@ -66,7 +66,7 @@ def test_a_full_report_has_the_papers_table_6(section: Section) -> None:
     assert not any(name in PUBLISHED_METRICS for _, name in differing)
 
 
-def test_the_papers_own_rows_stand_below_ours(section: Section) -> None:
+def test_the_papers_own_rows_are_below_ours(section: Section) -> None:
     table = named(section, "Table 6: people and metrics")
     assert [row[1] for row in table.rows] == ["ours", "paper"] * 3
     (reference,) = (row for row in table.rows if row[:2] == ("reference", "paper"))
@@ -83,7 +83,7 @@ def test_the_tables_by_answerability_have_the_same_columns(section: Section, met
         assert round(score.value, 2) == PAPER_TABLE_6[model][metric]
 
 
-def test_a_report_on_the_file_says_that_nothing_was_scored_here(section: Section) -> None:
+def test_a_report_on_the_file_names_the_papers_scoring(section: Section) -> None:
     assert section.title == "mtrag (human evaluation)"
     assert section.provenance["encoder of BERTScore"] == "as published"
 
@@ -104,7 +104,7 @@ def test_of_two_raters_the_higher_counts() -> None:
     assert evaluation.rows[0].values["win_rate"] == 50.0
 
 
-def test_a_conversational_task_has_no_metrics_and_says_why() -> None:
+def test_a_conversational_task_has_a_reason_for_missing_metrics() -> None:
     (evaluation,) = rated_evaluations([rated(Answerability.CONVERSATIONAL)])
     (row,) = evaluation.rows
     names = (*PUBLISHED_METRICS, "ans_acc")
@@ -115,13 +115,13 @@ def test_a_conversational_task_has_no_metrics_and_says_why() -> None:
 
 
 @pytest.mark.parametrize(("is_right", "idk", "ans_acc"), [(True, "yes", 1.0), (False, None, 0.0)])
-def test_a_refusal_is_told_from_the_rest_only(*, is_right: bool, idk: str | None, ans_acc: float) -> None:
+def test_refusals_are_distinguished_from_other_answers_only(*, is_right: bool, idk: str | None, ans_acc: float) -> None:
     answer = replace(rated(Answerability.UNANSWERABLE), idk_is_right=is_right)
     (evaluation,) = rated_evaluations([answer])
     assert (evaluation.rows[0].idk, evaluation.rows[0].values["ans_acc"]) == (idk, ans_acc)
 
 
-def test_what_no_rater_rated_in_full_is_unscored() -> None:
+def test_answers_without_a_complete_rating_are_unscored() -> None:
     answer = rated(Answerability.ANSWERABLE)
     ratings = MappingProxyType({**answer.ratings, "naturalness": {"someone else": 4.0}})
     (evaluation,) = rated_evaluations([replace(answer, ratings=ratings)])

@@ -89,7 +89,7 @@ def test_turns_are_in_the_order_of_numbers() -> None:
     assert [line[0] for line in cells(table, "turn by turn")] == ["1", "2", "10"]
 
 
-def test_the_leak_is_named_where_tasks_without_passages_stand_apart() -> None:
+def test_the_leak_is_named_if_tasks_without_passages_are_a_slice() -> None:
     rows = [row(1, 1.0), row(2, 0.0, answerability="UNANSWERABLE", n_passages=0)]
     leaking, usual = section(evaluation(rows)), section(evaluation(rows[:1]))
     title = "rb_alg in setting reference"
@@ -104,7 +104,7 @@ def test_unscored_is_neither_zero_nor_hidden() -> None:
     assert score == Value(0.5, 1, 3)
 
 
-def test_a_line_of_a_dimension_says_whose_mean_covers_fewer_tasks() -> None:
+def test_a_row_of_a_dimension_marks_means_of_fewer_tasks() -> None:
     whole = evaluation([row(number, 0.5) for number in (1, 2, 3)], "whole")
     fewer = evaluation([row(1, 1.0), row(2, None)], "fewer")
     table = named(section(whole, fewer), "rb_alg in setting reference")
@@ -114,7 +114,7 @@ def test_a_line_of_a_dimension_says_whose_mean_covers_fewer_tasks() -> None:
     assert (n, scores[:2]) == (1, [Value(0.5, 1, 1), Value(None, 0, 1)])
 
 
-def test_models_on_other_tasks_each_say_what_they_cover() -> None:
+def test_models_on_different_tasks_show_their_coverage() -> None:
     given = [evaluation([row(number, 0.5) for number in numbers], f"m{numbers}") for numbers in ((1, 2), (2, 3))]
     ((n, *scores),) = cells(named(section(*given), "rb_alg in setting reference"), "all", "")
     assert (n, scores[:2]) == (3, [Value(0.5, 2, 3)] * 2)
@@ -192,7 +192,7 @@ def test_other_suites_and_other_versions_of_the_files_have_sections_of_their_own
     assert models == ["a", "a #2", "a"]
 
 
-def test_models_that_were_asked_otherwise_share_tables_that_say_so() -> None:
+def test_models_with_different_requests_share_tables_with_a_remark() -> None:
     usual, changed = (
         replace(
             evaluation([row(1, 1.0)], name), provenance={"mtrag_reference": {"configuration": {"conversational": flag}}}
@@ -235,7 +235,7 @@ def test_the_ranking_score_is_the_harmonic_mean_of_the_three_means() -> None:
     assert "Ranking score" not in titles(section(evaluation([row(1, 0.5)])))
 
 
-def test_the_ranking_score_covers_what_the_least_covered_of_its_means_does() -> None:
+def test_the_ranking_score_has_the_lowest_coverage_of_its_means() -> None:
     found = section(judged("a", (1.0, 1.0, 1.0), (None, 1.0, 1.0)), judged("b", (None, 1.0, 1.0)))
     table = named(found, "Ranking score")
     assert cells(table, "reference", "a") == [(Value(1.0, 1, 2),)]
@@ -243,7 +243,7 @@ def test_the_ranking_score_covers_what_the_least_covered_of_its_means_does() -> 
     assert "1.000 (1/2)" in render([replace(found, tables=(table,))], Format.MARKDOWN)
 
 
-def test_only_what_mtrageval_ranks_has_a_ranking_score() -> None:
+def test_only_settings_of_mtrageval_have_a_ranking_score() -> None:
     given = [judged("a", (0.5, 0.5, 0.5), setting=setting) for setting in SETTINGS]
     table = named(section(*given), "Ranking score")
     assert [line[0] for line in table.rows if line[1] == "a"] == ["reference", "full_rag"]
@@ -301,7 +301,7 @@ def test_empty_responses_are_shown_and_explained_where_there_are_any(suite: str,
     assert ("empty" in none.columns) == (suite == "multihop_rag")  # where it is among the suite's first metrics
 
 
-def test_citations_by_words_and_by_judges_stand_in_one_table() -> None:
+def test_citations_by_words_and_by_judges_are_in_one_table() -> None:
     words = {"cited_precision": 0.5, "cited_recall": 0.25}
     judged = {"support_precision": 1.0, "support_recall": 0.75}
     suite = "+".join(["mtrag", *words, *judged])
@@ -333,7 +333,7 @@ def test_names_are_neither_cut_nor_read_as_markup() -> None:
 
 
 @pytest.mark.slow
-def test_real_evaluations_make_one_report_that_says_sample(evaluations: Path) -> None:
+def test_real_evaluations_make_one_report_labeled_as_sample(evaluations: Path) -> None:
     found = section(*read_evaluations([evaluations]), metrics=("rouge_l",))
     assert found.title == "mtrag (sample)"
     assert found.provenance["encoder of BERTScore"] == "none"

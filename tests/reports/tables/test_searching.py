@@ -53,7 +53,7 @@ def test_settings_of_two_evaluations_of_one_model_are_set_side_by_side() -> None
     assert list(gain_tables([evaluation([given]), evaluation([searched], "other")], RB_ALG)) == []
 
 
-def test_recall_after_each_call_counts_a_task_that_stopped_with_what_it_had_seen() -> None:
+def test_recall_after_each_call_counts_a_stopped_task_with_its_final_recall() -> None:
     rows = [
         searched("a", ["1", "2"], ["3", "4"]),
         searched("b", ["1"]),
@@ -68,7 +68,7 @@ def test_recall_after_each_call_counts_a_task_that_stopped_with_what_it_had_seen
     assert list(recall_tables([evaluation([row("a", 1.0)])])) == []
 
 
-def test_what_models_did_is_a_line_a_metric_that_has_values() -> None:
+def test_behavior_has_one_row_per_metric_with_values() -> None:
     rows = [
         row("a", 1.0, "agentic", values={METRIC: 1.0, "searches": 2.0}),
         row("b", 1.0, "agentic", values={METRIC: 1.0, "searches": 1.0}),

@@ -26,7 +26,7 @@ def evaluation(*rows: ScoredAnswer, model: str = "m") -> Evaluation:
     return evaluation_of(rows, model)
 
 
-def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
+def test_equal_tasks_of_one_conversation_count_once() -> None:
     # Twelve conversations of three equal tasks: the harness counts 36 independent values instead of twelve.
     means = [number / 11 for number in range(12)]
     rows = [row(f"c{number}", turn, mean) for number, mean in enumerate(means) for turn in (1, 2, 3)]
@@ -42,14 +42,14 @@ def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
     assert mean.n_scored == mean.n == 36
 
 
-def test_the_mean_says_what_it_covers_and_the_note_claims_no_more_than_a_formula() -> None:
+def test_the_mean_shows_its_coverage_and_the_note_names_the_formula() -> None:
     table = error_table([evaluation(row("a", 1, 0.5), row("b", 1, None))], [RB_ALG])
     assert table.rows[0][3] == Value(0.5, 1, 2)
     assert "by the formula of lm_eval" in table.note
     assert "prints" not in table.note  # there, a group's standard error is pooled over its domains
 
 
-def test_what_has_no_value_has_no_line_and_settings_are_in_order() -> None:
+def test_missing_values_have_no_row_and_settings_are_in_order() -> None:
     rows = (row("a", 1, 0.5, "full_rag"), row("a", 1, 0.5), row("b", 1, None))
     table = error_table([evaluation(*rows), evaluation(row("a", 1, None), model="unscored")], [RL_F, RB_ALG])
     assert [line[:3] for line in table.rows] == [("reference", "m", "rb_alg"), ("full_rag", "m", "rb_alg")]

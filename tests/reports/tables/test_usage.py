@@ -31,7 +31,7 @@ def test_a_quantile_is_the_smallest_value_that_covers_its_share() -> None:
     assert estimate_quantile([None, None], ["c", "d"], 0.95).value is None
 
 
-def test_the_interval_of_a_quantile_covers_it_about_as_often_as_it_says() -> None:
+def test_the_interval_of_a_quantile_has_its_nominal_coverage() -> None:
     true, hits, n = 1.6449, 0, 60
     for seed in range(n):
         found = estimate_quantile(noisy(seed, 0.0, 1.0), CLUSTERS, 0.95)
@@ -44,7 +44,7 @@ def test_few_conversations_give_a_high_quantile_no_interval() -> None:
     assert (found.value, found.low, found.high) == (56.0, None, None)
 
 
-def test_a_ratio_is_of_the_sums_and_its_interval_holds_it() -> None:
+def test_a_ratio_is_of_the_sums_and_is_inside_its_interval() -> None:
     values, amounts = noisy(1, 0.5, 0.2), noisy(2, 4.0, 1.0)
     found = estimate_ratio(values, amounts, CLUSTERS)
     assert found.value == pytest.approx(sum(values) / sum(amounts))
@@ -55,7 +55,7 @@ def test_a_ratio_is_of_the_sums_and_its_interval_holds_it() -> None:
     assert (part.value, part.n_scored, part.n) == (0.5, 1, 2)
 
 
-def test_the_front_names_who_is_surely_beaten_and_who_is_not() -> None:
+def test_the_front_names_significantly_beaten_systems() -> None:
     quality = [("good", 0.8), ("cheap", 0.5), ("bad", 0.4), ("close", 0.797)]
     costs = [("good", 10.0), ("cheap", 1.0), ("bad", 12.0), ("close", 10.05)]
     scores = [column("rl_f", name, noisy(place, mean, 0.1)) for place, (name, mean) in enumerate(quality)]
@@ -70,7 +70,7 @@ def test_the_front_names_who_is_surely_beaten_and_who_is_not() -> None:
     assert places[3] in {ON_FRONT, "not significantly beaten"}
 
 
-def test_equal_systems_beat_nobody() -> None:
+def test_equal_systems_beat_no_system() -> None:
     same = noisy(1, 0.5, 0.1)
     pair = [column("rl_f", name, same) for name in "ab"], [column("tokens", name, same) for name in "ab"]
     assert front_of(*pair) == [ON_FRONT, ON_FRONT]

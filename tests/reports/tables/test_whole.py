@@ -59,7 +59,7 @@ def never_refuses(task: Task) -> str:
         ),
     ],
 )
-def test_leaving_out_what_is_unanswerable_leads_nowhere(
+def test_leaving_out_unanswerable_tasks_gives_no_lead(
     tmp_path: Path, benchmark: str, data: str, n: int, n_left: int
 ) -> None:
     tasks = open_benchmark(benchmark, benchmark_folder(benchmark, data, REAL_DATA)).tasks
