@@ -30,18 +30,18 @@ def drawn(
     for conversation in range(n_conversations):
         own = strengths + chance.normal(0, spread, len(strengths))
         for _ in range(n_votes):
-            one, other = chance.choice(len(own), 2, replace=False)
-            half = (own[one] - own[other]) / 2
+            first, second = chance.choice(len(own), 2, replace=False)
+            half = (own[first] - own[second]) / 2
             weights = np.array([math.exp(half), math.exp(-half), 0.5])
             share = (1.0, 0.0, 0.5)[chance.choice(3, p=weights / weights.sum())]
-            votes.append((f"s{one}", f"s{other}", share))
+            votes.append((f"s{first}", f"s{second}", share))
             conversations.append(f"c{conversation:03}")
     return votes, conversations
 
 
-def naive_errors(found: Fit) -> np.ndarray:
+def naive_errors(fitted: Fit) -> np.ndarray:
     """Return standard errors of the strengths for independent votes."""
-    return np.sqrt((found.influence**2).sum(axis=0))
+    return np.sqrt((fitted.influence**2).sum(axis=0))
 
 
 def line(case: tuple[int, int, int], spread: float, n: int, seed: int) -> str:
@@ -55,13 +55,13 @@ def line(case: tuple[int, int, int], spread: float, n: int, seed: int) -> str:
     n_without = 0
     for _ in range(n):
         votes, conversations = drawn(strengths, n_conversations, n_votes, spread, chance)
-        found = fit(votes)
-        if len(found.systems) < n_systems:
+        fitted = fit(votes)
+        if len(fitted.systems) < n_systems:
             n_without += 1
             continue
-        columns += [cluster(found.pseudo_values(place).tolist(), conversations) for place in range(n_systems)]
+        columns += [cluster(fitted.pseudo_values(index).tolist(), conversations) for index in range(n_systems)]
         truths += strengths.tolist()
-        naive += (np.abs(found.strengths - strengths) <= 1.96 * naive_errors(found)).tolist()
+        naive += (np.abs(fitted.strengths - strengths) <= 1.96 * naive_errors(fitted)).tolist()
     estimates = estimate_means(columns)
     pairs = [(e, truth) for e, truth in zip(estimates, truths, strict=True) if e.low is not None and e.high is not None]
     hits = [e.low <= truth <= e.high for e, truth in pairs if e.low is not None and e.high is not None]

@@ -86,7 +86,7 @@ def official_pattern(items: Sequence[Item], peer: Any) -> list[float]:
 
 def own_loop(items: Sequence[Item], peer: Any, batch_size: int) -> list[float]:
     """Return the scores by one call for all pairs: bert-score encodes each text once and batches by length."""
-    pairs = [(item.response, other) for item in items for other in (item.target, *item.passages)]
+    pairs = [(item.response, compared) for item in items for compared in (item.target, *item.passages)]
     precision, recall, _ = peer.score(*map(list, zip(*pairs, strict=True)), batch_size=batch_size)
     columns = iter(zip(precision.tolist(), recall.tolist(), strict=True))
     scores = []
@@ -134,12 +134,12 @@ def take_turns(
     """
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
-        found: list[list[float]] = []
+        values: list[list[float]] = []
         for name, way in ways.items():
             start = clock()
-            found.append(way())  # plain numbers, so the device has finished
+            values.append(way())  # plain numbers, so the device has finished
             seconds[name].append(clock() - start)
-        gap = max(abs(a - b) for scores in found for a, b in zip(found[0], scores, strict=True))
+        gap = max(abs(a - b) for scores in values for a, b in zip(values[0], scores, strict=True))
         if gap > tolerance:
             raise SystemExit(f"scores differ by {gap:.2g}, more than {tolerance:g}")
     return seconds

@@ -58,11 +58,11 @@ class Verdicts:
 
 
 def rad_bench(folder: Path) -> Iterator[tuple[str, Verdicts]]:
-    found = Verdicts()
+    verdicts = Verdicts()
     for row in rows_of(folder / "rad_bench" / "gpt-4o.jsonl"):
         value = (row["score"] - 1) / 9 if row["score"] >= 1 else None
-        found.add(row["model"], row["question_id"], f"{row['question_id']} {row['turn']}", value)
-    yield "RAD-Bench", found
+        verdicts.add(row["model"], row["question_id"], f"{row['question_id']} {row['turn']}", value)
+    yield "RAD-Bench", verdicts
 
 
 def human_evaluation(folder: Path) -> Iterator[tuple[str, Verdicts]]:
@@ -72,41 +72,41 @@ def human_evaluation(folder: Path) -> Iterator[tuple[str, Verdicts]]:
         *(("MTRAG RB_llm", "rb_llm", 1), ("MTRAG RL_F", "rl_f", 1)),
         *(("MTRAG people, faithful", "faithfulness", 4), ("MTRAG people, complete", "completeness", 4)),
     ):
-        found = Verdicts()
+        verdicts = Verdicts()
         for row in content["evaluations"]:
-            given = [float(one["value"]) for one in row["annotations"][metric].values()]
-            value = sum(given) / len(given)
+            ratings = [float(annotation["value"]) for annotation in row["annotations"][metric].values()]
+            value = sum(ratings) / len(ratings)
             task = row["task_id"]
             scaled = value if top == 1 else (value - 1) / (top - 1)
-            found.add(row["model_id"], task.partition("<::>")[0], task, scaled)
-        yield label, found
+            verdicts.add(row["model_id"], task.partition("<::>")[0], task, scaled)
+        yield label, verdicts
 
 
 def nuggets(folder: Path) -> Iterator[tuple[str, Verdicts]]:
     worth = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
-    found = Verdicts()
+    verdicts = Verdicts()
     for row in rows_of(folder / "trec_rag/nist/nugget_assignment.20241108.jl"):
-        given = [worth[nugget["assignment"]] for nugget in row["nuggets"]]
-        found.add(row["run_id"], row["qid"], row["qid"], sum(given) / len(given))
-    yield "TREC RAG nuggets", found
+        grades = [worth[nugget["assignment"]] for nugget in row["nuggets"]]
+        verdicts.add(row["run_id"], row["qid"], row["qid"], sum(grades) / len(grades))
+    yield "TREC RAG nuggets", verdicts
 
 
 def support(folder: Path) -> Iterator[tuple[str, Verdicts]]:
-    found = Verdicts()
+    verdicts = Verdicts()
     for row in rows_of(folder / "trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl"):
-        given = [int(c["support"]) / 2 for sentence in row["sentences"] for c in sentence["citations"]]
-        value = sum(given) / len(given) if given else None
-        found.add(row["run_id"], row["topic_id"], row["topic_id"], value)
-    yield "TREC RAG support", found
+        grades = [int(c["support"]) / 2 for sentence in row["sentences"] for c in sentence["citations"]]
+        value = sum(grades) / len(grades) if grades else None
+        verdicts.add(row["run_id"], row["topic_id"], row["topic_id"], value)
+    yield "TREC RAG support", verdicts
 
 
 def refusals(folder: Path) -> Iterator[tuple[str, Verdicts]]:
-    found = Verdicts()
+    verdicts = Verdicts()
     for name in ("system_a", "system_b"):
         for row in rows_of(folder / "idk" / f"{name}.jsonl"):
             value = float((row["idk"] != "no") == ("UNANSWERABLE" in row["answerability"]))
-            found.add(name, row["task_id"].partition("<::>")[0], row["task_id"], value)
-    yield "MTRAG-UN refusals", found
+            verdicts.add(name, row["task_id"].partition("<::>")[0], row["task_id"], value)
+    yield "MTRAG-UN refusals", verdicts
 
 
 SETS: tuple[Callable[[Path], Iterator[tuple[str, Verdicts]]], ...] = (
@@ -133,10 +133,10 @@ class Pair:
         columns = [
             Column("", "", "", name, self.values[name], self.conversation_of, (0.0, 1.0)) for name in self.values
         ]
-        (found,) = compare_columns(columns).pairs
-        self.gap = found.difference.value or 0.0
+        (comparison,) = compare_columns(columns).pairs
+        self.gap = comparison.difference.value or 0.0
         self.n_conversations = len(set(self.conversation_of.values()))
-        self.told = found.p is not None and found.p <= LEVEL
+        self.told = comparison.p is not None and comparison.p <= LEVEL
         self.better = list(self.values)[self.gap > 0] if self.told else ""
 
     def race(self, seed: int, signs: Mapping[str, int] | None = None, shift: float = 0.0) -> tuple[Race, float]:
@@ -165,25 +165,25 @@ class Pair:
 
         order = Race(list(self.values), self.conversation_of, margin=MARGIN, seed=seed).order
         items = order[: math.floor(EARLY * len(order))]
-        one, other = self.values.values()
-        gaps = [None if (a := one[item]) is None or (b := other[item]) is None else b - a for item in items]
-        found = estimate_mean(gaps, [self.conversation_of[item] for item in items])
-        if not found.value or found.standard_error is None or (found.value > 0) != (self.gap > 0):
+        first, second = self.values.values()
+        gaps = [None if (a := first[item]) is None or (b := second[item]) is None else b - a for item in items]
+        estimate = estimate_mean(gaps, [self.conversation_of[item] for item in items])
+        if not estimate.value or estimate.standard_error is None or (estimate.value > 0) != (self.gap > 0):
             return False
-        distance = abs(found.value) / found.standard_error if found.standard_error else math.inf
-        return bool(2 * stdtr(found.n_clusters - 1, -distance) <= LEVEL)
+        distance = abs(estimate.value) / estimate.standard_error if estimate.standard_error else math.inf
+        return bool(2 * stdtr(estimate.n_clusters - 1, -distance) <= LEVEL)
 
 
 def pairs_of(verdicts: Verdicts, chance: random.Random) -> list[Pair]:
     names = list(itertools.combinations(sorted(verdicts.of_system), 2))
     chosen = chance.sample(names, min(MOST_PAIRS, len(names)))
     pairs = []
-    for one, other in chosen:
-        first, second = verdicts.of_system[one], verdicts.of_system[other]
+    for left, right in chosen:
+        first, second = verdicts.of_system[left], verdicts.of_system[right]
         items = [item for item in first if item in second]
         clusters = {item: verdicts.conversation_of[item] for item in items}
         if len(set(clusters.values())) >= 10 and any(first[item] != second[item] for item in items):
-            values = {one: {item: first[item] for item in items}, other: {item: second[item] for item in items}}
+            values = {left: {item: first[item] for item in items}, right: {item: second[item] for item in items}}
             pairs.append(Pair(values, clusters))
     return pairs
 
@@ -206,7 +206,7 @@ def line(name: str, pairs: list[Pair], n_orders: int, n_turnings: int) -> str:
     untold: tuple[list[float], list[bool]] = ([], [])
     for pair in pairs:
         for seed in range(n_orders):
-            race, asked = pair.race(seed)
+            race, share_asked = pair.race(seed)
             same = better_of(race) == pair.better
             for chosen, (shares, flags), flag in (
                 (pair.told, differ, same),
@@ -214,10 +214,10 @@ def line(name: str, pairs: list[Pair], n_orders: int, n_turnings: int) -> str:
                 (abs(pair.gap) <= NEAR, near, race.verdict is RaceEnd.EQUAL),
             ):
                 if chosen:
-                    shares.append(asked)
+                    shares.append(share_asked)
                     flags.append(flag)
     told_early = [pair.is_told_early(seed) for pair in pairs if pair.told for seed in range(n_orders)]
-    alarms = [chance_of(found) for found in zip(*false_alarms(pairs, n_turnings), strict=True)]
+    alarms = [chance_of(outcomes) for outcomes in zip(*false_alarms(pairs, n_turnings), strict=True)]
     counts = [f"{sum(pair.told for pair in pairs)}", f"{sum(abs(pair.gap) <= NEAR for pair in pairs)}"]
     n = f"{np.median([pair.n_conversations for pair in pairs]):.0f}"
     cells = (name, n, counts[0], cost(differ[0]), share(differ[1]), share(told_early), counts[1])
@@ -250,7 +250,7 @@ def main() -> None:
     columns = "data | conversations | differ | calls | same | most at .35 | near | calls | equal | untold: calls | same"
     print(f"| {columns} | type I | false equal |\n|{' --- |' * 13}")
     start = time.perf_counter()
-    for name, verdicts in (found for read in SETS for found in read(options.data)):
+    for name, verdicts in (named for read in SETS for named in read(options.data)):
         if options.only in name:
             pairs = pairs_of(verdicts, random.Random(1))
             print(line(name, pairs, options.orders, options.turnings), flush=True)

@@ -152,13 +152,13 @@ def official_prompts_of(scripts: Scripts, cases: Sequence[Case]) -> dict[str, li
 
 def our_prompts_of(checkout: Path, cases: Sequence[Case], names: Sequence[str]) -> dict[str, list[str | None]]:
     """Return rubric -> our prompt for each case, None if no request is sent."""
-    found = {}
+    prompts = {}
     for rubric in official_rubrics(checkout, names):
         if rubric.name in names:
             # The judge echoes: the reply stored with a verdict is its prompt, in any order.
             verdicts = judge([case.response for case in cases], [rubric], [HashedJudge()], max_attempts=1).all()
-            found[rubric.name] = [item.replies[0] if item.replies else None for item in verdicts]
-    return found
+            prompts[rubric.name] = [verdict.replies[0] if verdict.replies else None for verdict in verdicts]
+    return prompts
 
 
 def ragas_prompts(scripts: Scripts, cases: Sequence[Case]) -> tuple[int, int, int, int]:
@@ -273,10 +273,10 @@ def _our_scores(
     checkout: Path, benchmark: Benchmark, cases: Sequence[Case], client: HashedJudge
 ) -> list[dict[str, Any]]:
     """Return our scores of each case, with random BERTScore and RL_F."""
-    given = {case.response.task.task_id: case.rl_f for case in cases}
+    rl_f_of = {case.response.task.task_id: case.rl_f for case in cases}
 
     def rl_f(response: Response) -> Finding:
-        value = given[response.task.task_id]
+        value = rl_f_of[response.task.task_id]
         return Finding("given", value, VerdictOutcome.NO_STATEMENTS if value is None else VerdictOutcome.GIVEN)
 
     names = [RB_LLM, IDK, *([CLARIFICATION] if benchmark.name == "mtrag_un" else [])]
@@ -300,13 +300,13 @@ def prompt_agreement(scripts: Scripts, checkout: Path, cases: Sequence[Case]) ->
     ours = our_prompts_of(checkout, cases, list(theirs))
     table = {}
     for name, prompts in ours.items():
-        asked = [
-            (own, other)
-            for own, other, case in zip(prompts, theirs[name], cases, strict=True)
+        sent = [
+            (own, official)
+            for own, official, case in zip(prompts, theirs[name], cases, strict=True)
             if name != CLARIFICATION or case.response.task.answerability is Answerability.UNDERSPECIFIED
         ]
-        assert name != CLARIFICATION or sum(own is not None for own in prompts) == len(asked)
-        table[name] = (sum(own is not None and own.encode() == other.encode() for own, other in asked), len(asked))
+        assert name != CLARIFICATION or sum(own is not None for own in prompts) == len(sent)
+        table[name] = (sum(own is not None and own.encode() == official.encode() for own, official in sent), len(sent))
     return table
 
 

@@ -64,8 +64,8 @@ def main() -> None:
             "tables shown": (address, "document.documentElement.dataset.started"),
             "conversations listed": (address + "#view=conversations", "document.querySelector('.row')"),
         }
-        for view, (place, condition) in views.items():
-            taken = [seconds_to_open(running, place, condition) for _ in range(chosen.repeats)]
+        for view, (fragment, condition) in views.items():
+            taken = [seconds_to_open(running, fragment, condition) for _ in range(chosen.repeats)]
             print(f"{view}: median {median(taken):.2f} s, {min(taken):.2f} to {max(taken):.2f}", flush=True)
         for name, values in CHOICES.items():
             milliseconds = [

@@ -69,11 +69,11 @@ def _topic(task: Task) -> str:
 
 
 def _varied(sentences: Sequence[str]) -> Callable[[int, Sequence[Response]], str]:
-    return lambda place, responses: sentences[place % len(sentences)].format(_topic(responses[place].task))
+    return lambda index, responses: sentences[index % len(sentences)].format(_topic(responses[index].task))
 
 
 def _of(change: Callable[[str], str]) -> Callable[[int, Sequence[Response]], str]:
-    return lambda place, responses: change(responses[place].text)
+    return lambda index, responses: change(responses[index].text)
 
 
 def _words_cut(n: int) -> Callable[[str], str]:
@@ -84,10 +84,10 @@ def _cut_at_three_quarters(text: str) -> str:
     return text[: len(text) * 3 // 4]
 
 
-def _previous(place: int, responses: Sequence[Response]) -> str:
+def _previous(index: int, responses: Sequence[Response]) -> str:
     """Return the previous reply; for first questions, another task's answer."""
-    replies = [message.text for message in responses[place].task.messages if message.role is Role.ASSISTANT]
-    return replies[-1] if replies else responses[place - 1].text
+    replies = [message.text for message in responses[index].task.messages if message.role is Role.ASSISTANT]
+    return replies[-1] if replies else responses[index - 1].text
 
 
 def _shuffled_words(text: str) -> str:
@@ -95,20 +95,20 @@ def _shuffled_words(text: str) -> str:
     return " ".join(random.Random(text).sample(words, len(words)))
 
 
-def _random_words(place: int, responses: Sequence[Response]) -> str:
-    chance = random.Random(place)
+def _random_words(index: int, responses: Sequence[Response]) -> str:
+    chance = random.Random(index)
     pool = [word for response in chance.sample(list(responses), 5) for word in response.text.split()] or ["so"]
     return " ".join(chance.choices(pool, k=30))
 
 
-def _random_letters(place: int, _: Sequence[Response]) -> str:
-    chance = random.Random(place)
+def _random_letters(index: int, _: Sequence[Response]) -> str:
+    chance = random.Random(index)
     return " ".join("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 9))) for _ in range(25))
 
 
-def _unseen(place: int, responses: Sequence[Response]) -> str:
-    number = len(responses[place].passages) + 1 + place % 5
-    return re.sub(r"(?<=\w)([.!?])(?=\s|$)", rf" [{number}]\1", responses[place].text)
+def _unseen(index: int, responses: Sequence[Response]) -> str:
+    number = len(responses[index].passages) + 1 + index % 5
+    return re.sub(r"(?<=\w)([.!?])(?=\s|$)", rf" [{number}]\1", responses[index].text)
 
 
 def _as_json(text: str) -> str:
@@ -177,16 +177,16 @@ DAMAGE: dict[str, Damage] = {
 }
 
 
-def damaged(responses: Sequence[Response], kind: str, share: float = 1.0) -> tuple[list[Response], set[int]]:
+def damaged(responses: Sequence[Response], damage: str, share: float = 1.0) -> tuple[list[Response], set[int]]:
     """Return the answers with a share of them damaged, drawn from those that the damage changes, and their indices."""
-    places = [place for place, response in enumerate(responses) if response.text.strip()]
-    texts = {place: DAMAGE[kind].text(place, responses) for place in places}
-    changed = [place for place in places if texts[place] != responses[place].text]
+    indices = [index for index, response in enumerate(responses) if response.text.strip()]
+    texts = {index: DAMAGE[damage].text(index, responses) for index in indices}
+    changed = [index for index in indices if texts[index] != responses[index].text]
     n = min(len(changed), round(share * len(responses)))
-    chosen = set(random.Random(kind).sample(changed, n))
+    chosen = set(random.Random(damage).sample(changed, n))
     return [
-        replace(response, text=texts[place]) if place in chosen else response
-        for place, response in enumerate(responses)
+        replace(response, text=texts[index]) if index in chosen else response
+        for index, response in enumerate(responses)
     ], chosen
 
 
@@ -195,7 +195,7 @@ def found_by(check: str, responses: Sequence[Response]) -> set[int]:
     if check not in CHECKS:
         return set()
     texts = [response.text for response in responses]
-    return {place for place, _ in CHECKS[check].find(Answers(responses, texts, None, None))}
+    return {index for index, _ in CHECKS[check].find(Answers(responses, texts, None, None))}
 
 
 def table_of_recall(sources: Sequence[tuple[str, list[Response]]]) -> None:
@@ -208,21 +208,24 @@ def table_of_recall(sources: Sequence[tuple[str, list[Response]]]) -> None:
         most = max(alarms, key=lambda alarm: alarm[0] / alarm[1])
         share = sum(n for n, _, _ in alarms) / sum(n for _, n, _ in alarms)
         start = f"| {check} | {share:.2%} | {most[0] / most[1]:.1%} ({most[2]}) |"
-        for kind in [name for name, damage in DAMAGE.items() if damage.check == check] or ["-"]:
-            if kind == "-":
+        for damage_name in [name for name, damage in DAMAGE.items() if damage.check == check] or ["-"]:
+            if damage_name == "-":
                 print(f"{start} - | - | - | - | - | - |", flush=True)
                 continue
             rates = {}
             for name, responses in large:
-                usable = [one for one in responses if one.text.strip() and _is_for(check, one)]
-                answers, chosen = damaged(usable, kind)
+                usable = [response for response in responses if response.text.strip() and _is_for(check, response)]
+                answers, chosen = damaged(usable, damage_name)
                 if len(chosen) >= FEWEST:
                     rates[name] = (len(found_by(check, answers) & chosen), len(chosen))
-            each = [found / n for found, n in rates.values()]
+            each = [n_found / n for n_found, n in rates.values()]
             un = [rate for name, rate in rates.items() if name.startswith(MTRAG_UN)]
             span = f"{min(each):.2f} | {max(each):.2f}"
             total = sum(n for _, n in rates.values())
-            print(f"{start} {kind} | {total} | {_pooled(list(rates.values()))} | {_pooled(un)} | {span} |", flush=True)
+            print(
+                f"{start} {damage_name} | {total} | {_pooled(list(rates.values()))} | {_pooled(un)} | {span} |",
+                flush=True,
+            )
 
 
 MTRAG_UN = ("mtrag_un", "idk/")
@@ -237,28 +240,30 @@ def _is_for(check: str, response: Response) -> bool:
 
 
 def _pooled(rates: Sequence[tuple[int, int]]) -> str:
-    return f"{sum(found for found, _ in rates) / sum(n for _, n in rates):.2f}" if rates else "-"
+    return f"{sum(n_found for n_found, _ in rates) / sum(n for _, n in rates):.2f}" if rates else "-"
 
 
 def table_of_damage(responses: list[Response]) -> None:
     """Print for each type of damage the shares at which a file is reported."""
     print("| damage | 25 % | 50 % | 100 % | found at 100 % |\n| --- | --- | --- | --- | --- |")
-    base = [item.name for item in check("undamaged", responses).summary]
-    for kind in DAMAGE:
+    base = [finding.name for finding in check("undamaged", responses).summary]
+    for damage_name in DAMAGE:
         cells, lines = [], ""
         for share in (0.25, 0.5, 1.0):
-            answers, chosen = damaged(responses, kind, share)
-            checked = check(kind, answers)
-            says = status(checked, base)
-            cells.append(f"{says} ({len(chosen)})")
-            lines = "; ".join(f"`{item.name}` {item.share:.0%}" for item in checked.summary)
-        print(f"| {kind} | {' | '.join(cells)} | {lines or '-'} |", flush=True)
+            answers, chosen = damaged(responses, damage_name, share)
+            checked = check(damage_name, answers)
+            reported = status(checked, base)
+            cells.append(f"{reported} ({len(chosen)})")
+            lines = "; ".join(f"`{finding.name}` {finding.share:.0%}" for finding in checked.summary)
+        print(f"| {damage_name} | {' | '.join(cells)} | {lines or '-'} |", flush=True)
 
 
 def check(name: str, responses: Sequence[Response]) -> CheckedAnswers:
     """Return the findings of all checks."""
-    found = find_implausible(responses)
-    return CheckedAnswers(name, tuple((one.task.task_id, own) for one, own in zip(responses, found, strict=True)))
+    findings = find_implausible(responses)
+    return CheckedAnswers(
+        name, tuple((response.task.task_id, own) for response, own in zip(responses, findings, strict=True))
+    )
 
 
 def status(checked: CheckedAnswers, base: Sequence[str] = ()) -> str:
@@ -267,7 +272,7 @@ def status(checked: CheckedAnswers, base: Sequence[str] = ()) -> str:
         require_plausible([checked], LIMIT, "saved")
     except ImplausibleError:
         return "reported"
-    return "shown" if any(item.name not in base for item in checked.summary) else "silent"
+    return "shown" if any(finding.name not in base for finding in checked.summary) else "silent"
 
 
 def real_answers(root: Path, data: Path) -> Iterator[tuple[str, list[Response]]]:
@@ -321,17 +326,17 @@ def _doc2dial(file: Any) -> Iterator[Response]:
     """Yield the agents' replies of dialogues, nested by domain and document or as a list."""
     stack = [file]
     while stack:
-        item = stack.pop()
-        turns = item.get("turns") or item.get("dial") if isinstance(item, dict) else None
+        node = stack.pop()
+        turns = node.get("turns") or node.get("dial") if isinstance(node, dict) else None
         if isinstance(turns, list) and turns and isinstance(turns[0], dict) and "utterance" in turns[0]:
             texts = [turn["utterance"] for turn in turns]
             roles = [turn["role"] for turn in turns]
-            for place in range(1, len(turns)):
-                if roles[place] == "agent" and roles[:place].count("user") and place % 2:
-                    name = f"{item.get('dial_id') or item.get('id')}:{place}"
-                    yield _alone(name, texts[:place], texts[place], texts[place])
-        elif isinstance(item, (dict, list)):
-            stack += item.values() if isinstance(item, dict) else item
+            for index in range(1, len(turns)):
+                if roles[index] == "agent" and roles[:index].count("user") and index % 2:
+                    name = f"{node.get('dial_id') or node.get('id')}:{index}"
+                    yield _alone(name, texts[:index], texts[index], texts[index])
+        elif isinstance(node, (dict, list)):
+            stack += node.values() if isinstance(node, dict) else node
 
 
 def _trec(row: Record) -> Response:
@@ -352,7 +357,7 @@ def _to(task: Task, text: str) -> Response:
 
 
 def _alone(task_id: str, texts: list[str], target: str, text: str) -> Response:
-    roles = [Role.USER if place % 2 == 0 else Role.ASSISTANT for place in range(len(texts))]
+    roles = [Role.USER if index % 2 == 0 else Role.ASSISTANT for index in range(len(texts))]
     messages = tuple(Message(role, item) for role, item in zip(roles, texts, strict=True))
     task = Task(str(task_id), str(task_id), 1, "", messages, target, Answerability.ANSWERABLE, (), "N/A", ())
     return Response(task, (), text)
@@ -372,8 +377,8 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benchmark", type=Path, help="folder with the official files of MTRAG and MTRAG-UN")
     parser.add_argument("data", type=Path, help="folder with answers of real systems")
-    given = parser.parse_args(arguments)
-    sources = list(real_answers(given.benchmark, given.data))
+    options = parser.parse_args(arguments)
+    sources = list(real_answers(options.benchmark, options.data))
     table_of_recall(sources)
     print()
     for name in ("idk/system_a.jsonl", "mtrag_un, reference answers"):

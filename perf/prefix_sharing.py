@@ -83,7 +83,9 @@ def _verdict(prompt: str) -> str:
     if "supported" in form:
         n_statements = len(shown["statements"].splitlines())
         return json.dumps({"id": code, "supported": {str(number + 1): "yes" for number in range(n_statements)}})
-    return json.dumps({"id": code, "statements": [item.text for item in parse_cited(shown["answer"], 0)] or ["It."]})
+    return json.dumps(
+        {"id": code, "statements": [sentence.text for sentence in parse_cited(shown["answer"], 0)] or ["It."]}
+    )
 
 
 def _shown(prompt: str, code: str, name: str) -> str:
@@ -168,14 +170,14 @@ def _in_cache(prompts: Sequence[str], cache_tokens: int) -> float:
 
 def table(responses: Sequence[Response], cache_tokens: int, heading: str) -> Shares:
     """Return and print the shares."""
-    found = shares(prompts_of(responses), cache_tokens)
+    shared = shares(prompts_of(responses), cache_tokens)
     columns = ("prompts", "tokens", "shared", f"in {cache_tokens:,}", "read", "at 1/2", "at 1/10")
-    cells = [f"{found.n_prompts:,}", f"{found.n_tokens:,.0f}", f"{found.shared:.1%}", f"{found.in_cache:.1%}"]
-    cells += [f"{number:,.0f}" for number in (found.n_read, found.price(0.5), found.price(0.9))]
+    cells = [f"{shared.n_prompts:,}", f"{shared.n_tokens:,.0f}", f"{shared.shared:.1%}", f"{shared.in_cache:.1%}"]
+    cells += [f"{number:,.0f}" for number in (shared.n_read, shared.price(0.5), shared.price(0.9))]
     print(f"\n{heading}: {len(responses):,} answers")
     for row in (columns, cells):
         print(" ".join(f"{cell:>11}" for cell in row), flush=True)
-    return found
+    return shared
 
 
 def cpu_seconds(pid: int) -> float:

@@ -89,9 +89,9 @@ def ask_plainly(client: str, url: str, options: argparse.Namespace, together: An
     n_requests = [0]
 
     class _Counted(openai.DefaultAsyncHttpxClient):
-        async def send(self, *given: Any, **others: Any) -> Any:
+        async def send(self, *arguments: Any, **others: Any) -> Any:
             n_requests[0] += 1
-            return await super().send(*given, **others)
+            return await super().send(*arguments, **others)
 
     async def run() -> tuple[int, float]:
         retries = 10 if client == "sdk" else 0
@@ -165,19 +165,19 @@ def measure(kind: str, style: str, n_processes: int, client: str, options: argpa
     askers = [context.Process(target=target, args=(url, options, together, done)) for _ in range(n_processes)]
     for asker in askers:
         asker.start()
-    found = [done.get() for _ in askers]
+    results = [done.get() for _ in askers]
     for asker in askers:
         asker.join()
     server.terminate()
     server.join()
     total = n_processes * options.prompts
     cost = sum(map(tokens_of, range(options.prompts))) / _TOKENS if limits_tokens(style, options) else options.prompts
-    rest = n_processes * cost - options.limit  # the first requests pass at once
-    ideal = options.minute * (rest / options.limit if kind == "bucket" else math.ceil(rest / options.limit))
+    excess = n_processes * cost - options.limit  # the first requests pass at once
+    ideal = options.minute * (excess / options.limit if kind == "bucket" else math.ceil(excess / options.limit))
     last = min(64 * n_processes, options.limit) / (options.latency * options.minute / 60)  # a second, all slots busy
-    ideal += 0 if kind == "bucket" else (rest - 1) % options.limit / last
-    seconds = max(row[1] for row in found)
-    n_answered, n_requests = sum(row[0] for row in found), sum(row[2] for row in found)
+    ideal += 0 if kind == "bucket" else (excess - 1) % options.limit / last
+    seconds = max(row[1] for row in results)
+    n_answered, n_requests = sum(row[0] for row in results), sum(row[2] for row in results)
     style += ", a limit of tokens" if options.tokens else ""
     return (
         f"| {client} | {kind} | {style} | {n_processes} | {n_answered} of {total} | {ideal:.1f} | {seconds:.1f} | "

@@ -25,9 +25,9 @@ from ragtasks.files import write_atomically
 def multidoc2dial(pieces: Path) -> dict[str, Any]:
     documents = json.loads((pieces / "multidoc2dial_doc_small.json").read_bytes())
     dialogues = json.loads((pieces / "multidoc2dial_dial_small_validation.json").read_bytes())
-    known = {doc_id for domain in documents["doc_data"].values() for doc_id in domain}
+    doc_ids = {doc_id for domain in documents["doc_data"].values() for doc_id in domain}
     for turn in (turn for domain in dialogues["dial_data"].values() for row in domain for turn in row["turns"]):
-        turn["references"] = [item for item in turn["references"] if item["doc_id"] in known]
+        turn["references"] = [reference for reference in turn["references"] if reference["doc_id"] in doc_ids]
     return {
         "multidoc2dial/multidoc2dial_doc.json": documents,
         "multidoc2dial/multidoc2dial_dial_test.json": dialogues,
@@ -41,9 +41,9 @@ def multihop_rag(pieces: Path) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     articles: dict[str, dict[str, Any]] = {}
     for query in queries:
-        known = truth[query["id"]]
-        rows.append({"query": query["question"], "question_type": query["question_type"], **known})
-        for fact in known["evidence_list"]:
+        expected = truth[query["id"]]
+        rows.append({"query": query["question"], "question_type": query["question_type"], **expected})
+        for fact in expected["evidence_list"]:
             article = articles.setdefault(fact["url"], {**fact, "body": ""})
             if fact["fact"] not in article["body"]:
                 article["body"] += f"{fact['fact']} "
@@ -56,8 +56,8 @@ def multihop_rag(pieces: Path) -> dict[str, Any]:
 
 
 def trec_rag24(pieces: Path) -> dict[str, Any]:
-    found = (pieces / "retrieve_results" / "bm25.researchy_small.jsonl").read_text(encoding="utf-8")
-    wanted = {str(json.loads(line)["query"]["qid"]) for line in found.splitlines()}
+    lines = (pieces / "retrieve_results" / "bm25.researchy_small.jsonl").read_text(encoding="utf-8")
+    wanted = {str(json.loads(line)["query"]["qid"]) for line in lines.splitlines()}
     topics = (pieces / "topics" / "topics.rag24.researchy-dev.txt").read_text(encoding="utf-8").splitlines()
     chosen = [line for line in topics if line.partition("\t")[0] in wanted]
     counts = {
@@ -67,7 +67,7 @@ def trec_rag24(pieces: Path) -> dict[str, Any]:
     }
     return {
         "topics/topics.rag24.researchy-dev.txt": "\n".join(chosen) + "\n",
-        "runs/retrieve_results_bm25.rag24.researchy-dev.jsonl": found,
+        "runs/retrieve_results_bm25.rag24.researchy-dev.jsonl": lines,
         "sample.json": {"version": "1", "counts": counts},
     }
 

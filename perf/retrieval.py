@@ -50,14 +50,14 @@ def make_corpus(root: Path, size: int, path: Path) -> None:
     sentences = [re.split(r"(?<=[.!?\n])\s+", passage.text) for passage in real]
     with path.open("wb") as file:
         for number in range(size):
-            place = number % len(real)
-            text = real[place].text
+            index = number % len(real)
+            text = real[index].text
             if number >= len(real):
-                other = chance.choice(sentences)
-                mixed = [*sentences[place], *chance.sample(other, min(2, len(other)))]
+                inserted = chance.choice(sentences)
+                mixed = [*sentences[index], *chance.sample(inserted, min(2, len(inserted)))]
                 chance.shuffle(mixed)
                 text = " ".join(mixed)
-            file.write(orjson.dumps([f"{real[place].passage_id}-{number // len(real)}", text]) + b"\n")
+            file.write(orjson.dumps([f"{real[index].passage_id}-{number // len(real)}", text]) + b"\n")
 
 
 def made_passages(path: Path) -> Iterator[Passage]:
@@ -104,7 +104,7 @@ def measure_tantivy(corpus: Path, folder: Path, queries: dict[str, str]) -> dict
     def answer(text: str) -> list[tuple[float, str]]:
         terms = [tantivy.Query.term_query(schema, "text", term) for term in analyser.analyze(text)]
         query = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
-        return [(score, searcher.doc(place)["id"][0]) for score, place in searcher.search(query, K).hits]
+        return [(score, searcher.doc(address)["id"][0]) for score, address in searcher.search(query, K).hits]
 
     _, build_seconds = clock(build)
     searcher = index.searcher()
@@ -128,9 +128,9 @@ def measure_bm25s(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[s
 
     _, build_seconds = clock(build)
     texts = [terms(text) for text in queries.values()]
-    found, search = clock(lambda: scorer.retrieve(texts, k=K, show_progress=False))
+    hits, search = clock(lambda: scorer.retrieve(texts, k=K, show_progress=False))
     _, load = clock(lambda: bm25s.BM25.load(str(folder), show_progress=False))
-    return {"build": build_seconds, "search": search, "load": load, "n_hits": int((found.scores > 0).sum())}
+    return {"build": build_seconds, "search": search, "load": load, "n_hits": int((hits.scores > 0).sum())}
 
 
 def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:

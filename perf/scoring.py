@@ -65,7 +65,7 @@ def read_items(root: Path) -> list[list[Item]]:
         (root / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json").read_text(encoding="utf-8")
     )
     targets = {task["task_id"]: task["targets"][0]["text"] for task in published["tasks"]}
-    answers = {(item["model_id"], item["task_id"]): item["model_response"] for item in published["evaluations"]}
+    answers = {(answer["model_id"], answer["task_id"]): answer["model_response"] for answer in published["evaluations"]}
     items: dict[str, list[Item]] = {task_id: [] for task_id in targets}
     for file, model in SETTINGS.items():
         lines = (root / "mtrag-human/generation_tasks" / file).read_text(encoding="utf-8").splitlines()

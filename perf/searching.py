@@ -51,12 +51,12 @@ def write_benchmark(folder: Path, n_conversations: int) -> None:
     draw = random.Random(3)
     folder.mkdir(parents=True)
     rows = [{"_id": f"p-{n}", "title": "", "text": " ".join(draw.choices(_WORDS, k=60))} for n in range(2000)]
-    asked = [
+    conversations = [
         {"question": f"What is said of {' and '.join(draw.choices(_WORDS, k=4))} in case {n}?", "answer": "Nothing.",
          "references": [f"p-{n}"]}
         for n in range(n_conversations)
     ]  # fmt: skip
-    held = [{"conversation_id": f"c-{n}", "turns": [turn]} for n, turn in enumerate(asked)]
+    held = [{"conversation_id": f"c-{n}", "turns": [turn]} for n, turn in enumerate(conversations)]
     for name, lines in (("passages", rows), ("conversations", held)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
@@ -71,9 +71,9 @@ def message_for(body: dict[str, Any], options: argparse.Namespace) -> dict[str, 
     messages, has_tools = body["messages"], "tools" in body
     if WORD in messages[0]["content"] and len(messages) == 2:
         return {"role": "assistant", "content": WORD}
-    place = max(n for n, row in enumerate(messages) if row["role"] == "user" and "<results>" not in row["content"])
-    question = messages[place]["content"]
-    n_before = (len(messages) - 1 - place) // 2
+    last = max(n for n, row in enumerate(messages) if row["role"] == "user" and "<results>" not in row["content"])
+    question = messages[last]["content"]
+    n_before = (len(messages) - 1 - last) // 2
     if question != TOOLS_QUESTION and n_before + 1 >= n_steps(question, options):
         return {"role": "assistant", "content": f"All of it, after {n_before} searches."}
     query = f"{_WORDS[zlib.crc32(question.encode()) % len(_WORDS)]} {_WORDS[n_before]}"
@@ -183,8 +183,8 @@ class Bench:
     def spans(self) -> dict[str, list[tuple[float, float]]]:
         """Return (arrived, answered) of each request, and reset the record."""
         self._pipe.send("spans")
-        found: dict[str, list[tuple[float, float]]] = self._pipe.recv()
-        return found
+        times: dict[str, list[tuple[float, float]]] = self._pipe.recv()
+        return times
 
     def saved(self, output: str) -> set[str]:
         """Return the requests with a reply saved by an unfinished evaluation, named as in `spans`."""
@@ -222,8 +222,8 @@ def measure(bench: Bench) -> None:
             times.append(max(end for _, end in spans) - min(begin for begin, _ in spans))
         n, took = len(spans), statistics.median(times)
         ideal = max(n / options.slots * options.delay, longest)
-        whole = took / max(math.ceil(n / options.slots) * options.delay, longest)
-        print(f"| {name} | {n} | {ideal:.2f} | {took:.2f} | {took / ideal:.3f} | {whole:.3f} |", flush=True)
+        in_steps = took / max(math.ceil(n / options.slots) * options.delay, longest)
+        print(f"| {name} | {n} | {ideal:.2f} | {took:.2f} | {took / ideal:.3f} | {in_steps:.3f} |", flush=True)
     assert bench.logged("as they come 0") == bench.logged("in waves 0")
 
 

@@ -40,8 +40,8 @@ DOMAIN = "clapnq"
 
 def segment_id(number: int) -> str:
     """Return an id in the official form."""
-    shard, place = divmod(number, A_SHARD)
-    return f"msmarco_v2.1_doc_{shard:02}_{place // 10 * 9000}#{place % 10}_{place * 1100}"
+    shard, row = divmod(number, A_SHARD)
+    return f"msmarco_v2.1_doc_{shard:02}_{row // 10 * 9000}#{row % 10}_{row * 1100}"
 
 
 def write_shard(path: Path, shard: int) -> None:
@@ -88,8 +88,8 @@ def make_run(source: Path, run: Path, store: Path) -> dict[str, float]:
     queries = Queries("last_turn", {task.task_id: task.question for task in tasks})
     steps: dict[str, float] = {}
 
-    def progress(what: str, done: int, total: int | None) -> None:
-        steps[what.removeprefix(f"{DOMAIN}: ")] = time.perf_counter()
+    def progress(label: str, done: int, total: int | None) -> None:
+        steps[label.removeprefix(f"{DOMAIN}: ")] = time.perf_counter()
 
     request = RunRequest(
         replace(sample, tasks=tasks), queries, lambda: parse(f"run:{run}"), 20, corpora={DOMAIN: str(source)}
@@ -97,11 +97,11 @@ def make_run(source: Path, run: Path, store: Path) -> dict[str, float]:
     before = peak_megabytes()
     begin, cpu_before = time.perf_counter(), time.process_time()
     build_run(request, RunStore(store), progress)
-    whole, cpu = time.perf_counter() - begin, time.process_time() - cpu_before
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu_before
     peak, again = peak_megabytes(), time.perf_counter()
     build_run(request, RunStore(store))
     return {
-        "seconds": whole,
+        "seconds": seconds,
         "cpu": cpu,
         "checksum": steps["checksum"] - begin,
         "look_up": steps["look up"] - steps["checksum"],
@@ -126,8 +126,8 @@ def measured(folder: Path, size: int) -> dict[str, float]:
     write_run(folder / f"{size}.trec", size)
     command = [sys.executable, __file__, "--child", str(source), str(folder / f"{size}.trec"), str(folder / f"s{size}")]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    values: dict[str, float] = json.loads(done.stdout)
+    return values
 
 
 def main() -> None:

@@ -27,8 +27,8 @@ def neighbours(folder: Path) -> Iterator[tuple[str, int]]:
     for file in sorted(folder.glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             for candidate in json.loads(line)["candidates"]:
-                document, _, place = candidate["docid"].partition("#")
-                segments[document][int(place.partition("_")[0])] = candidate["doc"]["segment"]
+                document, _, offset = candidate["docid"].partition("#")
+                segments[document][int(offset.partition("_")[0])] = candidate["doc"]["segment"]
     for of_document in segments.values():
         for number, text in of_document.items():
             following = of_document.get(number + 1, "")
@@ -53,16 +53,16 @@ def answer_agreement(rows: list[dict[str, Any]]) -> tuple[int, int, int, float, 
     n_answers = n_equal = n_sentences = 0
     shares: tuple[list[float], list[float]] = ([], [])
     for row in rows:
-        given = [item for item in row["answer"] if item["text"].strip()]
-        brackets = ("".join(f"[{place + 1}]" for place in item["citations"]) for item in given)
-        text = " ".join(item["text"].strip() + cited for item, cited in zip(given, brackets, strict=True))
+        sentences = [sentence for sentence in row["answer"] if sentence["text"].strip()]
+        brackets = ("".join(f"[{number + 1}]" for number in sentence["citations"]) for sentence in sentences)
+        text = " ".join(sentence["text"].strip() + cited for sentence, cited in zip(sentences, brackets, strict=True))
         ours = parse_cited(text, len(row["references"]))
-        official = [item["text"].strip() for item in given]
-        n_answers += [item.text for item in ours] == official
-        n_equal += (Counter(item.text for item in ours) & Counter(official)).total()
+        official = [sentence["text"].strip() for sentence in sentences]
+        n_answers += [sentence.text for sentence in ours] == official
+        n_equal += (Counter(sentence.text for sentence in ours) & Counter(official)).total()
         n_sentences += len(official)
-        shares[0].append(sum(bool(item["citations"]) for item in given) / len(given))
-        shares[1].append(sum(bool(item.citations) for item in ours) / len(ours))
+        shares[0].append(sum(bool(sentence["citations"]) for sentence in sentences) / len(sentences))
+        shares[1].append(sum(bool(sentence.citations) for sentence in ours) / len(ours))
     return n_answers, n_equal, n_sentences, *(sum(column) / len(column) for column in shares)
 
 
@@ -70,10 +70,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     data = parser.parse_args().data
-    places = Counter(place_of(text, start) for text, start in neighbours(data / "retrieve_results"))
-    print(f"segments: {places.total()} neighbours")
-    for place, n in places.most_common():
-        print(f"  {n:4} {n / places.total():6.1%} {place}")
+    counts = Counter(place_of(text, start) for text, start in neighbours(data / "retrieve_results"))
+    print(f"segments: {counts.total()} neighbours")
+    for classification, n in counts.most_common():
+        print(f"  {n:4} {n / counts.total():6.1%} {classification}")
     for file in sorted((data / "answers").glob("*.jsonl")):
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         n_answers, n_equal, n_sentences, official, ours = answer_agreement(rows)

@@ -51,10 +51,10 @@ def settled(response: Response, label: IdkLabel) -> bool:
 def show(name: str, responses: Sequence[Response]) -> None:
     """Print the number of prompts for all answers, and for those that are not settled."""
     later = suite_named("mtrag").settled
-    others = [rubric.name for rubric in suite_named("mtrag").rubrics() if rubric.name not in later]
+    first_rubrics = [rubric.name for rubric in suite_named("mtrag").rubrics() if rubric.name not in later]
     labels = NgramIdk().detect(responses)
-    left = [item for item, label in zip(responses, labels, strict=True) if not settled(item, label)]
-    n_all, n_left = (n_prompts(responses, others) + n_prompts(some, later) for some in (responses, left))
+    left = [response for response, label in zip(responses, labels, strict=True) if not settled(response, label)]
+    n_all, n_left = (n_prompts(responses, first_rubrics) + n_prompts(some, later) for some in (responses, left))
     share = 1 - n_left / n_all
     print(f"{name:24} {len(responses):6,} answers, {len(responses) - len(left):5,} settled: ", end="")
     print(f"{n_all:7,} prompts, {n_left:7,} with skip_settled ({share:.1%} fewer)")

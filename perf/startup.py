@@ -54,9 +54,9 @@ def main() -> None:
     for _ in range(repeats):
         for name, arguments in commands.items():
             times[name].append(seconds(name, arguments))
-    medians = {name: statistics.median(found) for name, found in times.items()}
-    for name, found in times.items():
-        print(f"{name:14} median {medians[name]:6.2f} s   min {min(found):6.2f}   max {max(found):6.2f}")
+    medians = {name: statistics.median(seconds_of) for name, seconds_of in times.items()}
+    for name, seconds_of in times.items():
+        print(f"{name:14} median {medians[name]:6.2f} s   min {min(seconds_of):6.2f}   max {max(seconds_of):6.2f}")
     ratios = [stock / ours for stock, ours in zip(times["lm_eval"], times["ragtasks run"], strict=True)]
     print(f"ratio          median {statistics.median(ratios):6.2f}     min {min(ratios):6.2f}   max {max(ratios):6.2f}")
 

@@ -112,26 +112,26 @@ def real_questions(data: Path) -> Iterator[tuple[str, str, list[str]]]:
     }
     for file in ("multidoc2dial_dial_small_train.json", "multidoc2dial_dial_small_validation.json"):
         dialogues = json.loads((data / file).read_bytes())["dial_data"]
-        for dialogue in (one for own in dialogues.values() for one in own):
+        for dialogue in (dialogue_turns for own in dialogues.values() for dialogue_turns in own):
             turns = dialogue["turns"]
-            for place in range(len(turns) - 1):
-                question, answer = turns[place], turns[place + 1]
-                keys = [(one["doc_id"], one["id_sp"]) for one in answer["references"]]
-                found = [spans[key] for key in keys if key in spans]
-                if (question["role"], answer["role"]) == ("user", "agent") and found:
-                    before = "\n".join(turn["utterance"] for turn in turns[max(0, place - 2) : place])
-                    yield before, question["utterance"], found
+            for index in range(len(turns) - 1):
+                question, answer = turns[index], turns[index + 1]
+                keys = [(dialogue_turns["doc_id"], dialogue_turns["id_sp"]) for dialogue_turns in answer["references"]]
+                supporting = [spans[key] for key in keys if key in spans]
+                if (question["role"], answer["role"]) == ("user", "agent") and supporting:
+                    before = "\n".join(turn["utterance"] for turn in turns[max(0, index - 2) : index])
+                    yield before, question["utterance"], supporting
 
 
 def silver(sentences: Sequence[list[str]], propositions: Sequence[Passage]) -> dict[int, set[str]]:
     """Return number of a question -> its relevant propositions, if any."""
-    texts = {item.passage_id: item.text for item in propositions}
-    queries = {f"{number} {place}": text for number, own in enumerate(sentences) for place, text in enumerate(own)}
+    texts = {proposition.passage_id: proposition.text for proposition in propositions}
+    queries = {f"{number} {index}": text for number, own in enumerate(sentences) for index, text in enumerate(own)}
     judged: dict[int, set[str]] = {}
-    for key, found in bm25_rankings(queries, propositions, 1).items():
+    for key, ranking in bm25_rankings(queries, propositions, 1).items():
         words = set(queries[key].lower().split())
-        if found and len(words & set(texts[found[0]].lower().split())) >= LEAST_SHARED * len(words):
-            judged.setdefault(int(key.partition(" ")[0]), set()).add(found[0])
+        if ranking and len(words & set(texts[ranking[0]].lower().split())) >= LEAST_SHARED * len(words):
+            judged.setdefault(int(key.partition(" ")[0]), set()).add(ranking[0])
     return judged
 
 
@@ -146,7 +146,7 @@ def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
         work = Path(folder)
         benchmark = open_benchmark("custom", write_dialogues(work / "b", n_dialogues))
         t5, encoder = write_t5(work / "t5", words_of(work / "b")), write_encoder(work / "e", words_of(work / "b"))
-        found: dict[str, list[tuple[float, float]]] = {}
+        gains: dict[str, list[tuple[float, float]]] = {}
         seconds: dict[str, list[float]] = {}
         for seed in seeds:
             fitting = Hyperparameters(epochs=40, batch_size=8, learning_rate=5e-3, patience=10, seed=seed)
@@ -158,17 +158,17 @@ def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
                     benchmark, str(t5), work / f"{name}-{seed}-0",
                     Hyperparameters(epochs=1, learning_rate=0.0, seed=seed), is_conditional=is_conditional,
                 ).scores  # fmt: skip
-                found.setdefault(f"{name}: token F1", []).append((untrained.f1, made.f1))
-                found.setdefault(f"{name}: right decision", []).append((untrained.right_decision, made.right_decision))
+                gains.setdefault(f"{name}: token F1", []).append((untrained.f1, made.f1))
+                gains.setdefault(f"{name}: right decision", []).append((untrained.right_decision, made.right_decision))
                 seconds.setdefault(name, []).append(made.seconds_a_question)
             encoding = Hyperparameters(epochs=10, batch_size=16, learning_rate=2e-3, seed=seed)
             trained = train_retriever(benchmark, str(encoder), work / f"retriever-{seed}", encoding)
             for measure in ("AP", "R@5"):
                 pair = (trained.scores_before[measure], trained.scores[measure])
-                found.setdefault(f"retriever: {measure}", []).append(pair)
-    print_gains(found)
-    asked = [task for task in benchmark.tasks if len(task.messages) > 1]
-    share = sum(task.extra["rewrite"] != task.question for task in asked) / len(asked)
+                gains.setdefault(f"retriever: {measure}", []).append(pair)
+    print_gains(gains)
+    later_tasks = [task for task in benchmark.tasks if len(task.messages) > 1]
+    share = sum(task.extra["rewrite"] != task.question for task in later_tasks) / len(later_tasks)
     print_latency(seconds, share)
 
 
@@ -188,7 +188,7 @@ def measure_encoder(base: str, seeds: Sequence[int], n_dialogues: int, epochs: i
     """Print the gain of a real encoder as a retriever, by seed and with an interval over seeds."""
     from tests.synthesis._tiny import write_dialogues
 
-    found: dict[str, list[tuple[float, float]]] = {}
+    gains: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         benchmark = open_benchmark("custom", write_dialogues(work / "b", n_dialogues))
@@ -197,9 +197,9 @@ def measure_encoder(base: str, seeds: Sequence[int], n_dialogues: int, epochs: i
             trained = train_retriever(benchmark, base, work / f"retriever-{seed}", fitting)
             for measure in trained.scores:
                 pair = (trained.scores_before[measure], trained.scores[measure])
-                found.setdefault(f"{base}: {measure}", []).append(pair)
+                gains.setdefault(f"{base}: {measure}", []).append(pair)
             print(f"seed {seed}: {trained.statistics}", file=sys.stderr)
-    print_gains(found)
+    print_gains(gains)
 
 
 def print_gains(found: Mapping[str, Sequence[tuple[float, float]]]) -> None:

@@ -81,25 +81,25 @@ class Learner(nn.Module):
         offsets = tokens.pop("offset_mapping")
         hidden = self.dropout(self.encoder(**tokens.to(self.verdict.weight.device)).last_hidden_state)
         means = [
-            _means(row, offsets[place], tokens.sequence_ids(place), answers[place].sentences)
-            for place, row in enumerate(hidden)
+            _means(row, offsets[index], tokens.sequence_ids(index), answers[index].sentences)
+            for index, row in enumerate(hidden)
         ]
         return self.sentences(torch.cat(means)), self.verdict(hidden[:, 0])
 
     def learned(self) -> dict[str, Tensor]:
         """Return the trained weights by their names in `refusal_encoder`."""
-        found = {"verdict.weight": self.verdict.weight, "verdict.bias": self.verdict.bias}
+        weights = {"verdict.weight": self.verdict.weight, "verdict.bias": self.verdict.bias}
         for name, layer in self.adapted.items():
-            found |= {f"{name}.down": layer.down, f"{name}.up": layer.up * STRENGTH}
-        return {name: tensor.detach().half().cpu().contiguous() for name, tensor in found.items()}
+            weights |= {f"{name}.down": layer.down, f"{name}.up": layer.up * STRENGTH}
+        return {name: tensor.detach().half().cpu().contiguous() for name, tensor in weights.items()}
 
 
 def _means(vectors: Tensor, offsets: Tensor, parts: Sequence[int | None], sentences: Sequence[str]) -> Tensor:
     """Return the mean vector of each sentence's tokens, 0 for a truncated sentence."""
     ends = torch.tensor([len(sentence) + 1 for sentence in sentences]).cumsum(0)
     of_text = torch.tensor([part == 0 for part in parts])
-    places = torch.bucketize(offsets[:, 0].contiguous(), ends, right=True)
-    chosen = (places[None, :] == torch.arange(len(sentences))[:, None]) & of_text[None, :]
+    positions = torch.bucketize(offsets[:, 0].contiguous(), ends, right=True)
+    chosen = (positions[None, :] == torch.arange(len(sentences))[:, None]) & of_text[None, :]
     weights = chosen.float() / chosen.sum(1, keepdim=True).clamp(min=1)
     return weights.to(vectors.device) @ vectors
 
@@ -122,8 +122,8 @@ def learn(answers: Sequence[Row]) -> dict[str, Tensor]:
     )
     for epoch in range(N_EPOCHS):
         total = 0.0
-        for places in _batches(answers, chance):
-            loss = _loss(learner, [answers[place] for place in places])
+        for batch in _batches(answers, chance):
+            loss = _loss(learner, [answers[index] for index in batch])
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(changes, 1.0)
@@ -149,7 +149,7 @@ def _loss(learner: Learner, answers: Sequence[Row]) -> Tensor:
 
 def _batches(answers: Sequence[Row], chance: random.Random) -> list[list[int]]:
     """Return the indices of answers in batches of similar lengths, in random order."""
-    order = sorted(range(len(answers)), key=lambda place: len(answers[place].text) + 100 * chance.random())
+    order = sorted(range(len(answers)), key=lambda index: len(answers[index].text) + 100 * chance.random())
     batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
     chance.shuffle(batches)
     return batches
@@ -164,7 +164,7 @@ def main() -> None:
         WEIGHTS.chmod(0o644)
     blind = read_file(LABELLED / "blind.jsonl")
     names = [verdict.value for verdict in refusals.VERDICTS]
-    verdicts = [names[max(range(3), key=found.__getitem__)] for found in read([row.text for row in blind])]
+    verdicts = [names[max(range(3), key=scores.__getitem__)] for scores in read([row.text for row in blind])]
     values = measures([(row.label, verdict) for row, verdict in zip(blind, verdicts, strict=True)])
     print("kappa {:.3f}, F1 of partial {:.3f}, yes right {:.3f}, no right {:.3f}, yes or not {:.3f}".format(*values))
 

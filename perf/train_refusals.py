@@ -80,42 +80,44 @@ def read_rows(data: Path, systems: Path) -> list[Row]:
     """Return all labelled responses that are not empty."""
     rows = [row for path in sorted(LABELLED.glob("*.jsonl")) for row in read_file(path)]
     rows += [
-        _row("systems", {"group": path.stem, **one}) for path in sorted(systems.glob("*.jsonl")) for one in _lines(path)
+        _row("systems", {"group": path.stem, **record})
+        for path in sorted(systems.glob("*.jsonl"))
+        for record in _lines(path)
     ]
     for part in ("mtrag-human", "mtragun-human"):
-        for one in _lines(data / part / "generation_tasks" / "reference.jsonl"):
+        for record in _lines(data / part / "generation_tasks" / "reference.jsonl"):
             label = {"ANSWERABLE": "no", "UNANSWERABLE": "yes"}.get(
-                (one.get("Answerability") or one["answerability"])[0]
+                (record.get("Answerability") or record["answerability"])[0]
             )
             if label:
-                rows.append(_row("references", {"group": part, "idk": label, "text": one["targets"][0]["text"]}))
+                rows.append(_row("references", {"group": part, "idk": label, "text": record["targets"][0]["text"]}))
     judged = json.loads(
         (data / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json").read_text("utf-8")
     )
     of_task = {task["task_id"]: task["Answerability"][0] for task in judged["tasks"]}
-    for one in judged["evaluations"]:
-        agrees = one["annotations"]["conditional_idk"]["composite"]["value"] == 1
-        if (answerability := of_task[one["task_id"]]) != "CONVERSATIONAL":
+    for record in judged["evaluations"]:
+        agrees = record["annotations"]["conditional_idk"]["composite"]["value"] == 1
+        if (answerability := of_task[record["task_id"]]) != "CONVERSATIONAL":
             label = "yes" if agrees == (answerability == "UNANSWERABLE") else "not yes"
-            rows.append(_row("judged", {"group": "judged", "idk": label, "text": one["model_response"]}))
+            rows.append(_row("judged", {"group": "judged", "idk": label, "text": record["model_response"]}))
     return [row for row in rows if row.sentences]
 
 
 def read_file(path: Path) -> list[Row]:
     """Return the labelled responses in a file of `perf/refusals/` that are not empty."""
-    return [row for one in _lines(path) if (row := _row(path.stem, one)).sentences]
+    return [row for record in _lines(path) if (row := _row(path.stem, record)).sentences]
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def _row(source: str, one: dict[str, Any]) -> Row:
-    cut = [(label, text) for label, part in one.get("parts", ()) for text in refusals.sentences_of(part)]
-    text = one["text"] if "text" in one else " ".join(part for _, part in one["parts"])
+def _row(source: str, record: dict[str, Any]) -> Row:
+    cut = [(label, text) for label, part in record.get("parts", ()) for text in refusals.sentences_of(part)]
+    text = record["text"] if "text" in record else " ".join(part for _, part in record["parts"])
     sentences = [sentence for _, sentence in cut] or refusals.sentences_of(text)
     labels = [label for label, _ in cut] or None
-    return Row(source, one["group"], one["idk"], text, sentences, labels, one.get("language", "en"))
+    return Row(source, record["group"], record["idk"], text, sentences, labels, record.get("language", "en"))
 
 
 _NEGATION = re.compile(r"\b(?:no|not|none|\w+n't|un\w+)\b")
@@ -129,17 +131,19 @@ def read_prose(data: Path) -> list[str]:
         for task in _lines(path)
         for passage in task["contexts"]
     }
-    archives, found = sorted(data.glob("corpora/passage_level/*.jsonl.zip")), []
+    archives, rows = sorted(data.glob("corpora/passage_level/*.jsonl.zip")), []
     for archive in archives:
         with zipfile.ZipFile(archive) as opened:
             texts = [json.loads(line)["text"] for line in opened.read(opened.namelist()[0]).splitlines()]
         random.Random(0).shuffle(texts)
-        sentences = (one for text in texts if text[:200] not in shown for one in refusals.sentences_of(text))
+        sentences = (sentence for text in texts if text[:200] not in shown for sentence in refusals.sentences_of(text))
         denying = (
-            one for one in sentences if 20 < len(one) < 400 and re.search(r"\b(?:no|not|none|\w+n't|un\w+)\b", one)
+            sentence
+            for sentence in sentences
+            if 20 < len(sentence) < 400 and re.search(r"\b(?:no|not|none|\w+n't|un\w+)\b", sentence)
         )
-        found += [one for one, _ in zip(denying, range(N_PROSE // len(archives)), strict=False)]
-    return found
+        rows += [sentence for sentence, _ in zip(denying, range(N_PROSE // len(archives)), strict=False)]
+    return rows
 
 
 def matrix_of(sentences: Sequence[str]) -> Any:
@@ -172,7 +176,7 @@ class Learner:
         for row in rows:
             row.at = slice(start, start + len(row.sentences))
             start = row.at.stop
-        self.matrix = matrix_of([one for row in rows for one in row.sentences])
+        self.matrix = matrix_of([sentence for row in rows for sentence in row.sentences])
         self.prose = matrix_of(prose)
         n_seen = np.asarray((self.matrix != 0).sum(axis=0)).ravel()
         # Frequent features get less weight, and a feature of a single sentence gets 0.
@@ -182,15 +186,15 @@ class Learner:
         """Return the two linear scores. `first`: scores of all sentences that label the unlabelled ones."""
         at, gap, answer, weight = [], [], [], []
         for row in rows:
-            for place, pair in enumerate(_sentence_labels(row, first) or ()):
-                at.append(row.at.start + place)
+            for index, pair in enumerate(_sentence_labels(row, first) or ()):
+                at.append(row.at.start + index)
                 gap.append(pair[0])
                 answer.append(pair[1])
                 weight.append(WEIGHT.get(row.source, 1.0) * (1.0 if row.labels or len(row.sentences) == 1 else 0.7))
         n_prose = self.prose.shape[0]
         matrix = (sparse.vstack([self.matrix[at], self.prose]) @ sparse.diags(self.scale)).tocsr()
         weights = np.array([*weight, *[PROSE_WEIGHT] * n_prose])
-        found = []
+        models = []
         for labels, of_prose in ((gap, False), (answer, True)):
             fitted = SGDClassifier(
                 loss="log_loss",
@@ -200,9 +204,9 @@ class Learner:
                 average=True,
                 random_state=0,
             ).fit(matrix, np.array([*labels, *[of_prose] * n_prose]), sample_weight=weights)
-            found.append((fitted.coef_[0] * self.scale, fitted.intercept_[0]))
-        table = np.stack([one for one, _ in found], axis=1).astype(np.float32)
-        return Learned(table, np.array([bias for _, bias in found]))
+            models.append((fitted.coef_[0] * self.scale, fitted.intercept_[0]))
+        table = np.stack([coefficients for coefficients, _ in models], axis=1).astype(np.float32)
+        return Learned(table, np.array([bias for _, bias in models]))
 
     def learn(self, rows: Sequence[Row]) -> Learned:
         """Return a complete model. Its response level is trained on sentence scores of other folds."""
@@ -219,13 +223,13 @@ class Learner:
                     features.append(refusals.response_features(part[row.at], row.sentences))
                     labels.append(VERDICTS.index(row.label))
                     weights.append(WEIGHT.get(row.source, 1.0))
-        found = self.sentence_model(rows, scores)
+        sentence_scores = self.sentence_model(rows, scores)
         matrix = np.array(features)
-        found.centre, found.spread = matrix.mean(axis=0), matrix.std(axis=0) + 1e-6
-        found.response = LogisticRegression(C=1.0, max_iter=1000).fit(
-            (matrix - found.centre) / found.spread, labels, sample_weight=weights
+        sentence_scores.centre, sentence_scores.spread = matrix.mean(axis=0), matrix.std(axis=0) + 1e-6
+        sentence_scores.response = LogisticRegression(C=1.0, max_iter=1000).fit(
+            (matrix - sentence_scores.centre) / sentence_scores.spread, labels, sample_weight=weights
         )
-        return found
+        return sentence_scores
 
 
 def _sentence_labels(row: Row, first: Any) -> list[tuple[bool, bool]] | None:
@@ -268,22 +272,25 @@ def packed(learned: Learned) -> dict[str, Any]:
 def verdicts_of(learned: Learned, rows: Sequence[Row]) -> list[str]:
     """Return the verdict on each row by the package with these weights."""
     model = refusals.unpacked(packed(learned))
-    return [VERDICTS[int(np.argmax(found))] for found, _ in refusals.probabilities([row.text for row in rows], model)]
+    return [
+        VERDICTS[int(np.argmax(probabilities))]
+        for probabilities, _ in refusals.probabilities([row.text for row in rows], model)
+    ]
 
 
 def left_out(rows: Sequence[Row], prose: Sequence[str]) -> dict[Row, str]:
     """Return the verdict on each row by weights trained without its group and its text."""
     systems = sorted({row.group for row in rows if row.source == "systems"})
-    found: dict[Row, str] = {}
+    verdicts: dict[Row, str] = {}
     for number in range(FOLDS):
         measured = [row for row in rows if _fold(row, systems) == number]
         texts = {_words(row) for row in measured}
         taught = [
             row for row in rows if row.source != "blind" and _fold(row, systems) != number and _words(row) not in texts
         ]
-        found |= zip(measured, verdicts_of(Learner(taught, prose).learn(taught), measured), strict=True)
+        verdicts |= zip(measured, verdicts_of(Learner(taught, prose).learn(taught), measured), strict=True)
         print(f"fold {number + 1} of {FOLDS}: {len(taught)} responses taught, {len(measured)} measured", flush=True)
-    return found
+    return verdicts
 
 
 def _fold(row: Row, systems: Sequence[str]) -> int:
@@ -298,21 +305,21 @@ def _words(row: Row) -> str:
     return " ".join(re.findall(r"\w+", row.text.lower()))
 
 
-def print_measures(found: dict[Row, str]) -> None:
+def print_measures(verdicts: dict[Row, str]) -> None:
     """Print a line per set: kappa of `yes` against the rest, F1 of `partial`, and the shares classified correctly."""
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    seen: set[tuple[str, str]] = set()
-    for row, verdict in found.items():
+    printed: set[tuple[str, str]] = set()
+    for row, verdict in verdicts.items():
         names = [row.source]
         names += [row.group] if row.source in ("systems", "languages") or row.group == "short, held back" else []
         names += [row.language] if row.source == "languages" else []
-        names += [f"{row.source}, distinct texts"] if (row.source, _words(row)) not in seen else []
-        seen.add((row.source, _words(row)))
+        names += [f"{row.source}, distinct texts"] if (row.source, _words(row)) not in printed else []
+        printed.add((row.source, _words(row)))
         for name in names:
             groups[name].append((row.label, verdict))
     print(f"{'set':<28}{'n':>6}{'kappa':>8}{'F1 part.':>9}{'yes right':>11}{'no right':>10}{'yes or not':>12}")
     for name, pairs in sorted(groups.items()):
-        print(f"{name:<28}{len(pairs):>6}" + "".join(f"{one:>10.3f}" for one in measures(pairs)))
+        print(f"{name:<28}{len(pairs):>6}" + "".join(f"{value:>10.3f}" for value in measures(pairs)))
 
 
 def measures(pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
@@ -323,8 +330,8 @@ def measures(pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
         return sum(some) / len(some) if some else float("nan")
 
     agreement = share(lambda _: True, lambda label, verdict: (label == "yes") == (verdict == "yes"))
-    labelled, found = (sum(pair[side] == "yes" for pair in pairs) / len(pairs) for side in (0, 1))
-    chance = labelled * found + (1 - labelled) * (1 - found)
+    labelled, detected = (sum(pair[side] == "yes" for pair in pairs) / len(pairs) for side in (0, 1))
+    chance = labelled * detected + (1 - labelled) * (1 - detected)
     both = sum(pair == ("partial", "partial") for pair in pairs)
     either = sum((pair[0] == "partial") + (pair[1] == "partial") for pair in pairs)
     return (

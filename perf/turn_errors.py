@@ -52,11 +52,11 @@ Row = dict[str, Any]
 
 def answers(folder: Path) -> Iterator[tuple[str, Response]]:
     """Yield (system, answer) of all answers available for the draw."""
-    other = tasks_of("mtrag_un", folder)
+    un_tasks = tasks_of("mtrag_un", folder)
     for name in ("system_a", "system_b"):
         for line in (folder / "idk" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            task = other[row["task_id"]]
+            task = un_tasks[row["task_id"]]
             yield name, Response(task, task.references, row["text"])
     tasks = tasks_of("mtrag", folder)
     for rated in load_human_evaluation(folder / "mt-rag-benchmark"):
@@ -67,8 +67,8 @@ def answers(folder: Path) -> Iterator[tuple[str, Response]]:
 
 def tasks_of(benchmark: str, folder: Path) -> dict[str, Task]:
     """Return task id -> task."""
-    found = open_benchmark(benchmark, benchmark_folder(benchmark, str(folder), folder))
-    return {task.task_id: task for task in found.tasks}
+    benchmark_tasks = open_benchmark(benchmark, benchmark_folder(benchmark, str(folder), folder))
+    return {task.task_id: task for task in benchmark_tasks.tasks}
 
 
 def unedited(folder: Path, tasks: Any) -> Iterator[tuple[str, Response]]:
@@ -76,14 +76,16 @@ def unedited(folder: Path, tasks: Any) -> Iterator[tuple[str, Response]]:
     by_turn = {(task.messages[0].text, task.turn, task.question): task for task in tasks}
     for conversation in json.loads((folder / CONVERSATIONS).read_text(encoding="utf-8")):
         messages = conversation["messages"]
-        for place, message in enumerate(messages):
+        for index, message in enumerate(messages):
             if text := message.get("original_text", "").strip():
-                turn = (place + 1) // 2
-                task = by_turn[messages[0]["text"], turn, messages[place - 1]["text"]]
+                turn = (index + 1) // 2
+                task = by_turn[messages[0]["text"], turn, messages[index - 1]["text"]]
                 rows = list({row["document_id"]: row for row in reversed(message["contexts"])}.values())[::-1]
                 passages = [Passage(row["document_id"], row["text"], row.get("title") or "") for row in rows]
                 yield "generator", Response(task, tuple(passages), text)
-                first = [one for one, row in zip(passages, rows, strict=True) if "|user|" in json.dumps(row["query"])]
+                first = [
+                    passage for passage, row in zip(passages, rows, strict=True) if "|user|" in json.dumps(row["query"])
+                ]
                 if 0 < len(first) < len(passages):
                     yield "generator_first", Response(task, tuple(first), text)
 
@@ -92,7 +94,9 @@ def kinds_of(responses: Sequence[Response], setting: Setting = Setting.REFERENCE
     """Return the type of each answer of one system."""
     checks = find_implausible(responses, setting=setting)
     labels = NgramIdk().detect(responses)
-    errors = [turn_error(*one) for one in zip(responses, (item.verdict for item in labels), checks, strict=True)]
+    errors = [
+        turn_error(*arguments) for arguments in zip(responses, (label.verdict for label in labels), checks, strict=True)
+    ]
     return [error.kind.value if error else NONE for error in errors]
 
 
@@ -155,8 +159,8 @@ def agreement(rows: Sequence[Row]) -> str:
     pairs = [(row["first"], row["second"]) for row in rows if "second" in row]
     if len(pairs) < len(rows):
         return f"{len(rows)} answers, {len(pairs)} of them labelled twice"
-    wrong = [(str(one != NONE), str(other != NONE)) for one, other in pairs]
-    same = sum(one == other for one, other in pairs)
+    wrong = [(str(first != NONE), str(second != NONE)) for first, second in pairs]
+    same = sum(first == second for first, second in pairs)
     return (
         f"two labellings of {len(rows)}: the same in {same}, kappa {kappa(pairs):.2f}; wrong or not {kappa(wrong):.2f}"
     )
@@ -238,15 +242,15 @@ def damages(folder: Path, draw: random.Random) -> dict[str, tuple[set[str], Dama
 
     def with_text(text: Callable[[Response], str | None]) -> Damage:
         def damaged(response: Response) -> Response | None:
-            found = text(response)
-            return None if found is None else replace(response, text=found)
+            candidates = text(response)
+            return None if candidates is None else replace(response, text=candidates)
 
         return damaged
 
     def other(response: Response) -> Task:
         domain, conversation = response.task.domain, response.task.conversation_id
-        found = [one for one in tasks.values() if one.domain == domain and one.conversation_id != conversation]
-        return draw.choice([one for one in found if one.answerability is Answerability.ANSWERABLE])
+        candidates = [one for one in tasks.values() if one.domain == domain and one.conversation_id != conversation]
+        return draw.choice([one for one in candidates if one.answerability is Answerability.ANSWERABLE])
 
     def elsewhere(response: Response) -> Response:
         task = other(response)
@@ -278,7 +282,7 @@ def damages(folder: Path, draw: random.Random) -> dict[str, tuple[set[str], Dama
 
 def earlier(response: Response) -> str | None:
     """Return the last answer of the conversation."""
-    return next((one.text for one in reversed(response.task.messages) if one.role is Role.ASSISTANT), None)
+    return next((message.text for message in reversed(response.task.messages) if message.role is Role.ASSISTANT), None)
 
 
 def shortened(text: str | None) -> str | None:
@@ -288,10 +292,10 @@ def shortened(text: str | None) -> str | None:
 
 def other_number(response: Response) -> str | None:
     """Change the first number of two or more digits that a passage contains too."""
-    for found in re.finditer(r"(?<![\d.,])\d{2,}(?![\d.,]*\d)", response.text):
-        if any(found[0] in passage.text for passage in response.passages):
-            changed = "".join(str((int(digit) + 3) % 10) for digit in found[0])
-            return response.text[: found.start()] + changed + response.text[found.end() :]
+    for match in re.finditer(r"(?<![\d.,])\d{2,}(?![\d.,]*\d)", response.text):
+        if any(match[0] in passage.text for passage in response.passages):
+            changed = "".join(str((int(digit) + 3) % 10) for digit in match[0])
+            return response.text[: match.start()] + changed + response.text[match.end() :]
     return None
 
 
@@ -299,13 +303,15 @@ def print_damage(folder: Path) -> None:
     """Print for each damage how often its type is detected, and how often on the undamaged answers."""
     draw = random.Random(29)
     tasks = tasks_of("mtrag", folder)
-    rated = [one for one in load_human_evaluation(folder / "mt-rag-benchmark") if is_good(one)]
-    good = [Response(task := tasks[one.response.task.task_id], task.references, one.response.text) for one in rated]
+    rated = [row for row in load_human_evaluation(folder / "mt-rag-benchmark") if is_good(row)]
+    good = [Response(task := tasks[row.response.task.task_id], task.references, row.response.text) for row in rated]
     print(f"\n{len(good)} answers that people rated {GOOD} and more in each property, one in {EACH} damaged\n")
     print("| damage | kind | seen in damaged | other kinds seen | seen in the others |\n|---|---|---:|---|---:|")
     for name, (right, damage) in damages(folder, draw).items():
-        places = {place: found for place in range(0, len(good), EACH) if (found := damage(good[place]))}
-        print_seen(name, right, [places.get(place, one) for place, one in enumerate(good)], set(places))
+        damaged_by_index = {index: damaged for index in range(0, len(good), EACH) if (damaged := damage(good[index]))}
+        print_seen(
+            name, right, [damaged_by_index.get(index, row) for index, row in enumerate(good)], set(damaged_by_index)
+        )
     print_languages()
 
 
@@ -316,26 +322,26 @@ def print_languages() -> None:
         for code in ("de", "zh"):
             # a copy, because files are derived next to a benchmark's own
             twin = open_benchmark("custom", Path(shutil.copytree(TWINS / code, Path(folder) / code))).tasks
-            for name, asked, answered in (
+            for name, tasks, answered in (
                 (f"{code} answers, English asked", english, twin),
                 (f"English answers, {code} asked", twin, english),
             ):
-                places = set(range(0, len(asked), EACH))
-                texts = [(answered if place in places else asked)[place].target for place in range(len(asked))]
-                found = [Response(one, one.references, text) for one, text in zip(asked, texts, strict=True)]
-                print_seen(name, {"wrong_language"}, found, places)
+                indices = set(range(0, len(tasks), EACH))
+                texts = [(answered if index in indices else tasks)[index].target for index in range(len(tasks))]
+                responses = [Response(task, task.references, text) for task, text in zip(tasks, texts, strict=True)]
+                print_seen(name, {"wrong_language"}, responses, indices)
 
 
-def print_seen(name: str, right: set[str], responses: Sequence[Response], places: set[int]) -> None:
+def print_seen(name: str, right: set[str], responses: Sequence[Response], indices: set[int]) -> None:
     """Print one row."""
-    found = kinds_of(responses)
-    damaged = [found[place] for place in sorted(places)]
-    others = [kind for place, kind in enumerate(found) if place not in places]
+    kinds = kinds_of(responses)
+    damaged = [kinds[index] for index in sorted(indices)]
+    undamaged = [kind for index, kind in enumerate(kinds) if index not in indices]
     hits = sum(kind in right for kind in damaged)
-    rest = ", ".join(f"{kind} {count}" for kind, count in Counter(damaged).most_common() if kind not in right)
+    remaining = ", ".join(f"{kind} {count}" for kind, count in Counter(damaged).most_common() if kind not in right)
     print(
-        f"| {name} | {', '.join(sorted(right))} | {of(hits, len(damaged))} | {rest or '-'} "
-        f"| {sum(kind in right for kind in others)} of {len(others)} |",
+        f"| {name} | {', '.join(sorted(right))} | {of(hits, len(damaged))} | {remaining or '-'} "
+        f"| {sum(kind in right for kind in undamaged)} of {len(undamaged)} |",
         flush=True,
     )
 
@@ -344,9 +350,9 @@ def read_labels(second: Path | None) -> list[Row]:
     """Return all rows. Labels of a second labelling are added by id, also to the file of labels."""
     rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
     if second:
-        given = {row["id"]: row for row in map(json.loads, second.read_text(encoding="utf-8").splitlines())}
+        second_labels = {row["id"]: row for row in map(json.loads, second.read_text(encoding="utf-8").splitlines())}
         for row in rows:
-            if label := given.get(row.get("id", "")):
+            if label := second_labels.get(row.get("id", "")):
                 row["second"] = label["label"]
                 row.update({"second_also": label["also"]} if label.get("also") else {})
         LABELS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -374,7 +380,7 @@ def print_speed(folder: Path) -> None:
 
     look()  # warm-up: loads language data once
     rounds = [(cpu_seconds(look), cpu_seconds(measure)) for _ in range(ROUNDS)]
-    seconds, ratio = median(one for one, _ in rounds), median(one / other for one, other in rounds)
+    seconds, ratio = median(one for one, _ in rounds), median(one / reference for one, reference in rounds)
     print(
         f"{len(responses)} answers: {len(responses) / seconds:,.0f} a second of one core, {ratio:.2f} times the time "
         f"of `grounded` and `copied` (medians of {ROUNDS})"
@@ -402,10 +408,10 @@ def main() -> None:
         return
     rows = read_labels(arguments.second)
     print_damage(arguments.folder)
-    found = kinds(arguments.folder)
+    current = kinds(arguments.folder)
 
     def now(row: Row) -> str:
-        return found[row["system"], row["task_id"]]
+        return current[row["system"], row["task_id"]]
 
     for number in sorted({row["round"] for row in rows}):
         mine = [row for row in rows if row["round"] == number]
