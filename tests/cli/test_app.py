@@ -273,15 +273,15 @@ def test_link_and_unlink_print_changes(light_harness: Path) -> None:
     done = as_command("tasks", "link", PYTHONPATH=search)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("wrote ") == N_STUBS
-    assert done.stdout.endswith(f"{N_STUBS} written, 0 already right, 0 removed in {stubs}\n")
+    assert done.stdout.endswith(f"{N_STUBS} written, 0 unchanged, 0 removed in {stubs}\n")
     assert len(list(stubs.rglob("*.yaml"))) == N_STUBS
     words = (["link"], ["link", "--remove"], ["link", "--remove"])
     later = "; ".join(f"main({['tasks', *one]}, standalone_mode=False)" for one in words)
     done = as_command(code=f"from ragtasks.cli.app import app as main; {later}", PYTHONPATH=search)
     again, *removed, nothing = done.stdout.splitlines()
-    assert again == f"0 written, {N_STUBS} already right, 0 removed in {stubs}"
-    assert removed[-1] == f"0 written, 0 already right, {N_STUBS} removed in {stubs}"
-    assert nothing == f"0 written, 0 already right, 0 removed in {stubs}"
+    assert again == f"0 written, {N_STUBS} unchanged, 0 removed in {stubs}"
+    assert removed[-1] == f"0 written, 0 unchanged, {N_STUBS} removed in {stubs}"
+    assert nothing == f"0 written, 0 unchanged, 0 removed in {stubs}"
     assert not stubs.exists()
 
 

@@ -80,7 +80,7 @@ def test_files_are_written_to_the_requested_paths(folder: Path, tmp_path: Path) 
     pictures = sorted(plots.iterdir())
     assert [path.name for path in pictures] == [
         "1_mtrag_by_setting.png",
-        "1_mtrag_by_setting_on_the_4_tasks_that_the_settings_share.png",
+        "1_mtrag_by_setting_on_the_4_shared_tasks.png",
         "1_mtrag_rb_alg_in_setting_full_rag.png",
         "1_mtrag_rb_alg_in_setting_reference.png",
     ]

@@ -61,7 +61,7 @@ def test_a_dialogue_that_the_wizard_opens_is_read_from_its_end(tmp_path: Path) -
 
 
 def test_there_is_no_corpus_to_retrieve_from() -> None:
-    with pytest.raises(ConfigurationError, match="take faithdial_reference"):
+    with pytest.raises(ConfigurationError, match="use faithdial_reference"):
         open_benchmark("faithdial", SAMPLE).read_contexts(Setting.FULL_RAG)
 
 
