@@ -88,7 +88,7 @@ def test_a_changed_judge_is_detected_and_its_scores_are_marked(
         server.move = lambda prompt, n_before: noisy(prompt, n_before) - 2
         third = judging()
         (line,) = (text for text in caplog.messages if text.startswith("Drift"))
-    assert "noisy judges 40 anchors otherwise" in line
+    assert "noisy judges 40 anchors differently than at" in line
     assert "its server names the same model" in line
     assert len(comparable_evaluations([first, second])) == 1
     apart = comparable_evaluations([first, second, third])
