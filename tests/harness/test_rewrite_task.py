@@ -24,14 +24,16 @@ from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
 GROUP, CONDITIONAL = "mtrag_rewrite", "mtrag_rewrite_conditional"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
-QUERY_METRICS = ("ndcg_5", "recall_5")
+QUERY_METRICS = {"ndcg_5": "nDCG@5", "recall_5": "R@5"}
 
 
 def scores_of(benchmark: Benchmark, form: str, store: Path) -> dict[str, float]:
     """Return the scores of a query form by `ragtasks retrieve` and `ragtasks evaluate-run`."""
     stored = retrieve(Workspace("mtrag", "sample", Path(), store), "bm25", form, depth=100)
     (judged,) = judge_runs(benchmark, store, [stored.manifest.name], RETRIEVAL_METRICS)
-    return {score: fmean(result.values[score] for result in judged.results) for score in QUERY_METRICS}
+    return {
+        score: fmean(result.values[measure] for result in judged.results) for score, measure in QUERY_METRICS.items()
+    }
 
 
 @pytest.fixture(scope="module")
