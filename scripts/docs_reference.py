@@ -52,6 +52,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return re.sub(rf"\[([^\]]+)\]\({re.escape(outside)}[^)]*\)", r"\1", markdown)
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep each option in the text on one line: browsers break lines after hyphens."""
+    return re.sub(r"<code>[^<]*</code>", lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)
+
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 _REFERENCE = (
     ("[Commands](commands.md)", "all commands with options and an example"),
     ("[Options of an evaluation](options.md)", "keys of `--metadata`, `evaluation.yaml` and endpoints"),
