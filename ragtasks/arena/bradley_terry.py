@@ -205,7 +205,7 @@ def _reason(system: str, comparisons: Sequence[Comparison], group: set[str]) -> 
         if system in {first, second}
     ]
     against = [(share, second) for share, second in relevant if second in group]
-    for pairs, words in ((relevant, ""), (against, "against rated systems")):
+    for pairs, words in ((relevant, ""), (against, " against rated systems")):
         shares = {share for share, _ in pairs}
         if shares in ({1.0}, {0.0}):
             return f"{'won' if shares == {1.0} else 'lost'} every battle{words}: no finite rating"

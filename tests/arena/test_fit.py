@@ -104,7 +104,7 @@ def test_an_undefeated_system_has_no_rating_and_the_others_do() -> None:
 def test_wins_outside_the_rated_group_are_reported() -> None:
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
     found = fit([*circle, *[("w", "a", 0.0)] * 27, *[("w", "z", 1.0)] * 23])
-    assert found.unrated["w"] == "lost every battleagainst rated systems: no finite rating"
+    assert found.unrated["w"] == "lost every battle against rated systems: no finite rating"
     assert found.unrated["z"] == "lost every battle: no finite rating"
 
 
@@ -113,7 +113,7 @@ def test_a_system_that_only_lost_to_some_and_won_against_others_is_in_no_cycle()
     circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
     found = fit([*circle, ("a", "w", 0.0), ("w", "v", 0.0), ("v", "w", 0.0), ("u", "v", 1.0), ("u", "x", 0.0)])
     assert found.systems == ("a", "b", "c")
-    assert found.unrated["w"] == "won every battleagainst rated systems: no finite rating"
+    assert found.unrated["w"] == "won every battle against rated systems: no finite rating"
     assert found.unrated["v"] == found.unrated["u"] == "no cycle of wins or ties with rated systems"
 
 
