@@ -50,7 +50,7 @@ class JudgedBattles:
     usage: dict[str, Usage]
     """Judge -> requests, cached replies, failures and cost."""
     shortfalls: tuple[str, ...]
-    """Messages about missing verdicts above the limit, one per round."""
+    """Messages about rounds with too many missing verdicts."""
 
     def require_coverage(self) -> None:
         """Raise JudgeError if any judge gave too few verdicts."""
@@ -110,8 +110,8 @@ class _Rounds:
         return JudgedBattles(tuple(self.votes), n, n_battles - n, self._n_unvoted, usage, tuple(self.shortfalls))
 
 
-# Battles until the winner is decided. A system's score on a task is the share of its battles that it wins there, with
-# ties as half. Systems thus race by win rate as by any other score.
+# Battles until the winner is decided. A system's score on a task is the share of its battles on that task that it wins,
+# with a tie as half a win. `Race` compares these scores like any other metric.
 
 _EQUAL_WIN_RATES = 0.1
 
@@ -125,8 +125,8 @@ def race_battles(
 ) -> tuple[Race, JudgedBattles]:
     """Return the result of a race between systems by win rate, and its battles.
 
-    The race stops if too many verdicts are missing. The verdict is then None, and the battles contain the messages. Win
-    rates are equal if they differ by less than `margin`; default: 0.1, such as .55 and .45.
+    The race stops if too many verdicts are missing. `Race.verdict` is then None, and `JudgedBattles.shortfalls`
+    contains the reasons. Win rates are equal if they differ by less than `margin`; default: 0.1, such as .55 and .45.
     """
     items = {"\n".join(item): pool.answers_to(item) for item in pool.items}
     shared = {key: answers for key, answers in items.items() if len(answers) == len(pool.systems)}
@@ -177,7 +177,7 @@ def _require_battles(
 
 
 def _win_rates(systems: Sequence[str], battles_of: Mapping[str, Sequence[Battle]], votes: Sequence[Vote]) -> Values:
-    """Return system -> task -> share of its battles won; None if any of them has no verdict."""
+    """Return system -> task -> share of its battles won; None if any of these battles has no verdict."""
     votes_of: dict[str, list[Vote]] = {}
     for vote in votes:
         votes_of.setdefault(vote.battle_id, []).append(vote)
@@ -228,7 +228,6 @@ class Answer:
     benchmark: str
     """Label of the benchmark, with a mark for samples."""
     setting: str
-    """Setting, the source of the passages."""
     response: Response
     refuses: bool
     """Whether `NgramIdk` detects a refusal."""
@@ -324,7 +323,7 @@ class AnswerPool:
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Names, sorted."""
+        """Names of the systems, sorted."""
         return tuple(sorted({system for answers_by_system in self._items.values() for system in answers_by_system}))
 
     @property
@@ -333,7 +332,7 @@ class AnswerPool:
         return tuple(key for key, answers_by_system in self._items.items() if len(answers_by_system) > 1)
 
     def implausible(self) -> list[str]:
-        """Return a line per type of implausible answers: battles with these are not informative."""
+        """Return a line per type of implausible answers, which make battles uninformative."""
         groups: dict[tuple[str, str, str], list[Response]] = {}
         for (benchmark, setting, _), answers_by_system in self._items.items():
             for system, answer in answers_by_system.items():
@@ -467,7 +466,7 @@ def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> li
 
 
 def _queue(battles: Sequence[Battle], fought: set[str]) -> Iterator[Battle]:
-    """Return the battles of a pair without votes, conversations with the fewest battles first."""
+    """Return the battles of a pair that have no votes. Conversations with the fewest battles come first."""
     n_battles = Counter(battle.conversation_id for battle in battles if battle.battle_id in fought)
     by_id = {battle.battle_id: battle for battle in battles if battle.battle_id not in fought}
     positions: list[tuple[int, Battle]] = []

@@ -46,7 +46,7 @@ class Fit:
     log_tie: float | None
     """Log of Davidson's nu; None without ties."""
     votes: tuple[int, ...]
-    """Indices of the used votes, between two of the systems."""
+    """Indices of the votes in the fit: those between two of `systems`."""
     influence: Floats
     """Influence of each vote on each strength and, as the last column, on the slope.
 
@@ -56,7 +56,7 @@ class Fit:
     """System -> why it has no strength."""
 
     def pseudo_values(self, index: int) -> Floats:
-        """Return a value per vote, whose mean is the strength at index `place` (or the slope, if past the last)."""
+        """Return a value per vote, whose mean is the strength at `index`, or the slope for `len(systems)`."""
         value = self.strengths[index] if index < len(self.systems) else (self.slope or 0.0)
         return np.asarray(value + len(self.votes) * self.influence[:, index])
 

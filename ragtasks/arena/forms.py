@@ -67,7 +67,7 @@ class RatedForm:
 
 
 def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ...]]:
-    """Return the first system of each distinct answer to an item -> all systems that gave it, with equal passages."""
+    """Return system -> all systems with the same answer and passages, for the first system of each distinct answer."""
     systems: dict[str, list[str]] = {}
     for system, answer in pool.answers_to(item).items():
         systems.setdefault(answer.version, []).append(system)
@@ -75,7 +75,7 @@ def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ..
 
 
 def order_for(pool: AnswerPool, item: ItemKey, rater: str, secret: bytes) -> list[str]:
-    """Return the systems of the distinct answers on a rater's form, in its order."""
+    """Return a system for each distinct answer to an item, in the order of the rater's form."""
     return shuffled(distinct_answers(pool, item), f"{secret.hex()} {rater} {item}")
 
 

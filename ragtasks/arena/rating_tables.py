@@ -1,4 +1,4 @@
-"""Tables of votes: per benchmark a section for people, for judges, and for their agreement."""
+"""Tables of votes. Each benchmark has a section for people, for judges and for their agreement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEGEND = (
     "Elo: mean over 200 orders of the votes, K = 4.",
     "win rate: share of the votes won; a tie and both bad count half. The last four columns sum to the votes.",
 )
-_COUNTS = "Shares without an interval are shown in votes."
+_COUNTS = "Shares without an interval are shown as numbers of votes."
 
 
 def rating_sections(votes: Sequence[Vote]) -> list[Section]:

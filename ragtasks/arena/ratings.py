@@ -2,7 +2,7 @@
 
 All intervals resample conversations with `ragtasks.statistics`. The interval of a rating is that of a mean. Each vote
 has a value whose mean is the rating: the rating plus the number of votes times the influence of the vote. A rating
-without an interval is not reported, because a few votes would be noise.
+without an interval is not reported, because few votes give only noise.
 """
 
 from __future__ import annotations

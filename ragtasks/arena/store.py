@@ -1,4 +1,4 @@
-"""Storage of votes: JSON lines files, the database of a server, and the queue of raters."""
+"""The database of an arena server, and the queue that assigns pairs to raters."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class VoteStore:
         """Return all events of pairs and forms in order; `voted` events contain their vote, even if it was undone.
 
         Events are `given` (a rater received an item, or received it again after the lease expired), `names_shown` (the
-        rater saw the systems' names), `voted`, `skipped`, and `undone` for either.
+        rater saw the systems' names), `voted`, `skipped`, and `undone` (a vote or a skip).
         """
         query = (
             "SELECT e.time, e.event, e.rater, e.battle_id, e.assignment_id, a.view, e.vote_id, v.vote FROM events e "
@@ -243,7 +243,7 @@ def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def _check_closed_file(path: Path) -> None:
-    """Raise an error for a file of another format that no process has open, without creating a log next to it."""
+    """Raise an error for a file of another format, unless it is open. No write-ahead log is created next to it."""
     if path.is_file() and not Path(f"{path}-wal").exists():
         with closing(_opened(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
             _require_format(connection)
@@ -297,7 +297,8 @@ def _unusable(path: Path, found: str) -> CacheError:
 # late vote is accepted only if the pair still needs one. Assignments are counted in the transaction that creates them,
 # so several servers share a queue. Started pairs come first, because agreement requires several raters on the same
 # pair. A rater votes on a pair once. The database records permanently whether the names were displayed, and later votes
-# are marked. A displayed name also reveals the same answer in other pairs. These pairs are marked too and come last.
+# are marked. A displayed name also reveals the same answer in other pairs. These pairs are marked too, and the queue
+# offers them last.
 
 LEASE_SECONDS = 30 * 60.0
 """Default lease of an opened pair in seconds."""
@@ -350,7 +351,7 @@ class Queue:
         view: str = "blinded",
         related: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
-        """Set the items to assign."""
+        """Set the items to assign. `related` maps an item to the items that contain one of its answers."""
         self._store, self._view, self._related = store, view, related
         self._items = {item: index for index, item in enumerate(dict.fromkeys(items))}
         self._wanted, self._lease = raters_per_item, lease_seconds
@@ -370,7 +371,7 @@ class Queue:
     def _open_items(
         self, connection: sqlite3.Connection, rater: str, views: dict[str, set[tuple[str, str]]], now: float
     ) -> list[str]:
-        """Return the items that a rater has open and may still vote on."""
+        """Return the items with an open assignment that the rater may still vote on."""
         opened = [item for item, states in views.items() if states == {(self._view, "open")} and item in self._items]
         free = [item for item in opened if self._has_room(connection, rater, item, now)]
         return sorted(free, key=self._items.__getitem__)
@@ -378,7 +379,7 @@ class Queue:
     def _new_items(
         self, connection: sqlite3.Connection, views: dict[str, set[tuple[str, str]]], now: float
     ) -> dict[str, int]:
-        """Return the other items available to a rater, with the number of raters who have each."""
+        """Return item -> number of its raters, for the items that a rater can still be assigned."""
         free = self._rater_counts.free(connection, now)
         return {item: n for item, n in free.items() if item not in views}
 
@@ -401,7 +402,7 @@ class Queue:
         return RaterProgress(n_done, n_left, sum(item_states == {"skipped"} for item_states in states))
 
     def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
-        """Return a rater's assignment for a chosen pair, with the names recorded as displayed if side by side."""
+        """Return a rater's assignment for a chosen pair. `side_by_side` records that the names were displayed."""
         with self._store.transaction() as connection:
             return self._assign(connection, rater, battle_id, view, is_turned=is_turned)
 
@@ -506,7 +507,7 @@ class Queue:
             _note(connection, "voted", assignment, now)
 
     def _close(self, connection: sqlite3.Connection, assignment: Assignment, state: str) -> Assignment:
-        """Close an assignment, and return its previous state."""
+        """Close an assignment, and return it as it was before."""
         current = _assignment(connection, assignment.assignment_id)
         if current.state != "open":
             raise VoteRefusedError("you have already voted on this pair, or skipped it")
@@ -621,7 +622,7 @@ class RaterCounts:
         self._lock = threading.Lock()
 
     def free(self, connection: sqlite3.Connection, now: float) -> dict[str, int]:
-        """Return item -> current number of raters, for items that need another rater, in their order."""
+        """Return item -> current number of raters, for the items that need another rater, in queue order."""
         with self._lock:
             self._read(connection)
             for item in [item for item, end in self._leased.items() if end <= now]:
@@ -645,7 +646,7 @@ class RaterCounts:
         self._n_read = newest
 
     def _update(self, item: str, ends: list[float]) -> None:
-        """Store when the raters of an item lose it."""
+        """Update the number of raters of an item from the ends of their leases."""
         n = self._n[item] = len(ends)
         if self._free is not None and item in self._free:
             if n < self._wanted:

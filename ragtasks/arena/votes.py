@@ -61,7 +61,7 @@ class Vote(BaseModel):
     conversation_id: str
     """Conversation of the task, the unit of resampling."""
     answerability: str = ""
-    """Answerability label of the task; empty without one."""
+    """Answerability label of the task; empty without a label."""
     first: VotedAnswer
     """The answer displayed first."""
     second: VotedAnswer

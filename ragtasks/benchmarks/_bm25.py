@@ -26,13 +26,13 @@ def bm25_rankings(
 ) -> dict[str, tuple[str, ...]]:
     """Return query id -> the best `k` passage ids, best first.
 
-    Terms are sequences of letters and digits in lower case; in languages other than English, the words of `words_of`. A
-    term that occurs twice in a query counts twice. A query without a word in common with any passage gets an empty
-    ranking.
+    English terms are sequences of letters and digits in lower case. Terms of other languages are the words of
+    `words_of`. A term that occurs twice in a query counts twice. A query that shares no term with any passage gets an
+    empty ranking.
 
     Args:
         queries: query id -> text.
-        passages: passages of one domain, with their titles in the texts.
+        passages: passages of one domain. Each text includes its title.
         k: maximum passages per query.
         language: ISO 639-1 code.
     """

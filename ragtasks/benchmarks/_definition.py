@@ -29,13 +29,13 @@ class BenchmarkDefinition:
     load: Callable[[Path], Benchmark]
     """Folder -> benchmark. Raises BenchmarkFileError for a missing or invalid file."""
     retrieval: RetrievalSide | None = None
-    """How to read the retrieval files; None without any."""
+    """How to read the retrieval files; None without retrieval files."""
     sample: Path | None = None
-    """Folder with a small benchmark of the same format in the package; None: the sample of ragtasks, if any."""
+    """Folder with a small benchmark of the same format; None: the sample in ragtasks for a built-in benchmark."""
     tables: Callable[[Benchmark], Sequence[Table]] | None = None
-    """Benchmark -> further tables for `describe`; None without any."""
+    """Benchmark -> further tables for `describe`; None without further tables."""
     answers: Callable[[Benchmark], Sequence[RepairedAnswer]] | None = None
-    """Benchmark -> the answers in its conversations with the model's drafts; None if drafts are not published."""
+    """Benchmark -> the answers in its conversations, each with the model's draft; None if drafts are not published."""
 
     def __post_init__(self) -> None:
         kinds = (
@@ -114,14 +114,14 @@ class Benchmark:
         return f"{name} (sample)" if self.is_sample else name
 
 
-# Corpora and relevance judgements of a benchmark; its module defines one of these as `RETRIEVAL`.
+# Corpora, relevance judgements and published rankings of a benchmark.
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalSide:
     """How to read the retrieval files of one benchmark.
 
-    Each function receives the folder of the benchmark and a domain.
+    A `Path` is the folder of the benchmark, except in `load_results`. The `str` next to it is a domain.
     """
 
     domains: tuple[str, ...]
@@ -141,7 +141,7 @@ class RetrievalSide:
     load_run: Callable[[Path], Run] | None = None
     """Task id -> published ranking with scores; None if only the order is published."""
     document_of: Callable[[str], str] | None = None
-    """Passage id -> id of its document; None if the passage id does not contain it."""
+    """Passage id -> id of its document; None if passage ids do not contain it."""
 
     def domains_of(self, tasks: Iterable[Task]) -> tuple[str, ...]:
         """Return the domains of the tasks, in the order of `domains` or, if that is empty, of the tasks."""
@@ -183,7 +183,7 @@ def check_domain(domain: str, domains: Sequence[str]) -> None:
 # Files derived from official files, such as passages cut from documents. They are created once in `<root>/derived/`.
 
 FOLDER = "derived"
-"""Folder below the folder of a benchmark."""
+"""Name of the folder."""
 
 
 def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, Any]]]) -> Path:
@@ -223,7 +223,7 @@ def read_edition(
 ) -> tuple[bool, str, AnyCounts]:
     """Return (is sample, revision, counts) of the copy under `root`. Only a sample contains its own statistics.
 
-    `read` validates the counts of the sample's statistics.
+    `read` validates the counts in the sample's statistics.
     """
     statistics = sample_statistics(root)
     if statistics is None:
@@ -234,7 +234,7 @@ def read_edition(
         raise broken_statistics(root, "version, counts", error) from error
 
 
-# Users' own questions, which may be in any language and in no folder.
+# Users' own questions. They may be in any language, and `rows_benchmark` has no folder.
 
 
 def with_languages(
@@ -244,7 +244,7 @@ def with_languages(
 
     A conversation that is too short for detection gets the most frequent language. If that is English, a task with
     letters beyond ASCII is `UNKNOWN`, unless its target and answer are detected as English. A task of an English
-    conversation is `UNKNOWN` too if its target or answer uses another script. English is not recorded.
+    conversation is `UNKNOWN` too if its target or answer uses another script. English tasks are returned unchanged.
 
     Args:
         tasks: tasks of complete conversations.
@@ -278,7 +278,7 @@ ROWS = "rows"
 
 
 def rows_benchmark(tasks: Iterable[Task]) -> Benchmark:
-    """Return a benchmark of single questions. It has no folder, and its passages are those of the answers."""
+    """Return a benchmark of single questions. It has no folder. Passages come with the answers."""
     task_list = tuple(tasks)
     content = [
         [task.task_id, task.conversation_id, task.question, *(variant.target for variant in task.variants)]

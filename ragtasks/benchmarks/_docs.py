@@ -1,8 +1,8 @@
 """Docs: flat dictionaries of a task and its passages for templates, models and logs.
 
 A doc contains only lists, numbers and text, so that it survives the harness's dataset, its JSON logs and its process
-boundaries. Fields of a single benchmark are stored as one JSON text, since a dataset has one type per field.
-`response_of` converts a doc and an answer back to records for scoring.
+boundaries. Fields that only one benchmark has are stored in `extra` as a JSON text, since a dataset has one type per
+field. `response_of` converts a doc and an answer back to records for scoring.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]
         ) from error
 
 
-_LONGEST_METHOD, _LONGEST_DATA = 50, 16  # characters of a default name, to which a key may be added
+_LONGEST_METHOD, _LONGEST_DATA = 50, 16  # characters in a default name; a key may follow
 
 
 def default_run_name(method: str, benchmark: Benchmark) -> str:

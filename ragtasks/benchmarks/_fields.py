@@ -1,7 +1,8 @@
-"""Benchmark files with declared fields. A model states the name, type and range of each field and if it is required.
+"""Benchmark files with declared fields.
 
-A reader consists of such a model and a function that converts it to records. Every mismatch is added to the `Problems`
-of the file, with field path and value, so that a single error lists all of them.
+A model states the name, type and range of each field, and whether it is required. A reader consists of a model and a
+function that converts its objects to records. Every mismatch is added to the `Problems` of the file, with field path
+and value, so that a single error lists all of them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _number_as_text(value: object) -> object:
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:
-    """Return the check that a complete text matches a pattern. Errors contain `expected`."""
+    """Return a check that a complete text matches a pattern. Errors contain `expected`."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):

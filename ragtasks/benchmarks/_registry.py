@@ -101,7 +101,8 @@ def open_benchmark(name: str, root: Path) -> Benchmark:
     if not isinstance(benchmark, Benchmark):
         raise ConfigurationError(f"benchmark {name!r}: its `load` returned {type(benchmark).__name__}, not a Benchmark")
     revision = benchmark.revision if benchmark.is_sample else _revision(definition.source, benchmark)
-    return replace(benchmark, name=name, revision=revision)  # under this name its definition is found again
+    # `extra_tables` and others look up the definition by the name in the benchmark.
+    return replace(benchmark, name=name, revision=revision)
 
 
 def _revision(source: Source, benchmark: Benchmark) -> str:
@@ -115,7 +116,7 @@ def _revision(source: Source, benchmark: Benchmark) -> str:
 
 
 def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return the benchmark's tables about its own file contents; () without any."""
+    """Return the benchmark's further tables for `describe`; () without further tables."""
     tables = BENCHMARKS.get(benchmark.name).tables
     return tables(benchmark) if tables else ()
 

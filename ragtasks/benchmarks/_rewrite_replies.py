@@ -76,7 +76,7 @@ def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
     content = _object_in(text, _KEYS)
     label, version = content["class"], content["reworded version"]
     if not isinstance(label, str) or label not in {member.value for member in QuestionClass}:
-        raise ValueError("a class that was not offered")
+        raise ValueError("an unknown class")
     return QuestionClass(label), _collapsed(version)
 
 
@@ -101,7 +101,7 @@ def _object_in(text: str, keys: frozenset[str]) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError("not one JSON object")
     if content.keys() != keys:
-        raise ValueError("other keys than asked for")
+        raise ValueError("unexpected or missing keys")
     return content
 
 
@@ -115,7 +115,7 @@ def _collapsed(version: object, missing: str = "no reworded version") -> str:
     if not isinstance(version, str) or not version.strip():
         raise ValueError(missing)
     if any("\ud800" <= character <= "\udfff" for character in version):
-        raise ValueError("half a character, which no file can hold")
+        raise ValueError("an unpaired surrogate, which UTF-8 cannot encode")
     return " ".join(version.split())
 
 
@@ -129,7 +129,7 @@ def parse_conditional(text: str, question: str) -> tuple[QuestionClass, str]:
         return QuestionClass.STANDALONE, question
     rewritten = _REWRITE.fullmatch(reply)
     if rewritten is None:
-        raise ValueError("neither word comes first")
+        raise ValueError("no keyword at the start")
     version = rewritten[1].strip()
     if len(version.splitlines()) > 1:
         raise ValueError("more than one line")

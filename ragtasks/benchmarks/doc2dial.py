@@ -37,7 +37,7 @@ from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Ro
 DOMAINS = ("dmv", "ssa", "studentaid", "va")
 """The four domains of both data sets."""
 EXTRA_DOMAINS = ("cdccovid",)
-"""Domains of further files of MultiDoc2Dial: its unseen dialogues, whose documents the release may omit."""
+"""Domains of MultiDoc2Dial's unseen dialogues, which are separate files. The release may omit their documents."""
 _ALL_DOMAINS = (*DOMAINS, *EXTRA_DOMAINS)
 
 _Domain = Literal["dmv", "ssa", "studentaid", "va", "cdccovid"]
@@ -81,7 +81,7 @@ class GroundingSpan(Fields):
     end: Whole = Field(alias="end_sp")
     """Offset after the last character."""
     text: str = Field(alias="text_sp")
-    """Text of the span. The file contains it in addition to the offsets."""
+    """Text of the span, which the file contains in addition to the offsets."""
     section_id: str = Field(alias="id_sec")
     title: str
     parent_titles: list[_Title]
@@ -143,7 +143,7 @@ class DialogueAct(Fields):
     """Dialogue act, such as `query_condition`."""
     text: str = Field(alias="utterance")
     references: list[_Reference]
-    """The spans it is based on; may be empty."""
+    """Spans that the utterance is based on; may be empty."""
 
 
 class GroundedDialogue(Fields):
@@ -152,7 +152,7 @@ class GroundedDialogue(Fields):
     dialogue_id: Text = Field(alias="dial_id")
     domain: str = ""
     document_id: str = ""
-    """The single document of a Doc2Dial dialogue, whose references do not name it."""
+    """Document of a Doc2Dial dialogue, whose references do not name it; empty for MultiDoc2Dial."""
     turns: list[DialogueAct] = Field(min_length=1)
     """Utterances in order; a speaker may have several in a row."""
 
@@ -268,9 +268,10 @@ def _one_line(text: str) -> str:
 def gold_passages(grounding: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Return the passages of the grounded document that contain an answer's grounding.
 
-    The result is the first passage that contains the grounding. If no single passage does, it is the shortest sequence
-    of adjacent passages with the latest start that does; otherwise it is empty. A passage matches exactly, or after
-    removing blanks, case and three characters at both ends of the grounding.
+    The result is the first passage that contains the grounding. If no single passage does, the result is a sequence of
+    adjacent passages that contains it: the sequence with the latest start, and the shortest with that start. Without
+    such a sequence, the result is empty. A passage matches exactly, or after removing blanks, case and three characters
+    at both ends of the grounding.
 
     Known difference: the official script matches a grounding of at most six characters with every passage. Here it must
     occur exactly.
@@ -298,7 +299,7 @@ def _contains(text: str, grounding: str) -> bool:
 N_PASSAGES = 20
 """Number of retrieved units in a prompt (OR-CONVQA paper, section 4.1)."""
 PROPOSITIONS = "proposition"
-"""A unit without gold labels: single statements written by a model."""
+"""Single statements extracted by a model, without gold labels."""
 
 _LINK = "files_of"
 _FETCH = "run `ragtasks data fetch multidoc2dial`, or put the official zip there"
@@ -415,7 +416,7 @@ def _tasks(collection: Segmentation, root: Path) -> tuple[Task, ...]:
 
 
 def files_root(root: Path) -> Path:
-    """Return the folder with the files: `root`, or the sample in the same folder that its statistics name.
+    """Return the folder with the files: `root`, or the sibling sample that the statistics of `root` name.
 
     Samples of two units of the same data set share their files.
     """
@@ -436,7 +437,7 @@ class _Propositions(Fields):
 
 
 def read_propositions(root: Path) -> tuple[Passage, ...]:
-    """Return the propositions of the released file in file order, numbered by row. Repeated texts are kept."""
+    """Return the propositions of the released file in file order, numbered from 0. Repeated texts are kept."""
     content, path = read_json(root, "propositions.json")
     problems = Problems(path, "propositions", "fetch the file again")
     rows = checked(TypeAdapter(tuple[_Propositions]), content, problems)
@@ -475,12 +476,12 @@ def _no_gold(missing: str) -> str:
     )
 
 
-# The benchmarks on the Doc2Dial documents. MultiDoc2Dial contains goal-oriented dialogues over several pages of four
-# public services (Feng et al. 2021). Its tasks are the user turns of the test split. Its units are passages of one
-# section (`structure`, the official baseline), passages of 100 blank-separated words (`token`, the second official
-# segmentation), or propositions. Propositions are single statements that a model extracted from the documents, released
-# with the OR-CONVQA paper. No source links answers to propositions, so there are no reference units and no judgements.
-# Only answers based on retrieved propositions can be evaluated (Table 6 of that paper).
+# MultiDoc2Dial contains goal-oriented dialogues over several pages of four public services (Feng et al. 2021). Its
+# tasks are the user turns of the test split. Its units are passages of one section (`structure`, the official
+# baseline), passages of 100 blank-separated words (`token`, the second official segmentation), or propositions.
+# Propositions are single statements that a model extracted from the documents, released with the OR-CONVQA paper. No
+# source links answers to propositions, so there are no reference units and no judgements. Only answers based on
+# retrieved propositions can be evaluated (Table 6 of that paper).
 #
 # Doc2Dial 1.0.1 is the older data set, whose dialogues are based on a single given page (Feng et al. 2020). Its tasks
 # are the user turns of the validation split, because the test dialogues were withheld at release. The OR-CONVQA paper
@@ -491,8 +492,8 @@ OFFICIAL_DIALOGUES: Mapping[str, int] = {"train": 3474, "validation": 661, "test
 OFFICIAL_DOCUMENTS: Mapping[str, int] = {"dmv": 149, "ssa": 109, "studentaid": 92, "va": 138}
 """Documents of each domain, 488 in total."""
 
-# The zips are read directly, and unpacked files are supported too. Other projects record the same checksum of the first
-# zip.
+# The zips are read directly, and unpacked files are supported too. Other projects record the same checksum for the zip
+# of MultiDoc2Dial.
 _ZIP_SHA256 = "f0c034c249663d7b3cb08b19cf2cc2c3d101372485be982621d4711931a1ce00"
 _SOURCE = Source(
     name="multidoc2dial",
@@ -533,7 +534,7 @@ COLLECTION = Segmentation(
     n_dialogues=OFFICIAL_DIALOGUES["test"],
     n_documents=sum(OFFICIAL_DOCUMENTS.values()),
 )
-"""The test split of MultiDoc2Dial, by sections."""
+"""The test split of MultiDoc2Dial, with one passage per section."""
 _OLD = Segmentation("doc2dial", "doc2dial_doc.json", "doc2dial_dial_validation.json", STRUCTURE, _OLD_SOURCE.commit)
 
 

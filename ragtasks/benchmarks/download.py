@@ -171,7 +171,7 @@ class _Fetch:
     def _paths(self, file: SourceFile) -> tuple[Path, Path]:
         """Return (final path, `.part` path next to it).
 
-        The latter contains the commit, so that commits are never mixed.
+        The `.part` name contains the commit, so that bytes of different commits are never mixed.
         """
         target = self.report.root / file.path
         with storing(target.parent):
@@ -207,7 +207,7 @@ class _Fetch:
             self.report.recorded.append(state.file.path)
 
 
-# Verification of files: against the official checksum if it is known, else against the first download. Checksums of
+# Files are verified against the official checksum if it is known, otherwise against the first download. Checksums of
 # first downloads are stored in a small JSON file in the data folder. An entry is valid only for its commit: if another
 # commit is pinned, the file is downloaded again.
 
@@ -244,7 +244,6 @@ class RecordedSum:
     """The checksum of a file at its first download."""
 
     commit: str
-    """Commit of the source."""
     sha256: str
     n_bytes: int
     origin: str

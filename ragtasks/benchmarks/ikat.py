@@ -1,9 +1,9 @@
 """TREC iKAT 2023 to 2025: conversations with users about whom some facts are given (Aliannejadi et al. 2024).
 
 A task is a user turn. The history contains the track's own responses. `extra["facts"]` contains the facts about the
-user, numbered from 1 (the track's PTKB). `extra["relevant_facts"]` contains the numbers of those that the turn needs,
-from NIST's judgements of 2023 or, without them, from the topics. The track has no answerability labels: every task is
-`ANSWERABLE`.
+user, numbered from 1 (the track's PTKB). `extra["relevant_facts"]` contains the numbers of the facts that the turn
+needs. They come from NIST's judgements of 2023 or, without a judgement of the turn, from the topics. The track has no
+answerability labels: every task is `ANSWERABLE`.
 
 The collection, ClueWeb22-B, requires a license. Texts of the passages that responses are based on are published only
 for 2023, so only that year has the setting `reference`. The other years require a stored run.

@@ -1,11 +1,11 @@
 """INSCIT: conversations in which the agent answers, gives related information, or asks back (Wu et al. 2023).
 
-A task is an agent turn. One or two annotators labeled it with a response type, a response and the passages it is based
-on. The response type determines the answerability. The task uses the first label. `extra["other_labels"]` contains the
-second, and each score is the better of the two, as in the official script. The reference passages are those of all
-labels.
+A task is an agent turn. One or two annotators labeled it with a response type, a response and the supporting passages.
+The response type determines the answerability. The task uses the first label. `extra["other_labels"]` contains the
+second, and each score is the better of the two, as in the official script. The reference passages are the passages of
+all labels.
 
-The corpus is Wikipedia of 2022-04-20. Retrieval requires the official download, unpacked below the data folder.
+The corpus is Wikipedia of 2022-04-20. Retrieval requires the official download, unpacked in `data/text_0420_processed`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ DEV = Split(
         },
     ),
 )
-"""The split of the published official predictions."""
+"""The split with published official predictions."""
 
 
 def _ends_with_user(context: list[str]) -> list[str]:
@@ -212,7 +212,10 @@ def _task(conversation_id: str, number: int, turn: _AgentTurn, seed_article: Any
 
 
 def passage_id(official: str) -> str:
-    """Return the id of a passage, `Article:position`, with `_` for blanks, which separate columns of runs and qrels."""
+    """Return the id of a passage, `Article:position`, with `_` for blanks.
+
+    Blanks separate the columns of runs and qrels.
+    """
     return "_".join(official.split())
 
 

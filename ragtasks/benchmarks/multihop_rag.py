@@ -161,7 +161,7 @@ def problems_of(path: Path, title: str) -> Problems:
 CHUNK_TOKENS = 256
 """Maximum tokens in a chunk (paper, section 4.1)."""
 RULE = 1
-"""Version of the segmentation. Increase it when the same articles would be cut differently."""
+"""Version of the segmentation. Increase it when a change cuts the same articles differently."""
 
 _TOKEN = re.compile(r"\w{1,16}|[^\w\s]")
 _SENTENCE_END = re.compile(r"[.!?][\"'\u2019\u201d)\]]*\s+|\s*\n\s*")
@@ -270,7 +270,7 @@ class _Result(Fields):
 
 
 def read_rankings(path: Path, queries: Mapping[str, Query]) -> dict[str, tuple[str, ...]]:
-    """Return task id -> texts, best first, of every query. A repeated text keeps both ranks."""
+    """Return task id -> texts, best first, of every query. A repeated text appears at both ranks."""
     problems = problems_of(path, "MultiHop-RAG retrieval results")
     unassigned: dict[str, list[str]] = {}
     for key, query in queries.items():
@@ -339,8 +339,6 @@ SOURCE = Source(
         ),
     ),
 )
-"""The official files and their pinned commit."""
-
 DOMAINS = ("news",)
 
 N_PASSAGES = 6

@@ -49,7 +49,10 @@ class _Annotation(Fields):
 
 
 def load_labelled_pairs(path: Path) -> tuple[LabelledPair, ...]:
-    """Return the pairs of a file, in file order. A row is one annotator's label, positive for the second answer."""
+    """Return the pairs of a file, in file order.
+
+    A row contains the labels of one annotator. In the file they are positive if the second answer is better.
+    """
     problems = Problems(path, "RAGChecker's labelled pairs", f"take {_SOURCE}")
     rows = typed_file(problems, TypeAdapter(list[_Annotation]))
     members: dict[int, list[_Annotation]] = {}

@@ -60,7 +60,7 @@ class Source:
     folder: str
     """Destination folder below the data folder."""
     marker: str
-    """A folder or file in every checkout of the repository. A folder that contains it is used directly."""
+    """A folder or file in every checkout of the repository. A data folder with it is used as a checkout."""
     repository: str
     commit: str
     base_url: str

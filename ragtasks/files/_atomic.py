@@ -1,6 +1,6 @@
 """Atomic file writes: a killed process leaves either the complete file or no file.
 
-No other module writes a temporary file and renames it.
+Other modules write such files with the functions of this module.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-@functools.cache  # once per process: a folder may contain many files
+@functools.cache  # once per process, since a folder may contain many files
 def _remove_parts(folder: Path) -> None:
     """Remove the temporary files that killed processes of this machine left in a folder."""
     for part in folder.glob(f"*{_PART}*.part") if os.name == "posix" else ():  # Windows: os.kill ends the process
@@ -81,7 +81,7 @@ def publish(part: Path, target: Path) -> None:
 
 
 def lock_holders(path: Path) -> str:
-    """Return which process holds a lock on a database file, as text. Only Linux lists process ids."""
+    """Return a text about the process that locks a database file. Process ids are known only on Linux."""
     lock_files = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm"))
     try:
         inodes = {str(file.stat().st_ino) for file in lock_files if file.exists()}

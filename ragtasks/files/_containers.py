@@ -277,7 +277,7 @@ def other_form(path: Path) -> tuple[str, str] | None:
 
 
 def _other_table(path: Path) -> tuple[str, str] | None:
-    """Describe text whose first line names columns but is not CSV, and return a next step; None for other text."""
+    """Return a description of a first line that names columns but is not CSV, and a next step; None for other text."""
     header = first_bytes(path).partition(b"\n")[0].decode("utf-8", errors="replace")
     if header.lstrip()[:1] in {"{", "["} or not _OF_A_ROW.intersection(re.split(r"\W+", header.lower())):
         return None

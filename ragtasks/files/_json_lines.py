@@ -33,16 +33,16 @@ SAMPLE_STATISTICS = "sample.json"
 """The file that marks a folder as a sample."""
 
 LONGEST_LINE = 1 << 26
-"""Bytes of a line, far more than any passage or logged response needs.
+"""Maximum bytes of a line, far more than any passage or logged response needs.
 
-A file without line ends would fill the memory.
+Without a maximum, a file without line ends would fill the memory.
 """
 
 MOST_BYTES = 1 << 30
-"""Bytes of a file that is read as a single text, uncompressed."""
+"""Maximum uncompressed bytes of a file that is read as a single text."""
 
 LOOK_AT = 1 << 16
-"""Bytes that are read to detect the format of a file."""
+"""Number of bytes read to detect the format of a file."""
 
 _BLOCK = 1 << 20
 
@@ -137,7 +137,10 @@ def heading_and_first(heading: str, lines: Sequence[str], n_errors: int = 0) -> 
 
 
 def _first_of_each_type(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the first errors of each type in file order. The last one listed of a type counts the omitted ones."""
+    """Return the first errors of each type, in file order.
+
+    The last listed error of a type ends with the number of omitted errors.
+    """
     n_of = Counter(error_type for error_type, _ in lines)
     n_seen: Counter[str] = Counter()
     shown: list[str] = []
@@ -150,7 +153,7 @@ def _first_of_each_type(lines: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def first_of(lines: Sequence[str]) -> list[str]:
-    """Return the first errors, and how many more there are."""
+    """Return the first 20 errors and, if there are more, a line with the number of omitted errors."""
     n_more = len(lines) - _MAX_LISTED
     return [*lines[:_MAX_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])]
 
@@ -308,7 +311,7 @@ _MOST_LISTED_TEXT = 1 << 24  # characters of a list that Python printed
 
 
 def list_in(text: str) -> list[Any] | None:
-    """Return the list in a text of JSON, or in a list that Python or numpy printed; None for any other text."""
+    """Return the list in a text, written as JSON or printed by Python or numpy; None for any other text."""
     text = text.strip()
     if not text.startswith("[") or not text.endswith("]"):
         return None
@@ -354,7 +357,7 @@ def _passage(context: Any, number: int) -> Passage:
     return Passage(*(str(part) for part in parts))
 
 
-# The searches a system made before its answer. Systems list them under `searches`, next to the contexts.
+# The searches that a system made before its answer. Systems list them under `searches`, next to the contexts.
 
 
 def contexts_and_steps(
@@ -448,6 +451,6 @@ def usage_in_record(record: Mapping[str, Any]) -> dict[str, float]:
             "`cached_tokens`: no more than `input_tokens`, of which they are a part", usage["cached_tokens"]
         )
     if "cost" in usage and currency != _CURRENCY:
-        raise ValueError(f'`currency`: "{_CURRENCY}" beside `cost`', currency or "no currency")
+        raise ValueError(f'`currency`: "{_CURRENCY}" with `cost`', currency or "no currency")
     names = {"cost": "dollars"}
     return {names.get(key, key): value for key, value in usage.items()}

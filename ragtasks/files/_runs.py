@@ -1,8 +1,8 @@
 """Runs on disk. The precompute stage writes them and the harness tasks read them.
 
 A run contains ranked passages for each query. It is stored as one TREC file per domain, the contexts of each task and
-setting, and a manifest of everything the run was made of. All files are text, so a run can be read, compared and
-submitted without ragtasks.
+setting, and a manifest of its inputs. All files are text, so a run can be read, compared and submitted without
+ragtasks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class Manifest:
     """The inputs of a stored run. `key` changes if, and only if, an input that affects the result changes."""
 
     name: str
-    """Name of the run for users."""
     spec: Mapping[str, Any]
     """All inputs that determine the result: corpora, queries, retriever, parameters, versions."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -278,7 +277,7 @@ _GRADE = re.compile(r"(-?[0-9]{1,9})(\.0*)?")  # pandas writes 1.0
 _QRELS = {3: "3 cells (query passage grade)", 4: "4 cells (query 0 passage grade)"}
 _HEADER = re.compile(
     r"((query|topic)([-_ ]?(id|no|num|number))?|q[-_ ]?id)\s.*[^0-9\s]\s*", re.IGNORECASE
-)  # without a grade
+)  # the last cell is not a grade
 _SCORE_HEADINGS = ("score", "sim")
 _FIX_LINES = "correct these lines: `query Q0 passage rank score tag`, each passage of a query once"
 _BLANKS = re.compile(r"[ \t\r\f\v]+")  # as in C: a no-break space is part of an id
@@ -300,7 +299,7 @@ Run = Mapping[str, tuple[Ranked, ...]]
 @dataclass(frozen=True, slots=True)
 class RunLine:
     number: int
-    """In the file, from 1."""
+    """Line number from 1."""
     query_id: str
     passage_id: str
     rank: str
@@ -351,7 +350,7 @@ def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterat
 
     Tabs separate the cells if the header has tabs, or if every line has the required number of tab-separated cells. Ids
     may then contain blanks. Otherwise blanks and tabs separate them, or commas if no line has blanks. All lines must
-    have the number of cells of the first.
+    have as many cells as the first.
     """
     any_form = frozenset(forms)
     lines = list(lines)
@@ -374,7 +373,7 @@ def _cells(lines: Iterable[tuple[int, str]], forms: Mapping[int, str]) -> Iterat
 
 
 def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """Return passages best first. Ties are ordered as in trec_eval (see above)."""
+    """Return passages best first, ordered as in trec_eval: by 32-bit score, then by passage id, both descending."""
     return tuple(sorted(passages, key=lambda passage: (_single(passage.score), passage.passage_id), reverse=True))
 
 
@@ -407,7 +406,7 @@ class FileRun(dict[str, tuple[Ranked, ...]]):
     """Queries whose ranks or order in the file contradict their scores. Equal scores never do."""
 
     def order_note(self, queries: Iterable[str]) -> str:
-        """Return in how many queries order and scores disagree, as text; "" if they agree in all."""
+        """Return a note on the number of queries whose order contradicts the scores; "" without such queries."""
         ranked = {query_id for query_id in queries if self.get(query_id)}
         n = len(ranked.intersection(self.reordered))
         is_everywhere = n == sum(len(self[query_id]) > 1 for query_id in ranked)
@@ -437,7 +436,10 @@ def _trec(path: Path, texts: Iterable[str]) -> FileRun:
 
 
 def run_of_lines(lines_of: Mapping[str, Sequence[RunLine]]) -> FileRun:
-    """Return the run of query id -> lines in file order, ranked by score. Ranks only decide `reordered`."""
+    """Return the run in lines (query id -> lines in file order), ranked by score.
+
+    Ranks in the file only decide whether a query is `reordered`.
+    """
     run = FileRun()
     run.reordered = reordered = set[str]()
     for query_id, lines in lines_of.items():
@@ -676,7 +678,7 @@ class Candidate:
     score: float
     """Higher is better; finite."""
     doc: Mapping[str, Any]
-    """The passage's record; empty if the line has none."""
+    """The passage's record; empty if the line contains no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -685,7 +687,7 @@ class RetrievedTopic:
 
     topic_id: str
     text: str
-    """Text of the topic; empty if the line has none."""
+    """Text of the topic; empty if the line contains no text."""
     candidates: tuple[Candidate, ...]
     """In the order of the line, each passage once."""
 

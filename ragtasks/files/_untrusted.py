@@ -1,7 +1,8 @@
-"""Protection against files from others: model weights may not run code, and other work has limits.
+"""Protection against files from others: model folders run no code, and other work has limits.
 
-A model folder can contain Python code, which loaders may run, and pickles, which can run any program. No load in
-ragtasks allows either. Every call of a loader receives `NO_CODE`, and every failure in it becomes one clear error.
+A model folder can contain Python code, which loaders may run, and pickles, which can run any program. ragtasks never
+runs this code and never opens pickles. Every call of a loader receives `NO_CODE`, and every failure in it becomes one
+clear error.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _HUB_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "voca
 
 
 def is_model_folder(path: str | Path) -> bool:
-    """Return whether a folder contains a model. A folder with a model's results may only have its name."""
+    """Return whether a folder contains a model. A folder with results of a model may have the same name."""
     folder = Path(path)
     return folder.is_dir() and any(any(folder.glob(name)) for name in _SAY_WHAT_IT_IS)
 
@@ -176,7 +177,7 @@ class OutOfBoundsError(Exception):
 
 
 class BoundedProcess:
-    """A worker process. The first request starts it, and so does each request after a crash."""
+    """A worker process. The first request starts it, and the first request after a crash restarts it."""
 
     def __init__(self, worker: str, *, seconds: float, most_bytes: int) -> None:
         """Set the worker (`module:function`) and its limits."""

@@ -26,8 +26,8 @@ class SubmissionTask(str, Enum):
     """Retrieval and answers."""
 
 
-# The official checkers accept many errors. A problem is something that they reject. A warning is something they accept
-# although it is wrong or costs points. A note may be intended.
+# The official checkers accept many errors. A problem is an error that they reject. A warning is an error that they
+# accept although it costs points. A note may be intended.
 
 _MAX_LINES = 10
 _MAX_REFUSED = 20
@@ -83,7 +83,7 @@ class Report:
     form: str
     """Checked format, such as `task B` or `TREC RAG 2024`."""
     n_rows: int
-    """Number of lines with an object, or of the units in `unit`."""
+    """Number of lines with an object, or of turns (see `unit`)."""
     findings: tuple[Diagnostic, ...]
     """All findings in line order; those of the complete file come first."""
     unchecked: tuple[str, ...] = ()

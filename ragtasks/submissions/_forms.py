@@ -79,7 +79,7 @@ def _form_of_run(row: Mapping[str, Any]) -> FileForm | None:
 def _form_of_data(row: Mapping[str, Any]) -> FileForm | None:
     """Return the form of results, a corpus, rankings or judgements.
 
-    The latter two may be a single JSON object of queries.
+    Rankings and judgements may be a single JSON object of queries.
     """
     keys = row.keys()
     forms = {

@@ -280,9 +280,10 @@ def _check_line(answer: _Answer2025, check: _Check, line: int) -> None:
 
 
 def build_run(results: Path, run_id: str, team_id: str, output: Path) -> list[str]:
-    """Write a run without problems and return the lines of the report.
+    """Write a run and return the lines of the report. Problems raise an error, and nothing is written.
 
-    The results must contain one model and one year. Facts come from `ikat24_facts` and the like, if evaluated.
+    The results must contain one model and one year. Facts come from the results of `ikat24_facts` (or of another year),
+    if they were evaluated.
     """
     form, answers, facts = _logged_answers(results)
     rows = [_row(form, answer, facts.get(answer.task.extra["official_id"], ()), run_id, team_id) for answer in answers]

@@ -96,7 +96,7 @@ class Arena:
 
     @staticmethod
     def displayed(assignment: Assignment, battle: Battle) -> DisplayedBattle:
-        """Return a battle as displayed to raters, in the order of its assignment. It does not depend on the names."""
+        """Return a battle as displayed to raters, in the order of its assignment, without the systems' names."""
         answers = (battle.second, battle.first) if assignment.is_turned else (battle.first, battle.second)
         displayed_answers = tuple(
             DisplayedAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False)
@@ -125,7 +125,6 @@ class DisplayedAnswer:
 
     label: str
     response: Response
-    """The response, with its task and passages."""
 
     @property
     def lines(self) -> tuple[tuple[CitedSentence, ...], ...]:

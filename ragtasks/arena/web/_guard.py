@@ -145,7 +145,7 @@ async def _refuse(send: Send, status: int, text: str) -> None:
 
 
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection that is closed if the client is too slow, which uvicorn does not do."""
+    """A connection that closes if the client is too slow. uvicorn has no such timeout."""
 
     _limit: asyncio.TimerHandle | None = None
 
@@ -164,7 +164,7 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._start_timer()
 
     def pause_writing(self) -> None:
-        """Start the timer for reading a response."""
+        """Start the timer: the client has not read the response yet."""
         super().pause_writing()
         self._stop_timer()
         self._start_timer()

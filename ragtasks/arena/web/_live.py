@@ -84,7 +84,7 @@ class LiveBattles:
         self._battles: OrderedDict[str, LiveBattle] = OrderedDict()
 
     def begin(self, rater: str, messages: Sequence[Message], names: Sequence[str]) -> str:
-        """Send a question to two systems, and return the number of the battle."""
+        """Send a question to two systems, and return the random id of the battle."""
         running = [battle for battle in self._battles.values() if not battle.is_over]
         if len(running) >= _MOST_RUNNING or any(battle.rater == rater for battle in running):
             raise ConfigurationError(
@@ -307,7 +307,7 @@ class _PipelineSpec(BaseModel):
 
 
 def live_systems(texts: Sequence[str], search: Callable[[str], Search], secrets: Secrets) -> list[Pipeline]:
-    """Return the systems in JSON objects with `name`, `retriever` (a line) and `generator` (an endpoint)."""
+    """Return the systems in JSON objects with `name`, `retriever` and `generator` (an endpoint)."""
     systems = [_system(text) for text in texts]
     names = [system.name for system in systems]
     if len(names) < 2 or len(set(names)) < len(names):

@@ -1,4 +1,4 @@
-"""Start of the server, by default only for this machine, with raters by invitation or with typed names."""
+"""Start of the server. By default only this machine can reach it, and raters enter by invitation."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ from ragtasks.arena.web._guard import Application, Guard, Scope
 from ragtasks.tables import Value, fixed
 
 COOKIE = "arena"
-"""Name of the cookie."""
 _STATIC = {"arena.css": "text/css; charset=utf-8", "arena.js": "text/javascript; charset=utf-8"}
 _NOT_INVITED = "This link is invalid, or a newer one has replaced it. Ask for a new one."
 _REDIRECTS = range(300, 400)
@@ -207,8 +206,8 @@ def _source(name: str) -> str:
 
 # Sessions: a signed cookie with the rater's name, and the token of forms. Both are signed with the secret in the
 # database's folder. Scripts cannot read the cookie, and other sites cannot send it. The token of a form is derived from
-# the session in the cookie, so other sites cannot know it. Raters sign in by invitation, and their cookies expire with
-# it. With typed names, anyone may use any name.
+# the session in the cookie, so other sites cannot know it. Raters sign in by invitation, and a new invitation
+# invalidates their cookies. With typed names, anyone may use any name.
 
 _SESSION_BYTES = 16
 
@@ -270,7 +269,7 @@ class Identity:
         return Session(rater, number) if invitation == self._invitation(rater) else None
 
     def _invitation(self, rater: str) -> str | None:
-        """Return the invitation in a rater's cookie; None without one, which matches no cookie."""
+        """Return the invitation in a rater's cookie; None if the rater is not invited, which matches no cookie."""
         return self._invitations.invitation(rater) if self._invitations else ""
 
     def form_token(self, session: Session) -> str:

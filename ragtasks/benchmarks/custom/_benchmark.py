@@ -1,7 +1,7 @@
 """Users' own benchmarks: every user turn is a task.
 
-`full_rag` uses the passages in `retrieved.trec`. Without that file BM25 ranks them, so two files are enough for an
-evaluation. Relevance comes from `qrels.tsv`, or from the references without it.
+`full_rag` uses the rankings in `retrieved.trec`. Without that file, BM25 ranks the passages, so two files are enough
+for an evaluation. Relevance comes from `qrels.tsv` or, without that file, from the references.
 """
 
 from __future__ import annotations

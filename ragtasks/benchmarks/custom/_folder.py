@@ -45,7 +45,7 @@ REWRITE = "rewrite"
 _ANSWERED = (Answerability.ANSWERABLE, Answerability.PARTIAL)
 _WITHOUT_PASSAGE = (Answerability.UNANSWERABLE, Answerability.CONVERSATIONAL)
 _MOST_NAMED = 10
-_MANY = 20_000  # searching close matches among more ids takes seconds per id
+_MANY = 20_000  # with more ids, a search for close matches takes seconds per id
 
 
 def _as_list(value: object) -> object:
@@ -129,7 +129,7 @@ class _ConversationRow(_StrictFields):
     domain: _DomainName = "custom"
     language: Annotated[str, matching("[a-z]{2}", "a code of ISO 639-1, such as 'de'")] = ""
     turns: list[Any] = Field(min_length=1)
-    """Checked one by one, so that an error in one turn does not hide errors in others."""
+    """Turns are checked separately, so that an error in one turn does not hide errors in others."""
 
 
 _EXCHANGE = TypeAdapter(_Exchange)
@@ -170,7 +170,7 @@ class Folder:
     retrieved: Mapping[str, tuple[str, ...]] | None
     """Task id -> passage ids, best first; None without that file."""
     notes: tuple[str, ...] = ()
-    """Unread keys, and scores that contradict the order; neither is an error."""
+    """Notes on unread keys, and on scores that contradict the order of the file. Neither is an error."""
 
     @property
     def domains(self) -> tuple[str, ...]:

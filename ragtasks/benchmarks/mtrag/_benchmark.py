@@ -192,7 +192,7 @@ _TASK_FILES = {
 
 
 def load_run(root: Path) -> Run:
-    """Return the published rankings by score. In 37 of the 842 lists the order of the passages differs from it."""
+    """Return the published rankings by score. In 37 of the 842 lists the passages are not in score order."""
     return read_run(root / _TASK_FILES[Setting.FULL_RAG])
 
 
@@ -244,8 +244,8 @@ def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
     """Return the benchmark with only the tasks that have relevance judgements, without passages, for query rewriting.
 
     The target of each task is the reply that contains the benchmark's own rewrite. `extra["rewrite"]` is that rewrite
-    as text, or the question if the files contain no rewrite, as in the query form. `extra["standalone"]` is whether the
-    question is standalone; None without a label, as for most tasks of MTRAG.
+    as text, or the question if the files contain no rewrite, as in the query form `rewrite`. `extra["standalone"]` is
+    whether the question is standalone; None without a label, as for most tasks of MTRAG.
     """
     side = retrieval_side(benchmark.name)
     if side.load_rewrites is None:
@@ -270,9 +270,9 @@ def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
     return replace(benchmark, tasks=tasks, read_contexts=lambda setting: Contexts("official", setting, no_passages))
 
 
-# Labels of standalone questions, none of which is derived here. MTRAG's task file labels seven tasks. The paper's own
-# split of the later turns (555 and 120) is not published. A rewriter with the paper's contract classifies every
-# question it rewrites.
+# Published labels of standalone questions. No label is inferred. MTRAG's task file labels seven tasks. The paper's own
+# split of the later turns (555 and 120) is not published. A rewriting model with the paper's contract classifies every
+# question that it rewrites.
 
 _STANDALONE = {"Standalone": True, "Non-standalone": False}
 

@@ -1,7 +1,7 @@
 """MTRAG's human evaluation: 159 tasks with three answers each, rated by three people and by the paper's metrics.
 
 The answers are the reference and those of GPT-4o and Llama 3.1 405B. A record joins tasks, documents and evaluations,
-which the file stores separately, so that it contains everything for judging an answer and comparing the verdict. The
+which the file stores separately. It contains everything needed to judge an answer and to compare the verdict. The
 metrics in the file are already conditioned on answerability.
 """
 
@@ -25,7 +25,7 @@ HUMAN_EVALUATION_FILE = "mtrag-human/evaluations/reference_subset_with_human_eva
 REFERENCE_MODEL = "reference"
 """Model id of the benchmark's own answers in the file."""
 WIN_RATE = "win_rate"
-"""Share of the other answers to which a rater preferred this answer: 0, 50 or 100."""
+"""Share of the other answers that a rater did not prefer to this answer, in %: 0, 50 or 100 with three answers."""
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
 """The four properties that people rated from 1 to 4 (MTRAG paper, section 3.2)."""
 ALL_PROPERTIES = "all"

@@ -60,6 +60,4 @@ def corpus_file(root: Path, domain: str) -> Path:
 
 
 RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, document_of=mtrag_retrieval.document_of)
-"""Corpora and relevance judgements."""
-
 DEFINITION = BenchmarkDefinition(MTRAG_UN_SOURCE, load, RETRIEVAL)

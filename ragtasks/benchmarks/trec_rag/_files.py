@@ -140,8 +140,8 @@ _SEGMENT = TypeAdapter(_Segment)
 def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str, Passage]:
     """Return segment id -> passage from a file of segment records (JSON lines), in file order.
 
-    The lines may also be retrieval results. Then the segments are those of the candidates. Without `wanted`, all
-    segments are returned.
+    Lines may also be retrieval results, whose candidates contain the segments. Without `wanted`, all segments are
+    returned.
     """
     problems = Problems(
         path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"

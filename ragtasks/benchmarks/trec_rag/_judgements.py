@@ -1,8 +1,8 @@
 """Nuggets of topics, and judgements of answers: nuggets in an answer, and support of citations.
 
 A nugget is a short statement that a good answer to a topic contains. Two types of files contain nuggets. Nugget files
-have `qid`, `query` and `nuggets`; assignment files have a grade for every nugget too. Nuggets of 2025 contain the part
-of the narrative as `mapped_sub_narrative`. A nugget without importance is an error here; the track's own reader counts
+have `qid`, `query` and `nuggets`; assignment files have a grade for every nugget too. Nuggets of 2025 name their part
+of the narrative in `mapped_sub_narrative`. A nugget without importance is an error here; the track's own reader counts
 it as vital. Source: castorini/nuggetizer at d00dc3e, `cli/adapters.py`.
 """
 
@@ -169,7 +169,7 @@ class SupportJudgement:
     levels: tuple[Support | None, ...]
     """Support from the first citation; None without a citation or judgement."""
     n_not_judged: int = 0
-    """Number of citations without a judgement. Only the first of a sentence would count."""
+    """Number of citations without a judgement. Only the first citation of a sentence affects the scores."""
 
 
 def read_support(path: Path) -> list[SupportJudgement]:

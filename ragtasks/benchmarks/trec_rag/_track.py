@@ -5,9 +5,9 @@ development. 2025 has 105 narratives of several sentences each, whose nuggets re
 a topic, and its id is the topic's id, so that the track's runs and judgements can be joined. There is no reference
 answer. The target is the concatenation of the topic's nuggets, which reaches maximum nugget recall.
 
-The corpus has 113,520,750 segments, so passages come from a run. This is the benchmark's own run in `runs/` and
-`segments/`, if present. Otherwise it is a stored run that `ragtasks retrieve --retriever run:FILE` creates from a run
-and the shards of the segments.
+The corpus has 113,520,750 segments, so passages come from a run: the benchmark's own run in `runs/` and `segments/` or,
+without it, a stored run. `ragtasks retrieve --retriever run:FILE` creates a stored run from a run file and the shards
+of the segments.
 """
 
 from __future__ import annotations
@@ -295,14 +295,14 @@ def _segments_file(root: Path) -> Path:
 
 
 def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path | None = None) -> dict[str, Passage]:
-    """Return segment id -> passage, the wanted ones or all, of the benchmark's run."""
+    """Return segment id -> passage, for the wanted segments or all, by default from the benchmark's own run."""
     return read_segments(file or _segments_file(root), wanted)
 
 
 def _first_passages(
     path: Path, ranking: Mapping[str, tuple[_T, ...]], topics: Collection[str]
 ) -> dict[str, tuple[_T, ...]]:
-    """Return topic id -> its first 20 items, for every topic."""
+    """Return topic id -> the first 20 passages (or ids) of its ranking. A topic without a ranking is an error."""
     problems = Problems(path, "TREC RAG run", "give every topic its segments")
     for topic_id in sorted(set(topics) - ranking.keys()):
         problems.add(0, "a line for every topic", "no line", topic_id)

@@ -325,7 +325,7 @@ class SubmittedTask:
     scores: tuple[float, ...] | None = None
     """One per context; None if unknown. Then scores are derived from the rank."""
     answer: str = ""
-    """The model's answer; empty without one."""
+    """The model's answer; empty without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,11 +335,13 @@ class Built:
     rows: tuple[dict[str, Any], ...]
     """One object per task, in input order."""
     n_rescored: int
-    """Tasks whose scores would not give their order officially, and were replaced by scores from the rank."""
+    """Number of tasks whose scores were replaced by scores from the rank, to keep their order in the official
+    evaluation.
+    """
     n_by_rank: int
-    """Tasks whose contexts have no scores."""
+    """Number of tasks whose contexts have no scores."""
     n_cut: int
-    """Tasks with more contexts than submitted."""
+    """Number of tasks with more contexts than the limit."""
 
     @property
     def content(self) -> bytes:

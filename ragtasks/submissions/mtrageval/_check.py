@@ -242,7 +242,7 @@ def _object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
 
 
 def _json_problem(error: RecursionError | ValueError) -> Problem:
-    """Return the problem of unreadable JSON. The official checker only handles text that is not JSON."""
+    """Return the problem of unreadable JSON. The official checker handles invalid JSON and stops at other errors."""
     if isinstance(error, json.JSONDecodeError):
         return "json", "one JSON object", str(error)
     problem = "JSON that is nested too deeply" if isinstance(error, RecursionError) else str(error)

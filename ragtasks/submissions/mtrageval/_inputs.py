@@ -42,7 +42,6 @@ class InputTask:
     contexts: tuple[Passage, ...] | None
     """Passages for task B; None if the file contains none."""
     further_fields: Mapping[str, Any]
-    """Further fields of official files."""
 
 
 Inputs = Mapping[str, InputTask]

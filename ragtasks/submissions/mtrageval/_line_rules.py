@@ -44,7 +44,10 @@ def rank_scores(n: int) -> tuple[float, ...]:
 
 
 def official_scores(scores: Sequence[float]) -> tuple[float, ...]:
-    """Return scores that rank a list in its own order officially: the input_task ones if they do, else rank scores."""
+    """Return scores that keep the order of a list in the official evaluation.
+
+    These are the given scores if they decrease strictly as 32-bit floats, otherwise `rank_scores`.
+    """
     return tuple(map(float, scores)) if falls_strictly(scores) else rank_scores(len(scores))
 
 
@@ -128,7 +131,7 @@ def number_of_contexts(line: Line) -> Iterator[Problem]:
 
 
 def shape_of_contexts(line: Line) -> Iterator[Problem]:
-    """Yield contexts that are no objects, or without a document id, a score or (tasks B and C) a text."""
+    """Yield contexts that are not objects, or that have no document id, score or (tasks B and C) text."""
     contexts = line.row.get("contexts")
     for index, context in enumerate(contexts if isinstance(contexts, list) else []):
         if not isinstance(context, dict):
@@ -216,7 +219,7 @@ def identity(line: Line) -> Iterator[Problem]:
 
 
 def collection(line: Line) -> Iterator[Problem]:
-    """Yield a collection other than the task's or, without the task's, an unknown collection."""
+    """Yield a collection that differs from the task's or, if that is unknown, is not a collection of MTRAG."""
     name = line.row.get("Collection")
     if not isinstance(name, str):
         return
@@ -228,7 +231,7 @@ def collection(line: Line) -> Iterator[Problem]:
 
 
 def conversation(line: Line) -> Iterator[Problem]:
-    """Yield a conversation with invalid messages, or that differs from the input."""
+    """Yield a conversation that has invalid messages or differs from the input."""
     raw = line.row.get("input")
     if not isinstance(raw, list):
         return
@@ -245,7 +248,7 @@ def conversation(line: Line) -> Iterator[Problem]:
 
 
 def given_contexts(line: Line) -> Iterator[Problem]:
-    """Yield contexts of task B that differ from the input. A subset must have `MAX_CONTEXTS` contexts."""
+    """Yield contexts of task B that differ from the input. A subset is accepted if it has `MAX_CONTEXTS` contexts."""
     if line.task is not SubmissionTask.B or line.input_task is None or line.input_task.contexts is None:
         return
     expected_ids = {passage.passage_id for passage in line.input_task.contexts}
@@ -277,7 +280,7 @@ def given_texts(line: Line) -> Iterator[Problem]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text without case, which IBM's sample and its input file write differently."""
+    """Return the words of a text in lower case. IBM's sample and its input file differ in case."""
     return text.casefold().split()
 
 

@@ -91,7 +91,7 @@ class CheckedFile:
     """The answers without problems, in file order."""
     findings: list[Diagnostic] = field(default_factory=list)
     repaired: list[dict[str, Any]] = field(default_factory=list)
-    """The same answers as repaired by the track of 2024, as objects of their lines; empty for 2025."""
+    """The same answers as JSON objects, repaired like the track of 2024 repairs them; empty for 2025."""
     n_rows: int = 0
     """Number of lines that are not blank."""
     unchecked: tuple[str, ...] = ()

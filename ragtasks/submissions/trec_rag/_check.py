@@ -1,7 +1,7 @@
 """Check of an answer file, line by line: problems, for which the track refuses the file, and warnings.
 
 Both follow the organizers' validator for 2024, with two differences. Every problem of a line is reported, not only the
-first. Types are checked: in the validator, a list in place of a text ends the validation.
+first. Types are checked too: the validator stops at a list in place of a text.
 
 Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
 """
@@ -162,10 +162,10 @@ class _AnswerLine:
 
 
 def _distinct_citations(citations: list[int]) -> list[int]:
-    """Return the distinct citations in the order of the track's tool, that of Python's integer sets, mostly ascending.
+    """Return the distinct citations in the order of the track's tool: that of a Python set, mostly ascending.
 
-    The tool creates a set of each sentence's citations, and another one before it if citations are repeated. [15, 7]
-    and [15, 7, 7] get different orders, since both numbers collide in the hash table of the set.
+    The tool creates a set of each sentence's citations. If citations are repeated, it creates a set twice. So [15, 7]
+    and [15, 7, 7] get different orders, because the two numbers collide in the hash table of the set.
     """
     distinct = list(set(citations)) if len(set(citations)) < len(citations) else citations
     return list(set(distinct))

@@ -1,7 +1,7 @@
 """Check of an answer file of TREC RAG 2025 by the rules of the organizers' checker and the guidelines.
 
 The checker examines each line on its own. It accepts longer answers, more references, and repeated or missing
-narratives. The limits of the guidelines are warnings here. Source: castorini/ragnarok at 7233fa7,
+narratives. Exceeding a limit of the guidelines is a warning here. Source: castorini/ragnarok at 7233fa7,
 `scripts/rag25_validation.py`, and the track's guidelines 2.0.
 """
 

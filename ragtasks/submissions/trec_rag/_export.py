@@ -52,7 +52,7 @@ def build_answers(
     cut: bool = False,
     team_id: str = "",
 ) -> list[str]:
-    """Write an answer file without problems and return the lines of the report."""
+    """Write an answer file and return the lines of the report. Problems raise an error, and nothing is written."""
     answers = [answer_of(response, run_id, cut=cut) for response in responses]
     rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
     check = check_lines_2025 if team_id else check_lines

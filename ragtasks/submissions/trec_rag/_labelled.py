@@ -1,8 +1,8 @@
 """Scores of runs from existing labels: nugget assignments and support judgements of people or of a judge.
 
-No judge, topics or texts are needed. A run is scored on its labeled topics. If other runs have more topics, a note
-reports their number, and the mean with missing topics at 0. Nuggets and support have separate tables, because NIST's
-two files cover different topics and name the same runs differently.
+No judge, topics or texts are needed. A run is scored on its labeled topics. For a run with fewer labeled topics than
+others, the tables show the number of topics and the mean with missing topics at 0. Nuggets and support have separate
+tables, because NIST's two files cover different topics and name the same runs differently.
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ def _unjudged_note(judgements: Sequence[SupportJudgement]) -> str:
 
 
 def labelled_tables(title: str, runs: LabelledRuns) -> list[Table]:
-    """Return the table of all runs, complete runs first and best first, and a table of the runs with missing topics."""
+    """Return a table of all runs and, if needed, a table of the runs with missing topics.
+
+    Runs with all topics come first. Within both groups, the best run comes first.
+    """
     incomplete = {run_id for run_id, rows in runs.values.items() if len(rows) < runs.n_topics}
     ordered = sorted(
         runs.values, key=lambda run_id: (run_id in incomplete, -(runs.mean(run_id, runs.names[0]).value or 0))

@@ -2,7 +2,7 @@
 
 The judge receives the same prompts as in a harness task, and its replies are cached, so a killed command can resume.
 Two metrics files are written. `metrics.jsonl` has no score for answers on which a judge failed. In
-`metrics_official.jsonl` such nuggets count as 0, as in the track's own tool.
+`metrics_official.jsonl` their nuggets count as 0, as in the track's own tool.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def score_answers(
 
 
 def first_cited(answers: Sequence[CitedAnswer]) -> frozenset[str]:
-    """Return the segments that any sentence cites first, which are those in prompts of judges."""
+    """Return the ids of the first cited segment of each sentence. Prompts of judges contain only these segments."""
     return frozenset(
         answer.references[sentence.citations[0]]
         for answer in answers
@@ -153,7 +153,7 @@ def _assignment_row(scored: ScoredAnswers, index: int, judge: str) -> dict[str, 
 
 
 def _metrics_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
-    """Return a row per topic, null for missing values, and a row with the means of the others."""
+    """Return a row per topic, with null for missing values, and a row with the means of the present values."""
     names = scored.names()
     rows = [
         {"qid": answer.topic_id, **{name: scores[name].value for name in names}}

@@ -72,7 +72,7 @@ def serving(
 
 @contextmanager
 def running(app: Application) -> Iterator[int]:
-    """Run a server on this machine at the given port."""
+    """Run a server on a free port of this machine, and yield the port."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(settings(app, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -101,7 +101,7 @@ class Reply:
 
 @dataclass
 class Visitor:
-    """A browser without a display. It keeps its cookie and follows no redirect automatically."""
+    """A browser without a display. It keeps its cookie and does not follow redirects."""
 
     port: int
     cookie: str = ""

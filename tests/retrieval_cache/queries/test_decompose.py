@@ -95,7 +95,7 @@ def test_it_is_fused_with_other_forms(place: Workspace) -> None:
         ("no JSON", "not one JSON object"),
         ('{"searches": []}', "no list of searches"),
         ('{"searches": [""]}', "a search without text"),
-        ('{"search": ["a"]}', "other keys than asked for"),
+        ('{"search": ["a"]}', "unexpected or missing keys"),
         (json.dumps({"searches": [str(n) for n in range(MOST_SEARCHES + 1)]}), f"more than {MOST_SEARCHES} searches"),
     ],
 )
