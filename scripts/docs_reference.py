@@ -5,9 +5,10 @@ It also removes links to files outside of docs/, which the site does not contain
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import typer.main
@@ -52,9 +53,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return re.sub(rf"\[([^\]]+)\]\({re.escape(outside)}[^)]*\)", r"\1", markdown)
 
 
-def on_page_content(html: str, **_: Any) -> str:
+def on_page_content(content: str, **_: Any) -> str:
     """Keep each option in the text on one line: browsers break lines after hyphens."""
-    return re.sub(r"<code>[^<]*</code>", lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)
+    return re.sub(
+        r"<code>[^<]*</code>", lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), content
+    )
 
 
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
@@ -73,14 +76,20 @@ _REFERENCE = (
 def index() -> Iterator[str]:
     """Yield the overview of the reference, with one line per command."""
     yield "# Reference\n"
-    yield from markdown_table(("page", "contents"), _REFERENCE, is_padded=False)
+    yield from _table(("page", "contents"), _REFERENCE)
     root: Any = typer.main.get_command(app)
     yield "\n## Commands\n"
     rows = [
         (command.rich_help_panel, f"[`{name}`](commands.md#ragtasks-{name})", _first_line(command))
         for name, command in _in_order(root)
     ]
-    yield from markdown_table(("for", "command", "purpose"), rows, is_padded=False)
+    yield from _table(("for", "command", "purpose"), rows)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a table whose links and code are not escaped: the texts are those of ragtasks."""
+    for line in markdown_table(columns, rows, is_padded=False):
+        yield re.sub(r"`[^`]*`", lambda code: html.unescape(code[0]), line).replace(r"]\(", "](")
 
 
 def _first_line(command: Any) -> str:
@@ -110,7 +119,7 @@ def _command(command: Any, words: str) -> Iterator[str]:
     rows = [_option(item) for item in command.params if item.name != "help"]
     if rows:
         yield ""
-        yield from markdown_table(("option", "meaning"), rows, is_padded=False)
+        yield from _table(("option", "meaning"), rows)
     for name, inner in getattr(command, "commands", {}).items():
         if not inner.hidden:
             yield from _command(inner, f"{words} {name}")
@@ -151,7 +160,7 @@ def _fields(model: type[BaseModel]) -> Iterator[str]:
         (f"`{name}`", _meaning(field.description or "", field.default, is_required=field.is_required()))
         for name, field in model.model_fields.items()
     ]
-    yield from markdown_table(("key", "meaning"), rows, is_padded=False)
+    yield from _table(("key", "meaning"), rows)
 
 
 def metrics() -> Iterator[str]:
@@ -169,4 +178,4 @@ def metrics() -> Iterator[str]:
             )
             for metric in suite_named(suite).metrics
         ]
-        yield from markdown_table(("metric", "range", "better", "meaning"), rows, is_padded=False)
+        yield from _table(("metric", "range", "better", "meaning"), rows)
