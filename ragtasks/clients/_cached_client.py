@@ -118,7 +118,7 @@ class _Entry:
         return cached.is_history or self.is_final(cached.reply)
 
     def is_final(self, reply: Reply) -> bool:
-        """Return whether to store a reply: it is complete, and its text is readable for the prompt's parser."""
+        """Return whether to store a reply: it is final, and the prompt's parser can read its text, if it has one."""
         with suppress(ValueError):  # not JSON: text of a model in this process
             if early_end(orjson.loads(reply.raw)):  # earlier versions stored such replies as answers
                 return False
@@ -173,7 +173,10 @@ class _Call:
             reply = as_cached(reply)  # sent once: an equal prompt costs nothing
 
     def send(self, client: Client, missing: Sequence[_Entry], progress: Progress, total: int) -> None:
-        """Send the prompts that no other call is sending, wait for the others, and send those still missing."""
+        """Send the prompts that no other call of this process is sending, and wait for the replies to the others.
+
+        Prompts without a stored reply after that are sent too.
+        """
         while missing:
             n_cached = total - len(missing)
             claimed: list[_Entry] = []
@@ -185,8 +188,8 @@ class _Call:
                 if claimed:
                     client.answer([entry.prompt for entry in claimed], _counted(progress, n_cached, total), self)
             except RagtasksError as error:
-                # Requests may be in flight after an interruption, and they are paid for. A file that cannot be written
-                # is already reported by its own error.
+                # Only after an error of ours: an interruption may leave requests in flight, which are paid for, so they
+                # stay listed as unused. A cache that cannot be written has its own error already.
                 with suppress(CacheError):
                     for key in self._earlier:
                         self._cache.end(key)
@@ -201,9 +204,10 @@ class _Call:
                 progress(self._client.name, total - len(missing), total)
 
     def following(self, index: int) -> Prompt | None:
-        """Return the prompt that follows the reply to an entry; it replaces the entry at this index.
+        """Return the follow-up to the reply of an entry, and put it in the entry's place; None without a follow-up.
 
-        Requests that this process has already sent are left out. The caller sends them in another call.
+        Prompts that this call has sent before, or that another call is sending, are left out. The caller sends them in
+        another call.
         """
         if self._chain is None:
             return None
@@ -286,7 +290,7 @@ class _Sending:
             self._changed.notify_all()
 
     def has_ended(self, request_id: tuple[Path, str]) -> bool:
-        """Wait half a second at most, and return whether no call sends the prompt any more."""
+        """Wait at most half a second, and return whether no call is sending the prompt."""
         with self._changed:
             return self._changed.wait_for(lambda: request_id not in self._request_ids, _POLL_SECONDS)
 

@@ -1,8 +1,8 @@
-"""Parsing of chat completions: bytes of a server, or text of a model, into a Reply.
+"""Parsing of chat completions into a `Reply`, from the bytes of a server or the text of a model.
 
 Servers that claim to be compatible differ in details. Thinking may be in one of two fields, in a part of the content,
-or between marks in the text. A refusal may be null, and token counts may be missing. For any body, the functions raise
-only the exceptions documented below.
+or between marks in the text. A refusal may be null, and token counts may be missing. No body raises an exception other
+than those documented below.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def read_text(
     raw: str = "",
     served_model: str = "",
 ) -> Reply:
-    """Return the reply of a generated text: answered, truncated, filtered, failed or empty.
+    """Return a generated text as a reply: answered, truncated, filtered, failed or empty.
 
     Args:
         text: the generated text, which may contain thinking between marks.
         finish_reason: the server's finish reason; only a normal stop is an answer (see `early_end`).
-        body: the decoded body of the text, whose errors are checked too.
+        body: the decoded body that contained the text; its errors are checked too.
         thinking: thinking text sent separately from `text`.
         usage: tokens, seconds and dollars of the reply.
         raw: stored unchanged in the reply.
@@ -66,10 +66,10 @@ def read_text(
 
 
 # A reply is complete only after a normal stop. Servers have their own names for finish reasons, so an unknown reason
-# counts as an early end. Many small servers send none: a truncated reply of theirs cannot be detected.
+# counts as an early end. Many small servers send no reason, so their truncated replies cannot be detected.
 
 AT_LIMIT = "the reply reached the token limit"
-"""Reason of an incomplete reply that a higher limit may complete."""
+"""Reason of a reply that a higher token limit may complete."""
 _REASON_FIELDS = ("finish_reason", "finishReason", "stop_reason", "done_reason")
 _ERROR_FIELDS = ("error", "errors", "error_message", "exception")
 ERROR_REPLY = "an error in place of a reply"
@@ -105,7 +105,7 @@ _OUTCOMES = {_letters(reason): outcome for outcome, reasons in _REASONS.items() 
 
 
 def early_end(body: Any, *, offers_tools: bool = False) -> tuple[Outcome, str] | None:
-    """Return outcome and reason of an incomplete reply (decoded, status 200); None for a complete reply.
+    """Return outcome and reason if a decoded body of status 200 is not a complete reply, else None.
 
     Tool calls are a normal end only if the request `offers_tools`. Only the first choice is read.
     """
@@ -167,7 +167,7 @@ def read_completion(body: bytes) -> Reply:
 
 
 def missing_in(body: Any, error: Exception) -> str:
-    """Return the missing field that a `KeyError` names, and the body's message or fields; the text of other errors."""
+    """Describe a malformed body: after a KeyError its missing field and its message or fields, else the error."""
     if not isinstance(error, KeyError):
         return str(error)[:_MAX_CHARACTERS]
     content = server_words(body) or ", ".join(body) or "nothing"

@@ -19,7 +19,7 @@ Secrets = Callable[[str], str | None]
 
 DEFAULT_KEY = "OPENAI_API_KEY"
 _MASK = "***"
-_MIN_MASKED_LENGTH = 6  # to be masked in a message, where masking too much does no harm
+_MIN_MASKED_LENGTH = 6  # of a key that is masked in messages: a word masked by chance does no harm there
 _SECRET_LENGTH, _SECRET_SIGNS = 12, 8
 _KEY_SHAPE = re.compile(r"\bsk-[\w*.-]{6,}")
 _LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")

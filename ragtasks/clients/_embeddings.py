@@ -1,8 +1,8 @@
 """Embeddings of an OpenAI-compatible server: a client whose prompts are texts and whose replies are vectors.
 
 A request contains many texts, but each text has its own reply, and so its own row in a reply cache. A cached text is
-not sent again, whichever texts are requested with it the next time. Limits, attempts, failures and keys are those of
-every endpoint.
+not sent again, whichever texts are requested with it the next time. Limits, attempts, failures and keys are handled as
+for every endpoint.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def read_vectors(body: bytes) -> Reply:
 
 
 def _encoded(vector: Any) -> str:
-    """Return a vector, given as numbers or as base64 of some servers, as base64 of 32-bit floats."""
+    """Return a vector as base64 of 32-bit floats; servers send a list of numbers, or base64."""
     numbers = array("f", base64.b64decode(vector, validate=True)) if isinstance(vector, str) else array("f", vector)
     if not any(numbers) or not all(map(math.isfinite, numbers)):
         raise ValueError("a vector that is empty or all zeros, or with numbers that are not finite")
@@ -121,9 +121,10 @@ class EmbeddingClient(OpenAIClient):
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply per prompt, in order (see `Client.answer`); its text is a vector, see `vector_in`.
+        """Return one reply per prompt, in order (see `Client.answer`).
 
-        The usage of a request is recorded in the reply to its first text that had no reply before.
+        The text of a reply is a vector (see `vector_in`). The usage of a request is recorded in the reply to its first
+        text that had no reply before.
         """
         batches = list(self._batches(prompts))
         batch_journal = _BatchJournal(self, prompts, batches, journal)
@@ -173,11 +174,11 @@ class _BatchJournal:
         return self.replies[prompt_indexes[0]] if self.replies.keys() >= {*prompt_indexes} else None
 
     def record(self, index: int, reply: Reply) -> None:
-        """Store the replies to those texts of a request that had none."""
+        """Store the replies to the texts of a request that had no reply yet."""
         prompt_indexes = self._batches[index]
         texts = [self._prompts[prompt_index].messages[-1].content for prompt_index in prompt_indexes]
         parts = dict(zip(prompt_indexes, self._parts(reply, texts), strict=True))
-        # The usage of the request is recorded at the first text.
+        # The usage of the request is recorded with the first of these texts.
         first, *later = (prompt_index for prompt_index in prompt_indexes if prompt_index not in self.replies)
         for prompt_index in (first, *later):
             part = (
@@ -199,7 +200,7 @@ class _BatchJournal:
         return [replace(reply, text=vector) for vector in vectors]
 
     def _vector_problem(self, vectors: Sequence[str], texts: Sequence[str], model: str) -> str:
-        """Return the problem with the vectors of a request, empty if there is none."""
+        """Return the problem with the vectors of a request, empty if they are valid."""
         if len(vectors) != len(texts):
             return f"{len(vectors)} vectors for {len(texts)} texts"
         first_model, text, vector = self._client.first or (model, texts[0], vectors[0])

@@ -161,7 +161,7 @@ class Endpoint(BaseModel):
 
     @property
     def thinks(self) -> bool:
-        """Whether the model is requested to think before it answers."""
+        """Whether requests enable thinking: `reasoning_effort` is set, and is neither `none` nor `minimal`."""
         return self.reasoning_effort is not None and self.reasoning_effort not in _NO_THINKING
 
     @property

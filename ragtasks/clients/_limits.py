@@ -70,7 +70,7 @@ class Limiter:
         self._throttle.refused(ticket, self._clock(), hints)
 
     def pause_seconds(self) -> float:
-        """Return the seconds in which no request may be sent."""
+        """Return the seconds until a pause ends, 0 without a pause."""
         return self._throttle.pause(self._clock())
 
     def _wait(self, n_tokens: int) -> float:
@@ -128,7 +128,7 @@ class _Account:
 
 
 class Throttle:
-    """Decides when the next request may be sent; a state machine without a clock and without sleeping."""
+    """Decides when the next request may be sent; a state machine that neither reads the clock nor sleeps."""
 
     def __init__(self, minute_seconds: float = 60.0, chance: random.Random | None = None) -> None:
         self._minute, self._chance = minute_seconds, chance or random.Random()
@@ -154,7 +154,7 @@ class Throttle:
         return self._announced
 
     def pause(self, now: float) -> float:
-        """Return the seconds in which the server accepts no request, 0 without a pause."""
+        """Return the seconds until the pause ends, 0 without a pause."""
         return max(0.0, self._resume_at - now) if self._is_probing else 0.0
 
     def wait(self, now: float) -> float:
@@ -237,8 +237,8 @@ class Throttle:
             # Slightly longer than reported, so that a small clock difference costs no request. Slots of other processes
             # received the same time.
             return pause * (1 + 0.2 * (jitter - 1)) + self._settle * self._chance.uniform(0.1, 0.5)
-        # A sliding window may open again at once. Other windows probably take as long as the last one: the time is
-        # doubled up to half of that.
+        # A sliding window may open again at once. Other windows probably take as long as the last pause, so the time
+        # waited doubles up to half of that pause.
         doubled = min(waited, 0.5 * self._last_pause - waited)
         return max(self._minute / 120, doubled, _LATENESS * waited) * jitter
 
@@ -336,16 +336,16 @@ class RateHints:
     tokens_reset_seconds: float | None = None
     """The same for the limit on tokens."""
     exhausted_reset_seconds: float | None = None
-    """The same for the exhausted limit, on requests or on tokens."""
+    """The same for the exhausted limits, on requests or on tokens; the longest reset if no limit is exhausted."""
     requests_per_minute: float | None = None
     """The limit in the message."""
 
     def rate(self, minute_seconds: float) -> float | None:
-        """Return the requests per second that the message allows."""
+        """Return the requests per second that the message allows, None if it states no limit."""
         return None if self.requests_per_minute is None else self.requests_per_minute / minute_seconds
 
     def refill_rate(self) -> float | None:
-        """Return the fill rate of a bucket, in requests per second."""
+        """Return the fill rate of a bucket, in requests per second; None if unknown."""
         if not self.reset_seconds or self.limit is None or self.remaining is None or self.limit <= self.remaining:
             return None
         return (self.limit - self.remaining) / self.reset_seconds
@@ -412,12 +412,12 @@ def _integer(text: str) -> int | None:
 
 
 def reset_seconds(text: str) -> float | None:
-    """Return the seconds until a reset, 0 to a year, for any spelling above; None for other texts."""
+    """Return the seconds until a reset, 0 to a year, for any of these spellings; None for other texts."""
     return _within_a_year(_reset_seconds(text.strip()))
 
 
 def _within_a_year(seconds: float | None) -> float | None:
-    """Return the seconds if they are between 0 and a year, else None: a call would wait for them."""
+    """Return the seconds if they are between 0 and a year, else None: a call would wait that long."""
     return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
 
 

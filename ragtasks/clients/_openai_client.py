@@ -51,7 +51,7 @@ class OpenAIClient:
         self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
         self._dialect = dialect(self._endpoint, self._decoding)
         self.has_answered = False
-        """Whether the server ever replied; a server that never did gets only a few seconds to start."""
+        """Whether the server was ever reached; a server that never was gets only a few seconds to start."""
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self.name!r})"
@@ -184,7 +184,7 @@ def _run_async(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
 _CHARACTERS_PER_TOKEN = 4
 _MAX_FAILED_PROMPTS = 3  # a single failed prompt is no evidence about the others
 _LAST_REPLIES_SECONDS = 2.0  # for replies in flight when the call ends: they are paid for
-_WAITS_FOR_A_START = 4  # by default 4 to 8 seconds in total, the start of a small server
+_WAITS_FOR_A_START = 4  # attempts; by default 4 to 8 seconds in total, enough for a small server to start
 
 
 @dataclass(slots=True)
@@ -303,7 +303,11 @@ class Call:
             return Reply(Outcome.FAILED, reason=outcome.reason + gave_up, unused=tuple(used.unused))
 
     def _may_resend(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
-        """Return whether to send the same prompt again without counting an attempt."""
+        """Return whether to send the same prompt again without counting an attempt; adapts a refused setting.
+
+        Raises:
+            EndpointError: the rate limit lasts longer than the patience, and prompts are left.
+        """
         if failure.handling is Handling.SETTING:
             note = self._dialect.adapt(failure.setting, sent)
             if note:

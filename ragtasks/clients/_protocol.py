@@ -105,7 +105,7 @@ class Spent(str, Enum):
     BEFORE = "before"
     """The reply was cached: an earlier process, or another process, sent the request."""
     SHARED = "shared"
-    """An equal prompt of the same run got the reply, and counts its usage."""
+    """An equal prompt received the reply before, and counts its usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,14 @@ class CallUsage:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
-    """Those of the prompt's tokens that the server had cached."""
+    """Prompt tokens that the server had cached."""
     seconds: float | None = field(default=None, compare=False)
-    """From sending the request to the end of the reply."""
+    """Seconds from sending the request to the end of the reply."""
     dollars: float | None = None
-    """By the user's price, else the cost in the reply; None without either."""
+    """Cost by the user's price, else the cost in the reply; None without either."""
     spent: Spent = Spent.NOW
     is_used: bool = True
-    """False for a failed or unreadable reply, which costs too."""
+    """False for a failed or unreadable reply, which has a cost too."""
 
     @property
     def json_values(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Reply:
     unused: tuple[CallUsage, ...] = field(default=(), compare=False)
     """Usage of earlier, unusable replies to the same prompt."""
     is_shared: bool = field(default=False, compare=False)
-    """Whether an equal prompt of the same call got the reply first."""
+    """Whether an equal prompt received the reply before."""
     from_cache: bool = field(default=False, compare=False)
     """Whether the reply was cached, and so cost nothing this time."""
 
@@ -175,15 +175,15 @@ class Chain(Protocol):
     """A journal with follow-up prompts, which are sent at once, while a server still has their beginning cached."""
 
     def following(self, index: int) -> Prompt | None:
-        """Return the prompt that follows the reply to prompt `index` and replaces it, or None."""
+        """Return the follow-up to the reply of prompt `index`, which takes over the index, or None."""
 
 
 @runtime_checkable
 class Continuation(Protocol):
-    """A journal that works between a reply and its follow-up prompt, such as a search; the slot is free meanwhile."""
+    """A journal that does work, such as a search, between a reply and its follow-up; the slot is free meanwhile."""
 
     async def continued(self, index: int) -> Prompt | None:
-        """Return the prompt that follows the reply to prompt `index` and replaces it, or None."""
+        """Return the follow-up to the reply of prompt `index`, which takes over the index, or None."""
 
 
 class Client(Protocol):

@@ -47,7 +47,7 @@ _ROOM_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CachedReply:
-    """A reply with the columns stored with it."""
+    """A reply as stored, with its key and request."""
 
     key: str
     """Hash of everything that determines the reply."""
@@ -169,7 +169,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             connection.executemany("DELETE FROM unused WHERE key = ?", rows)
 
     def check(self) -> None:
-        """Check that the complete file can be read and has room to grow; reads the complete file.
+        """Check that the file can be read and has room to grow; this reads the complete file.
 
         Raises:
             CacheError: the file is corrupt, or the disk is full.
@@ -201,7 +201,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         self.close()
 
     def execute(self, statement: str, cells: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of one statement."""
+        """Execute one statement and return its rows."""
         with self._sqlite_errors(), self._lock:
             return self._connection.execute(statement, cells).fetchall()
 

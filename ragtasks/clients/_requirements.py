@@ -64,7 +64,7 @@ def _server_requirements(
     where: str = "",
     hint: str = "",
 ) -> list[Requirement]:
-    """Return the requirements of libraries, a key, and a reply; an unusual reply is left to scoring."""
+    """Return the requirements of libraries, a key, and a reply; a truncated reply, or one without a text, is enough."""
     part = f"{role} {endpoint.model}"
     where = where or f"{part} at {endpoint.address}"
 
@@ -115,7 +115,7 @@ def no_reply(where: str, why: str) -> str:
 
 
 def listed_models(base_url: str, headers: Mapping[str, str], seconds: float) -> list[Any]:
-    """Return the rows of a server's list of models; needs no library; redirects, which leak keys, are refused.
+    """Return the rows of a server's list of models, without the SDK; redirects, which would leak keys, are refused.
 
     Raises:
         ModelError: the HTTP status, or why there is no list.

@@ -87,7 +87,7 @@ def read_chat(body: bytes) -> Reply:
 
 
 def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
-    """Return the passages in a chat completion, or None if it has no passage with a text."""
+    """Return the passages in a chat completion: () for an empty list, None if no passage has a text."""
     for holder in parts_of(orjson.loads(raw)):
         for field in _FIELDS:
             sources = holder.get(field)
@@ -170,7 +170,7 @@ class SystemClient(OpenAIClient):
         self._protocol = protocol
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings that determine its replies, without the system's internal ones."""
+        """Return the settings of requests that determine replies; the system's internal settings are unknown."""
         settings = {key: getattr(self._endpoint, key) for key in _OPTIONAL_SETTINGS}
         sent = {key: value for key, value in settings.items() if value is not None}
         return {"model": self.name, "protocol": self._protocol.value, **sent, "extra_body": self._endpoint.extra_fields}
@@ -183,7 +183,7 @@ class SystemClient(OpenAIClient):
         return contexts_and_steps(plain_contexts(reply.raw), content.get("searches"))
 
     def usage(self, reply: Reply) -> dict[str, float]:
-        """Return the usage that the system reports for an answer; the plain protocol has fields for it."""
+        """Return the usage that a system reports for an answer by the plain protocol; {} for other replies."""
         is_plain = self._protocol is SystemProtocol.PLAIN and reply.outcome is Outcome.ANSWERED
         return usage_in_record(orjson.loads(reply.raw)) if is_plain else {}
 

@@ -104,7 +104,11 @@ class Transport:
         return [redacted(name, self._credentials, _MAX_NAME) for name in names]
 
     async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
-        """Yield the parts of one reply as they arrive."""
+        """Yield the parts of one reply as they arrive.
+
+        Raises:
+            ModelError: the reply ended early.
+        """
         further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
         chunks = await self._sdk.chat.completions.create(
             model=sent["model"], messages=sent["messages"], stream=True, extra_body=further

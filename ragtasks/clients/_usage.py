@@ -30,7 +30,7 @@ def dollars_of(price: Price, input_tokens: float, output_tokens: float, cached_t
 
 
 def priced(usage: Mapping[str, Any], price: Price | None) -> dict[str, Any]:
-    """Return a usage record with its cost at a price, unless the record or the reply already contains one."""
+    """Return a usage record with its cost at a price, also of each of its calls; a recorded cost is kept."""
 
     def cost(amounts: Mapping[str, Any]) -> Mapping[str, Any]:
         n_input, n_output = amounts.get("input_tokens"), amounts.get("output_tokens")
@@ -142,7 +142,7 @@ def usage_of(reply: Reply, price: Price | None = None) -> Usage:
 
 
 def calls_of(reply: Reply, price: Price | None = None, *, is_used: bool = True) -> tuple[CallUsage, ...]:
-    """Return the usage of each server reply that led to this one, which is last; () if no reply came."""
+    """Return the usage of the earlier, unusable server replies and of this reply, in order; () if no reply came."""
     spent = Spent.SHARED if reply.is_shared else Spent.BEFORE if reply.from_cache else Spent.NOW
     calls = [call if spent is Spent.NOW else replace(call, spent=spent) for call in reply.unused]
     if reply.usage.json_values:
@@ -189,7 +189,7 @@ class Tally:
 
 
 def as_cached(reply: Reply) -> Reply:
-    """Return a reply as counted for a second, equal prompt."""
+    """Return a reply as delivered to a second, equal prompt."""
     return replace(reply, from_cache=True, is_shared=True)
 
 

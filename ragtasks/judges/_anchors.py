@@ -53,7 +53,10 @@ class Anchors:
 def choose_anchors(answers: Iterable[tuple[Response, Hashable]], n: int, source: str) -> Anchors:
     """Return `n` answers, or all if there are fewer, spread over their labels and conversations.
 
-    The same input gives the same answers. A label is, for example, the task's answerability with a rating by people.
+    The choice depends only on the input. A label is, for example, the task's answerability with a rating by people.
+
+    Raises:
+        ConfigurationError: the chosen answers are from fewer than ten conversations.
     """
     strata: dict[Hashable, list[Response]] = {}
     for response, label in answers:
@@ -289,7 +292,7 @@ class Recalibration:
         return self.constant + self.slope * value
 
     def moves(self, value: float) -> tuple[float, ...]:
-        """Return the changes of that value without each conversation of the anchors."""
+        """Return the changes of the mapped value, one for each conversation of the anchors that is left out."""
         mapped = self.of(value)
         return tuple(constant + slope * value - mapped for constant, slope in self.left_out)
 
@@ -302,9 +305,8 @@ class Recalibration:
 def recalibration_of(before: AnchorVerdicts, now: AnchorVerdicts, rubric: str) -> Recalibration | str:
     """Return the map that gives the present anchor values the earlier mean and spread, or the reason for having none.
 
-    Source: M. J. Kolen and R. L. Brennan, Test Equating, Scaling, and Linking (3rd ed., 2014), linear equating; its
-        error is a jackknife over conversations. A regression is unsuitable: noise in single verdicts flattens its
-        slope.
+    Source: M. J. Kolen and R. L. Brennan, Test Equating, Scaling, and Linking (3rd ed., 2014), linear equating. Its
+    error is a jackknife over conversations. A regression is unsuitable: noise in single verdicts flattens its slope.
     """
     triples = zip(before.conversations, before.values[rubric], now.values[rubric], strict=True)
     pairs = [

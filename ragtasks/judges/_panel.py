@@ -47,7 +47,7 @@ def judge_responses(
 ) -> Verdicts:
     """Return the verdicts of all judges on all responses; cached replies are not requested again.
 
-    `judging` names this run, to distinguish it from other runs on the same responses: each run has its own replies.
+    `judging` names a repeated judging of the same responses: its replies are requested and cached separately.
     """
     with ReplyCache(cache_file) as cache:
         ready = [
@@ -59,9 +59,9 @@ def judge_responses(
         return judge(responses, rubrics, clients, prices=prices, progress=progress, judging=judging)
 
 
-# Each judge works in its own thread, since a client answers a list at a time. It receives all open questions of all
-# rubrics together, then those that follow from the replies, until none is open. These are second steps, and second
-# attempts after replies without a verdict. A judge that fails loses only its own verdicts.
+# Each judge works in its own thread, since a client answers a list at a time. The judge receives all open questions of
+# all rubrics together, then the questions that follow from the replies: second steps, and second attempts after replies
+# without a verdict. A judge that fails loses only its own verdicts.
 
 # Another wording may help after these outcomes. Refusals and filters depend on the content, and transport errors were
 # retried already.
@@ -245,7 +245,7 @@ class _JudgeRun:
             self._panel.stop.set()
 
     def _send_questions(self, waiting: list[_PendingQuestion]) -> None:
-        """Send the next question of each pending item; replies that arrive before the judge fails are used."""
+        """Send the next step of each open question; replies that arrive before the judge fails are used."""
         self._waiting, self._recorded = waiting, set()
         self._prompts = [pending.prompt() for pending in waiting]
         with self._panel.lock:  # the first reply may take long

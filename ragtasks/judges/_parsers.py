@@ -4,7 +4,7 @@ Our prompts give every question a code: a hash of all shown text, so no shown te
 verdict next to the code. Claims of a response about itself, and quotes of it by the judge, have no code and are
 ignored. The official prompts have no code: there, the last line in the format of a verdict is used.
 
-Every parser raises `UnparsableReplyError` if the reply has no verdict in that format; it never guesses.
+Every parser raises `UnparsableReplyError` if the reply has no verdict in that format.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ class Finding:
     label: str | None
     """The judge's label, None without a label."""
     value: float | None
-    """Number of the label, 0 to 1, or None."""
+    """Value of the label, 0 to 1; None without a value."""
     outcome: VerdictOutcome = VerdictOutcome.GIVEN
-    """GIVEN with a value, NO_STATEMENTS or NOT_ASKED without; only the ibm profile has labels without a value."""
+    """GIVEN with a label, else the reason for having none; the ibm profile and question labels may have no value."""
     reason: str = ""
 
 

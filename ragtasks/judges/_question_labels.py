@@ -1,7 +1,7 @@
 """Classification of questions by judges: MTRAG's question types, or the topic categories of Ragnarök.
 
-The labels are those of the papers, the definitions are ours. A question without a verdict, or whose category the judges
-disagree on, has no label.
+The labels are those of the papers, the definitions are ours. A question has no label if no judge gives a verdict, or if
+no label is given by more than half of the judges.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Verdicts of judges on a list of responses, and the resulting scores.
 
-A verdict, even a missing one, is stored with its replies and prompt hash. The score of a response is the median over
-the judges that gave one. The scores and the coverage of each judge are stored next to it.
+Each verdict, given or missing, is stored with its replies and prompt hash. The score of a response is the median over
+the judges that gave a value. The scores and the coverage of each judge are stored next to it.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Verdicts:
         return Score(median(values)) if values else Score(None, _reasons(verdicts))
 
     def is_answered(self, index: int, rubric: str) -> bool:
-        """Return whether any judge gave a readable reply on one response, or needed none."""
+        """Return whether any judge gave a readable reply on one response, or no reply was needed."""
         return any(row.is_answered or row.outcome in UNASKED for row in self._by_judge(index, rubric))
 
     def labels(self, rubric: str) -> list[tuple[str | None, str]]:

@@ -77,7 +77,7 @@ def ibm_without_example(reply: str) -> str:
 
 
 def ibm_last_pattern(reply: str) -> float | None:
-    """Return the first match of the last of twelve patterns that matches, as a number; None without a match.
+    """Try twelve patterns, and return the first match of the last matching pattern as a number; None without a match.
 
     So the format decides, not the position: `3 out of 10 claims` overrides `Rating: [[9]]`, a reference `[1]` overrides
     `Rating: 4`, a quoted `[[10]]` overrides a plain `Rating: 2`, and `Rating: 8.5` is 8.
@@ -159,8 +159,8 @@ _IDK_VALUES = {IdkVerdict.YES: 1.0, IdkVerdict.PARTIAL: UNDECIDED, IdkVerdict.NO
 # the judged answer, so they cannot be protected against instructions in it.
 #
 # Source: IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4. The text sent to a judge is byte-identical to that
-# of the scripts (`perf/official_agreement.py`), as one user message: so the scripts send it to a vLLM server; for Azure
-# they add a system message.
+# of the scripts (`perf/official_agreement.py`). It is one user message, as the scripts send it to a vLLM server; for
+# Azure they add a system message.
 
 FOLDER = "scripts/evaluation"
 """Folder of the official scripts in the checkout."""
@@ -183,7 +183,7 @@ class _Wording:
     fields: Mapping[str, str]
     """Expression in the source -> name of the field; for a template, variable -> name."""
     sha256: str
-    """Of the texts and the field names, in order."""
+    """Hash of the texts and the field names, in order."""
 
 
 _WORDINGS: Mapping[str, _Wording] = {
@@ -352,7 +352,7 @@ def ragas_rl_f() -> Rubric:
 
 
 def unjudged_rl_f(reason: str) -> Rubric:
-    """Return a rubric `rl_f` without questions, for runs without ragas: no other prompt replaces its own."""
+    """Return a rubric `rl_f` without questions, for evaluations without ragas, whose prompts are not replaced."""
     finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
     return Rubric(RL_F, "no questions: ragas is missing", lambda _: finding, ("none",))
 

@@ -499,8 +499,8 @@ def _assignment_finding(nuggets: Sequence[Nugget], grades: list[Grade]) -> Findi
 def nugget_creation() -> Rubric:
     """Return the rubric `nugget_creation`: nuggets created from a response's passages; its text is ignored.
 
-    The label is a JSON list of {`text`, `importance`}, at most 30; the value is the share of vital nuggets. Without
-    passages that answer the topic, it has no value.
+    The label is a JSON list of at most 30 objects with `text` and `importance`; the value is the share of vital
+    nuggets. Without passages that answer the topic, it has no value.
     """
     creation, importance = shipped_template("judges/nugget_creation"), shipped_template("judges/nugget_importance")
 

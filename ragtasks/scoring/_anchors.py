@@ -115,10 +115,10 @@ class AnchorJudging:
         self._spending: dict[str, list[dict[str, Any]]] = {}
 
     def ask(self, judges: Mapping[str, Client], verdicts: Verdicts, ask: Ask) -> None:
-        """Judge the anchors with every judge that has just received requests; use the last record of the others.
+        """Judge the anchors with every judge that has just received requests, or has no complete record.
 
-        If all verdicts came from the cache, they are from an earlier time: the judge's present behavior does not affect
-        them.
+        The last record of each other judge is used. If all verdicts came from the cache, they are from an earlier time:
+        the judge's present behavior does not affect them.
         """
         stored = stored_verdicts(self._store)
         last = {name: self._last(stored, name) for name in judges}

@@ -52,7 +52,7 @@ class RaceOptions:
     """Options of a decision."""
 
     metric: str | None = None
-    """Deciding metric, which needs judges; None: the benchmark's first."""
+    """Deciding metric, which needs judges; None: the benchmark's first judged metric."""
     setting: str | None = None
     """Setting of the compared answers; None: the only shared one."""
     margin: float | None = None

@@ -176,7 +176,7 @@ def unfinished_file(results: Path) -> Path:
 
 
 def mark_unfinished(results: Path, is_unfinished: bool) -> None:
-    """Create or remove that file: the same command may replace incomplete results."""
+    """Create or remove the file next to incomplete results: the same command may replace such results."""
     if is_unfinished:
         unfinished_file(results).touch()
     else:
@@ -186,7 +186,7 @@ def mark_unfinished(results: Path, is_unfinished: bool) -> None:
 def score_tasks(
     tasks: Sequence[SavedTask], folders: Folders, local_judge: LocalJudge | None, deciding: Metric | None = None
 ) -> Iterator[ScoredTask]:
-    """Score all tasks, and return an iterator over each with its scorer, in order."""
+    """Score all tasks, and return an iterator of pairs in order: the task with its new scores, and its scorer."""
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
         parts.setdefault(_scorer_of(task, folders, local_judge, deciding), []).append(index)

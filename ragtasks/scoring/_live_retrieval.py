@@ -66,7 +66,7 @@ class LiveRetrieval:
         return {"rewrites_asked": self._n_requests, "fallbacks": dict(self._fallbacks)} if self._n_requests else {}
 
     def spending(self) -> Spending:
-        """Return the usage of the replies to rewriter and retriever."""
+        """Return the usage of the replies of rewriter and retriever."""
         return joined_spending([self._rewriter_spending, *(search.spending() for search in self._searches.values())])
 
     def problem(self) -> str:

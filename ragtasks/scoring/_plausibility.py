@@ -2,8 +2,8 @@
 
 A broken program still gets scores: an empty text never refuses, and most tasks have an answer. Each check is a row of
 `CHECKS` and reads all answers of a setting, since some damage shows only in comparison. The measured false-alarm rate
-of a check determines the number of matches from which it reports. Its recall determines how many damaged answers the
-matches stand for.
+of a check determines how many matches it needs to report. Its recall determines how many damaged answers the matches
+stand for.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ class Plausibility:
     n: int
     """Number of answers, without failed requests."""
     example: str
+    """Task id of the first match."""
     excerpt: str
-    """Short excerpt of the example on one line; empty if it has no text."""
+    """Short excerpt of that answer on one line; empty if it has no text."""
 
     @property
     def share(self) -> float:
@@ -210,7 +211,7 @@ class Check:
 
 
 _CHANCE = 0.001
-"""Matches are reported if so many false alarms have a smaller probability."""
+"""Matches are reported if at least as many false alarms have a smaller probability than this."""
 
 
 def _check_named(name: str) -> Check:
@@ -333,7 +334,7 @@ _LOOP = 4  # words that are repeated
 
 
 def _looping(answers: Answers) -> Matches:
-    """Yield answers in which most runs of four words repeat an earlier run."""
+    """Yield answers of at least 30 words in which most runs of four words repeat an earlier run."""
     for index, words in enumerate(answers.words):
         runs = len(words) - _LOOP + 1
         if len(words) >= _LEAST_LOOP and 2 * len({tuple(words[start : start + _LOOP]) for start in range(runs)}) < runs:
@@ -421,11 +422,11 @@ _NEARLY_ALL = 0.9
 
 
 def _identical(answers: Answers) -> Matches:
-    """Yield answers that are word for word equal to answers to other tasks.
+    """Yield answers that are word for word equal to at least two answers to other tasks.
 
-    A refusal, one or two words, or a quoted passage may be right for many tasks: they match only if nearly all answers
-    are that text. For other texts, tasks without an answer are left out if they are the majority, and so are tasks with
-    equal reference answers.
+    Equal answers are ignored if their tasks have at most half as many different reference answers. A refusal, one or
+    two words, or a quoted passage may be right for many tasks: they match only if nearly all answers are that text. For
+    other texts, tasks without an answer are left out if they are at least half.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for index, words in enumerate(answers.words):
@@ -658,7 +659,7 @@ def _misplaced(answers: Answers) -> Matches:
 def _fits(
     answers: Answers, rarity: _Rarity, answer_words: Sequence[Collection[str]], targets: Sequence[Collection[str]]
 ) -> Iterator[Mapping[int, float]]:
-    """Yield for each answer index -> fit to that reference answer; targets of tasks without an answer are left out."""
+    """Yield, for each answer, index of a reference answer -> fit; targets of tasks without an answer are left out."""
     from scipy.sparse import csr_matrix
 
     rare = rarity.rare(set().union(*targets))
@@ -841,7 +842,7 @@ def _published(benchmark: Benchmark, setting: Setting) -> Mapping[str, tuple[Pas
 def _other_setting(answers: Answers) -> Matches:
     """Yield answers with the passages of another setting of their task, instead of their own setting's."""
     if answers.benchmark is None or answers.setting is None or answers.setting is Setting.AGENTIC:
-        return  # a search may return exactly those
+        return  # a search may return exactly these passages
     benchmark, published = answers.benchmark, _published(answers.benchmark, answers.setting)
     published_by_setting = {
         setting: _published(benchmark, setting) for setting in Setting if setting is not answers.setting

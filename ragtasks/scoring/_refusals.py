@@ -1,6 +1,6 @@
 """IDK labels of a batch of responses: by judges, or by the offline detector for responses without a verdict.
 
-Otherwise, dependent scores would be unscored wherever a weak judge gave no verdict.
+Without the detector, a weak judge that gives no verdict would leave the dependent scores unscored.
 """
 
 from __future__ import annotations

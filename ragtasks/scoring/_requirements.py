@@ -139,7 +139,10 @@ def _encoders(
 
 
 def _opened_or_sample(name: str, config: EvaluationConfig, folders: Folders) -> tuple[Benchmark, bool] | None:
-    """Return a benchmark and whether it is a sample; if its data are missing, its sample, which has the same suite."""
+    """Return a benchmark, and whether a sample is evaluated; None if neither its data nor its sample can be opened.
+
+    If its data are missing, its sample replaces it, which has the same suite.
+    """
     try:
         benchmark = open_named(name, config.data, folders)
     except RagtasksError:

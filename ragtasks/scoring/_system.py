@@ -237,7 +237,11 @@ class System:
         self._price = endpoint.price
 
     def gives_passages(self, setting: Setting) -> bool:
-        """Return whether the system is sent passages; in full RAG and agentic settings, it retrieves its own."""
+        """Return whether the system is sent passages; in full RAG and agentic settings, it retrieves its own.
+
+        Raises:
+            ConfigurationError: the protocol has no field for the setting's passages.
+        """
         if setting in {Setting.FULL_RAG, Setting.AGENTIC}:
             return False
         if self._protocol is SystemProtocol.PLAIN:

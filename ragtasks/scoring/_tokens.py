@@ -53,7 +53,7 @@ def _estimated(text: str) -> float:
 
 
 def _script(letter: str) -> str:
-    """Return the type of a non-ASCII letter: of Latin words, of a syllabic or logographic script, or other."""
+    """Return the type of a non-ASCII character: `accent` (a Latin letter), `mark`, `ideograph` (CJK) or `other`."""
     if letter < "\u0250" or not letter.isalpha():
         return "accent" if letter.isalpha() else "mark"
     return "ideograph" if "\u3040" <= letter <= "\u9fff" or "\uac00" <= letter <= "\ud7af" else "other"

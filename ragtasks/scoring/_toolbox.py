@@ -4,9 +4,10 @@ A `Toolbox` belongs to an evaluation or a server, a `ToolSession` to one task. A
 whatever the model writes: an invalid call gives a sentence to the model and a `CallProblem` in the trajectory. Only a
 failing retriever raises an exception (`RagtasksError`), since the model did not cause it.
 
-    toolbox = Toolbox(benchmark, "bm25", store, secrets) session = toolbox.session("govt") session.call("search",
-    {"query": "permit cost"}).text      # for the model session.end(Ending.ANSWERED).steps                         # for
-    the record
+    toolbox = Toolbox(benchmark, "bm25", store, secrets)
+    session = toolbox.session("govt")
+    session.call("search", {"query": "permit cost"}).text      # for the model
+    session.end(Ending.ANSWERED).steps                         # for the record
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ragtasks.records import READ, SEARCH, CallProblem, Ending, Passage, ToolSte
 if TYPE_CHECKING:
     from retrieval_cache import StoredSearches
 
-_LONGEST_RECORDED = 200  # characters of an argument that could not be used
+_LONGEST_RECORDED = 200  # characters of a recorded argument or tool name; a valid query is recorded in full
 _LARGEST = 2**53  # maximum integer that every JSON reader represents exactly
 
 
@@ -304,7 +305,10 @@ class ToolSession:
 
 
 def passage_block(number: int, passage: Passage, n_characters: int | None = None) -> str:
-    """Return a passage as shown in results: number, id, title unless the text begins with it, and maybe cut text."""
+    """Return a passage as shown in results: number, id, text, and its title unless the text begins with it.
+
+    A longer text is cut to `n_characters`; with 0, only number and id are shown.
+    """
     head = f"[{number}] id: {passage.passage_id}"
     title = passage.title if not passage.text.lstrip().startswith(passage.title) else ""
     text = "\n".join(filter(None, (title, passage.text.strip())))

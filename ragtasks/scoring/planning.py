@@ -1,4 +1,4 @@
-"""Requests to judges before any is sent: prompts, their tokens, and replies in the requested format."""
+"""Requests to judges, counted before any is sent: prompts, their tokens, and simulated replies."""
 
 from __future__ import annotations
 
