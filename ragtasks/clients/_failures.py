@@ -95,19 +95,19 @@ class Failure:
 class EndpointError(JudgeError):
     """An endpoint that sends no more replies."""
 
-    def __init__(self, where: str, found: str, step: str, n_kept: int = 0, what: str = "replies") -> None:
+    def __init__(self, where: str, found: str, step: str, n_kept: int = 0, unit: str = "replies") -> None:
         """Build the message; with stored replies, the next step is to run the same command again."""
-        self._given = where, found, step, n_kept, what
-        self.next_step = f"{step} and run the same command: the {n_kept} {what} are kept" if n_kept else step
+        self._arguments = where, found, step, n_kept, unit
+        self.next_step = f"{step} and run the same command: the {n_kept} {unit} are kept" if n_kept else step
         super().__init__("endpoint", where=where, expected="replies", found=found, next_step=self.next_step)
 
     def __reduce__(self) -> tuple[type[EndpointError], tuple[str, str, str, int, str]]:
         """Return the arguments for unpickling in another process."""
-        return EndpointError, self._given
+        return EndpointError, self._arguments
 
-    def with_replies(self, n_kept: int, what: str = "replies") -> EndpointError:
+    def with_replies(self, n_kept: int, unit: str = "replies") -> EndpointError:
         """Return this error with the number of stored replies."""
-        return EndpointError(*self._given[:3], n_kept, what)
+        return EndpointError(*self._arguments[:3], n_kept, unit)
 
 
 def redacted(text: str, credentials: Credentials, shown: int = _MAX_FAILURE_CHARACTERS) -> str:

@@ -141,7 +141,7 @@ class Throttle:
         self._last_pause = 0.0
         self._settle = minute_seconds / 3000
         self._step_size, self._step_left, self._step_ends = 1, 0, float("-inf")
-        self._announced: float | None = None
+        self._reported_rate: float | None = None
         self._n_counted, self._seconds_counted = 0.0, 0.0
         self._full_from, self._full_by = float("-inf"), float("-inf")
         self._is_rolling = False
@@ -151,7 +151,7 @@ class Throttle:
         """Requests per second that the server accepts, None if unknown."""
         if self._seconds_counted > 0 and self._n_counted > 0:
             return self._n_counted / self._seconds_counted
-        return self._announced
+        return self._reported_rate
 
     def pause(self, now: float) -> float:
         """Return the seconds until the pause ends, 0 without a pause."""
@@ -191,7 +191,7 @@ class Throttle:
     def refused(self, ticket: Ticket, now: float, hints: RateHints) -> None:
         """Record that the server refused a request because of a rate limit."""
         self._settle = min(max(2 * (now - ticket.sent_at), 0.7 * self._settle, self._minute / 3000), self._minute / 20)
-        self._announced = hints.rate(self._minute) or self._announced
+        self._reported_rate = hints.rate(self._minute) or self._reported_rate
         is_late = ticket.epoch < self._epoch
         counted_in = self._closed if is_late else self._account
         if counted_in is not None:
@@ -279,7 +279,7 @@ class Throttle:
             pause = min(hints.reset_seconds, _LONGEST_PAUSE * self._minute)
             self._resume_at = now + pause + self._settle * self._chance.uniform(0.1, 0.5)
         elif self._account is None and (rate := hints.refill_rate()):
-            self._announced = rate
+            self._reported_rate = rate
             self._exhaust(now)
             self._resume_at = now + min(1 / rate, _LONGEST_PAUSE * self._minute)
 

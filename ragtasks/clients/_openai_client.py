@@ -399,7 +399,7 @@ class ServerActivity:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._last_word = time.monotonic()
+        self._last_response_at = time.monotonic()
         self._n_open = 0
         self._last_failure = ""
 
@@ -412,9 +412,9 @@ class ServerActivity:
         """Count the end of a request."""
         self._n_open -= 1
         if isinstance(outcome, Reply):
-            self._last_word, self._last_failure = time.monotonic(), ""
+            self._last_response_at, self._last_failure = time.monotonic(), ""
         elif outcome.handling in (Handling.GIVE_UP, Handling.FILTERED):
-            self._last_word = time.monotonic()
+            self._last_response_at = time.monotonic()
 
     def failed(self, failure: Failure) -> None:
         """Record why a request is retried."""
@@ -423,7 +423,7 @@ class ServerActivity:
     def timeout_reason(self, failure: Failure, pause_seconds: float) -> str:
         """Return why a rate limit ends the call, empty while it does not."""
         patience = self._endpoint.rate_limit_patience_seconds
-        waited = time.monotonic() - self._last_word
+        waited = time.monotonic() - self._last_response_at
         if waited + pause_seconds <= patience:
             return ""
         return (
@@ -438,7 +438,7 @@ class ServerActivity:
             tally.show_wait(self._wait_reason(limiter.pause_seconds()))
 
     def _wait_reason(self, pause_seconds: float) -> str:
-        quiet = time.monotonic() - self._last_word
+        quiet = time.monotonic() - self._last_response_at
         if pause_seconds >= _POLL_SECONDS:
             limit = self._endpoint.rate_limit_patience_seconds
             return f"rate limit, next request in {pause_seconds:.0f} s; no reply for {quiet:.0f} of {limit:.0f} s"

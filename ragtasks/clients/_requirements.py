@@ -65,8 +65,8 @@ def _server_requirements(
     hint: str = "",
 ) -> list[Requirement]:
     """Return the requirements of libraries, a key, and a reply; a truncated reply, or one without a text, is enough."""
-    part = f"{role} {endpoint.model}"
-    where = where or f"{part} at {endpoint.address}"
+    label = f"{role} {endpoint.model}"
+    where = where or f"{label} at {endpoint.address}"
 
     def reply() -> str:
         prompt = replace(Prompt.of(PROBE_QUESTION, kind="answer"), body={"id": "preflight"})
@@ -80,13 +80,13 @@ def _server_requirements(
         return f"{endpoint.address} replies"
 
     return [
-        *(library(name, "judge", part) for name in ("openai", "aiohttp")),
-        Requirement("key", part, partial(_key, endpoint, part, secrets)),
-        Requirement("endpoint", part, reply, phase=Phase.REQUEST),
+        *(library(name, "judge", label) for name in ("openai", "aiohttp")),
+        Requirement("key", label, partial(_key, endpoint, label, secrets)),
+        Requirement("endpoint", label, reply, phase=Phase.REQUEST),
     ]
 
 
-def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
+def _key(endpoint: Endpoint, label: str, secrets: Secrets) -> str:
     """Return which variable contains the key of an endpoint.
 
     Raises:
@@ -95,12 +95,12 @@ def _key(endpoint: Endpoint, part: str, secrets: Secrets) -> str:
     try:
         credentials = credentials_for(endpoint, secrets)
     except RagtasksError as error:
-        raise ConfigurationError(f"{part}: {one_line(error).removeprefix(f'endpoint {endpoint.model}: ')}") from None
+        raise ConfigurationError(f"{label}: {one_line(error).removeprefix(f'endpoint {endpoint.model}: ')}") from None
     if credentials.key:
         return f"{endpoint.api_key_env or DEFAULT_KEY} is set"
     if gets_default_key(endpoint.address, secrets):
         raise ConfigurationError(
-            f"{part}: {DEFAULT_KEY} is not set, and {endpoint.address} requires a key. Next step: export "
+            f"{label}: {DEFAULT_KEY} is not set, and {endpoint.address} requires a key. Next step: export "
             f"{DEFAULT_KEY}, or name its variable in api_key_env"
         )
     return "no key is sent"

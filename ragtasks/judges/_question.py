@@ -133,10 +133,10 @@ def _flat(value: Any) -> list[str]:
 # into text, and the parsers read both forms.
 
 _BEFORE, _LINE = "reasoning", "last_line"
-_KEY = re.compile(r'"(?P<key>[a-z]\w*)": (?P<kind>[{\[]|[A-Z]+)')
+_KEY = re.compile(r'"(?P<key>[a-z]\w*)": (?P<value>[{\[]|[A-Z]+)')
 _ID = re.compile(r'"id": "(?P<code>\w+)"')
 _TEXT: Mapping[str, Any] = {"type": "string"}
-_KINDS: Mapping[str, Mapping[str, Any]] = {
+_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "{": {"type": "object", "additionalProperties": _TEXT},
     "[": {"type": "array", "items": _TEXT},
 }
@@ -146,7 +146,7 @@ _VALUES = {"N": "([1-9]|10)", "LABEL": "[A-Za-z_ ]+"}
 def schema_of(form: str) -> dict[str, Any]:
     """Return the JSON schema of replies in a format: of an object, or of a last line."""
     if id_match := _ID.search(form):
-        keys = {match["key"]: _KINDS.get(match["kind"], _TEXT) for match in _KEY.finditer(form)}
+        keys = {match["key"]: _SCHEMAS.get(match["value"], _TEXT) for match in _KEY.finditer(form)}
         return _object({"id": {"const": id_match["code"]}, **keys})
     head, _, value = form.rpartition(": ")
     return _object({_BEFORE: _TEXT, _LINE: {"type": "string", "pattern": f"^{head}: {_VALUES.get(value, '.+')}$"}})

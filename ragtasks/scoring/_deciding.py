@@ -164,7 +164,9 @@ def _pool(paths: Sequence[Path], options: Mapping[str, Any], race_options: RaceO
         raise _not_comparable(paths, "answers of two systems or more", ", ".join(systems) or "none")
     _require_same_data(evaluations, paths)
     setting = _setting(systems, race_options, paths)
-    shared = set.intersection(*({task for at, task in rows if at == setting} for rows in systems.values()))
+    shared = set.intersection(
+        *({task for row_setting, task in rows if row_setting == setting} for rows in systems.values())
+    )
     chosen = {name: {task: rows[setting, task] for task in sorted(shared)} for name, rows in systems.items()}
     responses = {
         name: {task: _response(evaluations, row) for task, row in rows.items()} for name, rows in chosen.items()

@@ -167,8 +167,8 @@ class Judging:
         fingerprints = {rubric.name: rubric.fingerprint for rubric in self._rubrics}
         cards = [latest_card(card_folder(), judge.model, fingerprints) for judge in config.judges]
         card_rows = [card.json_values for card in cards if card is not None]
-        openai = [client for client in self._clients if isinstance(client, OpenAIClient)]
-        learned = {client.name: dict(client.learned) for client in openai if client.learned}
+        endpoint_clients = [client for client in self._clients if isinstance(client, OpenAIClient)]
+        learned = {client.name: dict(client.learned) for client in endpoint_clients if client.learned}
         return {
             "judges": self.names,
             "judge_prompts": config.prompts if self.names else None,

@@ -388,20 +388,20 @@ def _garbled(answers: Answers) -> Matches:
     Only lower-case Latin words are looked up (others may be names), and not in answers in another language. Word order
     is checked for English.
     """
-    foreign = {index for index, _ in answers.in_other_languages}
+    foreign_indexes = {index for index, _ in answers.in_other_languages}
     for index, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
         latin = _LATIN.findall(response.text)
-        strange = sum(word not in answers.around for word in latin)
-        is_strange = len(latin) >= _LEAST_LATIN and 2 * strange > len(latin) and index not in foreign
-        behind = [after for word, after in pairwise(words) if word in _ARTICLES]
-        misplaced = sum(word in _NEVER_AFTER for word in behind)
-        is_shuffled = misplaced >= _LEAST_MISPLACED and misplaced > _MISPLACED_SHARE * len(behind)
+        n_unknown = sum(word not in answers.around for word in latin)
+        is_mostly_unknown = len(latin) >= _LEAST_LATIN and 2 * n_unknown > len(latin) and index not in foreign_indexes
+        followers = [follower for word, follower in pairwise(words) if word in _ARTICLES]
+        n_misplaced = sum(word in _NEVER_AFTER for word in followers)
+        is_shuffled = n_misplaced >= _LEAST_MISPLACED and n_misplaced > _MISPLACED_SHARE * len(followers)
         is_code = 2 * sum(len(word) for word in words if len(word) > _LONGEST_WORD) > len(response.text)
         is_numbers = len(words) >= _LEAST_NUMBERS and sum(map(str.isdigit, words)) > _NEARLY_ALL * len(words)
         is_undecoded = len(_DECODED_WRONGLY.findall(response.text)) > 1
         is_undecoded |= 2 * len(_SUBWORD_MARK.findall(response.text)) > max(2, len(response.text.split()))
-        is_foreign = is_strange and len(answers.around) >= _LEAST_VOCABULARY
-        if is_foreign or is_shuffled or is_code or is_numbers or is_undecoded:
+        has_unknown_words = is_mostly_unknown and len(answers.around) >= _LEAST_VOCABULARY
+        if has_unknown_words or is_shuffled or is_code or is_numbers or is_undecoded:
             yield index, response.text
 
 
@@ -524,8 +524,8 @@ def _breaks_off(text: str, last: str, answers: Answers) -> bool:
 
 def _is_fragment(word: str, vocabulary: Sequence[str]) -> bool:
     """Return whether a word is unknown but the beginning of a known word."""
-    after = vocabulary[bisect_left(vocabulary, word) :][:1]
-    return word.isalpha() and after != [word] and any(entry.startswith(word) for entry in after)
+    next_entries = vocabulary[bisect_left(vocabulary, word) :][:1]
+    return word.isalpha() and next_entries != [word] and any(entry.startswith(word) for entry in next_entries)
 
 
 _SHARED = 12  # words
@@ -755,10 +755,10 @@ def _asking_back(answers: Answers) -> Matches:
         if not is_asked or response.task.answerability not in _ANSWERED:
             continue
         spoken = {word for message in response.task.messages for word in _words(message.text)}
-        before = [word for sentence in sentences if not _ASKS.match(sentence) for word in _words(sentence)]
-        content = {word for word in before if len(word) >= _LONG_WORD or word.isdigit()} - spoken
-        is_answer = _YES_OR_NO & set(before) or len(content.intersection(target)) > _MOST_SHARED * len(content)
-        if len(before) <= (_MOST_BEFORE_A_QUESTION if target else 0) and not is_answer:
+        words_before = [word for sentence in sentences if not _ASKS.match(sentence) for word in _words(sentence)]
+        content = {word for word in words_before if len(word) >= _LONG_WORD or word.isdigit()} - spoken
+        is_answer = _YES_OR_NO & set(words_before) or len(content.intersection(target)) > _MOST_SHARED * len(content)
+        if len(words_before) <= (_MOST_BEFORE_A_QUESTION if target else 0) and not is_answer:
             yield index, text
 
 

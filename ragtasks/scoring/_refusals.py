@@ -68,8 +68,8 @@ class Refusals:
 
     def provenance(self) -> dict[str, Any]:
         """Return the detector, and the number of labels for which it replaced judges."""
-        no_judge_gave_any = self._n_labels > 0 == self._n_by_judges
-        by_judges = self._judges and not no_judge_gave_any
+        has_only_stand_ins = self._n_labels > 0 == self._n_by_judges
+        by_judges = self._judges and not has_only_stand_ins
         return {
             "idk_detector": f"judge {self._judges}" if by_judges else self._offline.name,
             **({"idk_by_stand_in": self._n_stand_ins} if self._n_stand_ins else {}),

@@ -160,14 +160,14 @@ def _scores(
     """
     filter_name = rows[0]["filter"]
     alias = saved.get("results", {}).get(name, {}).get("alias", name)
-    row: dict[str, Any] = {"name": name, "alias": alias, "sample_len": len(rows)}
+    scores: dict[str, Any] = {"name": name, "alias": alias, "sample_len": len(rows)}
     aggregates = {metric.name: metric.aggregate for metric in _metrics(provenance) if metric.aggregate}
     for metric in rows[0]["metrics"]:
         scored = [row[metric] for row in rows if isinstance(row[metric], tuple) or not math.isnan(row[metric])]
         mean = aggregates.get(metric, _mean)
-        row[f"{metric},{filter_name}"] = mean(scored) if scored else math.nan
-        row[f"{metric}_stderr,{filter_name}"] = "N/A"
-    return row
+        scores[f"{metric},{filter_name}"] = mean(scored) if scored else math.nan
+        scores[f"{metric}_stderr,{filter_name}"] = "N/A"
+    return scores
 
 
 def _mean(values: Sequence[float]) -> float:

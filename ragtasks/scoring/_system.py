@@ -304,11 +304,11 @@ def ask_endpoint(
     system: System, setting: Setting, store: Path
 ) -> Callable[[Benchmark, EvaluationConfig, Path], Mapping[str, GivenAnswer]]:
     """Return the function that requests an answer to every task of a setting, for `system_to_score`."""
-    gives = system.gives_passages(setting)
+    sends_passages = system.gives_passages(setting)
 
     def answering(benchmark: Benchmark, config: EvaluationConfig, file: Path) -> Mapping[str, GivenAnswer]:
-        contexts = contexts_to_export(benchmark, setting, config.run, store, is_needed=gives)
-        rows = exported_tasks(benchmark, contexts, conversational=config.conversational, with_contexts=gives)
+        contexts = contexts_to_export(benchmark, setting, config.run, store, is_needed=sends_passages)
+        rows = exported_tasks(benchmark, contexts, conversational=config.conversational, with_contexts=sends_passages)
         tasks = list(rows)
         file.parent.mkdir(parents=True, exist_ok=True)
         answers = system.ask(tasks, cache=unfinished_file(file))

@@ -17,9 +17,9 @@ Count = Callable[[list[dict[str, str]]], int]
 # Tokens per word, mark, letter and digit, fitted to three tokenizers (two of current models, one of an encoder) on
 # MTRAG's passages, conversations and answers, and on judge prompts; the estimates for these are within 12 %. Words in
 # other languages than English are split into smaller tokens, and other scripts into still smaller ones.
-_A_WORD, _A_MARK, _A_LETTER, _A_DIGIT = 0.44, 0.64, 0.135, 1.22
+_PER_WORD, _PER_MARK, _PER_LETTER, _PER_DIGIT = 0.44, 0.64, 0.135, 1.22
 _MARKS_OF_JSON = ('":', '",', '{"', '"}')  # one token each
-_A_FOREIGN_LETTER, _AN_ACCENT, _AN_IDEOGRAPH, _OF_ANOTHER_SCRIPT = 0.24, 1.0, 0.7, 0.31
+_PER_FOREIGN_LETTER, _PER_ACCENT, _PER_IDEOGRAPH, _PER_OTHER_LETTER = 0.24, 1.0, 0.7, 0.31
 _ENGLISH = re.compile(r" (?:the|of|and|to|in|is|a) ")
 _ENGLISH_SHARE = 0.08  # of words: minimum share for an English text
 _FEW_WORDS = 20  # too few to detect the language
@@ -43,13 +43,17 @@ def _estimated(text: str) -> float:
     n_letters = len(text) - n_marks - sum(map(text.count, string.whitespace))
     n_marks -= sum(map(text.count, _MARKS_OF_JSON))
     non_ascii = "" if text.isascii() else "".join(_NOT_ASCII.findall(text))
-    kinds = Counter(map(_script, non_ascii))
-    n_letters -= kinds["ideograph"] + kinds["other"]
+    n_by_script = Counter(map(_script, non_ascii))
+    n_letters -= n_by_script["ideograph"] + n_by_script["other"]
     english = min(1.0, len(_ENGLISH.findall(text)) / max(1.0, _ENGLISH_SHARE * n_words))
-    a_letter = _A_LETTER if n_words < _FEW_WORDS else english * _A_LETTER + (1 - english) * _A_FOREIGN_LETTER
-    n_latin = _A_WORD * n_words + _A_MARK * n_marks + a_letter * n_letters + _A_DIGIT * n_digits
-    foreign = _AN_IDEOGRAPH * kinds["ideograph"] + _OF_ANOTHER_SCRIPT * kinds["other"] + _AN_ACCENT * kinds["accent"]
-    return n_latin + foreign
+    per_letter = _PER_LETTER if n_words < _FEW_WORDS else english * _PER_LETTER + (1 - english) * _PER_FOREIGN_LETTER
+    n_latin = _PER_WORD * n_words + _PER_MARK * n_marks + per_letter * n_letters + _PER_DIGIT * n_digits
+    n_foreign = (
+        _PER_IDEOGRAPH * n_by_script["ideograph"]
+        + _PER_OTHER_LETTER * n_by_script["other"]
+        + _PER_ACCENT * n_by_script["accent"]
+    )
+    return n_latin + n_foreign
 
 
 def _script(letter: str) -> str:

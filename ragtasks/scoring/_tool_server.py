@@ -57,18 +57,20 @@ def tool_server(toolbox: Toolbox, domains: Sequence[str]) -> Server[Any]:
         types.Tool(name=schema["name"], description=schema["description"], input_schema=_with_domain(schema, domains))
         for schema in toolbox.schemas()
     ]
-    alone = anyio.CapacityLimiter(1)  # a retriever is used by one thread at a time
+    executor_limit = anyio.CapacityLimiter(1)  # a retriever is used by one thread at a time
 
-    async def listed(_context: Any, _params: Any) -> types.ListToolsResult:
+    async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tools)
 
-    async def called(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = dict(params.arguments or {})
         domain = arguments.pop(_DOMAIN, None) if len(domains) > 1 else domains[0]
         if domain not in domains:
             return types.CallToolResult(content=[_text(f"domain must be one of {', '.join(domains)}.")], is_error=True)
         try:
-            result = await anyio.to_thread.run_sync(toolbox.session(domain).call, params.name, arguments, limiter=alone)
+            result = await anyio.to_thread.run_sync(
+                toolbox.session(domain).call, params.name, arguments, limiter=executor_limit
+            )
         except RagtasksError as error:  # the agent gets the error of the retriever, and the server continues
             return types.CallToolResult(content=[_text(masked_text(str(error)))], is_error=True)
         return types.CallToolResult(
@@ -78,7 +80,7 @@ def tool_server(toolbox: Toolbox, domains: Sequence[str]) -> Server[Any]:
     def _text(text: str) -> types.TextContent:
         return types.TextContent(type="text", text=text)
 
-    return Server("ragtasks", version=version("ragtasks"), on_list_tools=listed, on_call_tool=called)
+    return Server("ragtasks", version=version("ragtasks"), on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 def _with_domain(tool: dict[str, Any], domains: Sequence[str]) -> dict[str, Any]:

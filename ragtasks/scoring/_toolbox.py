@@ -209,7 +209,7 @@ class ToolSession:
         self._steps: list[ToolStep] = []
         self._n_begun = 0
         self._passages = {passage.passage_id: passage for passage in shown}
-        self._before: set[str] = set()
+        self._earlier_calls: set[str] = set()
 
     @property
     def calls_left(self) -> int:
@@ -278,7 +278,7 @@ class ToolSession:
         if pending.passage_id is not None and not pending.passages:
             pending.problem = CallProblem.UNKNOWN_PASSAGE
             pending.text = f"There is no passage {pending.passage_id[:80]!r}. Read ids that a search showed."
-        same = json.dumps([pending.tool, _normalized(pending.arguments)], sort_keys=True, default=str)
+        call_key = json.dumps([pending.tool, _normalized(pending.arguments)], sort_keys=True, default=str)
         step = ToolStep(
             pending.tool,
             pending.arguments,
@@ -287,9 +287,9 @@ class ToolSession:
             tuple(pending.scores),
             pending.problem,
             pending.is_bounded,
-            same in self._before,
+            call_key in self._earlier_calls,
         )
-        self._before.add(same)
+        self._earlier_calls.add(call_key)
         self._steps.append(step)
         self._passages |= {
             passage.passage_id: passage for passage in pending.passages if passage.passage_id not in self._passages

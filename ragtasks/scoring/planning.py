@@ -100,12 +100,12 @@ def judging_plan(groups: Sequence[JudgedAnswers], count: Count, progress: Progre
         for response, verdict in group.answers:
             n_done += 1
             progress("counting tokens of judge prompts", n_done, n_answers)
-            is_known = is_settled(response.task.answerability, verdict)
+            has_settled_scores = is_settled(response.task.answerability, verdict)
             statements = (
                 [sentence.text for sentence in parse_cited(response.text, 0)] if verdict is not IdkVerdict.YES else []
             )
             for rubric in rubrics:
-                if is_known and rubric.name in settled:
+                if has_settled_scores and rubric.name in settled:
                     continue
                 for question, reply in _questions(rubric.open(response), statements):
                     sizes = 1, count([{"role": "user", "content": question.text}]), tokens_of_text(count, reply)
