@@ -13,7 +13,7 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 ln -sfn "$root/examples" "$folder/examples"
 cd "$folder"
 sed -n '/^## Score answers to a benchmark/,/^## Export/p' "$root/docs/score-your-system.md" | sed -n '/^```$/,/^```$/p' |
-  sed '1d;/^```$/,$d' | while IFS= read -r command; do
+  sed '1d;/^```$/,$d' | sed -e ':join' -e '/\\$/{N;s/ *\\\n */ /;b join' -e '}' | while IFS= read -r command; do
   case $command in
     pip\ *) [ -n "${RAGTASKS_DEMO_INSTALLED:-}" ] && continue; command=${command/"'."/"'$root"} ;;
   esac
