@@ -1,8 +1,8 @@
 """Agreement between raters, or between two columns of scores.
 
 Krippendorff's alpha accepts any number of raters, and missing ratings. Spearman's rho compares two columns by rank, so
-judges may use different scales. Without variation the result is None with a reason: agreement that could not have
-failed is not an agreement of 1. Plain Python, well under a second for thousands of items.
+judges may use different scales. Ratings that do not vary are unscored: raters who cannot disagree do not show an
+agreement of 1. The code is plain Python and needs well under a second for thousands of items.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ragtasks.records import Score
 
 TOO_FEW = "fewer than two items that two raters have rated"
 NOTHING_VARIES = "the ratings do not vary, so agreement is not defined"
-"""Reason of an unscored agreement: chance agreement is perfect."""
+"""Reason of an unscored agreement: the agreement expected by chance is already perfect."""
 
 
 class Level(str, Enum):
@@ -39,9 +39,9 @@ def krippendorff_alpha(ratings: Iterable[Sequence[float | None]], level: Level) 
     ratings within an item, and over all pairs of ratings. An item with m ratings has weight m in the first mean. An
     item with fewer than two ratings is left out of both.
 
-    Unscored if there are no ratings, or if all ratings are equal.
+    Unscored if fewer than two items have two ratings, or if all ratings are equal.
 
-    Source: K. Krippendorff, Content Analysis (4th ed., 2018), chapter 12; the distances of its three levels.
+    Source: K. Krippendorff, Content Analysis (4th ed., 2018), chapter 12, with the distances of its three levels.
 
     Args:
         ratings: one row per item, one column per rater, None for a missing rating. Order does not matter.
@@ -107,7 +107,7 @@ def _is_high(row: Sequence[float], score: float, step: float) -> bool:
 def cohen_kappa(first: Sequence[float], second: Sequence[float]) -> Score:
     """Return Cohen's kappa of two raters' labels: 1 for full agreement, 0 for chance agreement.
 
-    Unscored with fewer than two items, or if both raters use one and the same label only.
+    Unscored with fewer than two items, or if both raters give all items the same label.
 
     Source: J. Cohen, A coefficient of agreement for nominal scales (1960).
 
@@ -254,7 +254,7 @@ def _interval(totals: Counter[float]) -> _Disagreement:
 
 
 def _ordinal(totals: Counter[float]) -> _Disagreement:
-    """Return the same with the distance in ranks: ratings between the two, plus half of those at either end."""
+    """Return a function as `_interval` does, in ranks: the ratings in between, plus half of those at either end."""
     values = sorted(totals)
     return _squared_differences(dict(zip(values, _ranks(values, [float(totals[v]) for v in values]), strict=True)))
 

@@ -53,7 +53,8 @@ def answer_text(text: str, end_of_thinking: str) -> str:
 
     Args:
         text: the model's reply.
-        end_of_thinking: the marker that ends a thought. The default, `</think>`, also accepts the other common markers.
+        end_of_thinking: the marker that ends a thought. The usual marker, `</think>`, also accepts the other common
+            markers.
     """
     text = _without_prompt(_without_html(_without_escapes(text)))
     return _without_html(split_thought(text, end_of_thinking)[1])
@@ -66,7 +67,7 @@ def _without_prompt(text: str) -> str:
 
 
 def _without_html(text: str) -> str:
-    """Return the text of a reply that is HTML from start to end, or whose every `&` begins an entity."""
+    """Return the plain text of a reply that is completely HTML, or in which every `&` begins an entity."""
     if not ("&" in text or text.lstrip().startswith("<")) or _ABOUT_HTML.search(text):
         return text
     plain = _without_tags(text.strip())

@@ -16,7 +16,10 @@ from ragtasks.records import Answerability, IdkVerdict, Score
 NO_VERDICT = "no IDK verdict"
 """Reason of every score that requires an IDK verdict and has none."""
 UNDEFINED_ON = frozenset({Answerability.CONVERSATIONAL, Answerability.UNDERSPECIFIED})
-"""Labels without a correct choice: the paper leaves CONVERSATIONAL out, UNDERSPECIFIED requires a question back."""
+"""Labels without a correct choice between answering and refusing.
+
+The paper leaves CONVERSATIONAL out. UNDERSPECIFIED requires a question to the user.
+"""
 
 
 def answerability_correct(answerability: Answerability, verdict: IdkVerdict | None) -> bool | None:
@@ -102,7 +105,10 @@ def condition_paper(
 
 
 def is_settled(answerability: Answerability, verdict: IdkVerdict | None) -> bool:
-    """Return whether `condition_paper` ignores the raw score."""
+    """Return whether label and verdict alone determine the result of `condition_paper`, without a raw score.
+
+    A task without a verdict is not settled, unless its label alone decides.
+    """
     if answerability in UNDEFINED_ON or verdict is IdkVerdict.YES:
         return True
     return answerability is Answerability.UNANSWERABLE and verdict is not None

@@ -149,7 +149,7 @@ def score_responses(
         labels: one IDK label per response.
         semantics: BERTScore scores, or the reason why they are missing. Without them the scores based on them are
             unscored.
-        ibm_answerability: the answerability that the official scripts see; None if they miss the label.
+        ibm_answerability: the answerability that the official scripts read; None if they do not read the label.
         judged: judge scores; without them the result has no judged metrics.
     """
     tasks = [response.task for response in responses]
@@ -374,7 +374,7 @@ def accuracy(reply: str, target: str) -> float:
 
 
 def null_accuracy(reply: str, label: IdkLabel) -> Score:
-    """Return 1 if a reply to a query without an answer states that, else 0; unscored if the detector gave no verdict.
+    """Return 1 if a reply states that the query has no answer, else 0; unscored if the detector gave no verdict.
 
     A reply that begins with `INSUFFICIENT` scores 1 whatever the detector's verdict. A partial refusal scores 0.
     """

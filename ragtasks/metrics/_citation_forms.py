@@ -66,7 +66,7 @@ class _Names:
                     self.files.setdefault(form, []).append((number, page))
 
     def find(self, text: str) -> Cited:
-        """Return the passages with a name, else those of a file; () for other text and other pages of the file."""
+        """Return the passages with this name or of this file; () for other text and other pages of the file."""
         name = _key(text)
         base, page = _base_and_page(name)
         if same := self.exact.get(name) or self.exact.get(base):
@@ -164,8 +164,8 @@ def marks_of(text: str, ids: tuple[tuple[str, ...], ...] = ()) -> tuple[Mark, ..
 
     Args:
         text: an answer.
-        ids: the names of each passage: id, address, title. If all cited numbers are ids and one exceeds the number of
-            passages, they are read as ids.
+        ids: the names of each passage: id, address, title. Cited numbers are read as ids if all of them are ids and one
+            exceeds the number of passages.
     """
     names = _names_of(ids)
     marks = tuple(_outermost(sorted(_all_marks(text, names), key=lambda mark: (mark.start, -mark.end))))
@@ -307,7 +307,7 @@ def _source_lines(text: str, names: _Names, sources: dict[str, Cited]) -> Iterat
 
 
 def _outermost(marks: Sequence[Mark]) -> Iterator[Mark]:
-    """Yield the marks outside of other marks, the first of two with the same characters."""
+    """Yield the marks that do not overlap an earlier mark; of two with the same characters, the first."""
     end = 0
     for mark in marks:
         if mark.start >= end:
@@ -343,7 +343,7 @@ def parse_cited(text: str, n_references: int, ids: tuple[tuple[str, ...], ...] =
 
     Reads every form of `marks_of`, before or after the full stop. A citation at the start of a line belongs to the next
     sentence, a citation on its own line to the previous sentence, and a citation of a span to each sentence that
-    overlaps the span. Of passages that share a name the first is taken.
+    overlaps the span. If passages share a name, the first one is cited.
 
     Args:
         text: the answer.

@@ -1,7 +1,8 @@
 """Detectors of responses that state that they do not know: n-grams, or n-grams with an encoder.
 
 Verdicts: `yes`, the response states that the question cannot be answered, for example for lack of information;
-`partial`, it states so of a part and tries to answer another; `no`, anything else (MTRAG paper, appendix F.3).
+`partial`, it states this of one part of the question and tries to answer another; `no`, any other response (MTRAG
+paper, appendix F.3).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class NgramIdk:
     """
 
     known_refusals: tuple[str, ...] = ()
-    """Fixed refusals: a response that equals one is `yes`. Case, whitespace, quotes and the full stop are ignored."""
+    """Fixed refusals: an equal response is `yes`. Case, extra whitespace, outer quotes and full stops are ignored."""
     name: str = "ngrams-1"
     """Short name in reports and results. Its number increases when verdicts, and so scores, change."""
 
@@ -93,9 +94,9 @@ class EncoderIdk:
 
 
 _SHARE = 0.5
-"""Weight of the encoder; the n-grams have the rest."""
+"""Weight of the encoder's probabilities; the n-grams have the weight 1 - `_SHARE`."""
 _SURE = 0.995
-"""Probability of `no` from which the encoder is not run."""
+"""Probability of `no` by n-grams from which the encoder is skipped."""
 
 
 def _detect(

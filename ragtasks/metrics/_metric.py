@@ -45,7 +45,7 @@ class Metric:
     undefined_on: frozenset[Answerability] = frozenset()
     """Labels of tasks on which the metric is undefined. A missing score there does not count as lost."""
     undefined_reason: str = ""
-    """Reason of unscored responses on which the metric is undefined too. Empty: every missing score counts as lost."""
+    """Reason of unscored responses on which the metric is undefined: they do not count as lost."""
     rubrics: frozenset[str] = frozenset()
     """Judge rubrics that the score depends on. Empty: any rubric of the suite, so all of them are judged."""
 

@@ -1,6 +1,6 @@
 """Detection of replies that are no answer (errors, tool calls, program output), and of wrapped answers.
 
-A text that explains an error, a call or a tag is an answer. So is a text with enough words besides such a form.
+A text that explains an error, a call or a tag is an answer. So is a text with more than twelve words around a call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REASON = re.compile(
     r"|\bmodel\b|unavailable|slow down|connect|internal error|unauthorized|denied|hang up",
     re.IGNORECASE,
 )
-_MAX_REASON_WORDS = 8  # words: a longer text explains
+_MAX_REASON_WORDS = 8  # a longer text is an explanation
 _DEFINES = re.compile(r"\s*[:-]\s*(?:(?i:an?|the|this)|you|your|when|if|raised|thrown|returned)\b")
 _EXPLAINS = re.compile(
     r"\b(?:mean(?:s|ing)?|indicat\w+|occurs?|refers?|happens?|signals?|stands for|denotes|describes?|tells|because"
@@ -206,7 +206,7 @@ def _parsed(text: str) -> Any:
 
 
 def _contains_text(text: str) -> bool:
-    """Return whether a text is JSON or a printed value around one text, rather than requested data."""
+    """Return whether a text is JSON or a printed value around an answer, rather than data that the user requested."""
     parsed = _parsed(text)
     if parsed is None:  # truncated, JSON lines, a printed dictionary, or prose about JSON
         return _FIELD.match(text) is not None and not re.search(r"[\]}]\s*\w[^{}\[\]]*\Z", text)

@@ -1,4 +1,4 @@
-"""Words of a text in comparable form: words by their stem, numbers by their value, function words separately.
+"""Words of a text as comparable units: words by their stem, numbers by their value, function words separately.
 
 A scale after a number is part of it: 1.5 million is 1,500,000. Numbers in words are converted too.
 """
@@ -22,7 +22,7 @@ _IDEOGRAPH = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\
 _SCALES = {"hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12}
 _SHORT_SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
 _LIST = r",? (?:and|or|&) [0-9]"
-"""Rest of a list of numbers: in `4,5 and 6` the comma is not a decimal comma."""
+"""Last part of a list of numbers: in `4,5 and 6` the comma is not a decimal comma."""
 _DIGITS = (
     r"(?:\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?!\w)|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?(?!\d)"
     rf"|\d{{1,3}}(?:[,']\d{{3}})+(?:\.\d+)?(?!\d)|(?<!\d,)\d+(?:\.\d+)*,(?!\d{{3}}\b)\d+(?![,\d]|{_LIST})"
@@ -68,7 +68,7 @@ _AS_SIGNS = {"\u2019": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u2212
 
 
 class _UsualForms(dict[int, str]):
-    """Character -> its usual form if that is one character. Raised numbers become spaces, so positions are kept."""
+    """Character -> its usual form if that is one character, so that positions are kept. Superscripts become spaces."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -169,7 +169,8 @@ _MOST_WORDS = 200_000
 def _function_words() -> dict[str, frozenset[str]]:
     """Return language -> its function words; the key `negations` has the negations of all languages.
 
-    Lists of other languages than English have words of up to three letters only if these contain letters outside ASCII.
+    The lists of other languages omit ASCII words of up to three letters, which `_Words` treats as function words
+    anyway.
     """
     text = Path(__file__).with_name("function_words.json").read_text(encoding="utf-8")
     return {name: frozenset(words.split()) for name, words in json.loads(text).items()}
@@ -343,7 +344,7 @@ def _hours(text: str) -> Iterator[str]:
 
 
 def _number_of_two(first: str, second: str) -> str | None:
-    """Return the number that two adjacent words mean: the month for `March 5`, whose day is a word of its own."""
+    """Return the number of two adjacent words: 5000 for `5 k`, the month for `March 5`; None for other words."""
     if first[0].isdecimal() and second in _SHORT_SCALES:
         return _number(f"{first} {_SHORT_SCALES[second]}")
     if (first[0].isdecimal() and second in _MONTHS) or (second[0].isdecimal() and first in _MONTHS):

@@ -53,7 +53,8 @@ def cited_sentence(text: str, numbers: Iterable[int], n_references: int) -> Cite
 # judged for the first citation of each sentence: full counts 1, partial 0.5. Precision is the mean over sentences with
 # citations, recall the mean over all sentences, so an uncited sentence counts as unsupported.
 #
-# Source: arXiv 2504.15205, sections 3.2 to 3.4 (TREC RAG 2024), as summarized by a third party with its worked example.
+# Source: arXiv 2504.15205, sections 3.2 to 3.4 (TREC RAG 2024), from a third party's summary that includes the paper's
+# worked example.
 
 SUPPORT_SCORES = ("support_precision", "support_recall")
 
@@ -111,8 +112,8 @@ def _why_none(cites: Sequence[bool]) -> str:
 
 # Nugget recall: the share of the required facts (nuggets) that an answer states. A judge grades every nugget; scores
 # are shares over all nuggets or over the vital nuggets. `strict` scores count full support only, the others count
-# partial support 0.5. Weighted scores count an okay nugget 0.5. The nuggets of 2025 name a part of the narrative; how
-# evenly an answer covers the parts is a score of ours.
+# partial support 0.5. Weighted scores count an okay nugget 0.5. Nuggets of TREC RAG 2025 name a part of the narrative;
+# the scores over these parts are ours.
 #
 # Sources: castorini/nuggetizer at d00dc3e, `core/metrics.py` (the four scores of TREC RAG 2024). The weighted scores
 # follow a third party's account of arXiv 2411.09607, except that a list without vital or okay nuggets is not padded.
@@ -242,7 +243,7 @@ _TITLES = _words(
 )
 # Not at the end of a sentence if a number follows.
 _BEFORE_NUMBERS = _words("abs art arts ca ch chap nr no nos núm p pág para sec sect")
-# May end a sentence if the next word is one of `_OPENERS`, which rarely follow otherwise.
+# May end a sentence if the next word is one of `_OPENERS`, which rarely follow these words within a sentence.
 _MAY_END = _words(
     "a.d a.m assn ave b.c blvd bros co corp d.c dept est etc inc jr ltd m.d p.m ph.d rd sr u.k u.n u.s univ",
     "u.s.a jan feb mar apr jun jul aug sep sept oct nov dec",

@@ -111,9 +111,9 @@ class GroundedSentence:
     from_conversation: tuple[Span, ...] = ()
     """Words of `not_found` that the question or an earlier turn has."""
     numbers_not_found: tuple[str, ...] = ()
-    """Its numbers, as written, that no passage and no turn has."""
+    """Its numbers, as written, that no passage and no turn contains."""
     flipped: Span | None = None
-    """Words that are negated in the sentence but not in its passage, or the reverse."""
+    """Up to two words that are negated in the sentence but not in its passage, or the reverse."""
     cited: tuple[int, ...] = ()
     """Numbers of the cited passages, from 1, in the order of the text; 0 for a name that matches no passage."""
     support: Support | None = None
@@ -296,7 +296,7 @@ class GroundedAnswer:
         ]
 
     def _best(self, sentence: _Sentence) -> tuple[int, _OrderedWords, int, int] | None:
-        """Return (index of the first passage with most words of a sentence, its words, first word, last word)."""
+        """Return (index of the first passage with the most words of a sentence, its words, first word, last word)."""
         most, best = 0, 0
         for passage, (words, (text, _)) in enumerate(zip(self._passage_words, self._texts, strict=True)):
             if _n_covered(sentence.content, [words]) > most:  # a title only adds words
@@ -318,7 +318,7 @@ class GroundedAnswer:
         )
 
     def _source(self, sentence: _Sentence) -> Source:
-        """Return the source with the most content words of a sentence, the first of equals."""
+        """Return the source with the most content words of a sentence; of equal sources, the first."""
         n_words = len(sentence.content)
         if not n_words or _n_covered(sentence.content, self._sources) < _HALF * n_words:
             return Source.NOTHING
@@ -338,7 +338,7 @@ class GroundedAnswer:
         return filter(_is_number, self.words_not_found())
 
     def is_supported(self, least: float) -> bool:
-        """Return whether passages and conversation have every number, and at least the share `least` of all words."""
+        """Return whether passages and conversation contain every number and at least the share `least` of all words."""
         numbers = [unit for sentence in self._answer_sentences for unit in sentence.content if _is_number(unit)]
         share = _share(self._answer_sentences, *self._sources)
         return share is None or (share >= least and _n_covered(numbers, self._sources) == len(numbers))
@@ -572,7 +572,7 @@ def _support(
 
     If a name matches several passages, the passage with the most words counts. As in ALCE (Gao et al. 2023, "Enabling
     Large Language Models to Generate Text with Citations"), a citation is correct if its passage supports the sentence
-    alone, or if the others support less without it.
+    alone, or if the other cited passages support the sentence less without it.
     """
 
     def words_of(number: int) -> frozenset[str]:
@@ -597,7 +597,7 @@ def _support(
     return cited, together, tuple(supports)
 
 
-# Best part of a passage: more than half of its words are the sentence's.
+# Best part of a passage: more than half of its words are in the sentence.
 
 _GAP = 0.5
 _LONGER = 3
@@ -720,7 +720,7 @@ _NEARLY_ALL = 0.75
 
 
 def _flipped_apart(sentence: _OrderedWords, passage: _OrderedWords) -> tuple[int, int] | None:
-    """Return the same for words that are not adjacent: in a passage sentence that has nearly all of them."""
+    """Return a word with the other polarity and the word before it, by passage sentences with nearly all words."""
     wanted = frozenset(sentence.units)
     least = max(2, _NEARLY_ALL * len(wanted))
     if len(wanted & passage.positions.keys()) < least:

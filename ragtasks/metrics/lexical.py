@@ -148,8 +148,9 @@ def extractiveness(response: str, passages: Sequence[str], language: str = ENGLI
     1 if the response contains a complete passage, ignoring punctuation, case and spaces; else ROUGE-L.
 
     Source: `Extractiveness_RougeL` of the official `run_algorithmic.py` at cc5b1d4, which keeps one value per passage.
-    It searches the passage in the response, although its argument names state the reverse, so a sentence copied from a
-    longer passage does not give 1. It then strips HTML tags, whose punctuation is already removed.
+    The script searches for the passage in the response, although its argument names suggest the reverse, so a sentence
+    copied from a longer passage does not give 1. The script then removes HTML tags, without effect: their punctuation
+    is already removed.
     """
     if not passages:
         return None
@@ -252,7 +253,8 @@ def meteor(response: str, target: str) -> Score:
     looks synonyms up by the stem, so `automobile` (automobil) has none.
 
     Source: Banerjee and Lavie 2005, as nltk's `single_meteor_score` computes it; the official
-    `scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743 records 8.3403 for its sample, as this gives.
+    `scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743 records 8.3403 % for its sample, equal to the mean of
+    this function.
     """
     wordnet = open_wordnet()
     if wordnet is None:

@@ -27,7 +27,7 @@ from ragtasks.metrics.semantic import (
 )
 
 MAX_TOKENS = 512
-"""Positions of the encoder; the rest of a longer response is not read."""
+"""Maximum number of tokens of the encoder; a longer response is truncated."""
 WEIGHTS = Path(__file__).with_name("weights") / "refusal_encoder.safetensors"
 
 ReadTexts = Callable[[Sequence[str]], list[list[float]]]

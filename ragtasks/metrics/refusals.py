@@ -40,12 +40,12 @@ _SHORT_REPLIES = re.compile(
     r"|(?:nothing|none|not|never) (?:found|known|available|mentioned|specified|stated|given|provided|applicable|listed)"
     r"|no (?:data|answer|info|information|results?|match(?:es)?|hits?|records?|details?|entry|entries))\W*"
 )
-"""Complete replies, in lower case, that are refusals, although a longer text may use them otherwise."""
+"""Complete replies, in lower case, that are refusals, although the words may mean something else in a longer text."""
 _MOST_WORDS = 200  # per sentence
 _LONGEST_WORD = 60
 _ENOUGH_TO_DETECT = 60  # characters; language detection is unreliable in shorter texts
 _CLOSE = frozenset({"bg", "uk", "sr", "mk", "ca", "gl", "fa", "ur", "mr"})
-"""Languages that the detector confuses with one of `LANGUAGES`; they are read."""
+"""Languages that language detection confuses with one of `LANGUAGES`; their texts get a verdict."""
 
 # A response as sentences and tokens.
 _FOLDED = re.compile("[\u0300-\u036f\u064b-\u0652\u0640\u093c\u200b-\u200f\ufeff]")

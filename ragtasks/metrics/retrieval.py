@@ -42,7 +42,7 @@ class RetrievalMetric:
     """Declaration of a retrieval metric. Values are 0 to 1, higher is better; an empty ranking scores 0."""
 
     name: str
-    """Key of its values: the name in the notation of ir-measures, such as `R@5`, or a suite's own."""
+    """Key of its values: the name in the notation of ir-measures, such as `R@5`, or a suite's own name."""
     measure: str
     """Measure in the notation of ir-measures, without the cut-off if `k` is set."""
     k: int | None
@@ -248,8 +248,9 @@ def _providers() -> tuple[Any, ...]:
 def score_run_ibm(run: Run, qrels: Iterable[Qrel], collections: Mapping[str, str]) -> dict[str, Score]:
     """Return metric name -> the score that run_retrieval_eval.py (cc5b1d4) prints for all collections together.
 
-    For each collection, the rounded mean over its judged queries with a prediction; then the mean of those, weighted by
-    the number of predictions. Unscored, with the reason, if no prediction of a collection is judged.
+    The score of a collection is the rounded mean over its judged queries with a prediction. The result is the mean over
+    collections, weighted by the number of predictions. Unscored, with the reason, without predictions, or if no
+    prediction of a collection is judged.
 
     Args:
         run: one entry per prediction, unanswerable tasks included; empty if nothing was retrieved.
@@ -336,8 +337,8 @@ def ranking_score(means: Mapping[str, Score]) -> Score:
 
 # MultiHop-RAG's retrieval scores: how much of a query's evidence is in the first chunks of a ranking. The paper defines
 # Hits@k as the share of the evidence among the first k chunks; its script counts a query as a hit if any fact is among
-# them. The paper's MAP is the mean average precision; its script ignores hits at earlier ranks. Both versions are here,
-# the script's with `official` in the name. Both use the official rule for matching chunks and facts
+# them. The paper's MAP is the mean average precision; its script ignores hits at earlier ranks. This module has both
+# versions; names with `official` are the script's. Both use the official rule for matching chunks and facts
 # (`ragtasks.benchmarks.multihop_rag`). Queries without evidence have no scores.
 
 DEPTH = 10
@@ -405,8 +406,8 @@ def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> f
 
     At each rank the script divides the facts that are new at that rank, without those of earlier ranks, by the rank. It
     divides the sum by the number of facts (at most ten). Two facts at ranks 1 and 2 therefore give 0.75, and a fact
-    that is listed twice in the evidence is found once. Source: yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit
-    3dd4d4e.
+    that is listed twice in the evidence is matched once but counts twice in the divisor. Source: yixuantt/MultiHop-RAG,
+    retrieval_evaluate.py, commit 3dd4d4e.
     """
     waiting = {compact(fact) for fact in facts}
     total = 0.0

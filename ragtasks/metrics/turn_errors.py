@@ -1,7 +1,8 @@
 """Errors of single turns, detected from labels and word overlap, without a judge.
 
 A turn has one error at most. It is a reason to read the answer, not a score for ranking systems: a correct answer may
-share few words with the reference. docs/background has the precision and recall of each kind.
+share few words with the reference. docs/background/turn-errors.md lists how often each kind is right, and how often it
+is detected.
 """
 
 from __future__ import annotations

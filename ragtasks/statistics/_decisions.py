@@ -29,10 +29,10 @@ from ragtasks.statistics._means import (
 )
 from ragtasks.tables import grouped
 
-# Items are scored in an order shuffled by a seed, all conversations at the same pace: turns of one conversation carry
-# less new information than turns of others. After each wave the paired differences of all remaining systems are tested
-# with the statistic of `compare`, with conversations as clusters. Repeated tests at a fixed level would call equal
-# systems different too often, so each look has its own level (an error-spending boundary):
+# Items are scored in an order shuffled by a seed, all conversations at the same pace: further turns of a conversation
+# carry less new information than turns of other conversations. After each wave the paired differences of all remaining
+# systems are tested with the statistic of `compare`, with conversations as clusters. Repeated tests at a fixed level
+# would call equal systems different too often, so each look has its own level (an error-spending boundary):
 # - "better" spends half of its 5 % evenly over the items, and the other half when all items are scored, so a complete
 #   race has nearly the power of a single test;
 # - "equal within a margin" is two one-sided tests against the margin, whose 5 % are spent evenly.
@@ -40,7 +40,7 @@ from ragtasks.tables import grouped
 # The levels assume sums of independent increments. Means over turns of the same conversations are more correlated from
 # look to look, so the total error is smaller. A race also ends if the remaining items are unlikely to decide it. This
 # costs no error, since it can only remove decisions. With more than two systems each test gets its share of the level,
-# and a system that another system beats is out.
+# and a system that another system beats is eliminated.
 #
 # Sources: K. K. G. Lan and D. L. DeMets, Discrete sequential boundaries for clinical trials (1983); P. Armitage, C. K.
 # McPherson and B. C. Rowe, Repeated significance tests on accumulating data (1969), for the integral; D. J. Schuirmann,
@@ -60,7 +60,7 @@ NO_SCORES = "no conversation has a score of every system"
 ONE_VALUE = "every answer of every system has the same score"
 
 ENOUGH_EQUAL = 100
-"""Number of equal scores after which the rest are assumed equal: if 3 % differ, 100 scores show it in 95 % of cases."""
+"""Number of equal scores from which all are assumed equal: if 3 % differ, 100 scores show it in 95 % of cases."""
 
 Values = Mapping[str, Mapping[str, float | None]]
 """System -> item -> score, None if unscored."""
@@ -104,7 +104,7 @@ class Wave:
 
 
 class Race:
-    """Comparison of systems in waves, until one is best, the rest are equal, or no decision is possible."""
+    """Comparison of systems in waves, until one is best, the remaining ones are equal, or a decision is unlikely."""
 
     def __init__(
         self,
@@ -122,8 +122,8 @@ class Race:
 
         Systems that differ by less than the margin are equal; the default margin is 5 % of the metric's range. `level`
         is the chance of calling one of two equal systems better, and of calling systems equal that differ by the
-        margin. A gate tests whether the second system lost more or less than the margin against the first. The favored
-        system counts as the better one, and no systems are called equal.
+        margin. A gate tests whether the second system lost more or less than the margin against the first. The system
+        in whose favor the test decides counts as the better one. No systems are called equal.
         """
         width = bounds[1] - bounds[0]
         if margin is None and math.isinf(width):
@@ -208,7 +208,7 @@ class Race:
         return f"cannot decide whether {candidate} lost {self.margin:g} against {baseline} in {measure}: {self.reason}"
 
     def _conclude(self, looks: Sequence[Look]) -> None:
-        """End the race if these comparisons of all remaining systems decide it, or if no further wave can."""
+        """End the race if these comparisons of all remaining systems decide it, or if no further wave is likely to."""
         scored = [value for name in self.remaining for value in self._values[name].values() if value is not None]
         is_last = self._n_looks == len(self._sizes)
         if not looks:
@@ -257,7 +257,7 @@ class Race:
         if not self.is_gate and self._is_within(gaps, levels.equal):
             (inside,) = estimate_means([gaps], level=1 - 2 * levels.equal)
             return Look(first, second, inside, self.n_items, RaceEnd.EQUAL)
-        freedom = len(set(self._conversation_of.values())) - 3  # two less than the clusters', as in the test
+        freedom = len(set(self._conversation_of.values())) - 3  # two fewer than those of the clusters, as in the test
         margin = None if self.is_gate else self.margin
         chance = _chance(difference, abs(distance), self.n_items / len(self.order), freedom, self._levels[-1], margin)
         return Look(first, second, difference, self.n_items, RaceEnd.UNDECIDED, chance=chance)

@@ -23,8 +23,8 @@ from ragtasks.statistics._means import (
 )
 from ragtasks.tables import Value
 
-# A verdict is the answer's own score, plus noise of its own, plus an effect of the judging run on all its verdicts. The
-# interval of a mean over conversations includes the noise of single verdicts: each conversation has one draw of it,
+# A judge's score is the sum of three parts: the answer's true score, noise of this verdict, and an effect of the
+# judging run on all of its verdicts. The interval of a mean over conversations includes the noise of single verdicts,
 # which is part of the spread between conversations. It cannot include the effect of a judging run, since all scores are
 # from one run. Judging some answers again shows both: how far single verdicts move, and whether they move together.
 
@@ -50,15 +50,15 @@ class Repeatability:
     shift: float | None
     """Largest difference of the means of two runs, over these answers."""
     shift_p: float | None
-    """Chance of so different means from the noise of single verdicts alone; None for `reason`."""
+    """Chance that noise of single verdicts alone gives means this different; None if there is a `reason`."""
     own_share: float | None
-    """Share of the mean's variance over conversations that is the judge's noise, 0 to 1; None for `reason`."""
+    """Share of the mean's variance over conversations that is the judge's noise, 0 to 1; None if unknown."""
     shift_error: float
     """Standard deviation of the effect of a run on all its verdicts; 0 unless the means differ significantly."""
     mean_move: tuple[float, float, float] | None
-    """Expected absolute difference of the means of two runs over all answers, and its 95 % interval."""
+    """Expected absolute difference of two runs' means over all answers, with its 95 % interval; None for a `reason`."""
     again: tuple[float, float] | None
-    """95 % prediction interval of the mean of one more run over all answers."""
+    """95 % prediction interval of the mean of one more run over all answers; None if there is a `reason`."""
     reason: str = ""
     """Why there is no error estimate; empty if there is one."""
 
@@ -125,7 +125,7 @@ def _with_errors(
     of_all = noise * result.n_answers / max(overall.n_values, result.n_answers)
     shift_error = math.sqrt(max(0.0, between - noise)) if p <= LEVEL else 0.0
     variance = of_all + shift_error**2
-    # A shift is estimated from as many values as there are runs; its own uncertainty is not part of the upper end.
+    # A shift is estimated from one value per run; the upper end does not include the uncertainty of this estimate.
     ends = (
         of_all * freedom / float(chdtri(freedom, LEVEL / 2)),
         variance * freedom / float(chdtri(freedom, 1 - LEVEL / 2)),
@@ -170,7 +170,7 @@ def _noise_of_means(values: Floats, names: Sequence[str]) -> tuple[float, float,
 
 NO_PROXY = "the judge agrees too little with the ratings to make the mean more precise"
 """Reason of a mean of human ratings alone: the judge does not make it more precise."""
-_WORTH = 0.95  # of the standard error: a proxy that saves less is not used
+_WORTH = 0.95  # a judge is used only if it reduces the standard error to less than this share
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class AssistedMean:
     """Lower end of the 95 % interval over conversations; None if there is none."""
     high: float | None
     weight: float
-    """Factor of the judge's difference between all and rated answers, in human scale per judge scale; 0 if unused."""
+    """Factor of the judge's mean over unrated minus rated answers, in rating points per judge point; 0 if unused."""
     saved: float
     """Share of the ratings that the judge saves: 1 - the squared ratio of standard errors."""
     reason: str = ""

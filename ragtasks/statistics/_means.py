@@ -21,12 +21,12 @@ from ragtasks.tables import Difference, Value, grouped
 # - the distance in standard errors. If scores have two bounds, as nearly all have, the standard error is that of the
 #   other mean, as in Wilson's score interval, whose ends never leave the bounds;
 # - if the other mean is on the side of the longer tail, also that distance corrected for skewness by Hall's
-#   transformation. A few conversations often miss a long tail: their mean is then off, their spread too small, and
-#   their skewness too small as well. The skewness is therefore increased.
+#   transformation. A sample of few conversations often misses a long tail: its mean is then off, its spread too small,
+#   and its skewness too small as well. The skewness is therefore increased.
 #
-# The standard error is that of Bell and McCaffrey (CR2), which corrects for large conversations that fit themselves,
-# with their degrees of freedom minus two, since skewness and spread are estimated together. `perf/mean_tests.py` and
-# `perf/interval_coverage.py` compare this with other methods: docs/background/simulations.md.
+# The standard error is that of Bell and McCaffrey (CR2), which corrects for large conversations that pull the mean
+# towards themselves, with their degrees of freedom minus two, since skewness and spread are estimated together.
+# `perf/mean_tests.py` and `perf/interval_coverage.py` compare this with other methods: docs/background/simulations.md.
 #
 # Sources: R. M. Bell and D. F. McCaffrey, Bias reduction in standard errors for linear regression with multi-stage
 # samples (2002); E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927); P. Hall, On
@@ -113,7 +113,10 @@ def estimate_mean(
 
 
 def shared_error(moves: Iterable[Sequence[float]], n: int) -> float:
-    """Return the standard error of a mean of n values due to a shared, estimated map: a jackknife over the map's data.
+    """Return the standard error of a mean of n values that is due to a map with estimated parameters.
+
+    A map converts scores, such as those of a changed judge to its earlier scale. The error is a jackknife over the data
+    from which the map is estimated.
 
     `moves` has one row per mapped value: its change if one cluster of the map's data is left out, for each cluster.
     """
@@ -187,7 +190,7 @@ def _reason(column: Clustered, error: float | None) -> str:
 
 
 def p_of_signs(gaps: Estimate) -> float | None:
-    """Return the p value of no change; if all conversations changed by the same amount, that of a sign test.
+    """Return the p value of no change; if all conversations changed by the same amount, the p value of a sign test.
 
     The two runs of one judge or system are exchangeable: each conversation's gap has either sign with the same chance.
     No assumption about other conversations is needed.
@@ -198,10 +201,10 @@ def p_of_signs(gaps: Estimate) -> float | None:
 
 
 def _p_value_without_variation(column: Clustered, tested: float) -> float | None:
-    """Return the p value if all conversations have one mean: the chance that the sample misses all others.
+    """Return the p value if all conversations have the same mean: the chance that a sample misses all other means.
 
-    The worst case with the tested mean has its deviation in a few conversations, at the far bound and as large as the
-    largest here. None without a far bound, unless the mean equals the tested one.
+    In the worst case with the tested mean, the other conversations are at the far bound and as large as the largest
+    conversation of the sample. None without a far bound, unless the mean equals the tested mean.
     """
     gap = (column.mean or 0.0) - tested
     if abs(gap) <= ROUNDING:
@@ -274,7 +277,7 @@ class _Pivot:
         return lowest + width * low, lowest + width * high
 
     def _unskewed_distance(self, tested: float) -> float:
-        """Return Hall's statistic of a mean on the side of the longer tail; negative if it is too near."""
+        """Return Hall's statistic of a mean on the side of the longer tail; negative close to the column's mean."""
         gap = abs(self.mean - tested) / (self.error * math.sqrt(self.n))
         tail = max(_NO_SKEWNESS, abs(self.skewness))
         bend = min(gap, _STRAIGHT_FROM / tail)
@@ -318,7 +321,7 @@ def _freedom(counts: Floats, own_share: Floats) -> float:
 
 
 def _variance(mean: float, bounds: tuple[float, float]) -> float:
-    """Return the variance of values that are all at one of two bounds; 0 for a mean outside of them."""
+    """Return the variance of values that are all at one of the two bounds; 0 for a mean outside the bounds."""
     return max(0.0, (mean - bounds[0]) * (bounds[1] - mean))
 
 
@@ -439,7 +442,10 @@ def estimate_quantile(values: Sequence[float | None], clusters: Sequence[str], s
 
 
 def _first_true(ordered: Sequence[float], is_true: Callable[[float], bool]) -> float | None:
-    """Return the first of ascending numbers that satisfies a condition, which then all later numbers satisfy."""
+    """Return the first of ascending numbers that satisfies a condition; None if the last number does not.
+
+    All numbers after the first must satisfy the condition too.
+    """
     if not is_true(ordered[-1]):
         return None
     left, right = 0, len(ordered) - 1
@@ -560,7 +566,7 @@ class Comparison:
     second: Column
     """The column compared with it."""
     first_mean: float | None
-    """Mean of the first over the shared items; None without any."""
+    """Mean of the first over the shared items; None without shared items."""
     second_mean: float | None
     """Mean of the second over the shared items."""
     gaps: Clustered
@@ -568,7 +574,7 @@ class Comparison:
     difference: Estimate
     """Mean of the gaps, with its p value. Its `n_unscored` counts items that one or both did not score."""
     n_unshared: int
-    """Items that only one of the two has."""
+    """Items in only one of the two columns."""
     adjusted_p: float | None = None
     """p value after Holm's correction over all comparisons of the call; None without p, or for a single comparison."""
 
@@ -579,7 +585,7 @@ class Comparison:
 
     @property
     def n_one_sided(self) -> int:
-        """Items that both have and only one scored."""
+        """Items in both columns of which only one has a score."""
         both = ((value, self.second.values[i]) for i, value in self.first.values.items() if i in self.second.values)
         return sum((first_value is None) != (second_value is None) for first_value, second_value in both)
 

@@ -13,8 +13,9 @@ from ragtasks.progress import Progress, no_progress
 from ragtasks.prompts import PromptTemplate, shipped_template
 from retrieval_cache import WORD
 
-# Sends many prompts to a model and parses each reply. An unparsable reply is requested once more, then left out by
-# name. The client caches replies (`ragtasks.clients.CachedClient`), so a killed synthesis continues.
+# Sends many prompts to a model and parses each reply. An unusable reply is requested once more; the second failure is
+# returned with its reason. The client caches replies (`ragtasks.clients.CachedClient`), so a killed synthesis
+# continues.
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class UnusableReply:
     """Why a prompt has no usable reply."""
 
     reason: str
-    """For display; never quotes a reply."""
+    """Text for display, without any part of a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def template_of(kind: str) -> PromptTemplate:
 
 
 def question_of(kind: str, read: Callable[[str], T], shown: Mapping[str, Any], **fields: Any) -> Inquiry[T]:
-    """Return the prompt that a shipped template makes of texts."""
+    """Return the prompt of a shipped template, filled with texts that lines with a code enclose."""
     texts = [text for value in shown.values() for text in _texts(value)]
     code = code_of(*(texts or [""]))
     text = template_of(kind).render(code=code, **shown, **fields)
@@ -182,7 +183,7 @@ def _collapsed(text: str) -> str:
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
-# Shared words of two texts: a plain check that a text is about another text, and in its language.
+# Shared words of two texts: a simple check that one is about the same subject as the other, and in the same language.
 
 
 def terms(text: str) -> frozenset[str]:

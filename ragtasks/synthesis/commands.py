@@ -71,7 +71,7 @@ def synthesize(  # noqa: PLR0917 (one parameter per option)
     dialogues: Annotated[int | None, typer.Option(min=1, help="Maximum number of dialogues, or of claim sets.")] = None,
     metadata: _METADATA = None,
 ) -> None:
-    """Make conversations with reference answers out of documents.
+    """Make conversations with reference answers from documents.
 
     The folder is for `ragtasks check` and the harness tasks custom_*.
     """

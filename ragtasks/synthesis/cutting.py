@@ -25,7 +25,7 @@ SHINGLE_WORDS = 9
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Settings that cut documents into passages."""
+    """Settings for cutting documents into passages."""
 
     unit: str = "tokens"
     """`tokens` or `sentences`."""

@@ -129,7 +129,7 @@ class _Reading:
             self.left_out.append(LeftOut(name, getattr(error, "strerror", None) or str(error)))
 
     def _check_link(self, path: Path) -> None:
-        """Raise UnreadableFileError for a link that is broken or leaves the folder, which others may have made."""
+        """Raise UnreadableFileError for a broken link, or a link to a target outside the folder."""
         try:
             target = path.resolve(strict=True)
         except (OSError, RuntimeError):  # before Python 3.13, a circle of links is a RuntimeError

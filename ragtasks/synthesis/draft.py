@@ -16,11 +16,11 @@ class Turn:
     """The stand-alone form of the question."""
     answer: str
     question_types: tuple[str, ...] = ()
-    """Its label, if the model gave one of the offered labels."""
+    """Its type, if the model gave one of the offered types."""
     contextualized: str = ""
-    """The conversational form of the question; empty before that step."""
+    """The conversational form of the question; empty until it is written."""
     units: tuple[Unit, ...] = ()
-    """Units that support the answer; empty before that step, and for an unanswerable question."""
+    """Units that support the answer; empty until the check, and for an unanswerable question."""
     answerability: Answerability = Answerability.ANSWERABLE
     """ANSWERABLE, or UNANSWERABLE after its passages are removed from the corpus."""
 

@@ -60,7 +60,7 @@ def train_retriever(
     form: str = FORM,
     progress: Progress = no_progress,
 ) -> TrainedRetriever:
-    """Train a bi-encoder on a benchmark's questions and relevant passages; resumes after a kill."""
+    """Train a bi-encoder on a benchmark's questions and relevant passages; a killed call resumes from a checkpoint."""
     needs_new_folder(folder)
     queries = build_queries(benchmark, form).texts
     qrels = relevant(benchmark)

@@ -1,8 +1,8 @@
 """Output folder of a synthesis: a benchmark for `ragtasks check`, with its sources.
 
 `conversations.jsonl`, `passages.jsonl` and `qrels.tsv` are in the custom benchmark format. The subfolder `synthesis/`
-contains propositions, dialogues with both forms of each question, omitted parts with reasons, and a manifest. The
-folder is renamed to its final name only when complete.
+contains the units (such as propositions), dialogues with both forms of each question, omitted parts with reasons, and a
+manifest. The folder gets its final name only when it is complete.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SynthesisReport:
     """Report of a synthesis."""
 
     lines: tuple[str, ...]
-    """Lines to print: counts, and each loss with its reason."""
+    """Lines to print: counts, and the first omissions with their reasons."""
     usage: Usage
 
 
@@ -67,7 +67,7 @@ def standalone(task: Task) -> str:
 
 
 def prompt_hashes(names: Sequence[str]) -> dict[str, str]:
-    """Return prompt name -> hash of its text; a changed prompt is a different synthesis."""
+    """Return prompt name -> hash of its text; a changed prompt gives a different synthesis."""
     return {name: template_of(name).sha256 for name in names}
 
 
@@ -111,7 +111,7 @@ def make_once(
 
 
 def outcome_lines(folder: Path, counts: Mapping[str, int], left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield the final report: counts, and the first losses by name, each with its reason."""
+    """Yield the final report: counts, and the first ten omissions, each with its reason."""
     yield f"{folder}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     if left_out:
         yield f"left out, {len(left_out)} in all ({LEFT_OUT}):"
@@ -125,7 +125,7 @@ def publish_folder(
     left_out: Sequence[LeftOut] | None = None,
     counts: Mapping[str, int] | None = None,
 ) -> None:
-    """Write files, a manifest and optional losses and counts, then rename the folder to its final name."""
+    """Write the files, a manifest, and omissions and counts if given, then rename the folder to its final name."""
     metadata = {} if counts is None else {"counts": dict(counts)}
     manifest = {"key": canonical_hash(made_by), "made_by": dict(made_by), **metadata}
     content = {**files, f"{DETAILS}/{MANIFEST}": [orjson.dumps(manifest, option=orjson.OPT_INDENT_2), b"\n"]}
@@ -229,14 +229,14 @@ def _details(dialogue: Dialogue) -> dict[str, Any]:
 
 # Dialogues in the format of MTRAG-S, for the harness task `mtrag_s`. Its files can name only four corpora, so the user
 # selects the corpus that the documents replace. The format's target is the generator's own answer; no score of the
-# suite compares with it.
+# suite uses it.
 
 _FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 _ID_LENGTH = 32
 
 
 def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
-    """Write dialogues in the format of MTRAG-S, with the counts that its loader checks, in one step."""
+    """Write dialogues in the format of MTRAG-S, with the counts that its loader checks."""
     texts = {
         passage.passage_id: f"{passage.title}\n{passage.text}"
         for items in made.pool.passages.values()

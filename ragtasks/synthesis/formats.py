@@ -23,13 +23,14 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.{0,500})", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _PURPOSE = "reading documents"
-_HEAD_CHARACTERS = 200_000  # contain the title of a page; searching for its date takes four seconds per megabyte
+# Enough for the title of a page; the metadata of a complete page take four seconds per megabyte.
+_HEAD_CHARACTERS = 200_000
 
 
 MOST_SECONDS = 60.0
 """Time limit per file, in seconds."""
 MOST_MEMORY = 4 << 30
-"""Address space of the process that reads files."""
+"""Maximum address space of the process that reads files, in bytes."""
 
 
 class UnreadableFileError(RagtasksError):

@@ -35,7 +35,7 @@ from ragtasks.synthesis.folder import SynthesisReport, make_once, outcome_lines,
 from retrieval_cache import segment
 
 _VERSION = 1
-"""Increased when the same replies lead to other questions."""
+"""Increased when the same replies give other questions."""
 _PROMPTS = ("again", "claims", "multihop", "multihop_check", "null_query")
 _INDENTED = orjson.OPT_INDENT_2
 
@@ -104,7 +104,7 @@ def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counte
 
 
 def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
-    """Return the official files, and the statistics that mark them as other data than the official."""
+    """Return files in the official format, and the statistics that distinguish them from the official data."""
     by_type = Counter(query.question_type for query in queries)
     rows: list[dict[str, Any]] = [article.model_dump() for article in articles]
     questions = [query.row() for query in queries]
@@ -117,7 +117,8 @@ def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str
     }
 
 
-# Articles: a file in the format of MultiHop-RAG's `corpus.json`, or the documents of a folder with their known fields.
+# Articles: the rows of a file in the format of MultiHop-RAG's `corpus.json`, or the documents of a folder. An article
+# from a document has its folder as source and category, and the time of its file as date.
 
 
 def read_articles(location: Path, progress: Progress = no_progress) -> tuple[list[Article], list[LeftOut]]:
@@ -152,7 +153,7 @@ def read_articles(location: Path, progress: Progress = no_progress) -> tuple[lis
 # only if the article contains it verbatim, because the official scores search for it there.
 
 MOST_CLAIMS = 5
-"""Maximum number per part of an article."""
+"""Maximum number of claims per part of an article."""
 LEAST, MOST = 2, 4
 """Number of claims behind a question, each from a different article."""
 
@@ -293,7 +294,7 @@ class MultihopQuery:
 
 
 def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[MultihopQuery], Counter[str]]:
-    """Return the questions over bridges that pass the check, and counts of the failed ones by reason."""
+    """Return the questions over bridges that pass the check, and reason -> number of dropped questions."""
     wanted = [(bridge, query_type) for bridge in bridges for query_type in _query_types(bridge)]
     written = asker.ask("questions", [_question(bridge, query_type) for bridge, query_type in wanted])
     counts: Counter[str] = Counter()
@@ -318,7 +319,7 @@ def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[Multiho
 
 
 def _query_types(bridge: Bridge) -> list[str]:
-    """Return the question types of a bridge: temporal questions need several days, inference an entity."""
+    """Return the question types of a bridge: temporal questions need several days, inference questions an entity."""
     n_days = len({claim.article.published_at[:10] for claim in bridge.claims})
     return [*([INFERENCE] if bridge.is_entity else []), COMPARISON, *([TEMPORAL] if n_days > 1 else [])]
 

@@ -81,7 +81,7 @@ def _check_name(option: str, name: str, choices: tuple[str, ...]) -> None:
 
 
 _VERSION = 1
-"""Increased when the same replies lead to another benchmark."""
+"""Increased when the same replies give another benchmark."""
 _PROMPTS = ("again", "answerable", "contextualize", "dialogue", "ground", "propositions")
 _MAX_LISTED = 10
 

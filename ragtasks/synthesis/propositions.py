@@ -1,4 +1,4 @@
-"""Units of knowledge for dialogues: propositions that a model extracts from passages, or sentences of the documents."""
+"""Units of knowledge for dialogues: propositions extracted by a model, sentences of documents, or complete passages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ragtasks.synthesis.documents import Document, LeftOut
 from retrieval_cache import sentence_spans
 
 # Propositions: stand-alone statements worth a question, extracted from each passage by a model. Each statement is
-# checked by its words: if it shares too few with the passage, it is invented or in another language, and is left out
-# and counted. A reply with too many statements for one passage is left out too. Source: OR-CONVQA paper, section 3.2,
-# step 1. The wording of the prompt is ours.
+# checked by its words: a statement that shares too few with the passage is invented or in another language. It is left
+# out and counted. A reply with too many statements for one passage is left out too. Source: OR-CONVQA paper, section
+# 3.2, step 1. The wording of the prompt is ours.
 
 MOST_IN_A_PASSAGE = 200
 """Maximum number of propositions per passage; a reply with more cannot be about the passage."""
@@ -105,7 +105,7 @@ def _holders(text: str, index: int, passages: Sequence[DocumentPassage]) -> list
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A proposition or sentence."""
+    """A proposition, a sentence or a complete passage."""
 
     unit_id: str
     """`p`, `s` or `u`, and its number, from 1."""
@@ -131,7 +131,7 @@ def sublists(units: Sequence[Unit], size: int) -> Iterator[tuple[Unit, ...]]:
 def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPassage]) -> list[Unit]:
     """Return the sentences of documents as units, in order, each with the passages that contain it completely.
 
-    A sentence without such a passage (near-duplicates were removed, or it was cut in two) is left out.
+    A sentence without such a passage is left out: its passage was removed as a near-duplicate, or cuts it in two.
 
     Source: OR-CONVQA paper, section 4.2, the comparison with propositions.
     """

@@ -204,7 +204,7 @@ def retrieval_tables(
     rewriter: Rewriter,
     progress: Progress,
 ) -> tuple[Table, ...]:
-    """Return the means over all judged questions, and per domain if there are several."""
+    """Return a table of the means over all judged questions, and one per domain if there are several domains."""
     qrels = relevant(benchmark)
     domains = {task.task_id: task.domain for task in benchmark.tasks if task.task_id in qrels}
     if not domains:

@@ -2,9 +2,12 @@
 
 MTRAG's authors barely obtained such questions by prompting a model for them (section 9): it tends to write questions
 with at least a partial answer. A passage is therefore removed with everything that only it supports. Four conditions
-apply. No question keeps a part of its answer. At most half of a dialogue's questions become unanswerable. No passage
-that a search still returns repeats the removed text. A model that reads the returned passages reports that they do not
-answer the question.
+apply:
+
+- No question keeps a part of its answer.
+- At most half of a dialogue's questions become unanswerable.
+- No passage that a search still returns repeats the removed text.
+- A model that reads the returned passages replies that they do not answer the question.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ _MOST_OF_A_DIALOGUE = 0.5
 _ANSWERS = ("yes", "partly", "no")
 
 _TurnKey = tuple[int, int]
+"""(position of the dialogue, position of the turn in it), from 0."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Pool:
 def make_unanswerable(
     dialogues: Sequence[Dialogue], pool: Pool, share: float, asker: Asker
 ) -> tuple[list[Dialogue], Pool, Counter[str]]:
-    """Return dialogues with unanswerable questions, the remaining pool, and counts."""
+    """Return dialogues with unanswerable questions (at most `share` of all), the remaining pool, and counts."""
     wanted = round(share * sum(len(dialogue.turns) for dialogue in dialogues))
     counts: Counter[str] = Counter()
     if not wanted:
@@ -101,7 +105,7 @@ class _Removal:
                 self._turns_with.setdefault(name, set()).add(key)
 
     def candidates(self) -> list[str]:
-        """Return the passages that can be removed individually, in an order independent of their positions."""
+        """Return the passages that can be removed alone, in an order that does not depend on their positions."""
         fitting = [
             name for name in self._turns_with if self.fits(frozenset([name])) and self.questions_lost(frozenset([name]))
         ]
@@ -125,7 +129,7 @@ class _Removal:
         return [removed.issuperset(self._pool.of_unit[unit.unit_id]) for unit in self._turns[key].units]
 
     def choose(self, passed: Mapping[str, frozenset[_TurnKey]], wanted: int) -> frozenset[str]:
-        """Return passages that affect the same questions together as individually, and at most `wanted` questions."""
+        """Return passages that make at most `wanted` questions unanswerable, and together no others than each alone."""
         chosen: frozenset[str] = frozenset()
         lost: frozenset[_TurnKey] = frozenset()
         for name, keys in passed.items():

@@ -1,4 +1,4 @@
-"""Review of a benchmark: people accept, edit or reject its pairs, and the accepted pairs form a benchmark again."""
+"""Review of a benchmark: people accept, edit or reject its pairs, and the accepted pairs form a new benchmark."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ _EVERYBODY = "all reviewers"
 
 
 def review_section(title: str, pairs: Sequence[Pair], reviews: Sequence[Review]) -> Section:
-    """Return the tables of a review: decisions by reviewer, agreement of every two reviewers and of all."""
+    """Return the tables of a review: decisions by reviewer, agreement of each pair of reviewers and of all."""
     by_reviewer: dict[str, dict[str, Review]] = {}
     for review in reviews:
         by_reviewer.setdefault(review.reviewer, {})[review.pair_id] = review
@@ -201,8 +201,8 @@ def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]]) -> Table:
     return Table("Agreement of reviewers", heads, tuple(rows), note)
 
 
-# The reviewed benchmark: pairs that all their reviewers keep, in the custom format. A pair that is rejected or without
-# a decision is removed as in a synthesis: the next question uses its stand-alone form, since its context may be
+# The reviewed benchmark: pairs that all their reviewers keep, in the custom format. A pair that is rejected, or has no
+# decision, is removed as in a synthesis. The next question then uses its stand-alone form, since its context may be
 # missing.
 
 _VERSION = 1
@@ -219,7 +219,7 @@ class _AcceptedPair:
     is_standalone: bool
     """Whether the pair before it was removed, so that the question must stand alone."""
     turn: int
-    """Its turn among the kept pairs of the conversation."""
+    """Number of the turn among the kept pairs of the conversation, from 1."""
 
     @property
     def question(self) -> str:

@@ -66,7 +66,7 @@ def review_results(  # noqa: PLR0917 (one parameter per option)
     reviewer: Annotated[str | None, typer.Option(help="Use one reviewer's decisions. Default: all reviewers'.")] = None,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
-    """Print each reviewer's decisions and their agreement: kappa of two, alpha of all; write what was kept."""
+    """Print each reviewer's decisions, kappa of two reviewers and alpha of all; write the accepted pairs."""
     from ragtasks.synthesis.review import export_reviewed, read_pairs, read_reviews, review_section, write_reviews
 
     pairs = read_pairs(folder)
@@ -108,7 +108,7 @@ def quality(  # noqa: PLR0917 (one parameter per option)
     rewriter: REWRITER = None,
     form: FORMAT = Format.MARKDOWN,
 ) -> None:
-    """Print the quality of made dialogues: lengths, rewriting and repetition, next to published dialogues."""
+    """Print the quality of synthetic dialogues: lengths, rewriting and repetition, next to published dialogues."""
     from ragtasks.synthesis.qrelscore import QRelScore
     from ragtasks.synthesis.quality import PAPER_FORMS, quality_section
     from retrieval_cache import LLM_REWRITE, Rewriter, needs_model

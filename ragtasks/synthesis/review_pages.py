@@ -71,7 +71,7 @@ class ReviewDesk:
         return RaterProgress(n_done, len(self.pairs) - n_done)
 
     def next_for(self, reviewer: str, after: int = 0) -> Pair | None:
-        """Return the next pair without a decision of a reviewer, starting after a number; None if all have one."""
+        """Return a reviewer's next undecided pair, after a number and then from the start; None if all are decided."""
         decisions = self.decisions_of(reviewer)
         in_turn = (*self.pairs[after:], *self.pairs[:after])
         return next((pair for pair in in_turn if pair.pair_id not in decisions), None)

@@ -43,11 +43,11 @@ class RewriterScores:
 
     n: int
     f1: float
-    """Mean token F1 of its queries against the stand-alone questions, 0 to 1."""
+    """Mean token F1 of the rewriter's queries against the stand-alone questions, 0 to 1."""
     f1_unchanged: float
     """The same for the unchanged questions."""
     right_decision: float
-    """Share of questions that it correctly changes or leaves unchanged, 0 to 1."""
+    """Share of questions that the rewriter correctly changes or leaves unchanged, 0 to 1."""
     seconds_a_question: float
     """Mean time of one question without batching."""
 

@@ -1,4 +1,4 @@
-"""Common parts of both trainings: settings, checkpoints to resume from, and a folder that is complete or absent."""
+"""Common parts of both kinds of training: settings, checkpoints to resume from, and the publication of a model."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def fit(
 
 
 def _keep_early_stop(trainer: Any, checkpoint: Path) -> None:
-    """Allow no further epoch if the checkpoint had stopped early; the trainer then only loads the best model."""
+    """Allow no further epoch if training had stopped early at the checkpoint; the trainer then loads the best model."""
     state = json.loads((checkpoint / _STATE).read_bytes())
     stopping = state["stateful_callbacks"]["EarlyStoppingCallback"]
     patience = stopping["args"]["early_stopping_patience"]

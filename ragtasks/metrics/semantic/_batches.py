@@ -16,9 +16,9 @@ class Batching:
     """Rule that groups texts into batches by a budget of tokens."""
 
     tokens: int
-    """Maximum number of tokens of a batch, padding included; a longer text is a batch of its own."""
+    """Maximum number of tokens of a batch, padding included; a longer text is a separate batch."""
     step: int
-    """Widths are multiples of it; 1 disables padding."""
+    """Widths are multiples of this number; 1 disables padding."""
 
     def shape(self, length: int, limit: int | None) -> tuple[int, int]:
         """Return (rows, width) of the batch for a text."""

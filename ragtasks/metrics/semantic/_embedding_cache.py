@@ -70,7 +70,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         return self
 
     def _prepare(self) -> None:
-        # A power cut may corrupt the file, and its entries are encoded again. A killed process loses nothing.
+        # A power failure may corrupt the file; corrupt entries are encoded again. A killed process loses nothing.
         self._execute("PRAGMA synchronous=OFF")
         with self._transaction() as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -120,9 +120,9 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
     def prune(
         self, *, older_than_days: float | None = None, encoder: str | None = None, dry_run: bool = False
     ) -> tuple[int, int]:
-        """Remove the entries that match every given condition, all without conditions; return (n removed, n remaining).
+        """Remove the entries that match all given conditions; return (number removed, number remaining).
 
-        `encoder` is a prefix of a name in `counts`; a dry run only counts.
+        Without conditions, all entries are removed. `encoder` is a prefix of a name in `counts`; a dry run only counts.
         """
         before = time.time() - (older_than_days or 0.0) * 86_400
         condition, values = "used <= ? AND substr(encoder, 1, ?) = ?", (before, len(encoder or ""), encoder or "")

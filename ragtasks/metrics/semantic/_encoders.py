@@ -69,14 +69,20 @@ def load_encoder(spec: EncoderSpec, device: str | None = None) -> TextEncoder:
 
 
 def is_light(spec: EncoderSpec, device: str | None = None) -> bool:
-    """Return whether an encoder runs without torch: only the packaged encoder, if no torch device is given."""
+    """Return whether an encoder runs without torch; always False unless it is the packaged encoder.
+
+    On the default device (None) `prefers_light` decides. On `cpu` the result is True if torch is missing.
+    """
     if spec.name != MINILM:
         return False
     return not has_torch() if device == "cpu" else device is None and prefers_light()
 
 
 def prefers_light() -> bool:
-    """Return whether the packaged encoder runs without torch by default: no torch, or no GPU but all `LIBRARIES`."""
+    """Return whether the packaged encoder runs without torch by default.
+
+    True without torch, and without a GPU if all of `LIBRARIES` are available.
+    """
     return not has_torch() or (not missing_libraries() and not _has_gpu())
 
 
@@ -306,8 +312,8 @@ def ibm_max_tokens(tokenizer: Any) -> int | None:
     are relative and unlimited.
 
     Source: bert-score 0.3.13 with transformers 4.55.2, the oldest that the requirements of IBM/mt-rag-benchmark at
-    commit cc5b1d4 allow (by vllm 0.10.2). Other pairs differ: transformers below 4.40 has a limit for this encoder's
-    name and truncates at 512, and with transformers 5 bert-score fails on a tokenizer without a limit.
+    commit cc5b1d4 allow (by vllm 0.10.2). Other pairs of versions differ: transformers below 4.40 has a limit for this
+    encoder's name and truncates at 512, and with transformers 5 bert-score fails on a tokenizer without a limit.
     """
     limit = int(tokenizer.model_max_length)
     return limit if limit < _HUGE_LENGTH else None
@@ -317,8 +323,8 @@ def _max_tokens(tokenizer: Any, config: Any) -> int | None:
     """Return the longest input in tokens, special tokens included, or None for no limit.
 
     Both profiles use `ibm_max_tokens`, so an answer is scored by all of its words if possible. The exception is a model
-    with absolute positions and a tokenizer without a limit: its limit is the number of positions, where bert-score
-    fails on a longer text.
+    with absolute positions and a tokenizer without a limit: its limit is the number of positions, while bert-score
+    fails on longer texts.
     """
     limit = ibm_max_tokens(tokenizer)
     positions = getattr(config, "max_position_embeddings", None)

@@ -1,4 +1,4 @@
-"""The packaged small encoder without torch: onnxruntime computes, with one text per core.
+"""The packaged small encoder on onnxruntime instead of torch, with one text per core.
 
 The graph is built from the weights file, operator by operator, with onnxruntime's fused attention and layer norms. Its
 vectors equal torch's to 1e-5. Each text runs alone on one core, so there is no padding, no core waits for another, and

@@ -30,7 +30,7 @@ _GROUP_TOKENS = 2**18
 
 @dataclass(frozen=True, slots=True)
 class BertScore:
-    """BERTScore of a candidate against a reference: at most 1, higher is better; 0 is unrelated when rescaled."""
+    """BERTScore of a candidate against a reference: at most 1, higher is better; rescaled, 0 means unrelated."""
 
     precision: float
     """How well the reference covers the candidate's tokens."""
@@ -70,7 +70,7 @@ class BertScorer:
     def __init__(
         self, spec: EncoderSpec, *, device: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        """Load nothing yet. Without a device the GPU is used, or else the path without torch if available."""
+        """Load nothing yet. Without a device, a GPU is preferred, then the engine without torch (`prefers_light`)."""
         self.spec = spec
         self.n_texts = 0
         self.n_truncated = 0
@@ -270,9 +270,9 @@ class TextVectors(AbstractContextManager["TextVectors"]):
 
 
 def most_different(texts: Sequence[str], n: int) -> list[int]:
-    """Return the positions of the `n` most different texts, in order; all positions if there are no more.
+    """Return the positions of the `n` most different texts, in order; all positions if there are at most `n` texts.
 
-    The first is the text farthest from the mean. Each further one is the text whose nearest chosen text is farthest, by
+    The first is the text farthest from the mean. Each further text is the one whose nearest chosen text is farthest, by
     the cosine of the packaged encoder's mean states. Source: the sampler of TREC-Researchy 2024 (Ragnarök paper,
     section 5), which also selects the topic farthest from those chosen. Known difference: its space is eight attributes
     rated by GPT-4, with the l1 norm; they are not published with the topics.

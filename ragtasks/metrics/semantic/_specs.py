@@ -82,7 +82,7 @@ def resolve_encoder(name: str) -> EncoderSpec:
 
 
 def _is_near_miss(name: str, candidate: str) -> bool:
-    """Return whether `name` is probably a typing error for `known`, rather than another model's name."""
+    """Return whether `name` is probably a misspelling of `candidate`, rather than another model's name."""
     squashed, target = (re.sub(r"[^a-z0-9/]", "", text.lower()) for text in (name, candidate))
     without_organisation = target.rpartition("/")[2]
     return OSA.distance(squashed, target) <= 1 or squashed == without_organisation
