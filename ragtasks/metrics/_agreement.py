@@ -150,8 +150,8 @@ def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[
     Raises:
         ValueError: lengths differ, a value or weight is not finite, or a weight is negative.
     """
-    weighed = _checked(first, second, weights)
-    return _pearson(_ranks(first, [1.0] * len(first)), _ranks(second, [1.0] * len(second)), weighed)
+    pair_weights = _checked(first, second, weights)
+    return _pearson(_ranks(first, [1.0] * len(first)), _ranks(second, [1.0] * len(second)), pair_weights)
 
 
 def spearman_repeated(first: Sequence[float], second: Sequence[float], weights: Sequence[float]) -> Score:
@@ -160,8 +160,8 @@ def spearman_repeated(first: Sequence[float], second: Sequence[float], weights: 
     The rank of a value is the weight below it plus half the weight at it. With integer weights the result is `spearman`
     of the columns with every pair repeated that often. Range, reasons, arguments and errors as in `spearman`.
     """
-    weighed = _checked(first, second, weights)
-    return _pearson(_ranks(first, weighed), _ranks(second, weighed), weighed)
+    pair_weights = _checked(first, second, weights)
+    return _pearson(_ranks(first, pair_weights), _ranks(second, pair_weights), pair_weights)
 
 
 def inverse_frequency(values: Sequence[float]) -> list[float]:
@@ -197,25 +197,25 @@ def _over_common(first: Sequence[float | None], second: Sequence[float | None]) 
 
 def _checked(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None) -> list[float]:
     """Return the weights, 1.0 by default, after checking lengths and values."""
-    weighed = [1.0] * len(first) if weights is None else list(weights)
-    if not len(first) == len(second) == len(weighed):
-        raise ValueError(f"columns differ in length: {len(first)}, {len(second)}, weights {len(weighed)}")
-    if not all(map(math.isfinite, itertools.chain(first, second, weighed))):
+    pair_weights = [1.0] * len(first) if weights is None else list(weights)
+    if not len(first) == len(second) == len(pair_weights):
+        raise ValueError(f"columns differ in length: {len(first)}, {len(second)}, weights {len(pair_weights)}")
+    if not all(map(math.isfinite, itertools.chain(first, second, pair_weights))):
         raise ValueError("a value or a weight is NaN or infinite: leave out pairs without a value")
-    if any(weight < 0 for weight in weighed):
+    if any(weight < 0 for weight in pair_weights):
         raise ValueError("a weight is negative")
-    return weighed
+    return pair_weights
 
 
 def _ranks(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return each value's rank: the weight of smaller values plus half the weight of equal values."""
-    at: dict[float, float] = {}
+    weight_at: dict[float, float] = {}
     for value, weight in zip(values, weights, strict=True):
-        at[value] = at.get(value, 0.0) + weight
+        weight_at[value] = weight_at.get(value, 0.0) + weight
     rank_of, below = {}, 0.0
-    for value in sorted(at):
-        rank_of[value] = below + at[value] / 2
-        below += at[value]
+    for value in sorted(weight_at):
+        rank_of[value] = below + weight_at[value] / 2
+        below += weight_at[value]
     return [rank_of[value] for value in values]
 
 

@@ -57,8 +57,8 @@ class _Names:
         self.files: dict[str, list[tuple[int, str]]] = {}
         """File name (with its path, without it, without the extension) -> its passages, each with a page."""
         self.shapes: set[str] = set()
-        for number, own in enumerate(ids, start=1):
-            for name in filter(None, map(_key, own)):
+        for number, passage_names in enumerate(ids, start=1):
+            for name in filter(None, map(_key, passage_names)):
                 self.exact.setdefault(name, []).append(number)
                 self.shapes.add(_shape(name))
                 base, page = _base_and_page(name)
@@ -72,7 +72,7 @@ class _Names:
         if same := self.exact.get(name) or self.exact.get(base):
             return tuple(dict.fromkeys(same))
         pages = next((self.files[form] for form in _file_forms(base) or [base] if form in self.files), [])
-        return tuple(dict.fromkeys(number for number, own in pages if not page or own in ("", page)))
+        return tuple(dict.fromkeys(number for number, passage_page in pages if not page or passage_page in ("", page)))
 
     def resembles_name(self, text: str) -> bool:
         """Return whether a text resembles the name of a passage: a file, or an id with other digits."""
@@ -290,8 +290,8 @@ def _source_lines(text: str, names: _Names, sources: dict[str, Cited]) -> Iterat
         content = line.rstrip()
         if not content or not (match := _SOURCE_LINE.fullmatch(content)):
             continue
-        own = match["names"] if len(match["names"]) <= _LONGEST_LINE else ""
-        cited = _names_in(own, names, is_strict=True)
+        line_names = match["names"] if len(match["names"]) <= _LONGEST_LINE else ""
+        cited = _names_in(line_names, names, is_strict=True)
         if _UNKNOWN in cited:  # else every sentence after `Source:` would be a citation
             cited = ()
         line_mark = Mark(start, start + len(content))
@@ -300,7 +300,7 @@ def _source_lines(text: str, names: _Names, sources: dict[str, Cited]) -> Iterat
             yield line_mark
         elif cited and heading:
             yield from (heading, line_mark)
-        elif cited and _LEAD.match(own):
+        elif cited and _LEAD.match(line_names):
             yield Mark(line_mark.start, line_mark.end, cited)
         else:
             heading = line_mark if _HEADING.fullmatch(content) else None
@@ -454,14 +454,16 @@ def _listed_mark(citation: Mapping[str, object], position: int, ids: Sequence[Se
             )
         )
     names = name if isinstance(name, (list, tuple)) else [name]
-    own = (source.get("id") if isinstance(source, Mapping) else source for source in names)
-    return Mark(end, end, tuple((_passage_number(source, ids),) for source in own))
+    listed_names = (source.get("id") if isinstance(source, Mapping) else source for source in names)
+    return Mark(end, end, tuple((_passage_number(source, ids),) for source in listed_names))
 
 
 def _passage_number(name: object, ids: Sequence[Sequence[str]]) -> int:
     """Return the number of a passage, from 1; 0 if the name is unknown."""
     if isinstance(name, int):
         return name + 1 if name < len(ids) else 0
-    number_by_name = next((number for number, own in enumerate(ids, start=1) if name and name in own), 0)
+    number_by_name = next(
+        (number for number, passage_names in enumerate(ids, start=1) if name and name in passage_names), 0
+    )
     match = re.fullmatch(r"doc_(\d+)(?::\d+)?", str(name))
     return number_by_name or (_number(match[1]) + 1 if match and _number(match[1]) < len(ids) else 0)

@@ -83,11 +83,15 @@ class EncoderIdk:
         from ragtasks.metrics.refusal_encoder import read
 
         readings = probabilities(texts)
-        unsure = [index for index, (odds, _) in enumerate(readings) if odds[2] < _SURE and is_english(texts[index])]
-        for index, second in zip(unsure, read([texts[index] for index in unsure], self.device), strict=True):
-            first, sentence = readings[index]
+        unsure = [
+            index
+            for index, (verdict_probabilities, _) in enumerate(readings)
+            if verdict_probabilities[2] < _SURE and is_english(texts[index])
+        ]
+        for index, by_encoder in zip(unsure, read([texts[index] for index in unsure], self.device), strict=True):
+            by_ngrams, sentence = readings[index]
             yes, partial, no = (
-                (1 - _SHARE) * ngram + _SHARE * encoder for ngram, encoder in zip(first, second, strict=True)
+                (1 - _SHARE) * ngram + _SHARE * encoder for ngram, encoder in zip(by_ngrams, by_encoder, strict=True)
             )
             readings[index] = ((yes, partial, no), sentence)
         return readings
@@ -118,12 +122,12 @@ def _detect(
     return [label or _label(*next(readings)) for label in labels]
 
 
-def _label(odds: Probabilities, sentence: str) -> IdkLabel:
+def _label(verdict_probabilities: Probabilities, sentence: str) -> IdkLabel:
     if not sentence:
         return IdkLabel(IdkVerdict.NO, "empty: no words")
-    verdict = VERDICTS[max(range(len(VERDICTS)), key=odds.__getitem__)]
+    verdict = VERDICTS[max(range(len(VERDICTS)), key=verdict_probabilities.__getitem__)]
     quoted = "" if verdict is IdkVerdict.NO else f": {sentence}"
-    return IdkLabel(verdict, f"{verdict.value} {max(odds):.2f}{quoted}")
+    return IdkLabel(verdict, f"{verdict.value} {max(verdict_probabilities):.2f}{quoted}")
 
 
 def _normalized(text: str) -> str:

@@ -241,7 +241,7 @@ class GroundedAnswer:
     def _sources(self) -> tuple[frozenset[str], ...]:
         """Words of the passages, of the question, and of the earlier turns."""
         turns = [units_of_text(text, self._language, "") for text in self._turns]
-        return tuple(frozenset().union(*some) for some in (self._passage_words, turns[-1:], turns[:-1]))
+        return tuple(frozenset().union(*word_sets) for word_sets in (self._passage_words, turns[-1:], turns[:-1]))
 
     @property
     def share(self) -> float | None:
@@ -527,10 +527,10 @@ def _share(sentences: Sequence[_Sentence], *sources: frozenset[str]) -> float | 
 
 
 def _n_covered(words: Sequence[str], sources: Iterable[frozenset[str]]) -> int:
-    left = words
+    uncovered = words
     for source in sources:
-        left = list(filterfalse(source.__contains__, left))
-    return len(words) - len(left)
+        uncovered = list(filterfalse(source.__contains__, uncovered))
+    return len(words) - len(uncovered)
 
 
 @lru_cache(maxsize=MOST_TEXTS)
@@ -538,10 +538,11 @@ def _read_sentences(
     text: str, language: str, ids: tuple[tuple[str, ...], ...] = (), listed: tuple[Mark, ...] = ()
 ) -> list[_Sentence]:
     """Return the sentences of a text; `listed` citations come after those in the text."""
-    own = marks_of(text, ids)
-    clean = _words_alone(text, own)
+    marks_in_text = marks_of(text, ids)
+    clean = _words_alone(text, marks_in_text)
     return [
-        _read_sentence(clean, Span(*span), cited, language) for *span, cited in sentences_of(clean, [*own, *listed])
+        _read_sentence(clean, Span(*span), cited, language)
+        for *span, cited in sentences_of(clean, [*marks_in_text, *listed])
     ]
 
 

@@ -155,11 +155,11 @@ def extractiveness(response: str, passages: Sequence[str], language: str = ENGLI
     if not passages:
         return None
     language = settled(language, response, *passages)
-    answer, shown = _stripped(response, language), [_stripped(passage, language) for passage in passages]
-    overlaps = rouge_l_batch([answer] * len(shown), shown, [language] * len(shown))
+    answer, plain_passages = _stripped(response, language), [_stripped(passage, language) for passage in passages]
+    overlaps = rouge_l_batch([answer] * len(plain_passages), plain_passages, [language] * len(plain_passages))
     return max(
         1.0 if text.replace(" ", "") in answer.replace(" ", "") else overlap
-        for text, overlap in zip(shown, overlaps, strict=True)
+        for text, overlap in zip(plain_passages, overlaps, strict=True)
     )
 
 
@@ -276,8 +276,8 @@ def open_wordnet() -> Any:
     """Return nltk's WordNet reader, loaded once (about two seconds); None if no WordNet is installed."""
     root = nltk_wordnet() or packaged_wordnet() or DEBIAN_FOLDER
     # nltk reads a zip itself, so its members are not checked.
-    is_there = root.suffix == ".zip" or all((root / name).is_file() for name in _FILES)
-    return _reader(root) if is_there else None
+    is_complete = root.suffix == ".zip" or all((root / name).is_file() for name in _FILES)
+    return _reader(root) if is_complete else None
 
 
 def nltk_wordnet() -> Path | None:

@@ -211,20 +211,30 @@ def _meanings(sentence: str, tokens: Sequence[str]) -> list[str]:
     if _IDEOGRAM.search(sentence):
         code = "ja" if _KANA.search(sentence) else "zh"
         words = _meaning_words()[code]
-        met = [(match.start() / 2, frozenset(words[match[0]])) for match in _ideogram_words(code).finditer(sentence)]
+        with_meaning = [
+            (match.start() / 2, frozenset(words[match[0]])) for match in _ideogram_words(code).finditer(sentence)
+        ]
         n_words = len(_IDEOGRAM.findall(sentence)) / 2
     else:
-        every = [(position, _meanings_of_word(token)) for position, token in enumerate(tokens) if token[0].isalpha()]
-        n_words, met = len(every), [(position, meanings) for position, meanings in every if meanings]
-    n_new = max(0.0, n_words - len(met))
-    names = sorted({name for _, meanings in met for name in meanings})
+        all_words = [
+            (position, _meanings_of_word(token)) for position, token in enumerate(tokens) if token[0].isalpha()
+        ]
+        n_words, with_meaning = (
+            len(all_words),
+            [(position, meanings) for position, meanings in all_words if meanings],
+        )
+    n_new = max(0.0, n_words - len(with_meaning))
+    names = sorted({name for _, meanings in with_meaning for name in meanings})
     other_names = [name for name in names if name != "neg"]
     features = [*names, *(f"{first}+{second}" for first, second in combinations(other_names, 2))]
     if "neg" in names:
-        negated = [position for position, meanings in met if "neg" in meanings]
+        negated = [position for position, meanings in with_meaning if "neg" in meanings]
         for name in other_names:
             gap = min(
-                abs(position - negation) for position, meanings in met if name in meanings for negation in negated
+                abs(position - negation)
+                for position, meanings in with_meaning
+                if name in meanings
+                for negation in negated
             )
             features += [
                 f"neg+{name}",
@@ -319,22 +329,24 @@ def probabilities(texts: Sequence[str], model: Model | None = None) -> list[tupl
 
     A text without words is `no` with probability 1 and an empty sentence. `model`: None selects the packaged model.
     """
-    learned, cut = model or packaged_model(), [sentences_of(text) for text in texts]
-    scores = sentence_scores([sentence for sentences in cut for sentence in sentences], learned.table, learned.bias)
+    learned, sentences_by_text = model or packaged_model(), [sentences_of(text) for text in texts]
+    scores = sentence_scores(
+        [sentence for sentences in sentences_by_text for sentence in sentences], learned.table, learned.bias
+    )
     results: list[tuple[Probabilities, str]] = []
     start = 0
-    for sentences in cut:
-        of_text = scores[start : start + len(sentences)]
+    for sentences in sentences_by_text:
+        scores_of_text = scores[start : start + len(sentences)]
         start += len(sentences)
         if not sentences:
             results.append(((0.0, 0.0, 1.0), ""))
         elif len(sentences) == 1 and _SHORT_REPLIES.fullmatch(sentences[0]):
             results.append(((1.0, 0.0, 0.0), sentences[0]))
         else:
-            features = (np.array(response_features(of_text, sentences)) - learned.centre) / learned.spread
-            odds = np.exp(np.clip(learned.weights @ features + learned.intercepts, -50, 50))
-            yes, partial, no = (float(value) for value in odds / odds.sum())
-            results.append(((yes, partial, no), sentences[int(of_text[:, 0].argmax())]))
+            features = (np.array(response_features(scores_of_text, sentences)) - learned.centre) / learned.spread
+            exponentials = np.exp(np.clip(learned.weights @ features + learned.intercepts, -50, 50))
+            yes, partial, no = (float(value) for value in exponentials / exponentials.sum())
+            results.append(((yes, partial, no), sentences[int(scores_of_text[:, 0].argmax())]))
     return results
 
 

@@ -190,7 +190,11 @@ def _unique_finite(query_id: str, ranking: Sequence[Ranked]) -> dict[str, float]
     scores = {passage.passage_id: float(passage.score) for passage in ranking}
     if len(scores) == len(ranking) and all(map(math.isfinite, scores.values())):
         return scores
-    twice = [f"{passage_id!r} {n} times" for passage_id, n in Counter(i.passage_id for i in ranking).items() if n > 1]
+    twice = [
+        f"{passage_id!r} {n} times"
+        for passage_id, n in Counter(passage.passage_id for passage in ranking).items()
+        if n > 1
+    ]
     infinite = [
         f"{passage_id!r} with score {score}" for passage_id, score in scores.items() if not math.isfinite(score)
     ]
@@ -214,10 +218,12 @@ def _compute(
     trec_eval, *other_providers = _providers()
     waiting = list(dict.fromkeys(measures.values()))
     for provider in (trec_eval, *other_providers):
-        own = [measure for measure in waiting if provider.supports(measure)]
-        waiting = [measure for measure in waiting if measure not in own]
-        ranked = rankings if provider is trec_eval else {key: _by_rank(of) for key, of in rankings.items() if of}
-        for result in provider.evaluator(own, judgements).iter_calc(ranked) if own else ():
+        supported = [measure for measure in waiting if provider.supports(measure)]
+        waiting = [measure for measure in waiting if measure not in supported]
+        ranked = (
+            rankings if provider is trec_eval else {key: _by_rank(scores) for key, scores in rankings.items() if scores}
+        )
+        for result in provider.evaluator(supported, judgements).iter_calc(ranked) if supported else ():
             values[result.query_id][result.measure] = float(result.value)
     return {query_id: {name: row[measure] for name, measure in measures.items()} for query_id, row in values.items()}
 
@@ -433,7 +439,11 @@ def mean_evidence_scores(rankings: Mapping[str, Sequence[str]], facts: Mapping[s
             official scores, one in the others.
         facts: query id -> evidence; queries without evidence (null queries) are left out.
     """
-    rows = [_combined_scores(rankings.get(query_id, ()), gold) for query_id, gold in facts.items() if gold]
+    rows = [
+        _combined_scores(rankings.get(query_id, ()), query_facts)
+        for query_id, query_facts in facts.items()
+        if query_facts
+    ]
     if not rows:
         return {metric.name: Score(None, "no query with evidence") for metric in EVIDENCE_METRICS}
     return {metric.name: Score(fmean(row[metric.name] for row in rows)) for metric in EVIDENCE_METRICS}

@@ -109,11 +109,11 @@ def turn_error(
 _BROKEN = ("empty", "emptied", "error", "tool_call", "wrapped", "looping", "running_on", "garbled", "echo")
 _HAVE_ANSWERS = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
 # Shares of words. Function words, which most texts share, are included.
-_FITS = 0.67  # of the target's words in the answer: the answer is close to the target
-_MUCH_OF_IT = 0.58  # of the answer's words in the target
-_HELD = 0.68  # of the answer's words in passages and conversation
-_HELD_OF_SHORT = 0.4
-_AGAIN = 0.85  # of the answer's words in earlier answers
+_CLOSE_TO_TARGET = 0.67  # of the target's words in the answer
+_MOSTLY_TARGET = 0.58  # of the answer's words in the target
+_SUPPORTED_SHARE = 0.68  # of the answer's words in passages and conversation
+_SUPPORTED_SHARE_IF_SHORT = 0.4
+_REPEATED_SHARE = 0.85  # of the answer's words in earlier answers
 _MORE_THAN_TARGET = 0.2  # above the share of the target's words in earlier answers
 _LEAST_WORDS = 8
 _MOST_NAMED = 5
@@ -135,7 +135,7 @@ class _Turn:
         self.references = {passage.passage_id for passage in self.task.references}
 
     @cached_property
-    def words(self) -> int:
+    def n_words(self) -> int:
         return len(self.response.text.split())
 
     @cached_property
@@ -167,7 +167,12 @@ def _cut_off(turn: _Turn) -> str:
 def _refused_known(turn: _Turn) -> str:
     """Detect a refusal of an ANSWERABLE question. The target of a PARTIAL one refuses too."""
     is_answerable = turn.task.answerability is Answerability.ANSWERABLE
-    if not is_answerable or turn.idk is not IdkVerdict.YES or not turn.references & turn.shown or turn.recall >= _FITS:
+    if (
+        not is_answerable
+        or turn.idk is not IdkVerdict.YES
+        or not turn.references & turn.shown
+        or turn.recall >= _CLOSE_TO_TARGET
+    ):
         return ""
     return f"{len(turn.references & turn.shown)} of {len(turn.references)} reference passages were shown"
 
@@ -177,7 +182,7 @@ def _missed(turn: _Turn) -> str:
         return ""
     if turn.idk is IdkVerdict.YES:
         effect = "the answer refuses"
-    elif turn.recall < _FITS:
+    elif turn.recall < _CLOSE_TO_TARGET:
         effect = f"the answer has {turn.recall:.0%} of the target's words"
     else:
         return ""
@@ -194,9 +199,9 @@ def _answered_unknown(turn: _Turn) -> str:
 def _asks_alone(turn: _Turn) -> bool:
     """Return whether the answer only asks the user; an offer of help may follow the question."""
     text = turn.response.text.rstrip().rstrip("\"'*_)")
-    is_question = text.endswith(("?", "\uff1f")) and turn.words <= _SHORT_QUESTION
-    asks = is_question or (turn.words <= 2 * _SHORT_QUESTION and _is_mostly_question(text))
-    return asks and turn.precision < _FITS
+    is_question = text.endswith(("?", "\uff1f")) and turn.n_words <= _SHORT_QUESTION
+    asks = is_question or (turn.n_words <= 2 * _SHORT_QUESTION and _is_mostly_question(text))
+    return asks and turn.precision < _CLOSE_TO_TARGET
 
 
 def _is_mostly_question(text: str) -> bool:
@@ -212,23 +217,27 @@ def _repeated(turn: _Turn) -> str:
     """Detect an answer that repeats earlier answers, verbatim or reworded, where the target differs from them."""
     messages = pairwise(turn.task.messages)
     answers = [reply.text for message, reply in messages if (message.role, reply.role) == (Role.USER, Role.ASSISTANT)]
-    if turn.words < _LEAST_WORDS or not answers or (least := max(_AGAIN, turn.recall + _MORE_THAN_TARGET)) > 1:
+    if (
+        turn.n_words < _LEAST_WORDS
+        or not answers
+        or (least := max(_REPEATED_SHARE, turn.recall + _MORE_THAN_TARGET)) > 1
+    ):
         return ""
-    again = share_in(turn.response.text, *answers)
-    if turn.precision >= _MUCH_OF_IT and (copied(turn.response.text, answers) or 0.0) < _AGAIN:
+    repeated_share = share_in(turn.response.text, *answers)
+    if turn.precision >= _MOSTLY_TARGET and (copied(turn.response.text, answers) or 0.0) < _REPEATED_SHARE:
         return ""  # a reworded target that shares its words with earlier answers
-    if again < least or again < (target := share_in(turn.task.target, *answers)) + _MORE_THAN_TARGET:
+    if repeated_share < least or repeated_share < (target := share_in(turn.task.target, *answers)) + _MORE_THAN_TARGET:
         return ""
-    return f"{again:.0%} of its words are in earlier answers; of the target's, {target:.0%}"
+    return f"{repeated_share:.0%} of its words are in earlier answers; of the target's, {target:.0%}"
 
 
 def _invented(turn: _Turn) -> str:
     """Detect a number, or many words, that are in no passage and no earlier turn."""
-    if turn.idk is not IdkVerdict.NO or not turn.shown or turn.recall >= _FITS:
+    if turn.idk is not IdkVerdict.NO or not turn.shown or turn.recall >= _CLOSE_TO_TARGET:
         return ""
     answer = GroundedAnswer(turn.response.text, turn.response.passages, turn.task.messages)
     share = answer.share_with_conversation
-    if share is None or answer.is_supported(_HELD):
+    if share is None or answer.is_supported(_SUPPORTED_SHARE):
         return ""
     numbers = [
         number
@@ -237,8 +246,8 @@ def _invented(turn: _Turn) -> str:
     ]
     if numbers:
         return f"unsupported numbers: {', '.join(numbers[:_MOST_NAMED])}"
-    least = _HELD if turn.words >= _LONG else _HELD_OF_SHORT
-    if turn.words < _LEAST_WORDS or share >= least or turn.precision >= _FITS:
+    least = _SUPPORTED_SHARE if turn.n_words >= _LONG else _SUPPORTED_SHARE_IF_SHORT
+    if turn.n_words < _LEAST_WORDS or share >= least or turn.precision >= _CLOSE_TO_TARGET:
         return ""
     words = list(dict.fromkeys(answer.words_not_found()))
     return f"{1 - share:.0%} of its words are unsupported: {', '.join(words[:_MOST_NAMED])}"

@@ -192,8 +192,8 @@ class Race:
         if self.is_gate:
             return self._gate_conclusion(measure)
         if self.verdict is RaceEnd.BETTER:
-            others = "each of the others" if len(self.eliminated) > 1 else next(iter(self.eliminated))
-            return f"{names} is better than {others} in {measure}"
+            beaten = "each of the others" if len(self.eliminated) > 1 else next(iter(self.eliminated))
+            return f"{names} is better than {beaten} in {measure}"
         if self.verdict is RaceEnd.EQUAL:
             return f"{names} are equal within {self.margin:g} in {measure}"
         chance = f" (chance {max(look.chance for look in self.looks):.2f})" if self.reason == HOPELESS else ""

@@ -122,12 +122,12 @@ def _with_errors(
     noise, between, n_effective = _noise_of_means(values, names)
     freedom = (n_effective - 1) * (n - 1)
     p = float(fdtrc(n - 1, freedom, between / noise)) if noise else 0.0
-    of_all = noise * result.n_answers / max(overall.n_values, result.n_answers)
+    noise_of_all = noise * result.n_answers / max(overall.n_values, result.n_answers)
     shift_error = math.sqrt(max(0.0, between - noise)) if p <= LEVEL else 0.0
-    variance = of_all + shift_error**2
+    variance = noise_of_all + shift_error**2
     # A shift is estimated from one value per run; the upper end does not include the uncertainty of this estimate.
     ends = (
-        of_all * freedom / float(chdtri(freedom, LEVEL / 2)),
+        noise_of_all * freedom / float(chdtri(freedom, LEVEL / 2)),
         variance * freedom / float(chdtri(freedom, 1 - LEVEL / 2)),
     )
     reach = float(stdtrit(freedom, 1 - LEVEL / 2)) * math.sqrt(2 * variance)
@@ -135,7 +135,7 @@ def _with_errors(
     return replace(
         result,
         shift_p=p,
-        own_share=min(1.0, of_all / overall.standard_error**2) if overall.standard_error else None,
+        own_share=min(1.0, noise_of_all / overall.standard_error**2) if overall.standard_error else None,
         shift_error=shift_error,
         mean_move=(_distance(variance), _distance(ends[0]), _distance(ends[1])),
         again=(max(bounds[0], mean - reach), min(bounds[1], mean + reach)),

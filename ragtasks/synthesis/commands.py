@@ -177,7 +177,7 @@ def _train_rewriter(data: Path, base: str, folder: Path, fitting: Hyperparameter
     with progress_bars() as progress:
         made = train_rewriter(benchmark, base, folder, fitting, is_conditional=is_conditional, progress=progress)
     scores = made.scores
-    echo(f"{folder}: {_course(made.statistics)}")
+    echo(f"{folder}: {_training_summary(made.statistics)}")
     echo(
         f"held out, {scores.n} questions: token F1 with the standalone question {scores.f1:.3f} "
         f"(unchanged {scores.f1_unchanged:.3f}), correctly rewritten or left unchanged {scores.right_decision:.3f}, "
@@ -194,7 +194,7 @@ def _train_retriever(data: Path, base: str, folder: Path, fitting: Hyperparamete
     with progress_bars() as progress:
         made = train_retriever(benchmark, base, folder, fitting, form=queries, progress=progress)
     scores = (f"{name} {made.scores_before[name]:.3f} -> {value:.3f}" for name, value in made.scores.items())
-    echo(f"{folder}: {_course(made.statistics)}", f"held out: {', '.join(scores)}")
+    echo(f"{folder}: {_training_summary(made.statistics)}", f"held out: {', '.join(scores)}")
     echo(f"next: ragtasks retrieve --benchmark custom --data {data} --retriever dense:{folder} --queries {queries}")
 
 
@@ -219,7 +219,7 @@ def _seed_folders(out: Path, seeds: list[int]) -> Iterator[tuple[int, Path]]:
         yield seed, folder
 
 
-def _course(statistics: dict[str, Any]) -> str:
+def _training_summary(statistics: dict[str, Any]) -> str:
     loss = statistics["best_validation_loss"]
     shown = f", best validation loss {loss:.4f}" if loss is not None and math.isfinite(loss) else ""
     return (

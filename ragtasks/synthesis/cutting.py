@@ -64,23 +64,28 @@ def cut_documents(
     Near-duplicates are searched within a domain; the first passage of a group remains.
     """
     tokenizer = encoder_tokenizer(cut.tokenizer) if cut.tokenizer else plain_tokenizer
-    cut_up: dict[str, list[DocumentPassage]] = {}
+    by_domain: dict[str, list[DocumentPassage]] = {}
     for document in documents:
         passages = (
-            DocumentPassage(passage_cut, document.document_id, document.domain)
-            for passage_cut in _pieces(document, cut, tokenizer)
+            DocumentPassage(passage, document.document_id, document.domain)
+            for passage in _cut_document(document, cut, tokenizer)
         )
-        cut_up.setdefault(document.domain, []).extend(passages)
+        by_domain.setdefault(document.domain, []).extend(passages)
     repeated: dict[str, str] = {}
-    for cut_passages in cut_up.values():
-        domain_passages = [passage.passage for passage in cut_passages]
+    for passages_of_domain in by_domain.values():
+        domain_passages = [passage.passage for passage in passages_of_domain]
         for group in near_duplicates(partial(list, domain_passages), cut.threshold, progress, SHINGLE_WORDS).groups:
             repeated |= dict.fromkeys(group.passage_ids[1:], group.passage_ids[0])
-    kept = [passage for items in cut_up.values() for passage in items if passage.passage.passage_id not in repeated]
+    kept = [
+        passage
+        for passages_of_domain in by_domain.values()
+        for passage in passages_of_domain
+        if passage.passage.passage_id not in repeated
+    ]
     return kept, [LeftOut(name, f"nearly the same text as {first}") for name, first in repeated.items()]
 
 
-def _pieces(document: Document, cut: Cut, tokenizer: Tokenizer) -> Iterator[Passage]:
+def _cut_document(document: Document, cut: Cut, tokenizer: Tokenizer) -> Iterator[Passage]:
     if cut.unit == "tokens":
         text = Passage(document.document_id, document.text, document.title)
         yield from segment(text, cut.size, cut.size - cut.stride, tokenizer, title_in_text=False)

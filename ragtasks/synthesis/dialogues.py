@@ -81,11 +81,11 @@ class _Step:
     ) -> list[Dialogue]:
         replies = self._asker.ask(stage, [question(dialogue) for dialogue in dialogues])
         accepted: list[Dialogue] = []
-        for dialogue, answer in zip(dialogues, replies, strict=True):
-            if isinstance(answer, UnusableReply):
-                self._left_out.append(LeftOut(dialogue.dialogue_id, f"{stage}: {answer.reason}"))
+        for dialogue, reply in zip(dialogues, replies, strict=True):
+            if isinstance(reply, UnusableReply):
+                self._left_out.append(LeftOut(dialogue.dialogue_id, f"{stage}: {reply.reason}"))
             else:
-                accepted.append(follow(dialogue, answer))
+                accepted.append(follow(dialogue, reply))
         return accepted
 
 
@@ -105,8 +105,8 @@ def _read_dialogue(n_turns: int, types: Sequence[str], reply: str) -> tuple[Turn
     for row in rows:
         question, answer = text_of(row, "question"), text_of(row, "answer")
         label = row.get("type")
-        passage = named.get(label.casefold()) if isinstance(label, str) else None
-        turns.setdefault(question.casefold(), Turn(question, answer, (passage,) if passage else ()))
+        question_type = named.get(label.casefold()) if isinstance(label, str) else None
+        turns.setdefault(question.casefold(), Turn(question, answer, (question_type,) if question_type else ()))
     return tuple(turns.values())[:n_turns]
 
 

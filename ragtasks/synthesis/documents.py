@@ -76,9 +76,9 @@ def read_documents(
     """
     if not root.is_dir():
         raise _no_documents(root, "no such folder")
-    kinds = (stat.S_IFREG, stat.S_IFLNK)
+    file_types = (stat.S_IFREG, stat.S_IFLNK)
     visible = (path for path in sorted(root.rglob("*")) if "/." not in f"/{path.relative_to(root).as_posix()}")
-    files = [path for path in visible if stat.S_IFMT(path.lstat().st_mode) in kinds]
+    files = [path for path in visible if stat.S_IFMT(path.lstat().st_mode) in file_types]
     reader = FileReader(most_seconds)
     reading = _Reading(root, folders_are_domains, most_bytes, reader)
     with closing(reader):

@@ -20,7 +20,7 @@ from ragtasks.metrics import retrieval_metric, score_run, without_progress_bars
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Passage, Qrel, Task
 from ragtasks.requirements import importing
-from ragtasks.synthesis.training import Hyperparameters, fit, needs_new_folder, publish_model, split_by_dialogue
+from ragtasks.synthesis.training import Hyperparameters, fit, publish_model, require_new_folder, split_by_dialogue
 from retrieval_cache import (
     DenseRetriever,
     Retriever,
@@ -61,7 +61,7 @@ def train_retriever(
     progress: Progress = no_progress,
 ) -> TrainedRetriever:
     """Train a bi-encoder on a benchmark's questions and relevant passages; a killed call resumes from a checkpoint."""
-    needs_new_folder(folder)
+    require_new_folder(folder)
     queries = build_queries(benchmark, form).texts
     qrels = relevant(benchmark)
     split = split_by_dialogue([task for task in benchmark.tasks if task.task_id in qrels], fitting.seed)
@@ -82,11 +82,11 @@ def train_retriever(
         return [score_retriever(benchmark, split.test, model, queries, progress) for model in models]
 
     with without_progress_bars():
-        trainer, happened = fit(make_trainer, folder, made_by, progress)
+        trainer, training_statistics = fit(make_trainer, folder, made_by, progress)
         before, after = publish_model(
             folder, lambda part: trainer.model.save_pretrained(str(part), create_model_card=False), compare
         )
-    return TrainedRetriever(folder, {**split.sizes, **happened}, after, before)
+    return TrainedRetriever(folder, {**split.sizes, **training_statistics}, after, before)
 
 
 def relevant(benchmark: Benchmark) -> dict[str, list[str]]:

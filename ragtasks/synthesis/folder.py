@@ -134,10 +134,10 @@ def publish_folder(
     part = folder.with_name(f".{folder.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)
-        for name, pieces in content.items():
+        for name, lines in content.items():
             (part / name).parent.mkdir(parents=True, exist_ok=True)
             with (part / name).open("wb") as file:
-                file.writelines(pieces)
+                file.writelines(lines)
         if folder.is_dir():
             folder.rmdir()
         part.rename(folder)
@@ -239,8 +239,8 @@ def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
     """Write dialogues in the format of MTRAG-S, with the counts that its loader checks."""
     texts = {
         passage.passage_id: f"{passage.title}\n{passage.text}"
-        for items in made.pool.passages.values()
-        for passage in items
+        for passages in made.pool.passages.values()
+        for passage in passages
     }
     rows = [row for dialogue in made.dialogues for row in _rows(dialogue, made.pool, texts, collection)]
     counts = {

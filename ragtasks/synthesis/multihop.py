@@ -88,7 +88,7 @@ def synthesize_multihop(
         totals.update(query.question_type for query in everything)
         totals += counts + dropped + null_dropped
         left_out = [*unread, *unasked]
-        publish_folder(folder, _official(articles, everything), made_by, left_out, totals)
+        publish_folder(folder, _official_files(articles, everything), made_by, left_out, totals)
         return outcome_lines(folder, totals, left_out)
 
     return make_once(folder, made_by, lambda: Asker(client, price, progress), make)
@@ -103,7 +103,7 @@ def _no_question(n_articles: int, n_claims: int, n_bridges: int, dropped: Counte
     )
 
 
-def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
+def _official_files(articles: list[Article], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
     """Return files in the official format, and the statistics that distinguish them from the official data."""
     by_type = Counter(query.question_type for query in queries)
     rows: list[dict[str, Any]] = [article.model_dump() for article in articles]
@@ -126,11 +126,11 @@ def read_articles(location: Path, progress: Progress = no_progress) -> tuple[lis
     if location.is_file():
         problems = Problems(location, "articles", "write each as MultiHop-RAG's corpus.json has it")
         named = [(row.url or f"article-{number}", row) for number, row in typed_items(problems, Article)]
-        found_rows = unique_rows(problems, ((0, url, row) for url, row in named), "url")
+        unique = unique_rows(problems, ((0, url, row) for url, row in named), "url")
         if not named and not len(problems):
             problems.add(0, "at least two articles", "none")
         problems.raise_if_any()
-        return [row.model_copy(update={"url": url}) for url, row in found_rows.items()], []
+        return [row.model_copy(update={"url": url}) for url, row in unique.items()], []
     folder_documents = read_documents(location, folders_are_domains=True, progress=progress)
     articles = []
     for document in folder_documents.documents:
@@ -197,7 +197,7 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
     ]
     questions: list[Inquiry[_ClaimsAndCounts]] = [
         question_of(
-            "claims", partial(_claims_read, article), {"title": article.title, "piece": passage.text}, most=MOST_CLAIMS
+            "claims", partial(_read_claims, article), {"title": article.title, "piece": passage.text}, most=MOST_CLAIMS
         )
         for article, passage in passages
     ]
@@ -215,7 +215,7 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
     return claims, left_out, counts
 
 
-def _claims_read(article: Article, reply: str) -> _ClaimsAndCounts:
+def _read_claims(article: Article, reply: str) -> _ClaimsAndCounts:
     rows = object_with(reply, "claims")["claims"]
     if not isinstance(rows, list):
         raise UnreadableReplyError('"claims": no list')
@@ -251,9 +251,7 @@ def find_bridges(claims: Sequence[Claim]) -> list[Bridge]:
         for part in sets:
             if len(part) >= LEAST:
                 name = part[0].entity if is_entity else part[0].topic
-                bridges.setdefault(
-                    frozenset(claim_in_part.fact for claim_in_part in part), Bridge(name, is_entity, tuple(part))
-                )
+                bridges.setdefault(frozenset(claim.fact for claim in part), Bridge(name, is_entity, tuple(part)))
     return list(bridges.values())
 
 

@@ -166,10 +166,10 @@ def _chosen(units: Sequence[Unit], settings: Settings) -> list[tuple[Unit, ...]]
     if settings.most_dialogues is None:
         return lists
     by_domain: dict[str, list[tuple[Unit, ...]]] = {}
-    for units_listed in lists:
-        by_domain.setdefault(units_listed[0].domain, []).append(units_listed)
+    for units_of_list in lists:
+        by_domain.setdefault(units_of_list[0].domain, []).append(units_of_list)
     in_turn = chain.from_iterable(zip_longest(*by_domain.values()))
-    return [units_listed for units_listed in in_turn if units_listed is not None][: settings.most_dialogues]
+    return [units_of_list for units_of_list in in_turn if units_of_list is not None][: settings.most_dialogues]
 
 
 def _pool(passages: Sequence[DocumentPassage], units: Sequence[Unit], settings: Settings) -> Pool:

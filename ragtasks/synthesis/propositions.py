@@ -68,7 +68,7 @@ def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> E
             key = (passage.domain, text.casefold())
             texts.setdefault(key, text)
             sources = origins.setdefault(key, [])
-            sources += [source for source in _holders(text, index, passages) if source not in sources]
+            sources += [source for source in _supporting_passages(text, index, passages) if source not in sources]
     units = []
     for number, (key, text) in enumerate(texts.items(), start=1):
         ids = tuple(passage.passage.passage_id for passage in origins[key])
@@ -92,7 +92,7 @@ def _supported(statements: Sequence[str], passage: DocumentPassage, counts: Coun
     return supported
 
 
-def _holders(text: str, index: int, passages: Sequence[DocumentPassage]) -> list[DocumentPassage]:
+def _supporting_passages(text: str, index: int, passages: Sequence[DocumentPassage]) -> list[DocumentPassage]:
     """Return the source passage of a proposition, and adjacent passages that also contain its words by overlap."""
     passage = passages[index]
     neighbours = [*passages[max(0, index - 1) : index], *passages[index + 1 : index + 2]]
@@ -140,10 +140,7 @@ def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPass
         by_document.setdefault(passage.document_id, []).append(passage)
     units: list[Unit] = []
     for document in documents:
-        spans = [
-            (*_span(passage_cut), passage_cut.passage.passage_id)
-            for passage_cut in by_document.get(document.document_id, [])
-        ]
+        spans = [(*_span(passage), passage.passage.passage_id) for passage in by_document.get(document.document_id, [])]
         for start, end in sentence_spans(document.text):
             ids = tuple(name for first, last, name in spans if first <= start and end <= last)
             if ids:

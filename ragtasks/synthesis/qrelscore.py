@@ -99,8 +99,10 @@ class QRelScore:
         """Return the mean probability of the tokens of a text after the first; None for a single token."""
         import torch
 
-        longest = getattr(self._model.config, "max_position_embeddings", None)
-        ids = self._tokenizer(text, return_tensors="pt", truncation=longest is not None, max_length=longest).input_ids
+        max_tokens = getattr(self._model.config, "max_position_embeddings", None)
+        ids = self._tokenizer(
+            text, return_tensors="pt", truncation=max_tokens is not None, max_length=max_tokens
+        ).input_ids
         if ids.shape[1] < 2:
             return None
         with torch.no_grad():

@@ -61,11 +61,11 @@ class _SynthesizedDialogue:
         words = [terms(standalone(task)) for task in self.tasks]
         return sum(
             any(
-                len(words_here & earlier) >= _MIN_REPEATED * len(words_here | earlier)
+                len(question_words & earlier) >= _MIN_REPEATED * len(question_words | earlier)
                 for earlier in words[:index]
-                if words_here | earlier
+                if question_words | earlier
             )
-            for index, words_here in enumerate(words)
+            for index, question_words in enumerate(words)
         )
 
 

@@ -55,8 +55,8 @@ class Pool:
     def without(self, removed: frozenset[str]) -> Pool:
         """Return the pool without the removed entries."""
         remaining = {
-            domain: tuple(passage for passage in items if passage.passage_id not in removed)
-            for domain, items in self.passages.items()
+            domain: tuple(passage for passage in passages if passage.passage_id not in removed)
+            for domain, passages in self.passages.items()
         }
         remaining_ids = {
             unit: tuple(name for name in names if name not in removed) for unit, names in self.of_unit.items()
@@ -119,10 +119,10 @@ class _Removal:
     def fits(self, removed: frozenset[str]) -> bool:
         """Return whether every affected question loses all units, and no dialogue loses too many questions."""
         lost = self.questions_lost(removed)
-        a_dialogue = Counter(dialogue_index for dialogue_index, _ in lost)
+        lost_by_dialogue = Counter(dialogue_index for dialogue_index, _ in lost)
         return all(all(self._lost(key, removed)) for key in lost) and all(
             count <= _MOST_OF_A_DIALOGUE * len(self._dialogues[dialogue_index].turns)
-            for dialogue_index, count in a_dialogue.items()
+            for dialogue_index, count in lost_by_dialogue.items()
         )
 
     def _lost(self, key: _TurnKey, removed: frozenset[str]) -> list[bool]:

@@ -148,7 +148,7 @@ class Pair:
         fields = {
             **self.texts,
             "answerability": self.task.answerability.value,
-            "references": [[item.passage_id, item.text] for item in self.task.references],
+            "references": [[passage.passage_id, passage.text] for passage in self.task.references],
         }
         return canonical_hash(fields)[:_VERSION_LENGTH]
 

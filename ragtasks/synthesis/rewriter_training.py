@@ -21,7 +21,7 @@ from ragtasks.metrics import token_f1, without_progress_bars
 from ragtasks.progress import Progress, no_progress
 from ragtasks.records import Task
 from ragtasks.requirements import importing
-from ragtasks.synthesis.training import Hyperparameters, fit, needs_new_folder, publish_model, split_by_dialogue
+from ragtasks.synthesis.training import Hyperparameters, fit, publish_model, require_new_folder, split_by_dialogue
 from retrieval_cache import (
     REWRITE,
     Recipe,
@@ -73,7 +73,7 @@ def train_rewriter(
     progress: Progress = no_progress,
 ) -> TrainedQueryRewriter:
     """Train a rewriter on a benchmark's rewritten questions; a killed call resumes from its last checkpoint."""
-    needs_new_folder(folder)
+    require_new_folder(folder)
     rewrites = rewrites_of(benchmark.tasks)
     gold = {task.task_id: rewrites.get(task.task_id, task.question) for task in benchmark.tasks}
     gold = gold if rewrites else dict(build_queries(benchmark, "rewrite").texts)
@@ -90,7 +90,7 @@ def train_rewriter(
         return _trainer(base, recipe, fitting, work, [[(task, gold[task.task_id]) for task in part] for part in sets])
 
     with without_progress_bars():
-        trainer, happened = fit(make_trainer, folder, made_by, progress)
+        trainer, training_statistics = fit(make_trainer, folder, made_by, progress)
 
     def save(part: Path) -> None:
         trainer.save_model(str(part))
@@ -100,7 +100,7 @@ def train_rewriter(
 
     with without_progress_bars():
         scores = publish_model(folder, save, lambda part: score_rewriter(TrainedRewriter(part), split.test, gold))
-    return TrainedQueryRewriter(folder, {**split.sizes, **happened}, scores)
+    return TrainedQueryRewriter(folder, {**split.sizes, **training_statistics}, scores)
 
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:

@@ -63,7 +63,7 @@ class Hyperparameters:
         }
 
 
-def needs_new_folder(folder: Path) -> None:
+def require_new_folder(folder: Path) -> None:
     """Raise ConfigurationError if the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         shutil.rmtree(_work_folder(folder), ignore_errors=True)  # a kill may leave it after the last step

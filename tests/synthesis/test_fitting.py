@@ -26,8 +26,8 @@ from ragtasks.synthesis.training import (
     Hyperparameters,
     _keep_early_stop,
     _last_checkpoint,
-    needs_new_folder,
     publish_model,
+    require_new_folder,
     split_by_dialogue,
 )
 from retrieval_cache import REWRITE, DenseRetriever, Recipe, build_queries, encoded, source_text
@@ -80,16 +80,16 @@ def test_trainers_keep_the_best_epoch_and_send_no_reports() -> None:
 def test_a_folder_with_contents_is_an_error_and_its_checkpoints_are_removed(tmp_path: Path) -> None:
     out, work = tmp_path / "out", tmp_path / ".out.training"
     work.mkdir()
-    needs_new_folder(out)
+    require_new_folder(out)
     out.mkdir()
-    needs_new_folder(out)
+    require_new_folder(out)
     assert work.is_dir(), "an empty folder is as good as none"
     (out / "a").touch()
     with raises(ConfigurationError):
-        needs_new_folder(out)
+        require_new_folder(out)
     assert not work.exists()
     with pytest.raises(ConfigurationError, match="already exists"):
-        needs_new_folder(out / "a")
+        require_new_folder(out / "a")
 
 
 def test_the_last_complete_checkpoint_has_the_highest_number(tmp_path: Path) -> None:

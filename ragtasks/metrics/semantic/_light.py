@@ -210,12 +210,14 @@ class _Graph:
 
     def embedded(self) -> str:
         """Add the word and position embeddings; every text has token type 0."""
-        of = {
+        tables = {
             table: self._weights[f"embeddings.{table}_embeddings.weight"]
             for table in ("word", "position", "token_type")
         }
-        words = self._add("Gather", self._constant("words", of["word"]), "ids")
-        positions = self._add("Gather", self._constant("positions", of["position"] + of["token_type"][0]), "places")
+        words = self._add("Gather", self._constant("words", tables["word"]), "ids")
+        positions = self._add(
+            "Gather", self._constant("positions", tables["position"] + tables["token_type"][0]), "places"
+        )
         both = self._add("Add", words, positions)
         return self._add(
             "LayerNormalization", both, *self._weight_and_bias("embeddings.LayerNorm"), axis=-1, epsilon=_EPSILON
@@ -245,10 +247,10 @@ class _Graph:
         content: bytes = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
         return content
 
-    def _normed(self, name: str, made: str, before: str) -> str:
+    def _normed(self, name: str, inner: str, residual: str) -> str:
         """Add a linear layer, its residual connection, and the normalization."""
-        linear = self._add("MatMul", made, self._transposed(f"{name}.dense"))
-        parts = (linear, before, *self._weight_and_bias(f"{name}.LayerNorm"), self._weight(f"{name}.dense.bias"))
+        linear = self._add("MatMul", inner, self._transposed(f"{name}.dense"))
+        parts = (linear, residual, *self._weight_and_bias(f"{name}.LayerNorm"), self._weight(f"{name}.dense.bias"))
         return self._add("SkipLayerNormalization", *parts, domain=_CONTRIB, epsilon=_EPSILON)
 
     def _add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:

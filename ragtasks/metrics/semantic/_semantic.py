@@ -130,7 +130,7 @@ def semantic_scores(
 ) -> list[SemanticScore]:
     """Return the BERTScore scores of all responses, in order, with one pass of the encoder."""
     compared = [(target, *passage_texts) for target, passage_texts in zip(targets, passages, strict=True)]
-    pairs = [(text, text_compared) for text, row in zip(responses, compared, strict=True) for text_compared in row]
+    pairs = [(text, compared_text) for text, row in zip(responses, compared, strict=True) for compared_text in row]
     scores = iter(scorer.score(pairs, cache))
     rows = [[next(scores) for _ in row] for row in compared]
     return [
