@@ -139,7 +139,7 @@ def train(  # noqa: PLR0917 (one parameter per option)
     base: Annotated[
         str | None,
         typer.Option(
-            help="Name on the hub, or folder. Rewriter: T5, GPT-2, Mamba and their like. Retriever: default minilm."
+            help="Name on the hub, or folder. Rewriter: T5, GPT-2, Mamba and similar models. Retriever: default minilm."
         ),
     ] = None,
     queries: Annotated[

@@ -146,7 +146,7 @@ class _Reading:
         most = min(self._most_bytes, MOST_BYTES_OF.get(suffix, self._most_bytes))
         if size > most:
             raise UnreadableFileError(
-                f"{size:,} bytes, and {suffix} files of up to {most:,} are read: split it"
+                f"{size:,} bytes, above the limit of {most:,} for {suffix} files: split it"
                 + (", or raise the limit" if most == self._most_bytes else ", or save its text as .txt")
             )
 

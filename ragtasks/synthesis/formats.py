@@ -23,7 +23,7 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.{0,500})", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _PURPOSE = "reading documents"
-# Enough for the title of a page; the metadata of a complete page take four seconds per megabyte.
+# Enough for the title of a page. Searching a complete page for its date takes four seconds per megabyte.
 _HEAD_CHARACTERS = 200_000
 
 

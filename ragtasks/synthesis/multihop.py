@@ -124,7 +124,7 @@ def _official_files(articles: list[Article], queries: list[MultihopQuery]) -> di
 def read_articles(location: Path, progress: Progress = no_progress) -> tuple[list[Article], list[LeftOut]]:
     """Return articles with unique URLs, and unreadable files."""
     if location.is_file():
-        problems = Problems(location, "articles", "write each as MultiHop-RAG's corpus.json has it")
+        problems = Problems(location, "articles", "write each article in the format of MultiHop-RAG's corpus.json")
         named = [(row.url or f"article-{number}", row) for number, row in typed_items(problems, Article)]
         unique = unique_rows(problems, ((0, url, row) for url, row in named), "url")
         if not named and not len(problems):

@@ -122,7 +122,7 @@ def _removed(folder: Path) -> Counter[str]:
             where=str(path),
             expected="the dialogues that `ragtasks synthesize` writes",
             found=getattr(error, "strerror", None) or type(error).__name__,
-            next_step="give a folder that it made; `ragtasks data describe FOLDER` takes any other",
+            next_step="use the output folder of a synthesis; `ragtasks data describe FOLDER` accepts other folders",
         ) from error
 
 

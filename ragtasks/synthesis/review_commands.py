@@ -96,7 +96,7 @@ def quality(  # noqa: PLR0917 (one parameter per option)
         str | None, typer.Option(help="Language model of QRelScore, such as gpt2.", hidden=True)
     ] = None,
     retriever: Annotated[
-        list[str] | None, typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable.")
+        list[str] | None, typer.Option(help="Retriever to search with, such as hybrid(bm25,dense:minilm); repeatable.")
     ] = None,
     queries: Annotated[
         list[str] | None,

@@ -53,12 +53,12 @@ def test_unreadable_files_are_named_and_the_rest_is_read(tmp_path: Path) -> None
         "picture.png": b"\x89PNG",
         ".hidden.txt": b"Not looked at.",
     }
-    for name, one in content.items():
+    for name, file_content in content.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(one)
+        (tmp_path / name).write_bytes(file_content)
     result = read_documents(tmp_path, most_bytes=10_000)
-    assert [one.document_id for one in result.documents] == ["a.txt"]
-    same_message("\n".join(f"{one.name}: {one.reason}" for one in result.left_out))
+    assert [file_content.document_id for file_content in result.documents] == ["a.txt"]
+    same_message("\n".join(f"{file_content.name}: {file_content.reason}" for file_content in result.left_out))
     assert result.other_formats == {".png": 1}
 
 
@@ -76,8 +76,8 @@ def test_links_to_outside_targets_are_named_and_not_followed(tmp_path: Path) -> 
     (inside / "deep" / "same.txt").symlink_to("../a.txt")
     (inside / "picture.png").symlink_to(outside / "secret.txt")
     result = read_documents(inside)
-    assert [one.text for one in result.documents] == ["A text."]
-    same_message("\n".join(f"{one.name}: {one.reason}" for one in result.left_out))
+    assert [document.text for document in result.documents] == ["A text."]
+    same_message("\n".join(f"{document.name}: {document.reason}" for document in result.left_out))
     (tmp_path / "link").symlink_to(inside)
     assert len(read_documents(tmp_path / "link").documents) == 1
 
@@ -89,11 +89,11 @@ def test_a_file_that_exceeds_the_time_limit_is_named(tmp_path: Path) -> None:
     (tmp_path / "z.txt").write_text("Still read.", "utf-8")
     (tmp_path / "large.htm").write_bytes(b" " * 10_000_001)
     shown: list[str] = []
-    result = read_documents(tmp_path, most_seconds=4, progress=lambda what, *_: shown.append(what))
-    assert [one.document_id for one in result.documents] == ["a.html", "z.txt"]
-    limit = "10,000,001 bytes, and .htm files of up to 10,000,000 are read: split it, or save its text as .txt"
+    result = read_documents(tmp_path, most_seconds=4, progress=lambda step, *_: shown.append(step))
+    assert [document.document_id for document in result.documents] == ["a.html", "z.txt"]
+    limit = "10,000,001 bytes, above the limit of 10,000,000 for .htm files: split it, or save its text as .txt"
     reason = "more than 4 seconds or 4,096 MiB of memory to read it: split it, or save its text as .txt"
-    assert {one.name: one.reason for one in result.left_out} == {"large.htm": limit, "slow.html": reason}
+    assert {document.name: document.reason for document in result.left_out} == {"large.htm": limit, "slow.html": reason}
     assert "read documents\tslow.html" in shown
 
 
@@ -113,8 +113,8 @@ def test_near_duplicates_leave_one_passage_per_domain(tmp_path: Path) -> None:
     for name, text in {"a": town("Arden"), "b": town("Arden") + " And so on.", "c": town("Belmor")}.items():
         (tmp_path / f"{name}.txt").write_text(text, "utf-8")
     passages, repeated = cut_documents(read_documents(tmp_path).documents, Cut())
-    assert [one.document_id for one in passages] == ["a.txt", "c.txt"]
-    assert [one.reason for one in repeated] == [f"nearly the same text as a.txt-0-{len(town('Arden'))}"]
+    assert [passage.document_id for passage in passages] == ["a.txt", "c.txt"]
+    assert [passage.reason for passage in repeated] == [f"nearly the same text as a.txt-0-{len(town('Arden'))}"]
 
 
 def test_near_duplicates_in_two_domains_are_kept(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_near_duplicates_in_two_domains_are_kept(tmp_path: Path) -> None:
 def test_passage_ids_contain_offsets_and_no_text_is_lost(tmp_path: Path, cut: Cut) -> None:
     documents = read_documents(write_towns(tmp_path, 2)).documents
     passages, _ = cut_documents(documents, cut)
-    by_id = {one.document_id: one.text for one in documents}
+    by_id = {passage.document_id: passage.text for passage in documents}
     covered: dict[str, set[int]] = {}
-    for one in passages:
-        start, end = map(int, one.passage.passage_id.rsplit("-", 2)[1:])
-        assert one.passage.text == by_id[one.document_id][start:end]
-        covered.setdefault(one.document_id, set()).update(range(start, end))
+    for passage in passages:
+        start, end = map(int, passage.passage.passage_id.rsplit("-", 2)[1:])
+        assert passage.passage.text == by_id[passage.document_id][start:end]
+        covered.setdefault(passage.document_id, set()).update(range(start, end))
     for name, text in by_id.items():
         assert {index for index, sign in enumerate(text) if not sign.isspace()} <= covered[name]
 
@@ -148,7 +148,7 @@ def test_passages_can_be_cut_by_an_encoders_tokens(tmp_path: Path) -> None:
     letters.save(str(file))
     document = Document("a", "custom", "A", "The mill of Arden grinds rye and wheat on four days of the week. " * 3)
     passages, _ = cut_documents([document], Cut(size=30, stride=20, tokenizer=str(file)))
-    assert {len(one.passage.text) for one in passages[:-1]} <= {29, 30}  # without whitespace at either end
+    assert {len(passage.passage.text) for passage in passages[:-1]} <= {29, 30}  # without whitespace at either end
     assert len(passages) > len(cut_documents([document], Cut(size=30, stride=20))[0])
 
 

@@ -130,9 +130,9 @@ def test_reader_comments_are_left_out() -> None:
 
 def test_the_worker_returns_the_text_or_the_reason(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(a_pdf("Mill", "One."))
-    asked = {"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"}
-    assert extract_file(asked) == {"text": "One.", "title": "Mill", "encoding": ""}
-    assert extract_file({**asked, "path": str(tmp_path / "none.pdf")}) == {"unreadable": "No such file or directory"}
+    request = {"path": str(tmp_path / "a.pdf"), "suffix": ".pdf"}
+    assert extract_file(request) == {"text": "One.", "title": "Mill", "encoding": ""}
+    assert extract_file({**request, "path": str(tmp_path / "none.pdf")}) == {"unreadable": "No such file or directory"}
 
 
 @pytest.mark.parametrize(("suffix", "library"), [(".html", "trafilatura"), (".pdf", "pypdf")])
@@ -141,9 +141,9 @@ def test_a_missing_library_is_named_with_its_extra(
 ) -> None:
     (tmp_path / "file").write_bytes(b"content")
     monkeypatch.setitem(sys.modules, library, None)
-    asked = {"path": str(tmp_path / "file"), "suffix": suffix}
-    assert extract_file(asked) == {"missing": library}
-    with pytest.raises(MissingExtraError) as here:
+    request = {"path": str(tmp_path / "file"), "suffix": suffix}
+    assert extract_file(request) == {"missing": library}
+    with pytest.raises(MissingExtraError) as direct:
         extract(b"content", suffix)
 
     class InThisProcess:
@@ -153,11 +153,11 @@ def test_a_missing_library_is_named_with_its_extra(
     reader = FileReader()
     monkeypatch.setattr(reader, "_process", InThisProcess())
     (tmp_path / f"a{suffix.upper()}").write_bytes(b"content")
-    with pytest.raises(MissingExtraError) as there:
+    with pytest.raises(MissingExtraError) as by_reader:
         reader.read(tmp_path / f"a{suffix.upper()}")
     step = "Next step: pip install 'ragtasks[synthesis]'"
     expected = f"reading documents needs {library}, which is not installed. {step}"
-    assert (str(here.value), str(there.value)) == (expected, expected)
+    assert (str(direct.value), str(by_reader.value)) == (expected, expected)
 
 
 def test_without_the_detection_library_only_files_that_need_it_fail(
@@ -195,7 +195,7 @@ def test_a_size_up_to_the_limit_is_read(tmp_path: Path) -> None:
     result = read_documents(tmp_path, most_bytes=10)
     assert [document.document_id for document in result.documents] == ["10.txt", "9.txt"]
     (left,) = result.left_out
-    assert left.reason == "11 bytes, and .txt files of up to 10 are read: split it, or raise the limit"
+    assert left.reason == "11 bytes, above the limit of 10 for .txt files: split it, or raise the limit"
 
 
 def test_links_within_the_folder_are_followed_to_files_only(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_links_within_the_folder_are_followed_to_files_only(tmp_path: Path) -> N
     (tmp_path / "link").symlink_to("deep")
     (tmp_path / "same.md").symlink_to("deep/a.txt")
     result = read_documents(tmp_path)
-    assert [one.document_id for one in result.documents] == ["deep/a.txt"]
-    assert {one.name: one.reason for one in result.left_out} == {
+    assert [document.document_id for document in result.documents] == ["deep/a.txt"]
+    assert {document.name: document.reason for document in result.left_out} == {
         "link": "a link whose target is not a file, not followed",
         "same.md": "the same text as deep/a.txt",
     }
@@ -262,8 +262,8 @@ def test_names_with_the_same_id_are_numbered(tmp_path: Path) -> None:
     for number, name in enumerate(("a b.txt", "a  b.txt", "a_b.txt")):
         (tmp_path / name).write_text(f"Text {number}.", "utf-8")
     result = read_documents(tmp_path, folders_are_domains=True).documents
-    assert [one.document_id for one in result] == ["a_b.txt", "a_b.txt~2", "a_b.txt~3"]
-    assert {one.domain for one in result} == {"custom"}, "these are in no folder"
+    assert [document.document_id for document in result] == ["a_b.txt", "a_b.txt~2", "a_b.txt~3"]
+    assert {document.domain for document in result} == {"custom"}, "these are in no folder"
 
 
 @pytest.mark.parametrize(
@@ -303,10 +303,12 @@ def passages_of(text: str, cut: Cut) -> list[DocumentPassage]:
 def test_passages_by_tokens_overlap_by_size_minus_stride(tmp_path: Path) -> None:
     text = " ".join(f"w{number}" for number in range(10))
     result = passages_of(text, Cut(size=4, stride=3))
-    assert [one.passage.text for one in result] == ["w0 w1 w2 w3", "w3 w4 w5 w6", "w6 w7 w8 w9"]
-    assert {(one.document_id, one.domain, one.passage.title) for one in result} == {("a.txt", "north", "Arden")}
+    assert [passage.passage.text for passage in result] == ["w0 w1 w2 w3", "w3 w4 w5 w6", "w6 w7 w8 w9"]
+    assert {(passage.document_id, passage.domain, passage.passage.title) for passage in result} == {
+        ("a.txt", "north", "Arden")
+    }
     assert result[1].passage.passage_id == "a.txt-9-20"
-    assert [one.passage.text for one in passages_of(text, Cut(size=5, stride=5))] == [
+    assert [passage.passage.text for passage in passages_of(text, Cut(size=5, stride=5))] == [
         "w0 w1 w2 w3 w4",
         "w5 w6 w7 w8 w9",
     ]
@@ -315,12 +317,14 @@ def test_passages_by_tokens_overlap_by_size_minus_stride(tmp_path: Path) -> None
 def test_passages_by_sentences_have_the_given_size() -> None:
     text = "One here. Two here. Three here. Four here. Five here."
     result = passages_of(text, Cut("sentences", 3, 2))
-    assert [one.passage.text for one in result] == [
+    assert [passage.passage.text for passage in result] == [
         "One here. Two here. Three here.",
         "Three here. Four here. Five here.",
     ]
-    assert [one.passage.passage_id for one in result] == ["a.txt-0-31", "a.txt-20-53"]
-    assert {(one.document_id, one.domain, one.passage.title) for one in result} == {("a.txt", "north", "Arden")}
+    assert [passage.passage.passage_id for passage in result] == ["a.txt-0-31", "a.txt-20-53"]
+    assert {(passage.document_id, passage.domain, passage.passage.title) for passage in result} == {
+        ("a.txt", "north", "Arden")
+    }
 
 
 def test_the_similarity_of_near_duplicates_can_be_set() -> None:
@@ -332,7 +336,7 @@ def test_the_similarity_of_near_duplicates_can_be_set() -> None:
     kept, repeated = cut_documents(documents, Cut(threshold=0.9))
     assert (len(kept), repeated) == (2, [])
     kept, (left,) = cut_documents(documents, Cut(threshold=0.5))
-    assert [one.document_id for one in kept] == ["a"]
+    assert [passage.document_id for passage in kept] == ["a"]
     assert (left.name, left.reason) == (
         f"b-0-{len(documents[1].text)}",
         f"nearly the same text as a-0-{len(documents[0].text)}",
