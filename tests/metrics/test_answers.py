@@ -52,11 +52,11 @@ def score_one(
     verdict: IdkVerdict | None,
     semantics: Semantics | None = None,
     answerability: Answerability = Answerability.ANSWERABLE,
-    seen: Answerability | None = None,
+    visible: Answerability | None = None,
 ) -> Scores:
     response = respond(text, answerability)
     label = IdkLabel(verdict, "phrase" if verdict else "not Latin script")
-    (scores,) = score_responses([response], [label], semantics or Semantics([SEMANTIC]), ibm_answerability=[seen])
+    (scores,) = score_responses([response], [label], semantics or Semantics([SEMANTIC]), ibm_answerability=[visible])
     return scores
 
 
@@ -150,7 +150,7 @@ def test_metrics_are_defined_once_and_described() -> None:
 
 
 def test_scores_of_an_answer() -> None:
-    scores = score_one("The bridge is 90 metres wide.", IdkVerdict.NO, seen=Answerability.ANSWERABLE)
+    scores = score_one("The bridge is 90 metres wide.", IdkVerdict.NO, visible=Answerability.ANSWERABLE)
     values = {name: score.value for name, score in scores.items()}
     assert values["rouge_l"] == pytest.approx(5 / 6)
     assert values["token_recall"] == pytest.approx(4 / 5)
@@ -163,9 +163,9 @@ def test_scores_of_an_answer() -> None:
 
 def test_the_ibm_profile_uses_only_the_visible_label() -> None:
     refusal: dict[str, Any] = {"verdict": IdkVerdict.YES, "answerability": Answerability.UNANSWERABLE}
-    assert score_one("I do not know.", **refusal, seen=Answerability.UNANSWERABLE)["rb_alg_ibm"] == Score(1.0)
+    assert score_one("I do not know.", **refusal, visible=Answerability.UNANSWERABLE)["rb_alg_ibm"] == Score(1.0)
     # MTRAG's files hide the label from the official scripts: a correct refusal scores 0.
-    assert score_one("I do not know.", **refusal, seen=None)["rb_alg_ibm"] == Score(0.0)
+    assert score_one("I do not know.", **refusal, visible=None)["rb_alg_ibm"] == Score(0.0)
 
 
 def test_scores_that_depend_on_a_missing_verdict_are_unscored() -> None:

@@ -38,7 +38,7 @@ PASSAGES = [
 def test_citations_are_parsed_and_do_not_count_as_words(answer: str, cited: list[tuple[int, ...]]) -> None:
     result = ground(answer, PASSAGES)
     assert [sentence.cited for sentence in result.sentences] == cited
-    assert all(answer[item.span.start : item.span.end] == item.text for item in result.sentences)
+    assert all(answer[sentence.span.start : sentence.span.end] == sentence.text for sentence in result.sentences)
     if cited != [()]:
         assert not any(sentence.numbers_not_found for sentence in result.sentences)
 

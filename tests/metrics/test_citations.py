@@ -28,9 +28,9 @@ def test_recall_is_precision_times_the_cited_share(levels: list[Support | None])
 
 
 @given(SENTENCES, st.integers(0))
-def test_an_unjudged_sentence_is_left_out_of_both_scores(levels: list[Support | None], place: int) -> None:
+def test_an_unjudged_sentence_is_left_out_of_both_scores(levels: list[Support | None], position: int) -> None:
     cites = [level is not None for level in levels]
-    at = place % (len(levels) + 1)
+    at = position % (len(levels) + 1)
     more_cites, more_levels = [*cites[:at], True, *cites[at:]], [*levels[:at], None, *levels[at:]]
     assert support_precision(more_cites, more_levels).value == support_precision(cites, levels).value
     assert support_recall(more_cites, more_levels).value == support_recall(cites, levels).value

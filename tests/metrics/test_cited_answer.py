@@ -10,7 +10,7 @@ N = 5
 
 
 def read(text: str) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-    return [(item.text, item.citations, item.invalid) for item in parse_cited(text, N)]
+    return [(sentence.text, sentence.citations, sentence.invalid) for sentence in parse_cited(text, N)]
 
 
 @pytest.mark.parametrize(
@@ -58,24 +58,24 @@ NUMBERS = st.lists(st.integers(1, 20), max_size=4, unique=True)
 
 
 @given(st.lists(st.tuples(WORDS, NUMBERS, st.sampled_from(["{} {}.", "{}.{}", "{}. {}"]), st.booleans()), max_size=6))
-def test_written_citations_are_read_back(said: list[tuple[str, list[int], str, bool]]) -> None:
+def test_written_citations_are_read_back(written: list[tuple[str, list[int], str, bool]]) -> None:
     pieces = []
-    for words, numbers, form, together in said:
+    for words, numbers, form, together in written:
         marks = f"[{', '.join(map(str, numbers))}]" if together and numbers else "".join(f"[{n}]" for n in numbers)
         pieces.append(form.format(words, marks) if marks else f"{words}.")
     result = parse_cited(" ".join(pieces), 20)
-    assert [item.text for item in result] == [f"{words}." for words, *_ in said]
-    assert [item.citations for item in result] == [tuple(n - 1 for n in numbers) for _, numbers, *_ in said]
+    assert [sentence.text for sentence in result] == [f"{words}." for words, *_ in written]
+    assert [sentence.citations for sentence in result] == [tuple(n - 1 for n in numbers) for _, numbers, *_ in written]
 
 
 @given(st.text(max_size=80), st.integers(0, 5))
 def test_any_text_is_read_and_every_citation_is_in_range(text: str, n_references: int) -> None:
-    for item in parse_cited(text, n_references):
-        assert any(character.isalnum() for character in item.text)
-        assert item.text == item.text.strip()
-        assert all(0 <= citation < n_references for citation in item.citations)
-        assert all(not 1 <= number <= n_references for number in item.invalid)
-        assert len(set(item.citations)) == len(item.citations)
+    for sentence in parse_cited(text, n_references):
+        assert any(character.isalnum() for character in sentence.text)
+        assert sentence.text == sentence.text.strip()
+        assert all(0 <= citation < n_references for citation in sentence.citations)
+        assert all(not 1 <= number <= n_references for number in sentence.invalid)
+        assert len(set(sentence.citations)) == len(sentence.citations)
 
 
 def test_words_are_counted_as_the_track_counts_them() -> None:

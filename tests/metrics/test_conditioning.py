@@ -38,7 +38,7 @@ IBM: dict[Answerability | None, tuple[float | str, ...]] = {
     LABELS.UNDERSPECIFIED: (0.0,) * 4,
     None: (0.0, RAW, RAW, RAW),
 }
-PLACES = st.integers(0, 3)
+POSITIONS = st.integers(0, 3)
 RAW_SCORES = st.one_of(st.none(), st.sampled_from([0.0, 1.0, -0.01, 1.5, 7.0]), st.floats(allow_nan=False))
 
 
@@ -47,9 +47,9 @@ def _scored(raw: float | None) -> Score:
 
 
 @pytest.mark.parametrize("label", Answerability)
-@given(place=PLACES, raw=RAW_SCORES)
-def test_conditioning_of_the_paper(label: Answerability, place: int, raw: float | None) -> None:
-    conditioned, expected = condition_paper(_scored(raw), label, VERDICTS[place]), PAPER[label][place]
+@given(position=POSITIONS, raw=RAW_SCORES)
+def test_conditioning_of_the_paper(label: Answerability, position: int, raw: float | None) -> None:
+    conditioned, expected = condition_paper(_scored(raw), label, VERDICTS[position]), PAPER[label][position]
     if expected == RAW:
         assert conditioned == _scored(raw)
     elif isinstance(expected, str):
@@ -59,9 +59,9 @@ def test_conditioning_of_the_paper(label: Answerability, place: int, raw: float 
 
 
 @pytest.mark.parametrize("label", [*Answerability, None])
-@given(place=PLACES, raw=RAW_SCORES)
-def test_conditioning_of_the_official_script(label: Answerability | None, place: int, raw: float | None) -> None:
-    conditioned, expected = condition_ibm(raw, label, VERDICTS[place]), IBM[label][place]
+@given(position=POSITIONS, raw=RAW_SCORES)
+def test_conditioning_of_the_official_script(label: Answerability | None, position: int, raw: float | None) -> None:
+    conditioned, expected = condition_ibm(raw, label, VERDICTS[position]), IBM[label][position]
     assert conditioned.value == (raw if expected == RAW else expected)
     assert bool(conditioned.reason) is (conditioned.value is None)
 

@@ -57,18 +57,20 @@ SYNSETS = {
 def write_synsets(folder: Path, newline: str = "\n", word: str = "auto") -> None:
     """Write a WordNet of one synset in the official file format, without the file that Debian omits."""
     folder.mkdir(parents=True, exist_ok=True)
-    for kind in ("noun", "verb", "adj", "adv"):
+    for word_class in ("noun", "verb", "adj", "adv"):
         for part in ("index", "data"):
-            content = SYNSETS.get(f"{part}.{kind}", "").replace("auto", word)
-            (folder / f"{part}.{kind}").write_text(content, newline=newline)
-        (folder / f"{kind}.exc").write_text("")
+            content = SYNSETS.get(f"{part}.{word_class}", "").replace("auto", word)
+            (folder / f"{part}.{word_class}").write_text(content, newline=newline)
+        (folder / f"{word_class}.exc").write_text("")
 
 
-def synsets_of(folder: Path, kind: str) -> list[tuple[str, ...]]:
+def synsets_of(folder: Path, word_class: str) -> list[tuple[str, ...]]:
     """Return the words of each synset with all entries that point to it, without the offsets."""
-    words = dict(re.findall(r"^(\d{8}) (\S+ \S+ \S+ .*?) \d{3} ", (folder / f"data.{kind}").read_text(), re.MULTILINE))
+    words = dict(
+        re.findall(r"^(\d{8}) (\S+ \S+ \S+ .*?) \d{3} ", (folder / f"data.{word_class}").read_text(), re.MULTILINE)
+    )
     entries: dict[str, list[str]] = {offset: [] for offset in words}
-    for line in (folder / f"index.{kind}").read_text().splitlines():
+    for line in (folder / f"index.{word_class}").read_text().splitlines():
         word, *fields = line.split()
         for offset in () if line.startswith(" ") else fields[-int(fields[1]) :]:
             entries[offset].append(word)
@@ -179,8 +181,8 @@ def test_the_python_package_has_the_synonyms_of_debians_wordnet() -> None:
     for name in ("noun.exc", "verb.exc", "adj.exc", "adv.exc"):
         assert (packaged / name).read_text() == (DEBIAN_FOLDER / name).read_text()
     n_synsets = 0
-    for kind in ("noun", "verb", "adj", "adv"):
-        ours, theirs = (synsets_of(folder, kind) for folder in (packaged, DEBIAN_FOLDER))
+    for word_class in ("noun", "verb", "adj", "adv"):
+        ours, theirs = (synsets_of(folder, word_class) for folder in (packaged, DEBIAN_FOLDER))
         assert ours == theirs
         n_synsets += len(ours)
     assert n_synsets == 117_659
@@ -220,9 +222,9 @@ def test_nltks_own_copy_comes_first(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "wordnet.zip", "w") as archive:
         for name, content in SYNSETS.items():
             archive.writestr(f"wordnet/{name}", content.replace("auto", "motorcar"))
-        for kind in ("verb", "adj", "adv"):
-            archive.writestr(f"wordnet/index.{kind}", "")
-            archive.writestr(f"wordnet/data.{kind}", "")
+        for word_class in ("verb", "adj", "adv"):
+            archive.writestr(f"wordnet/index.{word_class}", "")
+            archive.writestr(f"wordnet/data.{word_class}", "")
         for name in ("noun.exc", "verb.exc", "adj.exc", "adv.exc", "cntlist.rev"):
             archive.writestr(f"wordnet/{name}", "")
         archive.writestr("wordnet/lexnames", "".join(f"{number:02d}\tname{number}\t1\n" for number in range(45)))

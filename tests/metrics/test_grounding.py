@@ -77,7 +77,7 @@ ODD: list[tuple[str, str, str, float | None]] = [
 
 
 @pytest.mark.parametrize(("answer", "passage", "expected"), [row[1:] for row in ODD], ids=[row[0] for row in ODD])
-def test_odd_answers(answer: str, passage: str, expected: float | None) -> None:
+def test_shares_of_unusual_answers(answer: str, passage: str, expected: float | None) -> None:
     result = share(answer, passage)
     assert result == (expected if expected is None else pytest.approx(expected))
 
@@ -107,7 +107,7 @@ def test_text_extracted_from_pdf_has_the_visible_words(text: str) -> None:
         result = ground(answer, [passage])
         assert (result.share, result.copied) == (1.0, 1.0)
         assert [sentence.not_found for sentence in result.sentences] == [()]
-        assert all(answer[one.span.start : one.span.end] == one.text for one in result.sentences)
+        assert all(answer[sentence.span.start : sentence.span.end] == sentence.text for sentence in result.sentences)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_metrics_have_no_direction() -> None:
 def test_list_numbers_do_not_count_as_numbers(answer: str, numbers: list[str]) -> None:
     result = ground(answer, [LOAN])
     assert [number for sentence in result.sentences for number in sentence.numbers_not_found] == numbers
-    assert all(answer[item.span.start : item.span.end] == item.text for item in result.sentences)
+    assert all(answer[sentence.span.start : sentence.span.end] == sentence.text for sentence in result.sentences)
 
 
 def test_a_number_missing_from_all_passages_is_listed() -> None:
@@ -177,8 +177,8 @@ def test_a_number_missing_from_all_passages_is_listed() -> None:
 
 @pytest.mark.parametrize(("answer", "passage", "flipped"), GOLDEN["negations"])
 def test_a_flipped_negation_is_reported(answer: str, passage: str, flipped: str | None) -> None:
-    places = [sentence.flipped for sentence in ground(answer, [passage]).sentences if sentence.flipped]
-    assert [answer[span.start : span.end] for span in places] == ([flipped] if flipped else [])
+    spans = [sentence.flipped for sentence in ground(answer, [passage]).sentences if sentence.flipped]
+    assert [answer[span.start : span.end] for span in spans] == ([flipped] if flipped else [])
 
 
 def test_each_sentence_has_its_passage_and_span() -> None:
@@ -190,14 +190,14 @@ def test_each_sentence_has_its_passage_and_span() -> None:
         "Renew a loan twice at the desk [2]!",
         "Whatever.",
     ]
-    assert all(answer[item.span.start : item.span.end] == item.text for item in result.sentences)
-    places = [item.best for item in result.sentences]
-    assert places[0] is not None
-    assert places[1] is not None
-    assert places[2] is None
-    texts = [passages[best.passage][best.span.start : best.span.end] for best in places if best]
+    assert all(answer[sentence.span.start : sentence.span.end] == sentence.text for sentence in result.sentences)
+    best_spans = [sentence.best for sentence in result.sentences]
+    assert best_spans[0] is not None
+    assert best_spans[1] is not None
+    assert best_spans[2] is None
+    texts = [passages[best.passage][best.span.start : best.span.end] for best in best_spans if best]
     assert texts == ["Opening hours are nine to five", "loan can be renewed twice, at the desk"]
-    assert [item.cited for item in result.sentences] == [(), (2,), ()]
+    assert [sentence.cited for sentence in result.sentences] == [(), (2,), ()]
     assert [answer[span.start : span.end] for span in result.sentences[2].not_found] == ["Whatever"]
 
 
@@ -215,11 +215,11 @@ def test_a_span_omits_sentences_without_new_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("passage", "place"), [("A book shop loan.", "book shop loan"), ("A book shop street loan.", "book")]
+    ("passage", "expected"), [("A book shop loan.", "book shop loan"), ("A book shop street loan.", "book")]
 )
-def test_a_span_skips_one_other_word_but_not_two(passage: str, place: str) -> None:
+def test_a_span_skips_one_other_word_but_not_two(passage: str, expected: str) -> None:
     (sentence,) = ground("Book loan.", [passage]).sentences
-    assert passage[sentence.best.span.start : sentence.best.span.end] == place
+    assert passage[sentence.best.span.start : sentence.best.span.end] == expected
 
 
 def test_names_missing_from_all_texts_are_not_supported() -> None:
@@ -309,10 +309,10 @@ LONG_OF = [
 ]
 
 
-@pytest.mark.parametrize("piece", LONG_OF)
-def test_fifty_kilobytes_take_linear_time(piece: str) -> None:
+@pytest.mark.parametrize("repeated", LONG_OF)
+def test_fifty_kilobytes_take_linear_time(repeated: str) -> None:
     def seconds(characters: int) -> float:
-        text = piece * (characters // len(piece))
+        text = repeated * (characters // len(repeated))
         start = time.process_time()
         ground(text, [text, LOAN])
         return time.process_time() - start
@@ -363,12 +363,14 @@ def test_a_supported_answer_has_the_required_share_and_every_number(
 
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), st.lists(TEXTS, max_size=3))
 def test_results_of_a_grounded_answer_equal_ground(answer: str, passages: list[str], history: list[str]) -> None:
-    whole, resting = ground(answer, passages, history), GroundedAnswer(answer, passages, history)
-    sentences = whole.sentences
-    nowhere = [one for sentence in sentences for one in sentence.not_found if one not in sentence.from_conversation]
-    assert list(resting.words_not_found()) == [answer[span.start : span.end] for span in nowhere]
-    numbers = [number for one in sentences for number in one.numbers_not_found]
-    assert list(resting.numbers_not_found()) == numbers
+    grounding, grounded_answer = ground(answer, passages, history), GroundedAnswer(answer, passages, history)
+    sentences = grounding.sentences
+    unsupported = [
+        span for sentence in sentences for span in sentence.not_found if span not in sentence.from_conversation
+    ]
+    assert list(grounded_answer.words_not_found()) == [answer[span.start : span.end] for span in unsupported]
+    numbers = [number for sentence in sentences for number in sentence.numbers_not_found]
+    assert list(grounded_answer.numbers_not_found()) == numbers
     assert share_in(answer, passages[0]) == (grounded(answer, [Passage("", passages[0])]) or 0.0)
 
 

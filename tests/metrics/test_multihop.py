@@ -18,7 +18,7 @@ def official(reply: str, target: str) -> bool:
     """The official rule, with loops instead of sets."""
     result = re.findall(r'The answer to the question is "([^"\n]*)"', reply)
     words = (result[0] if result else reply).lower().split()
-    return any(word == other for word in words for other in target.lower().split())
+    return any(word == target_word for word in words for target_word in target.lower().split())
 
 
 @given(LINES, LINES, st.booleans())

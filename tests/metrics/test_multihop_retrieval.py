@@ -21,7 +21,7 @@ EVIDENCE = st.lists(st.sampled_from(FACTS), min_size=1, max_size=4)
 def official(chunks: list[str], facts: list[str]) -> tuple[float, float, float, float]:
     """Hits@4, Hits@10, MAP@10 and MRR@10 of one query, by a loop over ranks as in the official script."""
     wanted = ["".join(fact.split(" ")) for fact in facts]
-    seen: list[str] = []
+    matched: list[str] = []
     total, best, hit_4, hit_10 = 0.0, 0.0, False, False
     for index in range(min(len(chunks), 10)):
         text = "".join(chunks[index].split(" "))
@@ -32,8 +32,8 @@ def official(chunks: list[str], facts: list[str]) -> tuple[float, float, float, 
         best = best or 1 / (index + 1)
         fresh = 0
         for fact in inside:
-            if fact not in seen:
-                seen.append(fact)
+            if fact not in matched:
+                matched.append(fact)
                 fresh += 1
         total += fresh / (index + 1)
     return float(hit_4), float(hit_10), total / min(len(wanted), 10), best

@@ -18,7 +18,7 @@ def scored(reply: str) -> str:
 
 
 @pytest.mark.parametrize("reply", GOLDEN["answers"])
-def test_an_answer_about_such_a_form_is_an_answer(reply: str) -> None:
+def test_an_answer_about_errors_calls_or_tags_is_an_answer(reply: str) -> None:
     assert scored(reply) == reply
     assert not is_no_answer(reply)
     assert not is_wrapped(reply)
@@ -52,11 +52,11 @@ def test_an_answer_in_a_printed_object_or_after_a_prompt_is_wrapped(reply: str) 
 
 
 @pytest.mark.parametrize(
-    "piece", ["Thought: a\n", "data: x\n", "\n", "<think>", "</think>\n", "<p>", "\\n.", "[", "error: "]
+    "repeated", ["Thought: a\n", "data: x\n", "\n", "<think>", "</think>\n", "<p>", "\\n.", "[", "error: "]
 )
-def test_a_long_reply_is_read_quickly(piece: str) -> None:
+def test_a_long_reply_is_read_quickly(repeated: str) -> None:
     """Ten thousand characters; a pattern that tries every split of lines would take hours."""
-    reply = f"Thought: {piece * (10_000 // len(piece))}"
+    reply = f"Thought: {repeated * (10_000 // len(repeated))}"
     assert isinstance(is_no_answer(scored(reply)) or is_wrapped(reply), bool)
 
 

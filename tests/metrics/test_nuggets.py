@@ -27,8 +27,8 @@ def values(importance: list[Importance], grades: list[Grade | None]) -> dict[str
 @given(ITEMS)
 def test_the_scores_equal_a_count(items: list[tuple[Importance, Grade]]) -> None:
     """An independent count with exact fractions, after the published definitions."""
-    importance, grades = [item for item, _ in items], [grade for _, grade in items]
-    counts = {(i, g): sum(item == (i, g) for item in items) for i in Importance for g in Grade}
+    importance, grades = [value for value, _ in items], [grade for _, grade in items]
+    counts = {(i, g): sum(value == (i, g) for value in items) for i in Importance for g in Grade}
     n_vital, n_okay = importance.count(V), importance.count(K)
     strict = {i: Fraction(counts[i, S]) for i in Importance}
     half = {i: counts[i, S] + Fraction(counts[i, P], 2) for i in Importance}

@@ -2,7 +2,7 @@
 
 `reference_subset_with_human_evaluations.json` contains, for 159 tasks and three sets of answers (the reference, GPT-4o,
 Llama 3.1 405B), ROUGE-L, Bert-Recall and Bert-K-Precision, the conditioned RB_agg, and `conditional_idk`: 1 if the
-answer refuses exactly when it should. `test_lexical.py` compares ROUGE-L itself with the file.
+answer refuses exactly when it should. `test_rouge.py` compares ROUGE-L itself with the file.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _published(evaluation: dict[str, Any], labels: dict[str, Answerability]) -> 
     )
 
 
-def test_rows_that_show_the_raw_score(published: list[Published]) -> None:
-    """445 rows do: the task has an answer, and the response attempts one. The other 32 are conditioned to 1 or 0."""
+def test_unconditioned_scores_equal_the_published_ones(published: list[Published]) -> None:
+    """In 445 rows the task has an answer and the response attempts one. The other 32 are conditioned to 1 or 0."""
     rows = Counter((row.answerability.value, row.behaves) for row in published)
     assert rows == {
         ("ANSWERABLE", True): 402,

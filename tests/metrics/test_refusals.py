@@ -208,8 +208,8 @@ def test_other_languages_and_known_refusals_ignore_the_encoder() -> None:
     responses = [
         _response(text) for text in ("", "  \n", "\u77e5\u308a\u307e\u305b\u3093\u3002", "See the library for that.")
     ]
-    known = ("See the library for that.",)
-    assert EncoderIdk(known).detect(responses) == NgramIdk(known).detect(responses)
+    known_refusals = ("See the library for that.",)
+    assert EncoderIdk(known_refusals).detect(responses) == NgramIdk(known_refusals).detect(responses)
 
 
 def test_a_missing_packaged_encoder_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:

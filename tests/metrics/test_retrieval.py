@@ -51,7 +51,7 @@ def qrels_of(judged: Mapping[str, Mapping[str, int]]) -> list[Qrel]:
 
 
 def run_of(**queries: dict[str, float]) -> dict[str, tuple[Ranked, ...]]:
-    return {query: tuple(Ranked(*item) for item in scores.items()) for query, scores in queries.items()}
+    return {query: tuple(Ranked(*passage) for passage in scores.items()) for query, scores in queries.items()}
 
 
 def single(score: float) -> float:
@@ -61,9 +61,9 @@ def single(score: float) -> float:
 
 def brute_force(ranking: tuple[Ranked, ...], grades: Mapping[str, int]) -> dict[str, float]:
     """Every metric by its textbook formula, without the library."""
-    order = sorted(ranking, key=lambda item: item.passage_id, reverse=True)
-    order = sorted(order, key=lambda item: -single(item.score))
-    gains = [grades.get(item.passage_id, 0) for item in order]
+    order = sorted(ranking, key=lambda passage: passage.passage_id, reverse=True)
+    order = sorted(order, key=lambda passage: -single(passage.score))
+    gains = [grades.get(passage.passage_id, 0) for passage in order]
     best = sorted(grades.values(), reverse=True)
     n_relevant = sum(grade > 0 for grade in best)
     if n_relevant == 0:
@@ -85,7 +85,7 @@ def discounted(gains: list[int]) -> float:
 
 def assert_agrees(scores: RunScores, run: Run, judged: Mapping[str, Mapping[str, int]]) -> None:
     """Compare with pytrec_eval called directly, and with the formulas, query by query."""
-    plain = {query: {item.passage_id: item.score for item in ranking} for query, ranking in run.items()}
+    plain = {query: {passage.passage_id: passage.score for passage in ranking} for query, ranking in run.items()}
     evaluator = pytrec_eval.RelevanceEvaluator(judged, {"recall.1,3,5,10,20", "ndcg_cut.1,3,5,10", "map", "recip_rank"})
     direct = evaluator.evaluate(plain)
     assert list(scores.values) == list(judged)
@@ -116,9 +116,9 @@ def test_equals_pytrec_eval_and_the_formulas_with_many_ties(
 def test_runs_are_evaluated_in_file_order(run: dict[str, tuple[Ranked, ...]]) -> None:
     for query_id, ranking in run.items():
         first = in_rank_order(ranking)[:1]
-        for item in ranking:
-            (row,) = score_run({query_id: ranking}, [Qrel(query_id, item.passage_id, 1)]).values.values()
-            assert (row["RR"] == 1.0) == (item == first[0])
+        for passage in ranking:
+            (row,) = score_run({query_id: ranking}, [Qrel(query_id, passage.passage_id, 1)]).values.values()
+            assert (row["RR"] == 1.0) == (passage == first[0])
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,8 @@ def test_a_named_measure_equals_ir_measures(name: str) -> None:
     run = run_of(q={"b": 3.0, "z": 2.0, "a": 1.0})
     measure = ir_measures.parse_measure(name)
     expected = {
-        one.query_id: one.value for one in ir_measures.iter_calc([measure], judged, {"q": {"b": 3, "z": 2, "a": 1}})
+        result.query_id: result.value
+        for result in ir_measures.iter_calc([measure], judged, {"q": {"b": 3, "z": 2, "a": 1}})
     }
     values = score_run(run, qrels_of(judged), [retrieval_metric(name)]).values
     assert {query: row[name] for query, row in values.items()} == pytest.approx(expected)

@@ -60,8 +60,8 @@ def test_a_text_is_searched_once_per_corpus() -> None:
 
 def test_only_queries_of_an_unsearchable_corpus_are_unscored() -> None:
     tasks = [task("a<::>2"), task("a<::>2", "fiqa"), task("c<::>1")]
-    there, closed, unjudged = query_scores(tasks, ["one", "one", "one"], QRELS, Library("fiqa"))
-    assert there["recall_5"].value == 0.5
+    searchable, closed, unjudged = query_scores(tasks, ["one", "one", "one"], QRELS, Library("fiqa"))
+    assert searchable["recall_5"].value == 0.5
     assert {(score.value, score.reason) for score in closed.values()} == {(None, "fiqa is closed")}
     assert {(score.value, score.reason) for score in unjudged.values()} == {(None, "no relevance judgement")}
 

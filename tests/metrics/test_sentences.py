@@ -45,9 +45,9 @@ def test_sentence_ends_of_examples(sentences: list[str]) -> None:
 
 @given(st.text(alphabet=st.sampled_from("ab AB.!?\"' 1()[]\u2026"), max_size=60))
 def test_ends_increase_and_no_text_is_lost(line: str) -> None:
-    places = list(sentence_ends(line))
-    assert places == sorted(set(places))
-    assert all(0 < index < len(line) and line[index].isspace() for index in places)
+    ends = list(sentence_ends(line))
+    assert ends == sorted(set(ends))
+    assert all(0 < index < len(line) and line[index].isspace() for index in ends)
     assert "".join("".join(parts(line)).split()) == "".join(line.split())
 
 

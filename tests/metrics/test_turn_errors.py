@@ -93,8 +93,8 @@ def test_an_answer_close_to_the_reference_is_repeated_only_if_verbatim() -> None
 
 
 def test_a_question_to_the_user_may_be_followed_by_an_offer() -> None:
-    asked = "It seems that your message got cut off. Could you please provide more context or clarify what you want?"
-    assert kind_of(f"{asked} I'm here to help!") is KIND.ASKED_BACK
+    question = "It seems that your message got cut off. Could you please provide more context or clarify what you want?"
+    assert kind_of(f"{question} I'm here to help!") is KIND.ASKED_BACK
     assert kind_of(f"{TARGET} It is also {TARGET} Could you tell me your age?") is None
 
 
@@ -131,7 +131,7 @@ def test_an_answer_with_too_few_words_from_passages_is_invented(
 
 
 def test_an_answer_with_half_of_the_reference_answer_is_not_invented() -> None:
-    """Its further words and numbers may be in passages that were not shown."""
+    """The other words and numbers may be from passages that were not shown."""
     added = f"Since 1995 they lend {TOOLS}."
     assert kind_of(added, shown=(HOURS,), task=replace(TASK, references=())) is KIND.INVENTED
     assert kind_of(f"{TARGET} {added}", shown=(HOURS,), task=replace(TASK, references=())) is None

@@ -18,14 +18,17 @@ def benchmark(
     """Return ratings of the first conversations, a judge's scores of all, and the conversations."""
     rng = np.random.default_rng(seed)
     index = np.repeat(np.arange(n), rng.integers(2, 8, n))
-    one, other = (0.3 * rng.normal(size=n)[index] + 0.6 * rng.normal(size=len(index)) for _ in range(2))
-    judge = follows * one + np.sqrt(1 - follows**2) * other
-    people = [TRUTH + float(value) if place < n_rated else None for value, place in zip(one, index, strict=True)]
-    return people, judge.tolist(), [f"c{place}" for place in index]
+    followed, independent = (0.3 * rng.normal(size=n)[index] + 0.6 * rng.normal(size=len(index)) for _ in range(2))
+    judge = follows * followed + np.sqrt(1 - follows**2) * independent
+    people = [
+        TRUTH + float(value) if conversation < n_rated else None
+        for value, conversation in zip(followed, index, strict=True)
+    ]
+    return people, judge.tolist(), [f"c{conversation}" for conversation in index]
 
 
-def width(found: AssistedMean) -> float:
-    return found.high - found.low
+def width(mean: AssistedMean) -> float:
+    return mean.high - mean.low
 
 
 def test_a_judge_that_agrees_with_people_narrows_the_interval_on_any_scale() -> None:
@@ -59,8 +62,8 @@ def test_few_conversations_have_a_mean_without_interval() -> None:
     assert "fewer than 10 conversations" in result.reason
     nothing = assisted_mean([None] * len(people), judge, names)
     assert (nothing.value, nothing.reason) == (None, "nothing is scored")
-    known = [0.0 if value is None else value for value in people]
-    assert assisted_mean(known, judge, names).reason == "every answer is rated"
+    ratings = [0.0 if value is None else value for value in people]
+    assert assisted_mean(ratings, judge, names).reason == "every answer is rated"
 
 
 def test_the_interval_stays_on_the_scale() -> None:
@@ -74,7 +77,7 @@ def test_the_interval_stays_on_the_scale() -> None:
 def test_intervals_cover_the_mean_in_95_percent_of_cases() -> None:
     for follows in (0.0, 0.3, 0.6, 0.9):
         result = [assisted_mean(*benchmark(follows, seed)) for seed in range(200)]
-        covered = sum((item.low or 9) <= TRUTH <= (item.high or 0) for item in result)
+        covered = sum((mean.low or 9) <= TRUTH <= (mean.high or 0) for mean in result)
         assert 182 <= covered <= 199, follows
 
 
@@ -84,15 +87,15 @@ def by_hand(people: list[float | None], judge: list[float], names: list[str]) ->
     def mean(left_out: str) -> float:
         kept = [row for row in zip(people, judge, names, strict=True) if row[2] != left_out]
         rated = [(value, score) for value, score, _ in kept if value is not None]
-        rest = [score for value, score, _ in kept if value is None]
-        level, proxy, beyond = (np.mean([v for v, _ in rated]), np.mean([s for _, s in rated]), np.mean(rest))
+        unrated = [score for value, score, _ in kept if value is None]
+        level, proxy, beyond = (np.mean([v for v, _ in rated]), np.mean([s for _, s in rated]), np.mean(unrated))
         gaps, moves = [], []
         for name in dict.fromkeys(row[2] for row in kept):
             own = [(value, score) for value, score, of in kept if of == name]
             gaps.append(sum(v - level for v, _ in own if v is not None) / len(rated))
             moves.append(
                 sum(s - proxy for v, s in own if v is not None) / len(rated)
-                - sum(s - beyond for v, s in own if v is None) / len(rest)
+                - sum(s - beyond for v, s in own if v is None) / len(unrated)
             )
         weight = np.linalg.lstsq(np.array(moves)[:, None], np.array(gaps), rcond=None)[0][0]
         return float(level - weight * (proxy - beyond))

@@ -42,10 +42,12 @@ def test_mean_and_spread_are_over_scored_values(items: list[tuple[float | None, 
 def test_the_order_of_items_does_not_matter(items: list[tuple[float | None, str]], chance: random.Random) -> None:
     shuffled = list(items)
     chance.shuffle(shuffled)
-    one, other = (cluster([value for value, _ in result], [name for _, name in result]) for result in (items, shuffled))
-    assert one.ids == other.ids
-    assert one.sums.tolist() == other.sums.tolist()
-    assert one.counts.tolist() == other.counts.tolist()
+    first, second = (
+        cluster([value for value, _ in result], [name for _, name in result]) for result in (items, shuffled)
+    )
+    assert first.ids == second.ids
+    assert first.sums.tolist() == second.sums.tolist()
+    assert first.counts.tolist() == second.counts.tolist()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -63,9 +63,9 @@ def test_only_items_scored_by_both_are_compared() -> None:
 
 
 def test_a_pair_is_nearly_a_paired_t_test_of_conversations() -> None:
-    one, other = column("a"), column("b")
-    (pair,) = compare_columns([one, other]).pairs
-    gaps = np.array([other.values[i] - one.values[i] for i in ITEMS]).reshape(20, 3).mean(axis=1)  # type: ignore[operator]
+    first, second = column("a"), column("b")
+    (pair,) = compare_columns([first, second]).pairs
+    gaps = np.array([second.values[i] - first.values[i] for i in ITEMS]).reshape(20, 3).mean(axis=1)  # type: ignore[operator]
     oracle = stats.ttest_1samp(gaps, 0)
     assert pair.difference.standard_error == pytest.approx(stats.sem(gaps))
     assert pair.p == pytest.approx(oracle.pvalue, abs=0.02)
@@ -74,10 +74,10 @@ def test_a_pair_is_nearly_a_paired_t_test_of_conversations() -> None:
 
 
 def test_swapping_the_columns_reverses_the_sign() -> None:
-    (one,) = compare_columns([column("a"), column("b")]).pairs
-    (other,) = compare_columns([column("b"), column("a")]).pairs
-    assert one.difference.low == pytest.approx(-(other.difference.high or 0))
-    assert (one.p, one.detectable) == pytest.approx((other.p, other.detectable))
+    (forward,) = compare_columns([column("a"), column("b")]).pairs
+    (backward,) = compare_columns([column("b"), column("a")]).pairs
+    assert forward.difference.low == pytest.approx(-(backward.difference.high or 0))
+    assert (forward.p, forward.detectable) == pytest.approx((backward.p, backward.detectable))
 
 
 def test_the_correction_covers_all_comparisons() -> None:

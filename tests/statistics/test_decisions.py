@@ -41,11 +41,11 @@ def raced(
     position_of = {f"c{number:03} {turn}": (number, turn) for number in range(n) for turn in range(turns)}
     conversation_of = {item: item.split()[0] for item in position_of}
     race = Race(systems, conversation_of, seed=seed, **{"bounds": (0.0, 1.0)} | options)  # type: ignore[arg-type]
-    asked = []
+    requested = []
     while (wave := race.next_wave()) is not None:
-        asked += [(name, item) for name in wave.systems for item in wave.items]
+        requested += [(name, item) for name in wave.systems for item in wave.items]
         race.add({name: {item: value(name, *position_of[item]) for item in wave.items} for name in wave.systems})
-    return race, asked
+    return race, requested
 
 
 def noise(seed: int, shifts: Mapping[str, float], spread: float = 0.15) -> Value:
@@ -88,10 +88,10 @@ def test_systems_that_differ_by_the_margin_are_called_equal_in_5_percent_of_race
 
 
 def test_a_large_difference_ends_the_race_early() -> None:
-    race, asked = raced(noise(1, {"a": 0.0, "b": 0.3}), n=80)
+    race, requested = raced(noise(1, {"a": 0.0, "b": 0.3}), n=80)
     assert (race.verdict, race.remaining, list(race.eliminated)) == (RaceEnd.BETTER, ("b",), ["a"])
     assert race.n_items <= 30  # of 240
-    assert len(asked) == 2 * race.n_items
+    assert len(requested) == 2 * race.n_items
     (look,) = race.looks
     assert look.difference.low > 0
 
@@ -102,9 +102,9 @@ def test_the_lower_score_wins_if_lower_is_better() -> None:
 
 
 def test_equal_systems_end_equal_and_their_interval_lies_within_the_margin() -> None:
-    race, asked = raced(noise(1, {"a": 0.0, "b": 0.0}, 0.05), n=100, margin=0.05)
+    race, requested = raced(noise(1, {"a": 0.0, "b": 0.0}, 0.05), n=100, margin=0.05)
     assert race.verdict is RaceEnd.EQUAL
-    assert len(asked) < 2 * 3 * 100 / 2
+    assert len(requested) < 2 * 3 * 100 / 2
     (look,) = race.looks
     assert -0.05 < look.difference.low < look.difference.high < 0.05
 
@@ -117,10 +117,13 @@ def test_a_long_tail_ends_equal_only_if_its_far_end_is_within_the_margin() -> No
     ends = [raced(tailed(seed), n=60, margin=0.05)[0] for seed in range(40)]
     result = [look.difference for race in ends if race.verdict is RaceEnd.EQUAL for look in race.looks]
     assert len(result) >= 5
-    assert all(one.low is not None and one.high is not None and one.low > -0.05 and one.high < 0.05 for one in result)
+    assert all(
+        difference.low is not None and difference.high is not None and difference.low > -0.05 and difference.high < 0.05
+        for difference in result
+    )
 
 
-def test_a_race_that_the_remaining_items_will_hardly_decide_ends() -> None:
+def test_a_race_ends_if_the_remaining_items_are_unlikely_to_decide_it() -> None:
     race, _ = raced(noise(3, {"a": 0.0, "b": 0.0}, 0.5), n=60, margin=0.01)
     assert (race.verdict, race.reason) == (RaceEnd.UNDECIDED, HOPELESS)
     assert race.n_items < 3 * 60
@@ -162,8 +165,8 @@ def test_a_pair_without_shared_scores_does_not_end_the_race() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 9])
 def test_a_race_with_few_conversations_scores_no_items(n: int) -> None:
-    race, asked = raced(noise(1, {"a": 0.0, "b": 0.4}), n=n)
-    assert (race.verdict, race.reason, asked) == (RaceEnd.UNDECIDED, NOT_ENOUGH, [])
+    race, requested = raced(noise(1, {"a": 0.0, "b": 0.4}), n=n)
+    assert (race.verdict, race.reason, requested) == (RaceEnd.UNDECIDED, NOT_ENOUGH, [])
 
 
 def test_missing_scores_are_left_out_of_both_sides() -> None:
@@ -177,8 +180,8 @@ def test_missing_scores_are_left_out_of_both_sides() -> None:
 
 def test_beaten_systems_are_not_scored_further() -> None:
     shifts = {"a": 0.1, "b": -0.4, "c": 0.06, "d": -0.35}
-    race, asked = raced(noise(2, shifts), systems=tuple(shifts), n=100, margin=0.02)
-    n_of = {name: sum(one == name for one, _ in asked) for name in shifts}
+    race, requested = raced(noise(2, shifts), systems=tuple(shifts), n=100, margin=0.02)
+    n_of = {name: sum(system == name for system, _ in requested) for name in shifts}
     assert {"b", "d"} <= set(race.eliminated)
     assert n_of["b"] < n_of["a"]
     assert n_of["d"] < n_of["a"]
@@ -246,20 +249,22 @@ def test_the_order_of_the_data_does_not_matter(seed: int, order: int) -> None:
 
 
 def test_every_prefix_has_about_the_same_share_of_each_conversation() -> None:
-    of = {f"c{number} {turn}": f"c{number}" for number in range(30) for turn in range(1 + number % 9)}
-    order = balanced(of, 1)
-    assert sorted(order) == sorted(of)
-    for n in (20, 50, 100, len(of)):
-        for name in set(of.values()):
-            n_of = sum(one == name for one in of.values())
-            assert abs(sum(of[item] == name for item in order[:n]) - n_of * n / len(of)) <= 1.5
+    conversation_of = {f"c{number} {turn}": f"c{number}" for number in range(30) for turn in range(1 + number % 9)}
+    order = balanced(conversation_of, 1)
+    assert sorted(order) == sorted(conversation_of)
+    for n in (20, 50, 100, len(conversation_of)):
+        for name in set(conversation_of.values()):
+            n_of = sum(conversation == name for conversation in conversation_of.values())
+            assert (
+                abs(sum(conversation_of[item] == name for item in order[:n]) - n_of * n / len(conversation_of)) <= 1.5
+            )
 
 
 def test_another_seed_gives_another_order() -> None:
-    of = {f"c{number} {turn}": f"c{number}" for number in range(30) for turn in range(4)}
-    first, second = balanced(of, 1), balanced(of, 2)
+    conversation_of = {f"c{number} {turn}": f"c{number}" for number in range(30) for turn in range(4)}
+    first, second = balanced(conversation_of, 1), balanced(conversation_of, 2)
     assert first != second
-    assert balanced(dict(reversed(list(of.items()))), 1) == first
+    assert balanced(dict(reversed(list(conversation_of.items()))), 1) == first
     assert {item[-1] for item in first[:30]} == set("0123")
 
 
@@ -276,8 +281,8 @@ def test_looks_are_evenly_spaced_from_the_minimum(n: int, first: list[int]) -> N
 
 @pytest.mark.parametrize(("n", "turns"), [(10, 1), (11, 1), (20, 8), (89, 3), (110, 7), (1000, 1)])
 def test_looks_begin_at_the_minimum_and_end_with_all_items(n: int, turns: int) -> None:
-    of = {f"c{number} {turn}": f"c{number}" for number in range(n) for turn in range(turns)}
-    conversations = [of[item] for item in balanced(of, 0)]
+    conversation_of = {f"c{number} {turn}": f"c{number}" for number in range(n) for turn in range(turns)}
+    conversations = [conversation_of[item] for item in balanced(conversation_of, 0)]
     sizes = look_sizes(conversations)
     assert len(set(conversations[: sizes[0]])) >= 10
     assert sizes[-1] == n * turns

@@ -46,4 +46,4 @@ def test_the_test_detects_the_difference_in_80_percent_of_cases(n_clusters: int)
 
     sizes = [detectable_difference(result) or 0.0 for result in estimate_means([draw(0.0) for _ in range(100)])]
     result = estimate_means([draw(math.sqrt(np.mean(np.square(sizes)))) for _ in range(300)], tested=0.0)
-    assert 0.70 <= np.mean([item.p is not None and item.p <= 0.05 for item in result]) <= 0.90
+    assert 0.70 <= np.mean([estimate.p is not None and estimate.p <= 0.05 for estimate in result]) <= 0.90

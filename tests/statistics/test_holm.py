@@ -30,8 +30,8 @@ def test_rejections_equal_the_step_down_procedure(p_values: list[float | None]) 
     """Holm's procedure: the smallest first, against 5 % divided by the number left, until the first that fails."""
     tested = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     rejected = set()
-    for place, (p, index) in enumerate(tested):
-        if (len(tested) - place) * p > 0.05:
+    for rank, (p, index) in enumerate(tested):
+        if (len(tested) - rank) * p > 0.05:
             break
         rejected.add(index)
     assert {index for index, p in enumerate(holm(p_values)) if p is not None and p <= 0.05} == rejected

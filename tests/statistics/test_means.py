@@ -42,10 +42,10 @@ def estimate(column: Clustered, level: float = 0.95, tested: float | None = 0.0)
     return result
 
 
-def ends(found: Estimate) -> tuple[float, float]:
-    assert found.low is not None
-    assert found.high is not None
-    return found.low, found.high
+def ends(estimated: Estimate) -> tuple[float, float]:
+    assert estimated.low is not None
+    assert estimated.high is not None
+    return estimated.low, estimated.high
 
 
 def p_value(column: Clustered, tested: float = 0.0) -> float:
@@ -75,7 +75,7 @@ def test_the_standard_error_of_unequal_clusters_by_hand() -> None:
     assert (result.low, result.high, result.p, result.reason) == (None, None, None, TOO_FEW_CLUSTERS)
 
 
-def test_differences_without_skewness_are_a_t_test_with_two_degrees_less() -> None:
+def test_differences_without_skewness_are_a_t_test_with_two_degrees_fewer() -> None:
     """Equal conversations: CR2 is the error of their means, with n - 1 degrees of freedom; two more are subtracted."""
     values = [0.3 + side * step for step in (1, 2, 3, 4, 5, 6) for side in (-0.1, 0.1)]
     t = 0.3 / stats.sem(values)
@@ -85,7 +85,7 @@ def test_differences_without_skewness_are_a_t_test_with_two_degrees_less() -> No
 
 
 def test_unequal_conversations_by_hand() -> None:
-    """Nine conversations of one task and one of nine: its values have half of the weight and fit themselves by half."""
+    """Nine conversations of one task, and one of nine tasks, which has half of the weight in the mean."""
     parts = [[0.25], [-0.25]] * 4 + [[0.5], [0.5] * 9]
     counts = np.array([1.0] * 9 + [9.0])
     sums = np.array([sum(part) for part in parts])
@@ -112,7 +112,7 @@ def test_unequal_conversations_by_hand() -> None:
 
 
 def test_one_conversation_of_eighteen_by_hand() -> None:
-    """17 of 18 conversations with one task each are right: Wilson's upper end, and Hall's lower one."""
+    """17 of 18 conversations with one task each are right: Wilson's upper end, and Hall's lower end."""
     column = clustered([[1.0]] * 17 + [[0.0]], (0.0, 1.0))
     share, error = 17 / 18, math.sqrt(17 / 18 / 18 / 17)
     reach = stats.t.ppf(0.975, 15)
@@ -223,8 +223,8 @@ def test_missing_intervals_have_a_reason() -> None:
     nothing = estimate(cluster([None, None], ["a", "b"]))
     assert (nothing.value, nothing.low, nothing.standard_error, nothing.p) == (None, None, None, None)
     assert (nothing.reason, nothing.n_unscored) == (NOTHING_SCORED, 2)
-    one = estimate(clustered([[0.25, 0.75]]))
-    assert (one.value, one.standard_error, one.p, one.reason) == (0.5, None, None, TOO_FEW_CLUSTERS)
+    single = estimate(clustered([[0.25, 0.75]]))
+    assert (single.value, single.standard_error, single.p, single.reason) == (0.5, None, None, TOO_FEW_CLUSTERS)
     alike = estimate(clustered([[0.1] * 3] * 12))
     assert (alike.standard_error, alike.low, alike.p, alike.reason) == (0, None, None, NOTHING_VARIES)
 
@@ -238,7 +238,7 @@ def test_an_interval_and_a_p_value_need_ten_conversations() -> None:
 
 
 def test_equal_conversations_are_tested_exactly() -> None:
-    """Equal means hide best a share q of conversations at -1 with (1 - q) / 10 = q, or q = 1/11."""
+    """A sample of equal means most likely misses a share q of conversations at -1 if (1 - q) / 10 = q: q = 1/11."""
     tenth = clustered([[0.1]] * 30, DIFFERENCES)
     assert estimate(tenth).reason == NOTHING_VARIES
     assert p_value(tenth) == pytest.approx(2 * (10 / 11) ** 30)
@@ -246,7 +246,7 @@ def test_equal_conversations_are_tested_exactly() -> None:
     assert p_value(clustered([[1.0]] * 10, DIFFERENCES)) == pytest.approx(2 / 2**10)
     assert p_value(clustered([[0.1]] * 10, DIFFERENCES)) == pytest.approx(2 * (10 / 11) ** 10)
     assert p_value(clustered([[0.01]] * 10, DIFFERENCES)) == 1
-    # Half of the conversations have three tasks. A hidden one may too, so q n = 3 q' with n of two on average.
+    # Conversations have one or three tasks, two on average. A missed conversation may have three: q = 0.2 / 3.2.
     assert p_value(clustered([[0.1], [0.1] * 3] * 15, DIFFERENCES)) == pytest.approx(2 * (3 / 3.2) ** 30)
     for bounds in (DIFFERENCES, UNBOUNDED):
         assert p_value(clustered([[0.25, -0.25]] * 10, bounds)) == 1
@@ -301,16 +301,19 @@ SKEWED = of_conversations(lambda chance, n: chance.beta(4.5, 0.5, n) - 0.9)
 """Constant 0.9 against conversations with a long tail to 0."""
 
 
-def alike(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
-    """Return differences of two sides with equal accuracy."""
+def equal_sides(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
+    """Return differences of two systems with equal accuracy."""
     return outcomes(0.8)(chance, cluster_of) - outcomes(0.8)(chance, cluster_of)
 
 
-@pytest.mark.parametrize("draw", [FAILING, SKEWED, alike])
+@pytest.mark.parametrize("draw", [FAILING, SKEWED, equal_sides])
 @pytest.mark.parametrize("n_clusters", [10, 18, 30])
-def test_equal_means_are_called_different_in_5_of_100_benchmarks_and_hardly_more(draw: Draw, n_clusters: int) -> None:
+def test_equal_means_are_called_different_in_at_most_6_of_100_benchmarks(draw: Draw, n_clusters: int) -> None:
     result = estimate_means(benchmarks(draw, n_clusters, DIFFERENCES), tested=0.0)
-    assert np.mean([item.p is not None and item.p <= 0.05 for item in result]) <= 0.06
+    assert (
+        np.mean([result_of_benchmark.p is not None and result_of_benchmark.p <= 0.05 for result_of_benchmark in result])
+        <= 0.06
+    )
 
 
 @pytest.mark.parametrize(("draw", "bounds", "truth"), [(normal, UNBOUNDED, 0.0), (outcomes(0.8), (0.0, 1.0), 0.8)])
@@ -396,7 +399,7 @@ def test_the_interval_of_equal_sized_conversations_without_skew_is_students() ->
         )
 
 
-def test_rare_failures_hide_a_drop_of_the_margin_in_at_most_one_of_forty_benchmarks() -> None:
+def test_rare_failures_hide_a_drop_of_the_margin_in_at_most_1_of_40_benchmarks() -> None:
     """Scores are 0 or 1, two systems differ in 2 of 100 tasks, and 2 of 100 answers of the second system fail."""
     chance, names, margin, n = np.random.default_rng(1), [f"{number:03}" for number in range(400)], 0.02, 1200
     n_passed = 0
@@ -428,4 +431,4 @@ def test_the_grid_correction_is_half_a_step_and_zero_without_a_grid() -> None:
             continue
         assert plain.low - result.low >= step / 120 * (1 - 1e-9)
         (at_end,) = estimate_means([column], tested=result.low, is_discrete=True)
-        assert at_end.p == pytest.approx(0.05, abs=1e-6), "p and interval are one test"
+        assert at_end.p == pytest.approx(0.05, abs=1e-6), "p and interval use the same test"

@@ -16,11 +16,13 @@ from ragtasks.statistics._means import TOO_FEW_CLUSTERS
 Floats = Sequence[float | None]
 
 
-def of(*judgings: Floats, whole: Floats | None = None, names: Sequence[str] | None = None) -> Repeatability:
+def repeatability_of(
+    *judgings: Floats, every_value: Floats | None = None, names: Sequence[str] | None = None
+) -> Repeatability:
     """Return the repeatability of judging runs of answers, one conversation each unless given."""
     clusters = names or [f"c{index}" for index in range(len(judgings[0]))]
-    everything = whole or judgings[0]
-    ids = clusters if whole is None else [f"w{index}" for index in range(len(everything))]
+    everything = every_value or judgings[0]
+    ids = clusters if every_value is None else [f"w{index}" for index in range(len(everything))]
     return repeatability(judgings, clusters, estimate_mean(everything, ids, (0.0, 1.0)), (0.0, 1.0))
 
 
@@ -28,7 +30,7 @@ def test_two_runs_equal_a_paired_standard_error() -> None:
     rng = np.random.default_rng(1)
     first = rng.uniform(0.2, 0.8, 40)
     second = first + rng.normal(0, 0.1, 40)
-    result = of(list(first), list(second))
+    result = repeatability_of(list(first), list(second))
     gaps = second - first
     assert result.move == pytest.approx(np.abs(gaps).mean())
     assert result.shift == pytest.approx(abs(gaps.mean()))
@@ -43,9 +45,12 @@ def test_two_runs_equal_a_paired_standard_error() -> None:
 
 def test_answers_judged_once_also_reduce_the_error_of_the_mean() -> None:
     rng = np.random.default_rng(2)
-    whole = list(rng.uniform(0.2, 0.8, 160))
-    second = [value + rng.normal(0, 0.1) for value in whole[:40]]
-    some, everything = of(whole[:40], second), of(whole[:40], second, whole=whole)
+    every_value = list(rng.uniform(0.2, 0.8, 160))
+    second = [value + rng.normal(0, 0.1) for value in every_value[:40]]
+    some, everything = (
+        repeatability_of(every_value[:40], second),
+        repeatability_of(every_value[:40], second, every_value=every_value),
+    )
     assert everything.mean_move[0] == pytest.approx(some.mean_move[0] / 2)
 
 
@@ -55,7 +60,10 @@ def test_noise_shared_by_a_conversation_counts_as_shared() -> None:
     first = np.full(80, 0.5)
     shared = first + np.repeat(rng.normal(0, 0.1, 20), 4)
     alone = first + rng.normal(0, 0.1, 80)
-    wide, narrow = of(list(first), list(shared), names=names), of(list(first), list(alone), names=names)
+    wide, narrow = (
+        repeatability_of(list(first), list(shared), names=names),
+        repeatability_of(list(first), list(alone), names=names),
+    )
     assert 1.4 < wide.mean_move[0] / narrow.mean_move[0] < 2.9  # twice, by four answers each
 
 
@@ -63,38 +71,38 @@ def test_a_shift_between_runs_is_detected_and_widens_the_interval() -> None:
     rng = np.random.default_rng(4)
     first = rng.uniform(0.2, 0.7, 60)
     names = [f"c{index}" for index in range(60)]
-    whole = estimate_mean(list(first), names, (0.0, 1.0))
+    overall = estimate_mean(list(first), names, (0.0, 1.0))
     still, moved = (
-        repeatability([list(first), list(first + shift + noise)], names, whole, (0.0, 1.0))
+        repeatability([list(first), list(first + shift + noise)], names, overall, (0.0, 1.0))
         for noise in [rng.normal(0, 0.05, 60)]
         for shift in (-float(noise.mean()), 0.08)
     )
     assert still.shift_p > 0.9
     assert still.shift_error == 0
-    assert still.widened(whole.cell, whole.standard_error) == whole.cell
+    assert still.widened(overall.cell, overall.standard_error) == overall.cell
     assert moved.shift_p < 0.001
     assert moved.shift_error == pytest.approx(0.08 / math.sqrt(2), rel=0.1)
-    cell = moved.widened(whole.cell, whole.standard_error)
-    assert whole.standard_error
-    factor = math.hypot(1, moved.shift_error / whole.standard_error)
-    assert cell.high - cell.low == pytest.approx(factor * (whole.high - whole.low))
-    assert cell.value == whole.value
+    cell = moved.widened(overall.cell, overall.standard_error)
+    assert overall.standard_error
+    factor = math.hypot(1, moved.shift_error / overall.standard_error)
+    assert cell.high - cell.low == pytest.approx(factor * (overall.high - overall.low))
+    assert cell.value == overall.value
 
 
 def test_missing_estimates_have_a_reason() -> None:
     values = [0.1 * index for index in range(12)]
-    assert of(values, values).reason == EXACT
-    assert of(values, values).identical == 1
-    few = of(values[:9], [0.5] * 9)
+    assert repeatability_of(values, values).reason == EXACT
+    assert repeatability_of(values, values).identical == 1
+    few = repeatability_of(values[:9], [0.5] * 9)
     assert (few.reason, few.mean_move, few.again) == (TOO_FEW_CLUSTERS, None, None)
     assert few.move is not None
-    nothing = of([None] * 12, values)
+    nothing = repeatability_of([None] * 12, values)
     assert (nothing.reason, nothing.identical, nothing.n_lost) == (NO_SHARED, None, 12)
 
 
 def test_answers_unscored_in_a_run_are_left_out_and_counted() -> None:
     values: list[float | None] = [0.1 * index for index in range(12)]
-    result = of(values, [None, *values[1:]])
+    result = repeatability_of(values, [None, *values[1:]])
     assert (result.n_answers, result.n_lost, result.identical) == (11, 1, 1.0)
 
 

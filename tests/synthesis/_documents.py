@@ -8,10 +8,10 @@ PLACES = ("Arden", "Belmor", "Carrow", "Dunwich", "Elstow", "Farrow", "Gosfield"
 THINGS = ("mill", "library", "harbour", "bakery", "school", "theatre", "orchard", "museum", "station", "observatory")
 
 
-def town(place: str, n_sentences: int = 10, more: str = "") -> str:
+def town(name: str, n_sentences: int = 10, more: str = "") -> str:
     """Return a text about a town, with one sentence per sight."""
     rows = [
-        f"The {thing} of {place} opened in {1700 + 13 * n + len(place)} and welcomes {40 + 7 * n} visitors a day."
+        f"The {thing} of {name} opened in {1700 + 13 * n + len(name)} and welcomes {40 + 7 * n} visitors a day."
         for n, thing in enumerate(THINGS[:n_sentences])
     ]
     return " ".join([*rows, *([more] if more else [])])

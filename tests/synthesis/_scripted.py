@@ -70,22 +70,22 @@ def good_reply(prompt: str) -> str:
     return json.dumps(reply if key[1] in _WHOLE else {key[1]: reply}, ensure_ascii=False)
 
 
-def _propositions(found: dict[str, list[str]]) -> list[str]:
-    return [part.strip() for part in re.split(r"(?<=[.])\s+", found["passage"][0]) if len(part.split()) > 3]
+def _propositions(material: dict[str, list[str]]) -> list[str]:
+    return [part.strip() for part in re.split(r"(?<=[.])\s+", material["passage"][0]) if len(part.split()) > 3]
 
 
-def _statements(found: dict[str, list[str]]) -> list[str]:
-    return [line.removeprefix("- ") for line in found["statements"][0].splitlines() if line.strip()]
+def _statements(material: dict[str, list[str]]) -> list[str]:
+    return [line.removeprefix("- ") for line in material["statements"][0].splitlines() if line.strip()]
 
 
-def _turns(found: dict[str, list[str]]) -> list[dict[str, str]]:
+def _turns(material: dict[str, list[str]]) -> list[dict[str, str]]:
     rows = [
         {
             "question": f"What is known about {_subject(text)}, of all that is written?",
             "answer": text,
             "type": "factoid",
         }
-        for text in _statements(found)
+        for text in _statements(material)
     ]
     return [*rows, {**rows[0], "type": "Riddle"}]  # a repeated question with an unknown type
 
@@ -94,14 +94,14 @@ def _subject(text: str) -> str:
     return " ".join(text.rstrip(".").split()[:6])
 
 
-def _questions(found: dict[str, list[str]]) -> dict[str, str]:
+def _questions(material: dict[str, list[str]]) -> dict[str, str]:
     return {
         number: question if number == "1" or int(number) % 3 == 0 else "And what about it?"
-        for number, _, question, _ in _TURN.findall(found["dialogue"][0])
+        for number, _, question, _ in _TURN.findall(material["dialogue"][0])
     }
 
 
-def _pairs(found: dict[str, list[str]]) -> dict[str, object]:
+def _pairs(material: dict[str, list[str]]) -> dict[str, object]:
     """Accept all but every fifth pair; statements are reworded."""
     return {
         number: {
@@ -109,14 +109,14 @@ def _pairs(found: dict[str, list[str]]) -> dict[str, object]:
             "accepted": int(number) % 5 != 0,
             "reason": "-",
         }
-        for number, _, _, answer in _TURN.findall(found["pairs"][0])
+        for number, _, _, answer in _TURN.findall(material["pairs"][0])
     }
 
 
-def _claims(found: dict[str, list[str]]) -> list[dict[str, str]]:
+def _claims(material: dict[str, list[str]]) -> list[dict[str, str]]:
     """Extract sentences of the form `The NAME Company VERB ... THING.`; the last one is quoted incorrectly."""
     rows = []
-    for sentence in re.split(r"(?<=[.])\s+", found["piece"][0]):
+    for sentence in re.split(r"(?<=[.])\s+", material["piece"][0]):
         named = re.match(r"The (\w+ Company) \w+ (.*)\.", sentence)
         if named:
             claim = f"It is said that the {named[1]} did so: {sentence}"
@@ -124,13 +124,13 @@ def _claims(found: dict[str, list[str]]) -> list[dict[str, str]]:
     return [*rows, {**rows[-1], "fact": f"Nearly: {rows[-1]['fact']}"}] if rows else []
 
 
-def _query(found: dict[str, list[str]]) -> dict[str, object]:
+def _query(material: dict[str, list[str]]) -> dict[str, object]:
     """Write a question over claims, or a null query."""
-    if "known" in found:
+    if "known" in material:
         sources = ["Zubrin Gazette", "Quill Herald"]
         return {"query": f"What do {' and '.join(sources)} say of Vantor?", "entity": "Vantor", "sources": sources}
-    numbers = " and ".join(re.findall(r"in (\w+)", found["claims"][0]))
-    company = re.search(r"(\w+ Company)", found["claims"][0])
+    numbers = " and ".join(re.findall(r"in (\w+)", material["claims"][0]))
+    company = re.search(r"(\w+ Company)", material["claims"][0])
     assert company
     return {"query": f"Which of them did all of this, in {numbers}?", "answer": f"{company[1]}."}
 

@@ -29,7 +29,7 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 
 
 def write_dialogues(folder: Path, n: int = 12) -> Path:
-    """Write a benchmark of dialogues about things in towns; half of the later questions depend on the one before."""
+    """Write a benchmark of dialogues about things in towns; half of the later questions need the previous one."""
     folder.mkdir(parents=True)
     things, towns = ("mill", "school", "harbour"), ("arden", "belmor", "carrow", "dunwich", "elstow", "farrow")
     passages, conversations = [], []
@@ -42,14 +42,14 @@ def write_dialogues(folder: Path, n: int = 12) -> Path:
             "age": f"{name} is {number} years old",
         }
         passages += [{"_id": f"{number}-{key}", "text": text} for key, text in facts.items()]
-        asked = [
+        questions = [
             (f"when is {name} open", f"when is {name} open", "open"),
             ("what does it cost", f"what does {name} cost", "cost"),
             (f"how old is {name}", f"how old is {name}", "age"),
         ]
         turns = [
             {"question": question, "rewrite": alone, "answer": facts[key], "references": [f"{number}-{key}"]}
-            for question, alone, key in asked
+            for question, alone, key in questions
         ]
         conversations.append({"conversation_id": f"c{number}", "turns": turns})
     files: dict[str, list[Any]] = {"passages.jsonl": passages, "conversations.jsonl": conversations}

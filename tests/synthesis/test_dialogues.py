@@ -44,20 +44,22 @@ def dialogue(number: int, *turns: Sequence[str], domain: str = "north") -> Dialo
     return Dialogue(f"d{number}", domain, tuple(unit for turn in made for unit in turn.units), made)
 
 
-def pool(held: Mapping[str, str], others: Sequence[Passage] = (), domain: str = "north") -> Pool:
+def pool(units_of: Mapping[str, str], more: Sequence[Passage] = (), domain: str = "north") -> Pool:
     """Return a pool: passage id -> names of the units that it contains."""
     passages = [
-        Passage(passage_id, " ".join(TEXTS[name] for name in names.split())) for passage_id, names in held.items()
+        Passage(passage_id, " ".join(TEXTS[name] for name in names.split())) for passage_id, names in units_of.items()
     ]
-    of_unit = {name: tuple(one for one, names in held.items() if name in names.split()) for name in TEXTS}
-    return Pool({domain: (*passages, *others)}, of_unit)
+    of_unit = {
+        name: tuple(passage_id for passage_id, names in units_of.items() if name in names.split()) for name in TEXTS
+    }
+    return Pool({domain: (*passages, *more)}, of_unit)
 
 
 def asker(answer: str = "no") -> Asker:
     return Asker(ScriptedClient(lambda prompt, n_before: f'{{"answerable": "{answer}"}}'))
 
 
-def struck(dialogues: Sequence[Dialogue]) -> list[tuple[str, int]]:
+def unanswerable_turns(dialogues: Sequence[Dialogue]) -> list[tuple[str, int]]:
     """Return the turns that are unanswerable, by dialogue and number."""
     return [
         (dialogue.dialogue_id, number)
@@ -75,8 +77,8 @@ def test_a_passage_is_removed_with_the_answers_that_only_it_supports() -> None:
     made, left, counts = make_unanswerable(
         [dialogue(1, ["mill"], ["port"])], pool({"a": "mill"} | EACH_ALONE), 0.5, asker()
     )
-    assert struck(made) == [("d1", 2)], "two passages hold what the first question rests on"
-    assert {item.passage_id for item in left.passages["north"]} == {"a", "mill", "fair", "bell"}
+    assert unanswerable_turns(made) == [("d1", 2)], "two passages contain the unit of the first question"
+    assert {passage.passage_id for passage in left.passages["north"]} == {"a", "mill", "fair", "bell"}
     assert left.of_unit["port"] == ()
     assert left.of_unit["mill"] == ("a", "mill")
     assert counts == {
@@ -90,7 +92,7 @@ def test_a_passage_is_removed_with_the_answers_that_only_it_supports() -> None:
 def test_an_unanswerable_turn_gets_a_refusal_and_the_next_stands_alone() -> None:
     before = dialogue(1, ["mill"], ["port"], ["fair", "bell"], ["mill"])
     (made,), _, _ = make_unanswerable([before], pool({"one": "mill fair bell", "two": "port"}), 0.25, asker())
-    assert struck([made]) == [("d1", 2)]
+    assert unanswerable_turns([made]) == [("d1", 2)]
     assert (made.turns[1].answer, made.turns[1].units, made.turns[1].contextualized) == (NO_ANSWER, (), "And that?")
     assert made.turns[2].contextualized == before.turns[2].decontextualized
     assert made.turns[3] == before.turns[3]
@@ -100,29 +102,29 @@ def test_the_question_after_an_unanswerable_one_stands_alone() -> None:
     before = dialogue(1, ["port"], ["mill"], ["fair"], ["fair"], ["fair"])
     held = pool({"a": "port", "b": "mill", "c": "fair", "d": "fair"})
     (made,), _, _ = make_unanswerable([before], held, 0.4, asker())
-    assert struck([made]) == [("d1", 1), ("d1", 2)]
+    assert unanswerable_turns([made]) == [("d1", 1), ("d1", 2)]
     assert made.turns[1].contextualized == before.turns[1].decontextualized
 
 
 def test_no_question_loses_a_part_of_its_answer() -> None:
-    whole = dialogue(1, ["mill", "port"], ["fair"], ["fair"], ["fair"])
+    partly_lost = dialogue(1, ["mill", "port"], ["fair"], ["fair"], ["fair"])
     # A search for this text does not return the other part, which would keep the question answerable.
-    first = replace(whole.turns[0], decontextualized=f"What about {TEXTS['mill']}?")
-    parts = [replace(whole, turns=(first, *whole.turns[1:]))]
+    first = replace(partly_lost.turns[0], decontextualized=f"What about {TEXTS['mill']}?")
+    parts = [replace(partly_lost, turns=(first, *partly_lost.turns[1:]))]
     made, left, counts = make_unanswerable(parts, pool({"a": "mill", "b": "port", "c": "fair"}), 0.25, asker())
-    assert struck(made) == []
+    assert unanswerable_turns(made) == []
     assert len(left.passages["north"]) == 3
     assert (counts["unanswerable questions wanted"], counts["unanswerable questions made"]) == (1, 0)
     made, _, _ = make_unanswerable(parts, pool({"a": "mill port", "c": "fair"}), 0.25, asker())
-    assert struck(made) == [("d1", 1)], "its whole answer may go"
+    assert unanswerable_turns(made) == [("d1", 1)], "a complete answer may be removed"
 
 
 def test_two_passages_with_shared_content_are_not_both_removed() -> None:
     turns = (["mill"], ["port"], ["bell"], ["fair"], ["fair"], ["fair"])
     held = pool({"a": "mill port", "b": "mill bell", "c": "fair", "d": "fair"})
     made, left, _ = make_unanswerable([dialogue(1, *turns)], held, 0.5, asker())
-    assert len(struck(made)) == 1
-    assert ("d1", 1) not in struck(made), "neither passage alone takes it"
+    assert len(unanswerable_turns(made)) == 1
+    assert ("d1", 1) not in unanswerable_turns(made), "removing either passage alone leaves its answer"
     assert len(left.passages["north"]) == 3
 
 
@@ -140,7 +142,7 @@ def test_at_most_half_of_a_dialogues_questions_become_unanswerable(
     turns: Sequence[Sequence[str]], held: Mapping[str, str], n_struck: int
 ) -> None:
     made, _, counts = make_unanswerable([dialogue(1, *turns)], pool(held), 1.0, asker())
-    assert len(struck(made)) == n_struck
+    assert len(unanswerable_turns(made)) == n_struck
     assert counts["unanswerable questions made"] == n_struck
 
 
@@ -150,11 +152,13 @@ def test_a_result_that_repeats_a_unit_keeps_its_question_answerable(n_words: int
     assert len(words) == 10
     again = Passage("again", f"{' '.join(reversed(words[:n_words]))} says a visitor")
     held = pool({"a": "mill", "b": "port"}, [again])
-    asked = asker()
-    made, left, counts = make_unanswerable([dialogue(1, ["mill"], ["port"], ["port"], ["port"])], held, 0.25, asked)
-    assert (struck(made) == []) == is_repeated
+    client_asker = asker()
+    made, left, counts = make_unanswerable(
+        [dialogue(1, ["mill"], ["port"], ["port"], ["port"])], held, 0.25, client_asker
+    )
+    assert (unanswerable_turns(made) == []) == is_repeated
     assert counts["passages tried that others repeat or answer"] == is_repeated
-    assert asked.usage.n_asked == (not is_repeated), "no model is asked about what words tell"
+    assert client_asker.usage.n_asked == (not is_repeated), "a passage with the same words requires no request"
     assert len(left.passages["north"]) == (3 if is_repeated else 2)
 
 
@@ -165,8 +169,8 @@ def test_only_results_from_the_domain_count() -> None:
     north = pool({"a": "mill", "b": "port"}, [*better, far])
     both = Pool({**north.passages, **elsewhere.passages}, north.of_unit)
     made, left, _ = make_unanswerable([dialogue(1, ["mill"], ["port"], ["port"], ["port"])], both, 0.25, asker())
-    assert struck(made) == [("d1", 1)]
-    assert [item.passage_id for item in left.passages["south"]] == ["s"]
+    assert unanswerable_turns(made) == [("d1", 1)]
+    assert [passage.passage_id for passage in left.passages["south"]] == ["s"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_only_results_from_the_domain_count() -> None:
 )
 def test_a_question_becomes_unanswerable_only_if_a_model_confirms_it(answer: str, n_struck: int) -> None:
     made, left, counts = make_unanswerable(TWO, pool(EACH_ALONE), 0.25, asker(answer))
-    assert len(struck(made)) == n_struck
+    assert len(unanswerable_turns(made)) == n_struck
     assert len(left.passages["north"]) == 4 - n_struck
     assert (counts["passages tried that others repeat or answer"] == 0) == bool(n_struck)
 
@@ -188,12 +192,12 @@ def test_an_unparsable_reply_is_requested_again() -> None:
 def test_the_steps_have_names_in_the_progress_bar() -> None:
     steps: list[str] = []
 
-    def says(prompt: str, n_before: int) -> str:
+    def reply_to(prompt: str, n_before: int) -> str:
         pair = {"statements": [TEXTS["mill"]], "accepted": True}
         turn = {"question": "What?", "answer": TEXTS["mill"]}
         return json.dumps({"turns": [turn], "questions": {"1": "It?"}, "pairs": {"1": pair}, "answerable": "no"})
 
-    asking = Asker(ScriptedClient(says, "writer"), progress=lambda what, done, total: steps.append(what))
+    asking = Asker(ScriptedClient(reply_to, "writer"), progress=lambda step, done, total: steps.append(step))
     write_dialogues([(unit("mill"),)], asking, turns=1)
     make_unanswerable(TWO, pool(EACH_ALONE), 0.25, asking)
     assert list(dict.fromkeys(steps)) == [
@@ -213,29 +217,32 @@ def test_the_prompt_contains_the_question_and_the_remaining_results() -> None:
         0.25,
         Asker(client),
     )
-    (prompt,) = [one.messages[-1].content for one in client.asked]
+    (prompt,) = [prompt_sent.messages[-1].content for prompt_sent in client.asked]
     assert f"What about {TEXTS['port']}?" in prompt
     assert "harbour boats rest" in prompt
-    assert TEXTS["mill"] not in prompt, "no word of the question stands in it"
+    assert TEXTS["mill"] not in prompt, "it contains no word of the question"
     assert client.asked[0].kind == "synthesis answerable"
 
 
 @pytest.mark.parametrize(("share", "n_wanted"), [(0.0, 0), (0.1, 0), (0.25, 1), (0.5, 2), (1.0, 4)])
 def test_no_more_questions_are_removed_or_checked_than_wanted(share: float, n_wanted: int) -> None:
-    asked = asker()
-    made, _, counts = make_unanswerable(TWO, pool(EACH_ALONE), share, asked)
-    assert len(struck(made)) == min(n_wanted, 2)
+    used_asker = asker()
+    made, _, counts = make_unanswerable(TWO, pool(EACH_ALONE), share, used_asker)
+    assert len(unanswerable_turns(made)) == min(n_wanted, 2)
     assert counts.get("unanswerable questions wanted", 0) == n_wanted
-    assert asked.usage.n_asked == {0: 0, 1: 3}.get(n_wanted, 4), "three times as many as wanted are tried"
+    assert used_asker.usage.n_asked == {0: 0, 1: 3}.get(n_wanted, 4), "three times the wanted number is tried"
 
 
 def test_the_choice_is_independent_of_the_order_of_dialogues() -> None:
-    gone = [
-        {item.passage_id for item in make_unanswerable(dialogues, pool(EACH_ALONE), 0.25, asker())[1].passages["north"]}
+    remaining = [
+        {
+            passage.passage_id
+            for passage in make_unanswerable(dialogues, pool(EACH_ALONE), 0.25, asker())[1].passages["north"]
+        }
         for dialogues in (TWO, TWO[::-1])
     ]
-    assert gone[0] == gone[1]
-    assert gone[0] != set(EACH_ALONE) - {min(EACH_ALONE)}, "nor on its name"
+    assert remaining[0] == remaining[1]
+    assert remaining[0] != set(EACH_ALONE) - {min(EACH_ALONE)}, "it does not depend on the name of the passage"
 
 
 def write(
@@ -245,7 +252,7 @@ def write(
     questions: Any = None,
     pairs: Any = None,
     n_turns: int = 8,
-    asked: list[str] | None = None,
+    prompts: list[str] | None = None,
 ) -> WrittenDialogues:
     """Return the dialogue over a list of units for the given replies.
 
@@ -255,7 +262,7 @@ def write(
         questions: conversational forms; None: "And n?" for the turn with the number n.
         pairs: number -> changes to the check of a pair, None if missing; each is supported by its own words.
         n_turns: maximum number of turns.
-        asked: list that receives the prompts.
+        prompts: list that receives the prompts.
     """
     rows = [
         {"question": row[0], "answer": row[1], "type": "Factoid"} if isinstance(row, tuple) else row for row in turns
@@ -272,13 +279,13 @@ def write(
         "pairs": checks,
     }
 
-    def says(prompt: str, n_before: int) -> str:
-        if asked is not None:
-            asked.append(prompt)
+    def reply_to(prompt: str, n_before: int) -> str:
+        if prompts is not None:
+            prompts.append(prompt)
         (key,) = [key for key in replies if f'{{"{key}": ' in prompt]
         return json.dumps({key: replies[key]})
 
-    return write_dialogues([tuple(unit(name) for name in names)], Asker(ScriptedClient(says)), turns=n_turns)
+    return write_dialogues([tuple(unit(name) for name in names)], Asker(ScriptedClient(reply_to)), turns=n_turns)
 
 
 def about(name: str) -> tuple[str, str]:
@@ -286,26 +293,26 @@ def about(name: str) -> tuple[str, str]:
 
 
 def test_a_dialogue_has_turns_in_both_forms_with_their_units() -> None:
-    asked: list[str] = []
-    (made,) = write(["mill", "port"], [about("port"), about("mill")], asked=asked).dialogues
+    prompts: list[str] = []
+    (made,) = write(["mill", "port"], [about("port"), about("mill")], prompts=prompts).dialogues
     assert (made.dialogue_id, made.domain, made.removed) == ("d1", "north", ())
     assert [(turn.decontextualized, turn.contextualized, turn.answer) for turn in made.turns] == [
         ("What of the port?", "What of the port?", TEXTS["port"]),  # the first has no context
         ("What of the mill?", "And 2?", TEXTS["mill"]),
     ]
     assert [turn.units for turn in made.turns] == [(unit("port"),), (unit("mill"),)]
-    assert len(asked) == 3
-    assert all(TEXTS["port"] in prompt for prompt in asked)
-    assert "At most 8 turns" in asked[0]
-    assert "Comparative, Composite" in asked[0]
-    assert "What of the mill?" in asked[1]
-    assert "What of the mill?" in asked[2]
+    assert len(prompts) == 3
+    assert all(TEXTS["port"] in prompt for prompt in prompts)
+    assert "At most 8 turns" in prompts[0]
+    assert "Comparative, Composite" in prompts[0]
+    assert "What of the mill?" in prompts[1]
+    assert "What of the mill?" in prompts[2]
 
 
 def test_each_list_becomes_a_dialogue_with_its_number_and_domain() -> None:
     lists = [(unit("mill"),), (replace(unit("port"), domain="south"),)]
 
-    def says(prompt: str, n_before: int) -> str:
+    def reply_to(prompt: str, n_before: int) -> str:
         name = "mill" if TEXTS["mill"] in prompt else "port"
         return json.dumps(
             {
@@ -315,9 +322,13 @@ def test_each_list_becomes_a_dialogue_with_its_number_and_domain() -> None:
             }
         )
 
-    result = write_dialogues(lists, Asker(ScriptedClient(says)), turns=2)
-    assert [(one.dialogue_id, one.domain) for one in result.dialogues] == [("d2", "south")]
-    assert [(one.name, one.reason) for one in result.left_out] == [("d1", "no pair was accepted")]
+    result = write_dialogues(lists, Asker(ScriptedClient(reply_to)), turns=2)
+    assert [(dialogue_made.dialogue_id, dialogue_made.domain) for dialogue_made in result.dialogues] == [
+        ("d2", "south")
+    ]
+    assert [(dialogue_made.name, dialogue_made.reason) for dialogue_made in result.left_out] == [
+        ("d1", "no pair was accepted")
+    ]
 
 
 def test_repeated_questions_and_unknown_types_are_dropped() -> None:
@@ -336,7 +347,7 @@ def test_repeated_questions_and_unknown_types_are_dropped() -> None:
         (TEXTS["port"], ()),
         (TEXTS["fair"], ()),
     ]
-    assert made.removed == (), "what is written beyond the most turns is cut before it is checked"
+    assert made.removed == (), "turns above the maximum are dropped before the check"
 
 
 def test_only_the_question_after_a_removed_pair_stands_alone() -> None:

@@ -63,18 +63,20 @@ def test_default_settings_are_those_of_the_paper() -> None:
 
 
 def test_trainers_keep_the_best_epoch_and_send_no_reports() -> None:
-    told = Hyperparameters(3, 4, 0.5, 6, 7).arguments(Path("work"))
-    assert (told["output_dir"], told["num_train_epochs"], told["learning_rate"]) == ("work", 3, 0.5)
-    assert told["per_device_train_batch_size"] == told["per_device_eval_batch_size"] == 4
-    assert told["seed"] == told["data_seed"] == 7
-    assert told["load_best_model_at_end"]
-    assert (told["metric_for_best_model"], told["greater_is_better"]) == ("eval_loss", False)
-    assert told["eval_strategy"] == told["save_strategy"] == "epoch", "what is kept is what was looked at"
-    assert told["save_total_limit"] == 2, "the best and the last"
-    assert told["lr_scheduler_type"] == "reduce_lr_on_plateau"
-    assert told["lr_scheduler_kwargs"] == {"factor": 0.1, "patience": 10}
-    assert told["restore_callback_states_from_checkpoint"], "a killed training goes on with its patience"
-    assert told["report_to"] == []
+    arguments = Hyperparameters(3, 4, 0.5, 6, 7).arguments(Path("work"))
+    assert (arguments["output_dir"], arguments["num_train_epochs"], arguments["learning_rate"]) == ("work", 3, 0.5)
+    assert arguments["per_device_train_batch_size"] == arguments["per_device_eval_batch_size"] == 4
+    assert arguments["seed"] == arguments["data_seed"] == 7
+    assert arguments["load_best_model_at_end"]
+    assert (arguments["metric_for_best_model"], arguments["greater_is_better"]) == ("eval_loss", False)
+    assert arguments["eval_strategy"] == arguments["save_strategy"] == "epoch", "every saved model is evaluated"
+    assert arguments["save_total_limit"] == 2, "the best and the last"
+    assert arguments["lr_scheduler_type"] == "reduce_lr_on_plateau"
+    assert arguments["lr_scheduler_kwargs"] == {"factor": 0.1, "patience": 10}
+    assert arguments["restore_callback_states_from_checkpoint"], (
+        "a resumed training keeps its count of evaluations without improvement"
+    )
+    assert arguments["report_to"] == []
 
 
 def test_a_folder_with_contents_is_an_error_and_its_checkpoints_are_removed(tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_a_folder_with_contents_is_an_error_and_its_checkpoints_are_removed(tmp_
     require_new_folder(out)
     out.mkdir()
     require_new_folder(out)
-    assert work.is_dir(), "an empty folder is as good as none"
+    assert work.is_dir(), "an empty folder is allowed"
     (out / "a").touch()
     with raises(ConfigurationError):
         require_new_folder(out)
@@ -126,9 +128,9 @@ def test_a_killed_training_resumes_from_its_last_epoch(benchmark: Benchmark, t5:
     with pytest.raises(Killed):
         train_rewriter(benchmark, t5, tmp_path / "made", SHORT, progress=kill)
     assert not (tmp_path / "made").exists()
-    seen: list[tuple[str, int, int | None]] = []
-    made = train_rewriter(benchmark, t5, tmp_path / "made", SHORT, progress=lambda *step: seen.append(step))
-    assert seen == [("training\tepochs", 2, 2)], "the first epoch is not run again"
+    reported: list[tuple[str, int, int | None]] = []
+    made = train_rewriter(benchmark, t5, tmp_path / "made", SHORT, progress=lambda *step: reported.append(step))
+    assert reported == [("training\tepochs", 2, 2)], "the first epoch is not run again"
     assert made.statistics["epochs"] == 2
     assert made.statistics["best_validation_loss"] > 0
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
@@ -138,8 +140,8 @@ def test_a_training_killed_after_its_end_is_only_scored(benchmark: Benchmark, en
     fitting = Hyperparameters(epochs=6, learning_rate=0.0, patience=1)
     epochs: list[int] = []
 
-    def kill(what: str, done: int, total: int | None) -> None:
-        if not what.startswith("training"):
+    def kill(step: str, done: int, total: int | None) -> None:
+        if not step.startswith("training"):
             raise Killed
         epochs.append(done)
 
@@ -148,11 +150,11 @@ def test_a_training_killed_after_its_end_is_only_scored(benchmark: Benchmark, en
     assert epochs == [1, 2]
     again: list[str] = []
     made = train_retriever(
-        benchmark, encoder, tmp_path / "made", fitting, progress=lambda what, done, total: again.append(what)
+        benchmark, encoder, tmp_path / "made", fitting, progress=lambda step, done, total: again.append(step)
     )
-    assert not any(what.startswith("training") for what in again)
+    assert not any(step.startswith("training") for step in again)
     assert made.statistics["epochs"] == 2
-    assert made.scores == made.scores_before, "nothing was learned at a rate of nothing"
+    assert made.scores == made.scores_before, "a learning rate of almost 0 changes no score"
     assert made.folder == tmp_path / "made"
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
 
@@ -183,7 +185,7 @@ def test_a_model_is_renamed_only_after_scoring(tmp_path: Path) -> None:
 
 
 def later(benchmark: Benchmark) -> Task:
-    """Return a question that depends on the one before it."""
+    """Return a question that depends on the previous question."""
     task = next(task for task in benchmark.tasks if task.turn == 2)
     assert task.question == "what does it cost"
     return task
@@ -225,10 +227,10 @@ def test_a_causal_model_learns_the_continuation_but_not_the_source(benchmark: Be
     }
 
 
-@pytest.mark.parametrize("kind", ["seq2seq", "causal"])
-def test_labels_are_truncated_and_keep_the_end_token(benchmark: Benchmark, kind: Any) -> None:
+@pytest.mark.parametrize("architecture", ["seq2seq", "causal"])
+def test_labels_are_truncated_and_keep_the_end_token(benchmark: Benchmark, architecture: Any) -> None:
     tokenizer, task = tokenizer_of(words_of(benchmark.root)), later(benchmark)
-    result = _example(task, "when is the mill of arden open", tokenizer, Recipe(kind, False, 64, 4))
+    result = _example(task, "when is the mill of arden open", tokenizer, Recipe(architecture, False, 64, 4))
     labels = [label for label in result["labels"] if label != -100]
     assert tokenizer.convert_ids_to_tokens(labels) == ["when", "is", "the", "</s>"]
 
@@ -262,11 +264,11 @@ def test_a_model_without_a_padding_token_pads_with_its_end_token(benchmark: Benc
 
 
 def test_a_rewriter_learns_published_rewrites_if_the_benchmark_has_none(tmp_path: Path) -> None:
-    whole = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
-    published = build_queries(whole, "rewrite").texts
+    mtrag = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    published = build_queries(mtrag, "rewrite").texts
     with pytest.raises(ConfigurationError, match=r"--base: model .*none"):
-        train_rewriter(whole, str(tmp_path / "none"), tmp_path / "made", SHORT)
-    same = replace(whole, tasks=tuple(task for task in whole.tasks if published[task.task_id] == task.question))
+        train_rewriter(mtrag, str(tmp_path / "none"), tmp_path / "made", SHORT)
+    same = replace(mtrag, tasks=tuple(task for task in mtrag.tasks if published[task.task_id] == task.question))
     with raises(ConfigurationError):
         train_rewriter(same, str(tmp_path / "none"), tmp_path / "made", SHORT)
 
@@ -284,7 +286,9 @@ def test_a_retriever_trains_on_training_pairs_and_stops_by_validation_pairs(enco
     assert list(trainer.eval_dataset) == pairs[1]
     assert type(trainer.loss).__name__ == "MultipleNegativesRankingLoss"
     assert trainer.args.batch_sampler == "no_duplicates"
-    (stopping,) = [one for one in trainer.callback_handler.callbacks if "EarlyStopping" in type(one).__name__]
+    (stopping,) = [
+        callback for callback in trainer.callback_handler.callbacks if "EarlyStopping" in type(callback).__name__
+    ]
     assert stopping.early_stopping_patience == 4
 
 
@@ -307,15 +311,15 @@ def test_a_retriever_is_scored_in_the_corpus_of_each_questions_domain(encoder: s
         made = [{**row, "domain": "odd" if "1" in row[key] else "even"} for row in rows]
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
     benchmark = open_benchmark("custom", folder)
-    said = {passage.passage_id: passage.text for task in benchmark.tasks for passage in task.references}
-    queries = {task.task_id: said[task.references[0].passage_id] for task in benchmark.tasks}
+    text_of = {passage.passage_id: passage.text for task in benchmark.tasks for passage in task.references}
+    queries = {task.task_id: text_of[task.references[0].passage_id] for task in benchmark.tasks}
     steps: list[str] = []
     result = score_retriever(
-        benchmark, benchmark.tasks, DenseRetriever(encoder), queries, lambda what, done, total: steps.append(what)
+        benchmark, benchmark.tasks, DenseRetriever(encoder), queries, lambda step, done, total: steps.append(step)
     )
-    assert result == dict.fromkeys(("AP", "R@5", "R@10", "R@20"), 1.0), "each passage is the closest to its own words"
+    assert result == dict.fromkeys(("AP", "R@5", "R@10", "R@20"), 1.0), "each passage is closest to its own text"
     assert steps
-    wrong = dict.fromkeys(queries, said["0-open"])
+    wrong = dict.fromkeys(queries, text_of["0-open"])
     assert 0 < score_retriever(benchmark, benchmark.tasks, DenseRetriever(encoder), wrong)["AP"] < 1
 
 
@@ -333,11 +337,11 @@ def test_splits_have_a_fifth_for_test_and_a_quarter_of_the_rest_for_validation(
 
 
 def test_a_split_depends_on_names_and_seed_only(benchmark: Benchmark) -> None:
-    one, other = (
+    first, second = (
         {task.task_id for task in split_by_dialogue(tasks, 0).test}
         for tasks in (benchmark.tasks, benchmark.tasks[::-1])
     )
-    assert one == other
+    assert first == second
 
 
 ROW: dict[str, Any] = {

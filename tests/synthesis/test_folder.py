@@ -64,7 +64,7 @@ def test_an_existing_folder_must_be_empty(tmp_path: Path) -> None:
     with pytest.raises(CacheError, match=rf"^cannot write {tmp_path / 'out'}: Directory not empty"):
         publish_folder(tmp_path / "out", {"a": [b"newer"]}, MADE_BY)
     assert content(tmp_path) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["out"], "nothing half-written stays"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "no incomplete folder remains"
 
 
 def test_an_unwritable_folder_is_one_clear_error(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_parent_folders_are_created(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_the_same_inputs_is_complete(tmp_path: Path) -> None:
-    assert not is_made(tmp_path / "out", MADE_BY), "nothing is there"
+    assert not is_made(tmp_path / "out", MADE_BY), "the folder does not exist"
     (tmp_path / "out").mkdir()
-    assert not is_made(tmp_path / "out", MADE_BY), "nothing is in it"
+    assert not is_made(tmp_path / "out", MADE_BY), "the folder is empty"
     publish_folder(tmp_path / "out", {"a": [b""]}, MADE_BY)
     assert is_made(tmp_path / "out", dict(reversed(MADE_BY.items())))
     with raises(ConfigurationError):
@@ -124,10 +124,10 @@ def test_a_complete_folder_is_reported_without_requests(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("n", "n_listed"), [(0, 0), (1, 1), (10, 10), (11, 10)])
 def test_ten_losses_are_listed_and_all_are_counted(n: int, n_listed: int) -> None:
     left_out = [LeftOut(f"f{number}", f"why {number}") for number in range(n)]
-    first, *others = outcome_lines(Path("out"), {"documents": 1_234, "turns": 0, "units": 1}, left_out)
+    first, *further = outcome_lines(Path("out"), {"documents": 1_234, "turns": 0, "units": 1}, left_out)
     assert first == "out: 1,234 documents, 1 units"
     expected = [f"left out, {n} in all (synthesis/left_out.jsonl):"] if n else []
-    assert others == [*expected, *(f"  f{number}: why {number}" for number in range(n_listed))]
+    assert further == [*expected, *(f"  f{number}: why {number}" for number in range(n_listed))]
 
 
 UNITS = (

@@ -38,7 +38,7 @@ def killed_and_begun_again(folder: Path, moments: list[int]) -> tuple[ChatServer
     killer, n_processes = Killer(), 0
     with chat_server(killer) as server:
         while not (folder / "out").exists():
-            assert n_processes <= len(moments), "the last one is not killed"
+            assert n_processes <= len(moments), "the last process is not killed"
             killer.left = moments[n_processes] if n_processes < len(moments) else 0
             command = [sys.executable, "-m", "tests.synthesis._killable", server.base_url, str(folder)]
             killer.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -49,16 +49,16 @@ def killed_and_begun_again(folder: Path, moments: list[int]) -> tuple[ChatServer
 
 def check(folder: Path, moments: list[int]) -> None:
     server, n_processes = killed_and_begun_again(folder, moments)
-    with chat_server(script) as other:
-        whole = folder / "whole"
-        write_towns(whole / "docs", 4)
-        make(other.base_url, whole, unanswerable=0.1)
-        n_needed = len(other.asked)
-    ours, theirs = content(folder / "out"), content(whole / "out")
+    with chat_server(script) as second_server:
+        uninterrupted = folder / "whole"
+        write_towns(uninterrupted / "docs", 4)
+        make(second_server.base_url, uninterrupted, unanswerable=0.1)
+        n_needed = len(second_server.asked)
+    ours, theirs = content(folder / "out"), content(uninterrupted / "out")
     assert ours == theirs
     assert not (folder / ".out.part").exists()
     twice = sum(count - 1 for count in Counter(server.asked).values())
-    assert twice <= SLOTS * (n_processes - 1), "only what was open at a kill is asked again"
+    assert twice <= SLOTS * (n_processes - 1), "only requests in flight at a kill are sent again"
     assert len(server.asked) == n_needed + twice
 
 

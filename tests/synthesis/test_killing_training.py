@@ -23,10 +23,10 @@ def base_of(kind: str, folder: Path, root: Path) -> Path:
 def test_a_killed_training_ends_with_the_same_weights(kind: str, tmp_path: Path) -> None:
     root = write_dialogues(tmp_path / "b")
     base = base_of(kind, tmp_path / "base", root)
-    whole = tmp_path / "whole" / "made"
-    whole.parent.mkdir()
-    assert train_and_kill(kind, root, base, whole) == 0
-    n_changes = int((whole.parent / "changes").read_text("utf-8"))
+    uninterrupted = tmp_path / "whole" / "made"
+    uninterrupted.parent.mkdir()
+    assert train_and_kill(kind, root, base, uninterrupted) == 0
+    n_changes = int((uninterrupted.parent / "changes").read_text("utf-8"))
     assert n_changes > 2 * N_KILLS
     for number in range(N_KILLS):
         folder = tmp_path / str(number) / "made"
@@ -34,6 +34,6 @@ def test_a_killed_training_ends_with_the_same_weights(kind: str, tmp_path: Path)
         moment = 1 + number * (n_changes - 1) // (N_KILLS - 1)
         assert train_and_kill(kind, root, base, folder, moment) == -signal.SIGKILL
         if not folder.exists():
-            assert train_and_kill(kind, root, base, folder) == 0, f"begun again after a kill at change {moment}"
+            assert train_and_kill(kind, root, base, folder) == 0, f"restarted after a kill at change {moment}"
             assert not (folder.parent / ".made.training").exists()
-        assert content(folder) == content(whole), f"killed at change {moment} of {n_changes}"
+        assert content(folder) == content(uninterrupted), f"killed at change {moment} of {n_changes}"

@@ -53,7 +53,7 @@ def test_articles_become_the_official_files(tmp_path: Path) -> None:
         assert len(server.asked) == n_asked
     assert content(tmp_path / "out") == content(tmp_path / "again")
     benchmark = open_benchmark("multihop_rag", tmp_path / "out")
-    kinds = Counter(kind for task in benchmark.tasks for kind in task.question_types)
+    kinds = Counter(question_type for task in benchmark.tasks for question_type in task.question_types)
     assert kinds == {"inference_query": 2, "comparison_query": 2, "temporal_query": 2, "null_query": 1}
     rows = json.loads((tmp_path / "out" / "dataset" / "MultiHopRAG.json").read_bytes())
     bodies = {
@@ -61,9 +61,9 @@ def test_articles_become_the_official_files(tmp_path: Path) -> None:
     }
     for row in rows:
         assert len(row["evidence_list"]) == (0 if row["question_type"] == "null_query" else 3)
-        assert all(piece["fact"] in bodies[piece["url"]] for piece in row["evidence_list"])
-        assert [piece["published_at"] for piece in row["evidence_list"]] == sorted(
-            piece["published_at"] for piece in row["evidence_list"]
+        assert all(evidence["fact"] in bodies[evidence["url"]] for evidence in row["evidence_list"])
+        assert [evidence["published_at"] for evidence in row["evidence_list"]] == sorted(
+            evidence["published_at"] for evidence in row["evidence_list"]
         )
     assert {row["answer"] for row in rows} == {"Arden Company", "Belmor Company", "Yes", "Insufficient information."}
     assert "3 facts missing from their article" in outcome.lines[0]
@@ -99,7 +99,9 @@ def test_articles_without_common_subjects_are_one_clear_error(tmp_path: Path) ->
 
 
 def types_made(folder: Path) -> Counter[str]:
-    return Counter(kind for task in open_benchmark("multihop_rag", folder).tasks for kind in task.question_types)
+    return Counter(
+        question_type for task in open_benchmark("multihop_rag", folder).tasks for question_type in task.question_types
+    )
 
 
 def test_a_temporal_question_needs_several_dates(tmp_path: Path) -> None:
@@ -184,7 +186,7 @@ def made(
     """Return the result for articles whose claims are given by title."""
     asked: list[str] = []
 
-    def says(prompt: str, n_before: int) -> str:
+    def reply_to(prompt: str, n_before: int) -> str:
         asked.append(prompt)
         if '{"claims": ' in prompt:
             return json.dumps({"claims": claims.get(sections(prompt)["title"][0], [])})
@@ -194,7 +196,7 @@ def made(
 
     (folder / "corpus.json").write_text(json.dumps(list(rows)), "utf-8")
     outcome = synthesize_multihop(
-        folder / "corpus.json", folder / "out", ScriptedClient(says), MultihopSettings(**settings)
+        folder / "corpus.json", folder / "out", ScriptedClient(reply_to), MultihopSettings(**settings)
     )
     questions = json.loads((folder / "out" / "dataset" / "MultiHopRAG.json").read_bytes())
     return Made(outcome, questions, asked)
@@ -207,7 +209,7 @@ def one_claim_each(n: int, **more: str) -> tuple[list[dict[str, str]], dict[str,
 
 
 def facts(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
-    return [[piece["fact"] for piece in row["evidence_list"]] for row in rows]
+    return [[evidence["fact"] for evidence in row["evidence_list"]] for row in rows]
 
 
 def test_a_question_has_the_layout_of_the_official_file(tmp_path: Path) -> None:
@@ -256,7 +258,7 @@ def test_the_first_claim_of_an_article_on_a_subject_counts(tmp_path: Path) -> No
         "News 2": [claim("ARDEN slept.", "ARDEN", "rest")],
     }
     result = made(tmp_path, rows, claims, null_share=0.0)
-    assert facts(result.of_kind("comparison")) == [["Arden sold.", "ARDEN slept."]], "whatever the case of its name"
+    assert facts(result.of_kind("comparison")) == [["Arden sold.", "ARDEN slept."]], "the case of the name is ignored"
 
 
 def test_bridges_are_entities_or_topics_and_only_entities_are_inferred(tmp_path: Path) -> None:
@@ -354,9 +356,9 @@ def test_null_queries_are_a_share_limited_by_topics(tmp_path: Path, share: float
     assert len(result.questions) == 3 + n_null
     null = result.of_kind("null")
     assert [(row["answer"], row["evidence_list"]) for row in null] == [("Insufficient information.", [])] * n_null
-    known = [prompt for prompt in result.asked if '"entity": "...", "sources"' in prompt]
-    assert [re.findall('about "(.*)", though', prompt) for prompt in known] == [["mill"], ["grain"]][:n_null]
-    assert all("- Arden\n- Daily 1\n- Daily 2" in prompt for prompt in known)
+    null_prompts = [prompt for prompt in result.asked if '"entity": "...", "sources"' in prompt]
+    assert [re.findall('about "(.*)", though', prompt) for prompt in null_prompts] == [["mill"], ["grain"]][:n_null]
+    assert all("- Arden\n- Daily 1\n- Daily 2" in prompt for prompt in null_prompts)
 
 
 @pytest.mark.parametrize("missing", ["vantor", "quill", "zubrin"])
@@ -408,7 +410,7 @@ def test_a_long_article_is_split_into_parts_without_overlap(tmp_path: Path) -> N
     rows, claims = one_claim_each(2)
     result = made(tmp_path, [*rows, article(3, long)], claims, null_share=0.0)
     pieces = [sections(prompt)["piece"][0] for prompt in result.asked if "word0" in prompt or "word1499" in prompt]
-    assert [len(piece.split()) for piece in pieces] == [1024, 476]
+    assert [len(part.split()) for part in pieces] == [1024, 476]
     assert " ".join(pieces) == long
 
 
@@ -420,7 +422,7 @@ def test_the_steps_have_names_in_the_progress_bar(tmp_path: Path) -> None:
         tmp_path / "out",
         client,
         MultihopSettings(),
-        progress=lambda what, done, total: steps.append(what),
+        progress=lambda step, done, total: steps.append(step),
     )
     names = ["claims: writer", "questions: writer", "checks: writer", "null queries: writer"]
     assert list(dict.fromkeys(steps)) == names
@@ -449,7 +451,7 @@ def test_articles_without_a_url_are_numbered_and_an_empty_corpus_is_an_error(tmp
     rows[1]["author"] = "Somebody"
     result = made(tmp_path, rows, claims, null_share=0.0)
     evidence = result.questions[0]["evidence_list"]
-    assert [(one["url"], one["author"]) for one in evidence] == [("article-1", ""), ("u2", "Somebody")]
+    assert [(row["url"], row["author"]) for row in evidence] == [("article-1", ""), ("u2", "Somebody")]
     (tmp_path / "none").mkdir()
     with raises(BenchmarkFileError):
         made(tmp_path / "none", [], {})

@@ -46,7 +46,9 @@ def test_dialogues_use_the_first_lists_of_each_domain_in_turn(tmp_path: Path) ->
     in_turn = [("north", 8), ("south", 8), ("north", 8), ("south", 2), ("north", 4)]
     assert {most: len(rows) for most, rows in result.items()} == {1: 1, 2: 2, 3: 3, 4: 4, 9: 5, None: 5}
     assert all(result[most] == in_turn[:most] for most in (1, 2, 3, 4, 9))
-    assert result[None] == [("north", 8), ("north", 8), ("north", 4), ("south", 8), ("south", 2)], "all, as they stand"
+    assert result[None] == [("north", 8), ("north", 8), ("north", 4), ("south", 8), ("south", 2)], (
+        "all lists, in their order"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,9 @@ def test_every_part_of_a_document_changes_the_key(part: str) -> None:
         return _made_by(given, Settings(), client)["documents"]
 
     for index in (0, 1):
-        changed = [replace(one, **{part: "other"}) if n == index else one for n, one in enumerate(documents)]
+        changed = [
+            replace(document, **{part: "other"}) if n == index else document for n, document in enumerate(documents)
+        ]
         assert key(*changed) != key(*documents)
     assert key(*documents[::-1]) != key(*documents) == key(*documents)
     assert key(replace(documents[0], title="Arde", text="nIt rains."), documents[1]) != key(*documents)
@@ -120,20 +124,20 @@ def test_the_report_counts_results_and_names_unread_files(tmp_path: Path) -> Non
     german = "Die Bäckerei öffnet früh, und der Müller mahlt das Korn für die Brötchen über Nacht. " * 4
     (tmp_path / "docs" / "North" / "old.txt").write_bytes(german.encode("latin-1"))
     outcome = made(tmp_path)
-    first, *others = outcome.lines
+    first, *further = outcome.lines
     # Two lists of eight sentences give dialogues of seven turns, since the fifth pair is rejected; the last six give
     # three turns.
     assert (
         first == f"{tmp_path / 'out'}: 3 documents, 8 passages, 22 sentences, 3 dialogues, 17 turns, 2 pairs taken out"
     )
-    assert others[:2] == [
+    assert further[:2] == [
         "left out, 1 in all (synthesis/left_out.jsonl):",
         "  South/arden.txt: the same text as North/arden.txt",
     ]
-    assert others[2] == "files of other formats, not read: 2 .png, 1 no ending, 1 .doc"
-    assert others[3].startswith("encoding guessed as ")
-    assert others[3].endswith(" in 1 documents")
-    assert others[4:] == ["pairs taken out: 2 (not accepted)"]
+    assert further[2] == "files of other formats, not read: 2 .png, 1 no ending, 1 .doc"
+    assert further[3].startswith("encoding guessed as ")
+    assert further[3].endswith(" in 1 documents")
+    assert further[4:] == ["pairs taken out: 2 (not accepted)"]
     assert outcome.usage.n_asked == 9
 
 

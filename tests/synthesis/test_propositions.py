@@ -57,10 +57,10 @@ def test_a_sentence_never_belongs_to_another_documents_passages() -> None:
 def extracted(passages: Sequence[DocumentPassage], statements: Mapping[str, Sequence[str]]) -> Extraction:
     """Return the extraction for a model that replies with the given statements by passage text."""
 
-    def says(prompt: str, n_before: int) -> str:
+    def reply_to(prompt: str, n_before: int) -> str:
         return json.dumps({"propositions": statements.get(sections(prompt)["passage"][0], [])})
 
-    return extract_propositions(passages, Asker(ScriptedClient(says)))
+    return extract_propositions(passages, Asker(ScriptedClient(reply_to)))
 
 
 def passage(name: str, text: str, *, document: str = "a.txt", domain: str = "custom") -> DocumentPassage:
@@ -117,8 +117,8 @@ def test_a_statement_is_listed_once_per_domain_with_all_its_passages() -> None:
         passage("three", texts[2], document="b.txt"),
         passage("four", texts[3], document="c.txt", domain="south"),
     ]
-    said = {texts[0]: [texts[0]], texts[2]: [texts[2]], texts[3]: [texts[0]], texts[1]: []}
-    result = extracted(passages, said)
+    statements = {texts[0]: [texts[0]], texts[2]: [texts[2]], texts[3]: [texts[0]], texts[1]: []}
+    result = extracted(passages, statements)
     assert [(unit.unit_id, unit.text, unit.passage_ids, unit.document_id, unit.domain) for unit in result.units] == [
         ("p1", texts[0], ("one", "three"), "a.txt", "custom"),
         ("p2", texts[0], ("four",), "c.txt", "south"),

@@ -36,15 +36,15 @@ def local_by_token(question: str, context: str) -> float:
 
     tokenizer: Any = AutoTokenizer.from_pretrained(get_model_path())
     model = AutoModel.from_pretrained(get_model_path(), attn_implementation="eager").eval()
-    asked, given = (tokenizer.encode(text, add_special_tokens=False) for text in (question, context))
-    ids = [tokenizer.cls_token_id, *asked, tokenizer.sep_token_id, *given, tokenizer.sep_token_id]
-    types = [0] * (len(asked) + 2) + [1] * (len(given) + 1)
+    question_ids, context_ids = (tokenizer.encode(text, add_special_tokens=False) for text in (question, context))
+    ids = [tokenizer.cls_token_id, *question_ids, tokenizer.sep_token_id, *context_ids, tokenizer.sep_token_id]
+    types = [0] * (len(question_ids) + 2) + [1] * (len(context_ids) + 1)
     with torch.no_grad():
         result = model(
             torch.tensor([ids]), token_type_ids=torch.tensor([types]), output_attentions=True, output_hidden_states=True
         )
-    asked_at = range(1, len(asked))  # without the last token
-    given_at = range(len(asked) + 2, len(asked) + 1 + len(given))
+    asked_at = range(1, len(question_ids))  # without the last token
+    given_at = range(len(question_ids) + 2, len(question_ids) + 1 + len(context_ids))
     total = 0.0
     for hidden, attention in zip(result.hidden_states[1:], result.attentions, strict=True):
         for i in asked_at:
@@ -82,8 +82,8 @@ def test_the_score_is_the_harmonic_mean_of_positive_terms() -> None:
 
 
 def test_a_question_about_the_passage_is_closer_to_it_and_a_single_word_is_unscored(measure: QRelScore) -> None:
-    about, other = (measure(text, [CONTEXT]) for text in (QUESTION, "who wrote this long and sad letter ?"))
-    assert about.local > other.local
+    about, unrelated = (measure(text, [CONTEXT]) for text in (QUESTION, "who wrote this long and sad letter ?"))
+    assert about.local > unrelated.local
     assert measure("why", [CONTEXT]) is None
     assert measure(QUESTION, ["mill"]) is None
     assert measure(QUESTION, [CONTEXT] * 100) is not None, "passages longer than the models read are cut"
@@ -99,8 +99,8 @@ def test_the_table_names_its_models_and_counts_unscored_questions(tmp_path: Path
     assert [row[:2] for row in table.rows] == [("as asked", "6 of 6"), ("standing alone", "6 of 6")]
     assert [row[5:] for row in table.rows] == [("0.33", "0.36"), ("0.36", "0.41")]
     tasks = open_benchmark("custom", folder).tasks
-    result = [measure(task.question, [one.text for one in task.references]) for task in tasks]
-    scores = [one.score for one in result if one]
+    result = [measure(task.question, [relevance.text for relevance in task.references]) for task in tasks]
+    scores = [relevance.score for relevance in result if relevance]
     assert table.columns[4:] == ("QRelScore", "paper, public", "paper, proprietary")
     assert table.rows[0][4] == f"{sum(scores) / 6:.3f}"
     assert "Encoder minilm" in table.note

@@ -22,15 +22,15 @@ def test_dialogues_are_counted_separately_and_in_total(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 2, 8)
     with chat_server(script) as server:
         make(server.base_url, tmp_path, turns=6)
-    whole, each = quality_section(tmp_path / "out").tables
-    rows = {str(row[0]): row[1] for row in whole.rows}
+    total, each = quality_section(tmp_path / "out").tables
+    rows = {str(row[0]): row[1] for row in total.rows}
     # Six pairs are written in each full dialogue and the fifth is rejected; the third and the sixth keep their form.
     assert each.rows[0][:2] == ("d1", 5)
     assert each.rows[0][5:] == ("0.40", "0.83", 3, 0)
     assert rows["turns"] == f"{sum(int(str(row[1])) for row in each.rows) / len(each.rows):.2f}"
-    assert float(str(rows["alike"])) > 0.5, "the scripted model asks all its questions alike"
+    assert float(str(rows["alike"])) > 0.5, "the scripted model words all questions equally"
     assert rows["unanswerable"] == "0.00"
-    assert next(row for row in whole.rows if row[0] == "turns")[2:4] == ("7.7", "5.9")
+    assert next(row for row in total.rows if row[0] == "turns")[2:4] == ("7.7", "5.9")
 
 
 def test_word_counts_are_listed_next_to_published_counts(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_word_counts_are_listed_next_to_published_counts(tmp_path: Path) -> None
     lines = [json.dumps({"dialogue_id": name, "removed": taken}) + "\n" for name, taken in removed.items()]
     (folder / "synthesis" / "dialogues.jsonl").write_text("".join(lines), "utf-8")
     section = quality_section(folder)
-    whole, each = section.tables
+    total, each = section.tables
     assert section.provenance["dialogues"] == "2"
     assert each.columns == (
         *("dialogue", "turns", "unique passages", "question words", "answer words"),
@@ -51,8 +51,8 @@ def test_word_counts_are_listed_next_to_published_counts(tmp_path: Path) -> None
         ("c0", 3, 3, "6.0", "8.0", "0.33", "1.00", 0, 0),
         ("c1", 3, 3, "6.0", "8.0", "0.33", "0.75", 0, 0),
     )
-    assert whole.columns == ("mean", "here", "MTRAG", "MTRAG-S", "OR-CONVQA paper")
-    assert whole.rows == (
+    assert total.columns == ("mean", "here", "MTRAG", "MTRAG-S", "OR-CONVQA paper")
+    assert total.rows == (
         ("turns", "3.00", "7.7", "5.9", "14.58"),
         ("unique passages", "3.00", "16.9", "4.6", "-"),
         ("question words", "6.00", "8.6", "13.7", "-"),
@@ -78,12 +78,12 @@ def test_retrieval_by_query_form_in_all_and_per_domain(tmp_path: Path) -> None:
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in result), "utf-8")
     (folder / "synthesis").mkdir()
     (folder / "synthesis" / "dialogues.jsonl").write_bytes(b"")
-    whole, per_domain = quality_section(folder, retrievers=["bm25s"]).tables[1:3]
-    values = {row[1]: float(str(row[3])) for row in whole.rows if row[0] == "bm25s"}
+    total, per_domain = quality_section(folder, retrievers=["bm25s"]).tables[1:3]
+    values = {row[1]: float(str(row[3])) for row in total.rows if row[0] == "bm25s"}
     assert values["decontextualized"] == 1.0
-    assert values["contextualized"] < values["decontextualized"], "a third of the questions names no town"
-    assert whole.columns == ("retriever", "query", "questions", "AP", "R@5", "R@10", "R@20")
-    assert whole.rows[3:] == tuple(
+    assert values["contextualized"] < values["decontextualized"], "a third of the questions name no town"
+    assert total.columns == ("retriever", "query", "questions", "AP", "R@5", "R@10", "R@20")
+    assert total.rows[3:] == tuple(
         (f"paper: RRF, {documents} documents", form, "-", *values.split())
         for documents, form, values in (
             ("proprietary", "context", "0.19 0.31 0.44 0.56"),
@@ -103,7 +103,7 @@ def standalone(text: str, _: int) -> Action:
     """Reply like a rewriter trained on these dialogues."""
     name = re.findall(r"the \w+ of \w+", text)[-1]
     words = {"how old": "how old is", "does it cost": "what costs"}
-    question = next((f"{begin} {name}" for asked, begin in words.items() if asked in text), f"when is {name} open")
+    question = next((f"{begin} {name}" for phrase, begin in words.items() if phrase in text), f"when is {name} open")
     return completion(json.dumps({"class": "non-standalone", "reworded version": question}))
 
 
@@ -143,13 +143,13 @@ def test_retrieval_by_fused_retrievers_and_forms_with_a_rewriter(
         (section,) = json.loads(printed(*asking, "--retriever", "bm25s", "--retriever", fused))
         n_asked = len(server.asked)
         (again,) = json.loads(printed(*asking, "--retriever", "bm25s"))
-        assert len(server.asked) == n_asked, "replies are kept for all retrievers, and for the next time"
-    table, other = (one["tables"][1] for one in (section, again))
+        assert len(server.asked) == n_asked, "replies are cached for all retrievers and later calls"
+    table, second_table = (printed_section["tables"][1] for printed_section in (section, again))
     rows = {(row["retriever"], row["query"]): float(row["AP"]) for row in table["rows"] if row["questions"] != "-"}
     assert list(rows) == [(line, form) for line in ("bm25s", fused) for form in forms]
     assert rows["bm25s", "contextualized"] < rows["bm25s", "llm_rewrite"] == 1.0
     assert rows["bm25s", "contextualized"] < rows["bm25s", "last_turn/rewrite"]
-    assert other["rows"][:3] == table["rows"][:3]
+    assert second_table["rows"][:3] == table["rows"][:3]
     published = [row["query"] for row in table["rows"] if row["questions"] == "-"]
     assert published == ["contextualized", "llm_rewrite (T5)"] * 2
 

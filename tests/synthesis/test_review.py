@@ -62,7 +62,7 @@ def test_the_last_decision_on_the_current_texts_counts(tmp_path: Path) -> None:
         ("ann", pairs[0].pair_id, "{", 5.0),
     ]
     result, n_others = read_reviews(pairs, kept)
-    assert [(one.reviewer, one.decision.choice, one.time) for one in result] == [
+    assert [(latest.reviewer, latest.decision.choice, latest.time) for latest in result] == [
         ("bob", "accept", 1.0),
         ("ann", "reject", 3.0),
     ]
@@ -132,7 +132,7 @@ def test_texts_have_a_maximum_length_and_notes_are_truncated(tmp_path: Path) -> 
     with raises(DecisionError):
         decide(pair, "edit", {"question": "q", "answer": "a"})
     for choice in ("accept", "reject"):
-        assert decide(pair, choice, {"question": ""}).texts == {}, "only an edit looks at the texts"
+        assert decide(pair, choice, {"question": ""}).texts == {}, "only an edit checks the texts"
 
 
 def test_a_decision_is_exported_without_default_values(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_the_version_of_a_pair_covers_everything_displayed(tmp_path: Path) -> No
         replace(task, references=task.references[:-1]),
         replace(task, references=(replace(task.references[0], text="another text"), *task.references[1:])),
     ]
-    versions = {Pair(pair.number, other).version for other in (task, *changes)}
+    versions = {Pair(pair.number, changed).version for changed in (task, *changes)}
     assert len(versions) == 1 + len(changes)
     assert Pair(pair.number + 1, task).version == pair.version
     assert Pair(1, replace(task, extra={})).texts["standalone"] == task.question
@@ -192,7 +192,7 @@ def test_three_reviewers_agree_two_by_two_and_all_together(tmp_path: Path) -> No
         ("all reviewers", "alpha", 3, "-"),
     ]
     assert agreement.rows[1][4:] == ("1.000", "1.000")
-    assert agreement.rows[0][4:] == ("0.000", "0.000"), "the edit is kept as the other is, and is another choice"
+    assert agreement.rows[0][4:] == ("0.000", "0.000"), "an edited pair is kept too, but the choices differ"
 
 
 def test_the_manifest_of_a_review_lists_its_inputs(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_the_manifest_of_a_review_lists_its_inputs(tmp_path: Path) -> None:
         "conversations.jsonl",
         "passages.jsonl",
         "synthesis",
-    ], "no judgements and no dialogues where there were none"
+    ], "a benchmark without judgements and dialogues gets none"
     assert (tmp_path / "out" / "passages.jsonl").read_bytes() == (folder / "passages.jsonl").read_bytes()
 
 
@@ -245,7 +245,7 @@ def test_labels_of_a_turn_are_kept(tmp_path: Path) -> None:
     assert "references" not in kept["turns"][2]
     export_reviewed(folder, tmp_path / "later", [review(pair, "accept") for pair in pairs[1:]])
     (kept,) = rows(tmp_path / "later" / "conversations.jsonl")
-    assert [turn["multi_turn"] for turn in kept["turns"]] == ["N/A", "Follow-up"], "what is first now leans on nothing"
+    assert [turn["multi_turn"] for turn in kept["turns"]] == ["N/A", "Follow-up"], "the first kept turn is no follow-up"
 
 
 def test_the_synthesis_details_include_the_review(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_the_synthesis_details_include_the_review(tmp_path: Path) -> None:
             *before["removed"],
             {"question": first["decontextualized"], "answer": first["answer"], "reason": "rejected in review"},
         ],
-    }, "what nobody decided on is neither kept nor rejected"
+    }, "a pair without a decision is neither kept nor rejected"
     export_reviewed(tmp_path / "out", tmp_path / "kept too", [review(pairs[2], "accept")])
     assert rows(tmp_path / "kept too" / "synthesis" / "dialogues.jsonl")[0]["removed"] == before["removed"]
 
@@ -295,7 +295,7 @@ def test_decisions_are_sorted_by_pair_and_time(tmp_path: Path) -> None:
         for name, index, time in (("ann", 2, 1.0), ("bob", 0, 3.0), ("ann", 0, 2.0))
     ]
     result, n_others = read_reviews(pairs, [*kept, ("ann", "elsewhere", kept[0][2], 4.0)])
-    assert [(one.reviewer, one.pair_id, one.time) for one in result] == [
+    assert [(sorted_review.reviewer, sorted_review.pair_id, sorted_review.time) for sorted_review in result] == [
         ("ann", "c0<::>1", 2.0),
         ("bob", "c0<::>1", 3.0),
         ("ann", "c0<::>3", 1.0),

@@ -50,15 +50,15 @@ def test_documents_become_a_valid_folder(server: ChatServer, tmp_path: Path) -> 
             assert turn["question_types"] == ["Factoid"]
     used = [name for dialogue in details for name in dialogue["units"]]
     assert sorted(used) == sorted(units)
-    assert len(used) == len(set(used)), "a list is used once"
+    assert len(used) == len(set(used)), "each list is used once"
 
 
 def test_the_question_after_a_removed_pair_stands_alone(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 4)
     make(server.base_url, tmp_path)
     details = rows(tmp_path / "out" / "synthesis" / "dialogues.jsonl")
-    removed = [one for dialogue in details for one in dialogue["removed"]]
-    assert Counter(one["reason"] for one in removed) == {"not accepted": len(removed)}
+    removed = [pair for dialogue in details for pair in dialogue["removed"]]
+    assert Counter(pair["reason"] for pair in removed) == {"not accepted": len(removed)}
     long = [dialogue for dialogue in details if len(dialogue["turns"]) > 5]
     assert long
     for dialogue in long:  # the fifth pair was rejected; the seventh question is in context
@@ -74,8 +74,8 @@ def test_the_same_replies_give_the_same_bytes_without_repeated_requests(server: 
     again = make(server.base_url, tmp_path, "again", unanswerable=0.1)
     assert (first.usage.n_asked, again.usage.n_asked, len(server.asked)) == (n_asked, 0, n_asked)
     assert content(tmp_path / "out") == content(tmp_path / "again")
-    there = make(server.base_url, tmp_path, unanswerable=0.1)
-    assert "already contains the result" in there.lines[0]
+    unanswerable_result = make(server.base_url, tmp_path, unanswerable=0.1)
+    assert "already contains the result" in unanswerable_result.lines[0]
     with pytest.raises(ConfigurationError, match="found: other contents"):
         make(server.base_url, tmp_path, unanswerable=0.2)
 
@@ -86,7 +86,7 @@ def test_other_units_pools_and_domains(server: ChatServer, tmp_path: Path) -> No
     make(server.base_url, tmp_path, unit="sentences", pool="propositions", folders_are_domains=True, most_dialogues=2)
     benchmark = open_benchmark("custom", tmp_path / "out")
     assert {task.domain for task in benchmark.tasks} == {"north", "south"}
-    assert not any('"propositions"' in prompt for prompt in server.asked), "sentences are cut, not asked for"
+    assert not any('"propositions"' in prompt for prompt in server.asked), "sentences require no request"
     assert all(task.references[0].passage_id.startswith("s") for task in benchmark.tasks)
 
 
@@ -99,7 +99,9 @@ def test_dialogues_over_passages_in_the_format_of_mtrag_s(server: ChatServer, tm
     assert all(task.references for task in benchmark.tasks)
     assert max(task.turn for task in benchmark.tasks) == 3
     for before, after in itertools.pairwise(benchmark.tasks):
-        assert after.turn == 1 or after.messages[-2].text == before.target, "an answer is the history of the next turn"
+        assert after.turn == 1 or after.messages[-2].text == before.target, (
+            "an answer is part of the history of the next turn"
+        )
     with pytest.raises(ConfigurationError, match="corpus of MTRAG-S 'gov'"):
         Settings(mtrag_s="gov")
 
@@ -159,7 +161,7 @@ def test_an_invalid_first_reply_costs_only_a_second_request(server: ChatServer, 
     assert rows(tmp_path / "out" / "synthesis" / "left_out.jsonl") == []
     n_asked = len(server.asked)
     make(server.base_url, tmp_path, "again")
-    assert len(server.asked) == n_asked, "the first attempt is kept with the one that could be read"
+    assert len(server.asked) == n_asked, "the invalid first reply is cached too"
 
 
 def test_a_dialogue_that_fails_is_left_out_with_its_reason(tmp_path: Path) -> None:

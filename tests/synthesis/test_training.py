@@ -111,7 +111,7 @@ def test_the_folder_is_complete_and_can_be_moved(benchmark: Benchmark, rewriter:
     rewrites = TrainedRewriter(rewriter, batch_size=2).rewrite(tasks)
     assert rewrites.texts == TrainedRewriter(moved).rewrite(tasks).texts
     assert rewrites.n_requests == 4
-    assert [rewrites.texts[tasks[place].task_id] for place in (0, 3)] == [tasks[0].question, tasks[3].question]
+    assert [rewrites.texts[tasks[position].task_id] for position in (0, 3)] == [tasks[0].question, tasks[3].question]
     assert all(rewrites.texts.values())
 
 
@@ -181,25 +181,27 @@ def test_training_resumes_from_its_last_complete_checkpoint(benchmark: Benchmark
     class Killed(BaseException):
         pass
 
-    def kill(what: str, done: int, total: int | None) -> None:
+    def kill(step: str, done: int, total: int | None) -> None:
         if done == 3:
             raise Killed
 
     fitting = Hyperparameters(epochs=4, learning_rate=5e-3)
-    whole = train_rewriter(benchmark, base, tmp_path / "whole", fitting)
+    uninterrupted = train_rewriter(benchmark, base, tmp_path / "whole", fitting)
     with pytest.raises(Killed):
         train_rewriter(benchmark, base, tmp_path / "made", fitting, progress=kill)
     work = tmp_path / ".made.training"
     last = max(work.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
     later = shutil.copytree(last, last.with_name("checkpoint-9999"))
     (later / "trainer_state.json").write_text("{", "utf-8")  # as a kill during writing leaves it
-    seen: list[int] = []
+    epochs_reported: list[int] = []
     again = train_rewriter(
-        benchmark, base, tmp_path / "made", fitting, progress=lambda what, done, total: seen.append(done)
+        benchmark, base, tmp_path / "made", fitting, progress=lambda step, done, total: epochs_reported.append(done)
     )
-    assert seen == [3, 4], "the first two epochs are not run again"
+    assert epochs_reported == [3, 4], "the first two epochs are not run again"
     assert not work.exists()
-    assert (again.folder / "model.safetensors").read_bytes() == (whole.folder / "model.safetensors").read_bytes()
+    assert (again.folder / "model.safetensors").read_bytes() == (
+        uninterrupted.folder / "model.safetensors"
+    ).read_bytes()
 
 
 def test_an_invalid_rewriter_is_one_clear_error(benchmark: Benchmark, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def texts() -> list[str]:
 @pytest.mark.slow
 def test_tokens_and_scores_equal_torch(light: BertScorer, by_torch: BertScorer, texts: list[str]) -> None:
     assert light.loaded().token_ids(texts) == by_torch.loaded().token_ids(texts)
-    pairs = [(text, other) for text, other in zip(texts, [*texts[1:], texts[0]], strict=True)]
+    pairs = [(text, reference) for text, reference in zip(texts, [*texts[1:], texts[0]], strict=True)]
     for result, expected in zip(light.score(pairs), by_torch.score(pairs), strict=True):
         assert astuple(result) == pytest.approx(astuple(expected), abs=TOLERANCE)
     assert light.n_truncated == by_torch.n_truncated == 1

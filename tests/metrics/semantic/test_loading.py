@@ -27,18 +27,18 @@ SIZES: dict[str, Any] = {
 }
 
 
-def saved(folder: Path, kind: str, lacking: str = "", **options: Any) -> Path:
-    """Save a tiny model of random weights, without weights whose name contains `lacking`."""
+def saved(folder: Path, class_name: str, missing: str = "", **options: Any) -> Path:
+    """Save a tiny model of random weights, without weights whose name contains `missing`."""
     import transformers
     from safetensors.torch import load_file, save_file
 
     folder.mkdir()
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=12).save_pretrained(folder)
-    getattr(transformers, kind)(transformers.BertConfig(**SIZES, **options)).save_pretrained(folder)
+    getattr(transformers, class_name)(transformers.BertConfig(**SIZES, **options)).save_pretrained(folder)
     weights = folder / "model.safetensors"
     save_file(
-        {name: tensor for name, tensor in load_file(weights).items() if not lacking or lacking not in name},
+        {name: tensor for name, tensor in load_file(weights).items() if not missing or missing not in name},
         weights,
         metadata={"format": "pt"},
     )
@@ -60,10 +60,10 @@ LOADS: dict[str, tuple[str, dict[str, Any], Callable[[Path], object]]] = {
 
 @pytest.mark.parametrize("loaded_by", LOADS)
 def test_a_missing_weight_is_named_and_nothing_is_loaded(tmp_path: Path, loaded_by: str) -> None:
-    kind, options, load = LOADS[loaded_by]
-    load(saved(tmp_path / "whole", kind, **options))
+    class_name, options, load = LOADS[loaded_by]
+    load(saved(tmp_path / "whole", class_name, **options))
     with raises(ConfigurationError):
-        load(saved(tmp_path / "harmed", kind, "intermediate.dense.weight", **options))
+        load(saved(tmp_path / "harmed", class_name, "intermediate.dense.weight", **options))
 
 
 @pytest.mark.parametrize("line", ["rerank(bm25,cross-encoder:minilm)", "sparse:minilm"])
@@ -81,15 +81,15 @@ def test_a_trained_sparse_layer_is_loaded(tmp_path: Path) -> None:
     from sentence_transformers import SparseEncoder
 
     SparseEncoder(str(saved(tmp_path / "base", "BertModel")), device="cpu").save(str(tmp_path / "trained"))
-    one, other = (load_model("SparseEncoder", str(tmp_path / "trained"), "test") for _ in range(2))
-    assert [type(layer).__name__ for layer in one.children()][-1] == "SparseAutoEncoder"
-    assert all((weight == other.state_dict()[name]).all() for name, weight in one.state_dict().items())
+    first, second = (load_model("SparseEncoder", str(tmp_path / "trained"), "test") for _ in range(2))
+    assert [type(layer).__name__ for layer in first.children()][-1] == "SparseAutoEncoder"
+    assert all((weight == second.state_dict()[name]).all() for name, weight in first.state_dict().items())
 
 
 def test_an_unused_pooler_may_be_missing_and_changes_no_hash(tmp_path: Path) -> None:
     folder = str(saved(tmp_path / "model", "BertModel", "pooler"))
-    one, other = (DenseRetriever(folder).describe() for _ in range(2))
-    assert one == other
+    first, second = (DenseRetriever(folder).describe() for _ in range(2))
+    assert first == second
 
 
 def test_the_library_is_restored(tmp_path: Path) -> None:

@@ -67,9 +67,9 @@ def as_tuples(scores: list[semantic.BertScore]) -> list[tuple[float, float, floa
     return [(score.precision, score.recall, score.f1) for score in scores]
 
 
-def assert_close(found: Sequence[tuple[float, ...]], expected: Sequence[tuple[float, ...]]) -> None:
-    assert len(found) == len(expected) > 0
-    for left, right in zip(found, expected, strict=True):
+def assert_close(actual: Sequence[tuple[float, ...]], expected: Sequence[tuple[float, ...]]) -> None:
+    assert len(actual) == len(expected) > 0
+    for left, right in zip(actual, expected, strict=True):
         assert left == pytest.approx(right, abs=TOLERANCE)
 
 
@@ -118,11 +118,11 @@ def test_groups_do_not_change_a_score(minilm: BertScorer, monkeypatch: pytest.Mo
     expected = as_tuples(minilm.score(pairs))
     assert [as_tuples(minilm.score([pair]))[0] for pair in pairs[:8]] == expected[:8]
     monkeypatch.setattr(semantic, "_GROUP_TOKENS", 40)
-    seen: list[tuple[int, int]] = []
-    small = BertScorer(minilm.spec, device="cpu", progress=lambda done, total: seen.append((done, total)))
+    reported: list[tuple[int, int]] = []
+    small = BertScorer(minilm.spec, device="cpu", progress=lambda done, total: reported.append((done, total)))
     assert as_tuples(small.score(pairs)) == expected
-    assert seen[-1] == (small.n_texts, small.n_texts)
-    assert len(seen) == small.n_texts
+    assert reported[-1] == (small.n_texts, small.n_texts)
+    assert len(reported) == small.n_texts
 
 
 def test_the_order_of_pairs_does_not_matter(minilm: BertScorer) -> None:

@@ -62,9 +62,9 @@ def test_the_limit_of_the_tokenizer_is_applied_as_in_bert_score(unlimited: Path,
     assert n_truncated == 3  # two long texts, and the first reversed
     for own, theirs in zip(result, bert_score(limited), strict=True):
         assert own == pytest.approx(theirs, abs=1e-6)
-    whole = ours(unlimited)[0]
-    assert result[0] == pytest.approx(whole[0], abs=1e-6)
-    assert all(abs(cut[0] - full[0]) > 1e-4 for cut, full in zip(result[1:], whole[1:], strict=True))
+    untruncated = ours(unlimited)[0]
+    assert result[0] == pytest.approx(untruncated[0], abs=1e-6)
+    assert all(abs(cut[0] - full[0]) > 1e-4 for cut, full in zip(result[1:], untruncated[1:], strict=True))
 
 
 @pytest.mark.parametrize(("named", "limit"), [(int(1e30), None), (512, 512), (8192, 8192)])
