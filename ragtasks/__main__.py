@@ -8,7 +8,10 @@ _SECONDS_BETWEEN_BARS = "30"
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C while it loads exits without a traceback. A log file gets few progress lines."""
+    """Run the command line. Ctrl-C during the import exits without a traceback.
+
+    If stderr is not a terminal, progress bars of tqdm are updated every 30 seconds at most.
+    """
     if not sys.stderr.isatty():
         os.environ.setdefault("TQDM_MININTERVAL", _SECONDS_BETWEEN_BARS)  # tqdm reads this variable on import
     try:

@@ -1,7 +1,7 @@
 """Exceptions of ragtasks: one root, with one child for each cause that a user can act on.
 
 A message has five parts: what failed, where, the expected and the found state, and the next step. The constructor
-requires all five as soon as one is passed, so no message is incomplete.
+accepts all five or only the first, so no message is incomplete.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ImplausibleError(RagtasksError):
 
 
 class MissingExtraError(RagtasksError):
-    """A library of an optional part is not installed."""
+    """A library that an optional feature needs is not installed."""
 
     def __init__(self, library: str, extra: str, purpose: str, more: str = "") -> None:
         super().__init__(
@@ -73,7 +73,7 @@ class MissingExtraError(RagtasksError):
 
 
 def clear_error(what: str, *, where: str, expected: str, found: str, next_step: str) -> str:
-    """Return a message with its five parts, one a line."""
+    """Return the message with its five parts, on four lines."""
     return f"{what}: {where}\n  expected: {expected}\n  found: {found}\n  next step: {next_step}"
 
 
@@ -86,7 +86,7 @@ def one_line(error: Exception | str) -> str:
 
 
 def misfits(error: ValidationError, root_name: str = "content") -> list[str]:
-    """Return the validation problems of a pydantic model, one a line. `whole` names problems without a field."""
+    """Return the validation problems of a pydantic model as texts. `root_name` names problems without a field."""
     named = [(".".join(map(str, details["loc"])) or root_name, misfit(details)) for details in error.errors()]
     return list(dict.fromkeys(f"{name}: {text}" if name else text for name, text in named))
 

@@ -1,6 +1,6 @@
 """Language detection, and splitting of texts into words by language.
 
-English texts are split by the metrics, as in the official scripts. Texts in other languages are split here.
+Metrics split English texts themselves, as the official scripts do. Texts in other languages are split here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LATIN = re.compile(r"[\W\d_a-z\u00aa-\u02af\u1e00-\u1eff]*")
 def language_of(text: str) -> str | None:
     """Return the ISO 639-1 code of a text's language, or None if the text is too short or the result is uncertain.
 
-    Capitalized words are ignored: names are foreign in every language. Texts with ideograms keep them.
+    Capitalized words are ignored, because names are foreign in every language, except in texts with ideograms.
     """
     words = _WORD.findall(text[:_MOST_CHARACTERS])
     if sum(word.lower() in _ENGLISH for word in words) >= max(2, _ENGLISH_SHARE * len(words)):
@@ -63,7 +63,8 @@ def language_of(text: str) -> str | None:
         if sum(map(len, words)) < _ENOUGH_LETTERS:
             return None
     ranked = _identifier().rank(" ".join(words))
-    # The detector can be sure of neither Danish nor Norwegian, but of both together (also Indonesian and Malay).
+    # Only English is compared with a threshold: the detector may be unsure between Danish and Norwegian, or Indonesian
+    # and Malay, and yet sure that a text is not English.
     english_probability = float(dict(ranked)["en"])
     return None if _UNSURE < english_probability < 1 - _UNSURE else str(ranked[0][0])
 
@@ -111,7 +112,7 @@ _SPLIT_FORMS = _SplitForms()
 
 
 def words_of(text: str, language: str, *, articles: bool = True) -> list[str]:
-    """Return the words of a text in another language than English, without case and punctuation.
+    """Return the words of a text in a language other than English, without case and punctuation.
 
     A word is a run of letters, marks and digits after NFKC normalization, with all digits as ASCII. Each Chinese,
     Japanese, Korean, Thai, Lao, Burmese or Khmer character is a word of its own.

@@ -21,7 +21,8 @@ from rich.table import Column
 Progress = Callable[[str, int, int | None], None]
 """Called with (name of the step, number done, total or None).
 
-The name is constant. A note that changes may follow after a tab, and the reason for waiting after a second tab.
+The name identifies the step and is constant. A changing note may follow after a tab, and a reason for waiting after a
+second tab.
 """
 _SECONDS_BETWEEN_DRAWS = 0.05
 _SECONDS_BETWEEN_LINES = 60.0
@@ -73,7 +74,7 @@ def step(description: str, console: Console | None = None) -> Iterator[None]:
 
 
 def in_rounds(progress: Progress) -> Progress:
-    """Return a callback that adds up the counts of a step that starts again."""
+    """Return a callback that adds up the counts of a step that runs in several rounds."""
     last: dict[str, tuple[int, int, int]] = {}  # name -> count of earlier rounds, count and total of this round
 
     def show(label: str, done: int, total: int | None) -> None:
@@ -118,7 +119,7 @@ def _columns(console: Console) -> list[str | ProgressColumn]:
     texts = [TextColumn(f"{{task.fields[{field}]}}", markup=False) for field in ("count", "left", "note")]
     width = [BarColumn(20)] if console.width >= _WIDE else []
     remaining = TimeRemainingColumn(elapsed_when_finished=True)
-    # On a narrow terminal the name wraps, so that no score is cut.
+    # On a narrow terminal, the name wraps, so that the note is not cut.
     name = TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold", min_width=8))
     return [name, *width, *texts, remaining]
 

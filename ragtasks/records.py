@@ -1,7 +1,7 @@
 """Frozen records shared by all other modules.
 
-Loaders convert benchmark files into these records, so no other module depends on a file format. Sequences are tuples:
-settings and threads share a record without copying it.
+Loaders convert benchmark files into these records, so no other module depends on a file format. Sequences are tuples,
+so settings and threads can share a record without copying it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Answerability(str, Enum):
 
 
 class IdkVerdict(str, Enum):
-    """Label of a response: it states that it does not know, in part, or not at all.
+    """Label of a response: whether it states that the answer is unknown, fully, partly or not at all.
 
     Source: MTRAG paper, section 6.3.3 and appendix F.3.
     """
@@ -223,15 +223,15 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A model's answer to one task, with the passages of its prompt."""
+    """A model's answer to one task, with the passages that the model received."""
 
     task: Task
     passages: tuple[Passage, ...]
-    """Passages in the prompt, in order."""
+    """Passages in the prompt, in order. For a searching model or a RAG system, the passages that it retrieved."""
     text: str
     """The answer, without thinking text and surrounding blanks."""
     no_answer: str = ""
-    """Reason for a failed request; the response is then unscored. An empty answer is an answer, with no reason here."""
+    """Reason for a failed request, which leaves the response unscored; empty for an answer, even an empty answer."""
     verbatim: str | None = None
     """The answer with its surrounding blanks, or None if it had none. Official judge prompts contain this form."""
     trajectory: Trajectory | None = None
@@ -316,7 +316,7 @@ class Support(str, Enum):
     """Not at all, or the passage contradicts the sentence."""
 
 
-# Task and query ids. No other module parses them.
+# Task and query ids, which no other module parses.
 #
 # A task id joins a conversation id and a turn number. MTRAG's task files and qrels use the separator `<::>`, its sample
 # submissions `::`. ragtasks writes `<::>`.

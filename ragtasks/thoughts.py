@@ -42,7 +42,7 @@ MENTION = (
 )
 """Pattern of the words after a mark that the text only mentions."""
 _MENTIONED = re.compile(rf"{MENTION}|[.,;:)]")
-_MOST_MARKS = 20  # only the last marks of a text are examined
+_MOST_MARKS = 20  # number of end marks that are examined, from the end of a text
 _QUOTATIONS = ("``", '""', "''", "“”", "()", "[]", "**")
 
 
@@ -67,9 +67,9 @@ def split_thought(text: str, end: str = END_OF_THOUGHT) -> tuple[str, str]:
 
 
 def _last_thought(text: str, opening: re.Pattern[str], closing: re.Pattern[str], is_worded: bool) -> tuple[int, ...]:
-    """Return the ends of the last thought, or zeros.
+    """Return four positions of the last thought in a text, or zeros without a thought.
 
-    The positions are: end of the block, start of the block, start of the thought, end of the thought.
+    They are the end of the block, the start of the block, the start of the thought, and the end of the thought.
     """
     opened = opening.match(text, len(text) - len(text.lstrip()))
     if (opened and re.match(MENTION, text[opened.end() :])) or (is_worded and not opened):

@@ -61,17 +61,17 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 
 
 def _accept_name(schema: dict[str, Any]) -> None:
-    """Accept the name alone for a section in the schema."""
+    """Let the schema accept a text, the section's main value, instead of a section."""
     schema["anyOf"].insert(0, {"type": "string"})
 
 
 def _as_list(value: Any) -> Any:
-    """Convert one value to a list, and comma-separated tasks to several, as lm_eval does."""
+    """Convert a single mapping to a list, and split a text at commas, as lm_eval does for tasks."""
     return value.split(",") if isinstance(value, str) else [value] if isinstance(value, Mapping) else value
 
 
 def _nonempty(value: Any) -> Any:
-    """Reject an empty path, which would be the working directory."""
+    """Reject an empty path, which would mean the working directory."""
     if value == "":
         raise ValueError("expected a path")
     return value
@@ -371,10 +371,10 @@ class EvaluationFile(BaseModel):
 
     @property
     def subject(self) -> str:
-        """The section of `SUBJECTS` in the file.
+        """Name of the section with the evaluated system, such as `model`.
 
         Raises:
-            ConfigurationError: if the file has none.
+            ConfigurationError: if the file has no such section.
         """
         named = [key for key in SUBJECTS if getattr(self, key) is not None]
         if not named:
@@ -402,9 +402,9 @@ class EvaluationFile(BaseModel):
 
     @property
     def given_options(self) -> dict[str, Any]:
-        """The options of `ragtasks.config`, including `data` and `judges`, which are top-level keys of the file.
+        """The evaluation's options, including `data` and `judges`, which are top-level keys of the file.
 
-        Judges of `until_decided` are left out: they do not score.
+        With `until_decided`, judges are left out, because they compare answers and give no scores.
         """
         top_level = {"data": self.data, "judges": None if self.until_decided else list(self.judges) or None}
         return {**self.options, **{key: value for key, value in top_level.items() if value is not None}}
@@ -428,7 +428,7 @@ def named_system(endpoint: Mapping[str, Any]) -> tuple[Endpoint, SystemProtocol]
 
 
 def slug(text: str) -> str:
-    """Return a text in a form that is valid in a folder name."""
+    """Return a text in a form that is valid as a folder name."""
     return _NOT_IN_NAMES.sub("-", text).strip("-.") or "evaluation"
 
 
@@ -451,7 +451,7 @@ class ReadEvaluation:
     """A parsed file."""
 
     content: dict[str, Any]
-    """Keys and values after `--set`, with sections in place of names."""
+    """Keys and values after `--set`. A section given as a single text is a mapping here."""
     evaluation: EvaluationFile
     """The same content as a typed record."""
 
@@ -496,7 +496,7 @@ def checked_text(text: str, name: str) -> None:
 
 
 def _read(text: str, name: str, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], EvaluationFile]:
-    """Return the content of the file, untyped and typed."""
+    """Return the content of the file as a mapping and as a typed record."""
     content, lines = _parsed(text, name)
     _expand_names(content)
     for override in overrides:
@@ -550,7 +550,7 @@ def _lines(node: Any, above: str) -> Iterator[tuple[str, int]]:
 
 
 def _expand_names(content: dict[str, Any]) -> None:
-    """Convert sections that are given by name alone to mappings."""
+    """Convert sections that are given as a single text to mappings."""
     for key, name in _BY_NAME_ALONE.items():
         if isinstance(content.get(key), str):
             content[key] = {name: content[key]}

@@ -38,7 +38,7 @@ ONE_OR_SEVERAL = BeforeValidator(
 )
 """Accepts a single text for a tuple of texts."""
 
-# Judges in a configuration: a model behind a server, or a model that the harness loads.
+# A judge in a configuration is a model behind a server, or a model that the harness loads.
 
 JUDGES_EXAMPLE = '["openai/gpt-4o-mini"]'
 
@@ -145,7 +145,7 @@ NO_ENCODER = "none"
 
 _NEAR_MISS = 0.84  # minimum similarity of a foreign key that is taken for a typo
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
-# Names in results, or similar names, of the keys below.
+# Other name of a key, as in results or by mistake -> key.
 _OTHER_NAMES = {"idk_detector": "idk", "judge_prompts": "prompts", "retrieval_run": "run"}
 
 
@@ -391,7 +391,7 @@ def json_or_text(text: str) -> Any:
 
 
 def validated(settings_type: Any, values: Mapping[str, Any]) -> Any:
-    """Return the settings dataclass `kind` with the values from `--metadata`.
+    """Return an instance of the dataclass `settings_type` with the values from `--metadata`.
 
     Raises:
         ConfigurationError: if a key is unknown or a value has the wrong type.
@@ -423,7 +423,7 @@ def foreign_keys(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def _similar_key(key: str) -> str | None:
-    """Return the ragtasks key that a foreign key probably stands for, or None."""
+    """Return the ragtasks key that a foreign key probably means, or None."""
     near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=_NEAR_MISS)
     return near[0] if near else _OTHER_NAMES.get(key.lower())
 

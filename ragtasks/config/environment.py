@@ -82,7 +82,7 @@ def secret(name: str) -> str | None:
 
 
 def environment_secrets() -> frozenset[str]:
-    """Return the values of all environment variables for keys, which messages must not contain."""
+    """Return the values of all environment variables for keys. Messages must not contain them."""
     named = {value for name, value in os.environ.items() if name.upper().endswith(_SECRET_NAMES)}
     return frozenset(value for value in named if len(value) >= _SECRET_LENGTH)
 

@@ -40,7 +40,7 @@ _SUPPRESSED = {
         "Exception:CancelledError()",
     ),
     "lm_eval.evaluator": ("generation_kwargs: ",),  # repeats the user's arguments
-    "lm_eval.config.evaluate_config": ("--limit SHOULD ONLY BE USED FOR TESTING",),  # part of the conclusion
+    "lm_eval.config.evaluate_config": ("--limit SHOULD ONLY BE USED FOR TESTING",),  # the conclusion states the limit
 }
 """Harness logger -> beginnings of messages to suppress."""
 _STUBS = Path(lm_eval.tasks.__file__).parent / STUB_FOLDER

@@ -2,7 +2,7 @@
 
 With a model behind a server, each task continues as soon as its reply arrives. With a model in this process, each step
 is one batch for the model and one batch for the retriever. Prompts depend only on earlier replies and stored searches.
-A run that was killed therefore finds its steps in the saved answers and sends only the missing requests.
+After a kill, the next run therefore finds its steps in the saved answers and sends only the missing requests.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ class Search:
     """Final trajectory; None while the model searches."""
 
     def shorten(self) -> bool:
-        """Shorten the oldest result that can be shortened, the latest one last. Return False if none can."""
+        """Shorten the results of one exchange by one level, and return whether any could be shortened.
+
+        The oldest exchange with complete results comes first, then the oldest shortened one, and the latest exchange
+        last.
+        """
         exchanges = [*itertools.chain.from_iterable(self.earlier.values()), *self.exchanges]
         older = [(level, item) for level in (0, 1) for item in exchanges[:-1] if item.level == level]
         last = [(item.level, item) for item in exchanges[-1:] if item.can_be_shortened]
@@ -89,7 +93,7 @@ class AgenticTask(RoundsTask):
         super()._load_docs(benchmark, options)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Build the requests, check the model's tool calls and index the corpora.
+        """Build the requests, check that the model supports the protocol, and index the corpora.
 
         Errors therefore occur before the run.
         """
@@ -122,7 +126,7 @@ class AgenticTask(RoundsTask):
         return Search(doc, self.toolbox.session(doc["domain"]))
 
     def _request(self, task_id: str) -> WaitingRequest | None:
-        """Return the next request of a task, or None if its prompt does not fit the context, which ends the task."""
+        """Return the next request of a task. If its prompt does not fit the context, end the task and return None."""
         request, search = self._pending[task_id], self._searches[task_id]
         request.doc = search.doc
         prompt = self._prompt(search)
@@ -190,7 +194,7 @@ class AgenticTask(RoundsTask):
         super().take(request, answer)
 
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
-        """Return the next requests. The calls of all tasks are one batch, and the prompts contain their results."""
+        """Run the calls of all tasks as one batch and return the next requests, whose prompts contain the results."""
         searches = [self._searches[request.doc["task_id"]] for request in requests]
         active = [search for search in searches if search.trajectory is None]
         calls = [(search.session, call) for search in active for call in search.exchanges[-1].reply.calls]
@@ -225,10 +229,13 @@ class AgenticTask(RoundsTask):
 
 
 class LiveAgenticTask(AgenticTask, LiveTask):
-    """Agentic tasks with the model's own earlier answers, and with `keep_searches` its earlier results."""
+    """An agentic task with the model's own earlier answers.
+
+    With `keep_searches`, the prompt also contains the search results of earlier turns.
+    """
 
     def _new_search(self, doc: Doc) -> Search:
-        """Return the state of a turn before its first call. Passage numbers continue after kept results."""
+        """Return the state of a turn before its first call. Passage numbers continue after those of kept results."""
         before = [
             search for search in self._searches.values() if search.doc["conversation_id"] == doc["conversation_id"]
         ]

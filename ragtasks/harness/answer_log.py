@@ -1,8 +1,8 @@
 """Answers of an unfinished evaluation: one SQLite file, written as each answer arrives.
 
 The harness saves nothing before its last request, so a failing server or a killed process would lose every answer. The
-next run reads the answers from this file and requests the remaining ones. The file is deleted after the results are
-saved, so that no later run uses answers of a model that has changed since.
+next run reads the answers from this file and requests the remaining ones. The answers are deleted after the results are
+saved, so that no later run uses answers of a model that has changed since. With `--use_cache`, they are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ANSWERING_ONLY = frozenset(
     | {"num_concurrent", "timeout", "verify_certificate", "slots", "api_key_env", "attempts", "timeout_seconds"}
     | {"patience_seconds", "requests_per_minute", "rate_limit_patience_seconds"}
 )
-"""Secret arguments and arguments of the transport, which do not change an answer."""
+"""Secret arguments and arguments of the transport. They do not affect an answer."""
 
 LoggedRequest = tuple[str, Sequence[Any]]
 """(method of the model, arguments of one request)."""
@@ -38,7 +38,7 @@ class AnswerLog:
     """Saved answers, keyed by model, arguments, address, local files, prompt and options."""
 
     def __init__(self, path: Path, kind: str, arguments: Mapping[str, Any], *, is_lasting: bool = False) -> None:
-        """Open the log of one model and check that it is writable."""
+        """Open the log of one model and check that it is writable. `is_lasting` keeps the answers after `finish`."""
         self.path = path
         self._model = {"kind": kind, "arguments": _relevant_arguments(arguments)}
         self._is_lasting = is_lasting
@@ -102,7 +102,7 @@ class AnswerLog:
 
     @property
     def n_saved(self) -> int:
-        """Number of looked-up requests with a saved answer."""
+        """Number of requests with a saved answer, among those looked up or recorded so far."""
         return self._n_of.total()
 
     def close(self) -> None:
@@ -112,7 +112,10 @@ class AnswerLog:
         self._file = None
 
     def finish(self) -> None:
-        """Delete the answers of this evaluation after its results are saved, and the file if it is empty."""
+        """Delete the answers of this evaluation after its results are saved, and the file if it is empty.
+
+        A lasting log is only closed.
+        """
         self.close()
         if self._is_lasting:
             return
@@ -132,9 +135,9 @@ class AnswerLog:
 
 
 def _text(arguments: Sequence[Any]) -> str:
-    """Return the arguments of a request as ASCII JSON, which can contain half of a surrogate pair.
+    """Return the arguments of a request as JSON, with chat messages unwrapped from the harness's type.
 
-    The harness wraps chat messages in a type of its own.
+    The JSON is ASCII, because UTF-8 cannot encode half of a surrogate pair.
     """
     return json.dumps([getattr(argument, "prompt", argument) for argument in arguments], sort_keys=True, default=str)
 
@@ -156,7 +159,7 @@ def _without_login(text: str) -> str:
 def _state_of_files(text: str) -> list[list[Any]]:
     """Return name, size and modification time of each file in a model folder; empty for any other text.
 
-    A results folder with the name of a model is ignored.
+    A results folder that is named like a model is not a model folder.
     """
     folder = Path(text)
     if not is_model_folder(folder):

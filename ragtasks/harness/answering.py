@@ -27,7 +27,7 @@ _LOGGER = logging.getLogger(__name__)
 _IN_USE: list[tuple[LM, ServedModel | None]] = []
 
 Take = Callable[[Sequence[tuple[Instance, Any]]], Sequence[Instance]]
-"""(requests with their answers) -> the requests that follow."""
+"""(requests, each with its answer) -> the requests that follow from these answers."""
 
 
 def model_in_use() -> LM | None:
@@ -44,7 +44,10 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
     """Saves the answers of an evaluation until its results are saved, or permanently with `use_cache`."""
 
     def __init__(self, folder: Path | None, use_cache: str | None, end_of_thinking: str = END_OF_THOUGHT) -> None:
-        """Choose the file. `end_of_thinking` is the mark after which an answer begins."""
+        """Choose the path of the log.
+
+        `end_of_thinking` is the mark after which an answer begins.
+        """
         self._lasting = f"{use_cache}_rank{{rank}}.sqlite" if use_cache else ""
         self._unsaved = str(folder / "unfinished_rank{rank}.sqlite") if folder is not None else ""
         self._end_of_thinking = end_of_thinking
@@ -52,7 +55,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         _IN_USE.clear()
 
     def keep(self, model_type: str, model: LM, arguments: dict[str, Any]) -> Any:
-        """Return a model whose answers are saved. Baselines are returned unchanged, because they cost nothing."""
+        """Return a model that saves its answers, or a baseline unchanged, because its answers cost nothing."""
         served = served_model(model, arguments, self._end_of_thinking)
         _IN_USE[:] = [(model, served)]
         named = arguments.get("model") or arguments.get("pretrained") or model_type
@@ -88,7 +91,7 @@ class SavedAnswers:
     """A model whose answers are saved as they arrive. All other attributes are those of the model."""
 
     def __init__(self, model: LM, log: AnswerLog | None, served: ServedModel | None = None) -> None:
-        """Wrap a model with a log."""
+        """Wrap a model. Without a log, no answer is saved."""
         self._model, self._log, self._served = model, log, served
         self._reported: set[str] = set()
         model.set_cache_hook(self)
@@ -140,7 +143,10 @@ class SavedAnswers:
         record_unanswered(reasons, len(answers), is_kept=self._log is not None)
 
     def look_up(self, requests: Sequence[Instance], n_before: Counter[str]) -> list[Any]:
-        """Return saved answers, with None for missing ones. `n_before` counts identical requests."""
+        """Return the saved answers, with None for missing ones.
+
+        `n_before` contains the number of earlier identical requests and is updated.
+        """
         keys = [_logged(request) for request in requests]
         saved = self._log.look_up(keys, n_before) if self._log is not None else [None] * len(keys)
         return [None if answer is None else self._with_unused([key], [answer])[0]
@@ -190,7 +196,7 @@ class SavedAnswers:
             )
 
     def _with_unused(self, keys: Sequence[LoggedRequest], answers: Sequence[Any]) -> list[Any]:
-        """Return answers with the usage of earlier replies that had no answer."""
+        """Return answers with the usage of earlier replies that contained no answer."""
         if self._log is None:
             return list(answers)
         return [
@@ -207,7 +213,7 @@ class SavedAnswers:
         return repr(request) if self._log is None else self._log.name(request)
 
     def _counted(self, method: str, request: LoggedRequest, answer: Any) -> Any:
-        """Return the answer of a model in this process with token counts from its tokeniser."""
+        """Return the answer of a model in this process, with token counts from the model's tokenizer."""
         encode = getattr(self._model, "tok_encode", None)
         if method != "generate_until" or encode is None or type(answer) is not str:
             return answer

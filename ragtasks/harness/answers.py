@@ -11,7 +11,10 @@ from ragtasks.records import Passage
 
 
 class NoAnswer(str):
-    """An empty string with the reason of a failed request. The harness treats it as an answer; logs do not save it."""
+    """An empty string with the reason of a failed request.
+
+    The harness treats it as an answer; answer logs do not save it.
+    """
 
     __slots__ = ("reason", "usage")
 
@@ -32,7 +35,10 @@ class NoAnswer(str):
 
 
 class SystemAnswer(str):
-    """A text with the passages that its system used, which replace those of the setting, and with its usage."""
+    """An answer with its usage and the passages that its system used.
+
+    These passages replace those of the setting.
+    """
 
     __slots__ = ("passages", "tool_calls", "usage")
 
@@ -62,7 +68,7 @@ class SystemAnswer(str):
 
 
 def as_json(answer: Any) -> Any:
-    """Return any answer as JSON values."""
+    """Return any answer of a model as JSON values."""
     if not isinstance(answer, SystemAnswer):
         return answer
     fields: dict[str, Any] = {"answer": str(answer), **({"usage": dict(answer.usage)} if answer.usage else {})}
@@ -75,7 +81,7 @@ def as_json(answer: Any) -> Any:
 
 
 def answer_in(value: Any) -> Any:
-    """Return the answer from JSON values. Its usage was spent by an earlier process or call."""
+    """Return the answer from JSON values, with its usage marked as spent before this evaluation."""
     if not isinstance(value, dict):
         return value
     passages = contexts_in(value["contexts"]) if "contexts" in value else None

@@ -113,7 +113,7 @@ class ConversationTask(ConfigurableTask):
     def _harness_metric(self, metric: Metric) -> dict[str, Any]:
         """Return a metric in the harness's form.
 
-        The harness requires the name of its own aggregation, but calls ours.
+        The harness requires the name of one of its own aggregations, but calls ours.
         """
         return {"metric": metric.name, "aggregation": "nanmean", "higher_is_better": metric.higher_is_better}
 
@@ -250,7 +250,7 @@ class ConversationTask(ConfigurableTask):
         self._config.metadata = self._public_metadata()
 
     def is_scored_with(self, other: ConversationTask) -> bool:
-        """Return whether this task has all its answers, unscored, and shares the scorer of `other`."""
+        """Return whether this task has all its answers, none of them scored, and the same scorer as `other`."""
         answered = bool(self._instances) and all(instance.resps for instance in self._instances)
         return answered and not len(self._scores) and self.scorer is other.scorer
 
@@ -285,7 +285,8 @@ class ConversationTask(ConfigurableTask):
 
         The value of a corpus-level metric is the pair of response and references, if the doc is scored.
         """
-        # The harness logs this dictionary next. The reasons and the verdict are logged with it and change no hash.
+        # The harness logs `doc` next, and with it the reasons and scores that are added here. They do not affect its
+        # hash.
         doc.update(self._logged_doc(doc))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
@@ -329,7 +330,7 @@ class ConversationTask(ConfigurableTask):
         }
 
     def _spending(self) -> Spending:
-        """Return the usage of replies that belong to no single answer: those behind the stored run."""
+        """Return the usage that belongs to no single answer: that of the stored run."""
         return self._run_spending
 
     def _summary(self) -> dict[str, Any]:
@@ -411,7 +412,7 @@ def _require_one_reply(settings: Mapping[str, Any]) -> None:
 
 
 def warn_of_secrets(metadata: Mapping[str, Any]) -> None:
-    """Warn about unmasked keys in the model's arguments, which the stock harness saves. Logged once."""
+    """Warn once about unmasked keys in the model's arguments, which the stock harness saves."""
     _warn(tuple(sorted(str(key) for key, value in metadata.items() if masked({key: value}) != {key: value})))
 
 
@@ -469,7 +470,7 @@ def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: Evaluati
 
 
 def _injected_doc(doc: Doc, share: float) -> Doc:
-    """Return a doc, with an injected passage if the doc belongs to the share."""
+    """Return a doc, with an injected passage if the doc is in the share."""
     if not share:
         return doc
     passages = [Passage(row["passage_id"], row["text"], row["title"]) for row in doc["passages"]]

@@ -59,7 +59,7 @@ class RagEndpoint(AnswersOnly):
 
 
 class _Journal:
-    """Journal of one call: the harness's caches receive each answer as it arrives, so a killed run keeps them."""
+    """Journal of one call. The harness's caches receive each answer as it arrives, so a kill loses none."""
 
     def __init__(self, model: RagEndpoint, requests: list[Instance], bodies: list[dict[str, Any]]) -> None:
         self._model, self._requests, self._asked = model, requests, bodies

@@ -59,7 +59,7 @@ def install_line(extra: str) -> str:
 
 
 def _requirements(distribution: str, extras: set[str]) -> Iterator[Distribution]:
-    """Yield the requirements of a distribution's extras, without its unconditional requirements."""
+    """Yield the optional requirements of a distribution for some extras, including nested extras."""
     for requirement in _optional(distribution):
         if any(requirement.marker is not None and requirement.marker.evaluate({"extra": extra}) for extra in extras):
             if canonicalize_name(requirement.name) not in _ALWAYS:

@@ -1,8 +1,8 @@
 """Metric lists of groups of harness tasks, one per suite.
 
 A YAML uses them as `!function ragtasks.harness.group_metrics.mtrag`. The harness builds groups without calling a class
-of ragtasks, but it imports any function named in a YAML. The lists therefore come from the suites, where metrics are
-declared.
+of ragtasks, but it imports any name of a module that a YAML contains. The name of each suite is therefore an attribute
+of this module, a list built from the metrics that the suite declares.
 """
 
 from __future__ import annotations

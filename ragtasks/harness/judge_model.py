@@ -87,11 +87,11 @@ class JudgeModel:
 
 
 # Any model of the harness as a client in this process: `hf`, `vllm` or another registered type. The harness's models
-# take complete prompts and return plain texts. The reply details of an endpoint are computed here with the model's
-# tokenizer: context limit, reply length and truncation.
+# accept complete prompts and return plain texts. An endpoint also enforces a context limit and reports reply lengths
+# and truncation. Here, these are computed with the model's tokenizer.
 
-_LARGE_BATCH = 256  # for models with their own batching
-_BATCHES = 4  # for other models: the loss if the process is killed, and the interval of progress updates
+_LARGE_BATCH = 256  # prompts per call of a model with its own batching, and the maximum for other models
+_BATCHES = 4  # batches per call for other models; progress is updated after each call, and a kill loses one call
 
 
 class ModelClient:
@@ -105,12 +105,12 @@ class ModelClient:
     ) -> list[Reply]:
         """Return one reply per prompt, in order (see `Client.answer`).
 
-        A prompt that exceeds the model's context is FAILED and never cut, although the harness would drop its
-        beginning. A reply with as many tokens as allowed, tokenized again, is TRUNCATED.
+        A prompt that exceeds the model's context is FAILED and not sent, because the harness would silently drop its
+        beginning. A reply is TRUNCATED if it has as many tokens as allowed, counted by tokenizing it again.
         """
         tally = Tally(self._name, len(prompts), progress)
         replies: list[Reply] = []
-        size = getattr(self._model, "batch_size", None)  # prompts between two updates of the journal
+        size = getattr(self._model, "batch_size", None)
         n_together = min(_BATCHES * size, _LARGE_BATCH) if isinstance(size, int) and size > 0 else _LARGE_BATCH
         for start in range(0, len(prompts), n_together):
             for reply in self._batch(prompts[start : start + n_together], start, journal):

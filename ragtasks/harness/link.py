@@ -95,7 +95,7 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
     folder = harness / STUB_FOLDER
     with _clear_errors(folder, "run `ragtasks tasks link --remove` as a user with write permission"):
         stubs = sorted(present_stubs(folder))
-        remove(folder, [*stubs, *(path for path in _files(folder) if path.suffix == ".part")])  # of killed writes
+        remove(folder, [*stubs, *(path for path in _files(folder) if path.suffix == ".part")])  # left by killed writes
         enter_in_record(harness, ())
     return LinkReport(folder, removed=tuple(stubs))
 

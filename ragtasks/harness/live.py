@@ -50,7 +50,7 @@ class RoundsTask(ConversationTask):
         super().__init__(config)
 
     def _completed_limit(self, limit: int | None) -> int | None:
-        """Return the number of docs for a limit."""
+        """Return the number of docs to evaluate under a limit."""
         return limit
 
     def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> WaitingRequest:
@@ -85,18 +85,18 @@ class RoundsTask(ConversationTask):
         return PromptBudget() if self._is_building else super()._budget_of(chat_template)
 
     def _begin_conversations(self) -> None:
-        """Give the requests the type that is answered in rounds."""
+        """Set the type of the requests to the type that is answered in rounds."""
         self._pending = {request.doc["task_id"]: request for request in self._instances}
         for request in self._instances:
             request.request_type = rounds_type()
 
     def begin(self) -> Sequence[WaitingRequest]:
-        """Return the first requests, for all docs."""
+        """Return the first request of each doc."""
         docs = [request.doc for request in self._pending.values()]
         return [request for doc in docs if (request := self._ready(doc)) is not None]
 
     def _ready(self, doc: Doc) -> WaitingRequest | None:
-        """Return the request of a turn with its prompt, or None if it exceeds the context, which fails the turn."""
+        """Return the request of a turn with its prompt. If it exceeds the context, fail the turn and return None."""
         request = self._pending[doc["task_id"]]
         self._request_docs[doc["task_id"]] = doc
         request.doc = doc
@@ -281,8 +281,8 @@ class LiveTask(RoundsTask):
 
 # Requests that wait for earlier answers. The harness groups the requests of all tasks by type and calls the model's
 # method of that name. Our requests have their own type, and models get a method for it that builds prompts from earlier
-# answers and calls `generate_until`. It replaces nothing of a model, so it works for every harness model, behind the
-# harness's cache and behind `SavedAnswers`.
+# answers and calls `generate_until`. No method of a model is replaced, so this works for every harness model, behind
+# the harness's cache and behind `SavedAnswers`.
 
 _TYPE = "generate_in_rounds"
 _MODEL_TYPES = (LM, CachingLM, SavedAnswers)
@@ -334,8 +334,8 @@ Turn = tuple[str, int]
 class ModelHistories:
     """The model's answers in each conversation, and the docs of its next turns.
 
-    A failed turn ends its conversation. Later turns need its answer, and neither the benchmark's answer nor an empty
-    one is the model's own. An empty answer of the model is an answer.
+    A failed turn ends its conversation: later turns need its answer, and neither the benchmark's answer nor an empty
+    text may replace it. An empty text from the model itself is an answer.
     """
 
     def __init__(self, docs: Iterable[Doc], scored: Iterable[Doc]) -> None:
@@ -402,7 +402,7 @@ class ModelHistories:
 
 
 def whole_conversations(conversations: Sequence[str], limit: int | None) -> int | None:
-    """Return the smallest number of docs, at least the limit, that completes all conversations; None for no limit."""
+    """Return the smallest number of docs, at least the limit, that splits no conversation; None without a limit."""
     if not limit:
         return None
     last = {name: index + 1 for index, name in enumerate(conversations)}

@@ -45,7 +45,7 @@ def oracle(doc: Doc) -> str:
 
 
 def refuse(doc: Doc) -> str:
-    """Return the refusal phrase: the floor, and the reward of refusals on many unanswerable questions."""
+    """Return the refusal phrase: the floor, and the score of a system that refuses every question."""
     return _REFUSAL_SENTENCE
 
 
@@ -68,7 +68,7 @@ class AnswersOnly(LM):
         return "\n".join(f"{message['role']}: {message['content']}" for message in chat_history)
 
     def loglikelihood(self, requests: list[Instance]) -> Any:
-        """Raise ConfigurationError."""
+        """Raise ConfigurationError, because the model has no likelihoods."""
         raise ConfigurationError(f"{self.label} answers questions; it gives no likelihoods")
 
     loglikelihood_rolling = loglikelihood
@@ -158,7 +158,7 @@ class AgentOnce(_Agent):
 
 @register_model("ragtasks-agent-rewrite")
 class AgentRewrite(_Agent):
-    """Searches for the official rewrite, if there is one, and answers with the best sentences."""
+    """Searches for the official rewrite, or the question without one, and answers with the best sentences."""
 
     def _query(self, task: AgenticTask, search: Search) -> str | None:
         return None if search.exchanges else _rewrite(task, search.doc)
@@ -195,8 +195,8 @@ def _rewrite(task: AgenticTask, doc: Doc) -> str:
     return str(rewrites.get(doc["task_id"], doc["question"]))
 
 
-# The extractive baseline: the sentences with most words of the question. It uses no model, so it needs no download and
-# is deterministic. A system that scores lower does not use its passages.
+# The extractive baseline: the sentences with the most words of the question. It uses no model, so it needs no download
+# and is deterministic. A system that scores lower does not use its passages.
 
 _WORD = re.compile(r"[a-z0-9]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")

@@ -56,7 +56,7 @@ class ReferencePerplexityTask(ConversationTask):
         self.dataset = {"test": rows.select(kept)}
 
     def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> Any:
-        """Return the request: the answer alone, or the answer after the prompt and a space."""
+        """Return the request: the answer alone, or the answer after the prompt (and a space, if it is plain text)."""
         if self.OUTPUT_TYPE == "loglikelihood" and isinstance(ctx, str):
             has_chat_template = bool(options.get("apply_chat_template"))
             blank = "" if has_chat_template or ctx[-1:].isspace() else " "

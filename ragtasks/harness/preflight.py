@@ -1,4 +1,4 @@
-"""Requirements of a model that the harness evaluates: data and scores, its key, server or weights, its context."""
+"""Requirements of an evaluation with the harness: data, scores, and the model's key, server, weights and context."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _server_requirements(request: Request, address: str, headers: dict[str, str]
             raise ConfigurationError(f"{location}: {one_line(error)}. Next step: such as {example}") from None
         probed = client.probe(Prompt((), body=body), _SECONDS)
         is_error = probed.reason.startswith(ERROR_REPLY) or (is_chat and probed.outcome is Outcome.MALFORMED)
-        # A slow server is no problem: the evaluation waits longer. Other content is scored by the evaluation.
+        # A slow server is no problem: the evaluation waits longer. Any other reply is accepted here and scored later.
         if (is_error or not probed.raw) and probed.reason != SLOW:
             raise ModelError(no_reply(location, probed.reason))
         return f"{address} replies"

@@ -29,7 +29,7 @@ _ANSWER_LANGUAGE = "generation/answer_language"
 
 
 class TaskPrompts:
-    """Two templates and a limit: the system text, and the complete prompt without a chat template."""
+    """The templates of a harness task, for the system text and for plain prompts, and its limit on words."""
 
     def __init__(self, evaluation: EvaluationConfig, yaml: Mapping[str, Any]) -> None:
         """Load the templates of the configuration (`--metadata`), else of the YAML, else the defaults."""
@@ -59,7 +59,7 @@ class TaskPrompts:
         return self.plain.render(system=system, history=doc["history"], question=doc["question"]).rstrip("\n")
 
     def system_text(self, doc: Doc, instruction: str | None) -> str:
-        """Return the system message: the user's own instruction, if any, then ours with the numbered passages.
+        """Return the system message: the user's instruction, if any, then the template with numbered passages.
 
         If the conversation is not in English, a rule on the language of the answer follows.
         """
@@ -98,7 +98,7 @@ def _reject_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 
 def _load_template(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTemplate:
-    """Return the template at the user's `path`, else the one named in a YAML. A list of names is joined."""
+    """Return the template at the user's `path`, else the template named in a YAML. Several templates are joined."""
     if path is None and isinstance(name, list) and name:
         parts = [_load_template(None, part_name, yaml) for part_name in name]
         joined = " + ".join(part.name for part in parts), "\n".join(part.source for part in parts)
@@ -128,7 +128,7 @@ def _label(template: PromptTemplate) -> str:
 
 # A conversation as chat messages, or as plain text for a model without a chat template. Two traps of the harness are
 # avoided. First, its Hugging Face model drops the system message, and with it the passages, if a chat template rejects
-# that role. The system text then goes in front of the first user message. Second, a chat endpoint without
+# that role. Here, the system text is then put in front of the first user message. Second, a chat endpoint without
 # `--apply_chat_template` fails late with an unclear error, so it is rejected immediately.
 
 _LOGGER = logging.getLogger(__name__)
@@ -152,9 +152,10 @@ def fold_system(messages: ChatMessages) -> ChatMessages:
 
 
 class ChatRenderer:
-    """Renders conversations with a model's chat template. After the first, it knows whether it has a system role.
+    """Renders conversations with a model's chat template, and remembers whether the template has a system role.
 
-    The harness's models log a warning for each dropped system message, although no passage is lost.
+    The harness's models log a warning for each system message that a template rejects. One warning is enough here,
+    because no passage is lost.
     """
 
     def __init__(self, *, folds: bool = False) -> None:
@@ -215,8 +216,8 @@ def reject_chat_endpoint(metadata: Mapping[str, Any]) -> None:
         )
 
 
-# Prompt lengths, counted before the model runs, because the harness's models cut a prompt silently. They cut from the
-# left, where the passages are, and servers reject a prompt that is too long.
+# Prompt lengths are counted before the model runs, because the harness's models silently cut a prompt on the left,
+# where the passages are. Servers reject a prompt that is too long.
 
 REFUSE, DROP = "refuse", "drop_passages"
 _CHARACTERS_PER_TOKEN = 3.5  # for English text; an estimate without a tokenizer
@@ -262,7 +263,7 @@ class PromptBudget:
     n_context: int | None = None
     """Maximum number of tokens of prompt and answer together; None if unknown, and then nothing is cut."""
     policy: str = REFUSE
-    """`refuse`, or `drop_passages`, which drops the lowest-ranked first."""
+    """`refuse`, or `drop_passages`, which drops the lowest-ranked passages first."""
     n_reply: int = 0
     """Maximum number of tokens of the answer."""
     tokens_of: Callable[[Any], int] = _estimated_tokens
@@ -278,9 +279,9 @@ class PromptBudget:
 
     @classmethod
     def of(cls, model: Any, n_context: int | None, policy: str, n_reply: int) -> PromptBudget:
-        """Return the budget of a model. Without `n_context`, it is that of the model or of its server."""
+        """Return the budget of a model. `n_context` defaults to the context length of the model or of its server."""
         if n_context is None and getattr(model, "model_call", None) and not getattr(model, "tokenized_requests", False):
-            # The harness's context length of a model behind a server is invented.
+            # The harness does not know the context length of a model behind a server; its value is a default.
             n_context = context_of_server(str(model.base_url), getattr(model, "model", None), model.header)
         elif n_context is None:
             model_length = getattr(model, "max_length", None)

@@ -40,7 +40,7 @@ class ParsedReply:
     answer: str
     """The answer, if the reply has no call; may be empty."""
     text: str
-    """The reply's text in the next prompt, apart from calls in a separate field."""
+    """Text of the reply for the next prompt. Calls of `ToolCallProtocol` are not part of it."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class SearchProtocol(ABC):
 
 
 def _calls_left(n: int, how: str = ".") -> str:
-    """Return the note on remaining calls after the results. `how` describes the form of an answer."""
+    """Return the note on remaining calls after the results. `answer_form` describes the form of an answer."""
     if not n:
         return f"No searches are left. Give your answer now{how}"
     return f"{n} {'search is' if n == 1 else 'searches are'} left."
@@ -110,8 +110,8 @@ def _calls_left(n: int, how: str = ".") -> str:
 # <search>query</search>, <search k="10">query</search>, <read>id of a passage</read>, <answer>text</answer>
 #
 # The first tag of a reply decides. Calls that directly follow each other are all executed. Text after them is
-# discarded: the model can only have invented the results. A reply without a tag is an answer. Tags in passages lose
-# their first character.
+# discarded: the model can only have invented the results. A reply without a tag is an answer. In passages, the first
+# character of a tag is replaced by `[`.
 
 ANSWER, RESULTS = "answer", "results"
 
@@ -163,7 +163,7 @@ def parse_reply(reply: str) -> ParsedReply:
 
 
 def _content(reply: str, tag: re.Match[str]) -> tuple[str, int]:
-    """Return the content of a tag, and its end: the end tag, else the next tag, else the end of the reply.
+    """Return the content of a tag and the position after it: after the end tag, else at the next tag or the end.
 
     Servers cut a reply before the end tag, which is one of the stop strings.
     """
@@ -232,7 +232,7 @@ def _object(arguments: Any) -> dict[str, Any]:
 
 
 class _Counted(NamedTuple):
-    """Messages in the harness's wrapper."""
+    """Messages in the form of the harness's wrapper, for counting tokens."""
 
     prompt: str
 
@@ -247,7 +247,7 @@ class ToolCallProtocol(SearchProtocol):
         self._options: Mapping[str, Any] = {}
 
     def begin(self, model: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Check that the server supports tools, and determine the options that offer them.
+        """Check that the server supports tools, and determine the request options that offer them.
 
         Raises:
             ConfigurationError: if the model is not behind a chat server, or the server does not support tools.
@@ -319,9 +319,9 @@ _TESTED: weakref.WeakKeyDictionary[ServedModel, Mapping[str, Any]] = weakref.Wea
 
 
 def check_tools(model: ServedModel, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the options that offer the tools.
+    """Return the request options that offer the tools.
 
-    `tool_choice` is included, because llama-cpp-python ignores tools without it, unless the server rejects it.
+    `tool_choice` is included unless the server rejects it, because llama-cpp-python ignores tools without it.
 
     Raises:
         ConfigurationError: if the server rejects tools, drops them or their results, or returns calls as text.
@@ -383,4 +383,4 @@ def _no_tools(found: str, next_step: str = _WITH_TOOLS) -> ConfigurationError:
 
 
 PROTOCOLS: Mapping[str, Callable[[], SearchProtocol]] = {kind.name: kind for kind in (TextProtocol, ToolCallProtocol)}
-"""Name -> protocol."""
+"""Name -> class of the protocol."""

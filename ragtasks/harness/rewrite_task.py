@@ -1,7 +1,8 @@
 """The harness task of a query rewriting model: the conversation is the input, a query the output.
 
 The conversation is a single user message instead of turns, because a model that receives its own turns continues them
-and answers. The paper's prompt and the precompute stage use the same form, so a model rewrites identically in both.
+and answers. The prompts of the paper and of the precompute stage have the same form, so a model rewrites identically
+here and in the precompute stage.
 """
 
 from __future__ import annotations

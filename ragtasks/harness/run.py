@@ -46,7 +46,7 @@ from ragtasks.thoughts import END_OF_THOUGHT
 
 # `ragtasks run`: the harness's command line with the models and tasks of ragtasks. The harness does the work, so every
 # option has the same meaning. Four parts are replaced during a run. The task manager reads our YAMLs first, and the
-# harness's 14,000 only for a name that we do not have. Torch is not imported only for its seed. The environment is
+# harness's 14,000 only for a name that we do not have. Torch is not imported merely to seed it. The environment is
 # described from package metadata. Common errors are one line.
 
 _LOGGER = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class Callbacks:
     finished: Callable[[Path, Sequence[Path], bool], None] = lambda *_: None
     """Called with the output path, the results files and whether an error follows, after everything is saved."""
     with_tables: bool = True
-    """Print the harness's table anyway."""
+    """Print the harness's table too."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Additional entries of the results."""
 
@@ -132,7 +132,7 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any], callbacks: Callba
     parsed = parse_with_clear_errors(lambda: _parse(arguments), arguments)
     settings = _settings(parsed, options)
     model, metadata, model_args = settings["model"], settings["metadata"], settings["model_args"]
-    # The harness invents a name for models without weights; it is the name of the folder.
+    # The harness gives a model without a name a random one. The name is also that of the results folder.
     name = GeneralConfigTracker._get_model_name(model_args) or model
     if callbacks.default_output is not None and not settings.get("output_path"):
         settings["output_path"] = str(callbacks.default_output(name, settings["tasks"]))
@@ -298,7 +298,7 @@ def _remove_if_empty(output: Path | None) -> None:
 
 @contextlib.contextmanager
 def _collect_save_errors() -> Iterator[list[str]]:
-    """Yield a list of errors while saving, which the harness only logs."""
+    """Yield a list that collects the errors of saving, which the harness only logs."""
     unsaved: list[str] = []
 
     def note(record: logging.LogRecord) -> bool:
@@ -407,9 +407,9 @@ def _values_of(arguments: Sequence[str], *options: str) -> Iterator[str]:
 
 
 # Test of the system role of a chat server: one request before the evaluation. A server that drops system messages would
-# answer without passages and be scored as if it had read them. The test sends a long system message with a word. The
-# server has read it if the reply contains the word, or if the prompt has at least as many tokens as the message must
-# have.
+# answer without passages and be scored as if it had read them. The test sends a long system message with a password.
+# The server has read it if the reply contains the password, or if the prompt has at least as many tokens as the message
+# has words.
 
 WORD = "heron"
 _PASSAGE = "The ferry leaves from the small pier behind the market hall at seven in the morning and returns at dusk. "

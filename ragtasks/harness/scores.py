@@ -58,7 +58,7 @@ class _Mean:
     """The mean over the scored docs, with the harness's standard error if every doc is scored.
 
     The harness looks up the standard error by the aggregation, after calling it. With several ranks, only the call
-    receives the values of all docs. After a call without unscored values, this object therefore equals the harness's
+    receives the values of all docs. An object that was called without unscored values therefore equals the harness's
     own `mean`.
     """
 
@@ -96,7 +96,7 @@ class MeanOfScored(float):
     """Number of unscored docs."""
 
     def __mul__(self, size: float) -> float:
-        """Return the product. Multiplied by the task's number of docs, it is a sum with its number of scored docs."""
+        """Return the product: a `_Weighted` for the task's number of docs, else a float."""
         product = float(self) * size
         if size != self.n_scored + self.n_unscored:
             return product
@@ -104,7 +104,7 @@ class MeanOfScored(float):
 
 
 class _Weighted(float):
-    """Sum of means times numbers of docs. As a float it counts all docs; `of_scored` counts only scored ones."""
+    """Sum of means times numbers of docs. The float covers all docs, `of_scored` only the scored ones."""
 
     of_scored: float
     """Sum over the scored docs."""

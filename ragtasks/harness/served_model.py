@@ -36,7 +36,7 @@ from ragtasks.harness.answers import NoAnswer, SystemAnswer
 from ragtasks.thoughts import END_OF_THOUGHT, split_thought
 
 PLAIN_STOP = "\nUser:"
-"""Where the reply to a plain-text prompt would go on with the next turn: a stop string of the tasks."""
+"""Stop string of the tasks: the beginning of the user's next turn in a plain-text prompt."""
 _BODIES = frozenset({"choices", "error"})  # keys of chat completions, and of errors with status 200
 
 
@@ -113,7 +113,7 @@ class ServedModel:
         return text[: text.rindex(answer)] + kept if stop and answer in text else text
 
     def probe(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Reply:
-        """Return the reply to a short conversation, sent once; FAILED without a reply."""
+        """Send a short conversation once and return the reply, with the outcome FAILED if none arrives."""
         defaults = {"max_gen_toks": 256, "temperature": 0.0, "do_sample": False, "until": [], **options}
         prompt = self._prompt(self._model.apply_chat_template([dict(message) for message in messages]), defaults)
         return self.client.probe(prompt, self._model.timeout)

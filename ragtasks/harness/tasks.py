@@ -163,7 +163,7 @@ def tasks_of(benchmark: str, settings: Sequence[Setting] = ()) -> list[str]:
 
 
 def own_tasks_of(benchmark: str, settings: Sequence[Setting]) -> list[str]:
-    """Return the harness tasks, or an empty list if there are none."""
+    """Return the harness tasks of a benchmark in the given settings; empty if `tasks_of` finds none."""
     try:
         return tasks_of(benchmark, settings)
     except ConfigurationError:

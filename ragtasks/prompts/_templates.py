@@ -100,7 +100,7 @@ SECONDS = 10.0
 
 
 class TemplateProcessError(Exception):
-    """Rendering failed. `line` is set for syntax errors."""
+    """Rendering failed. `line` is the line of the template, if it is known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -108,7 +108,7 @@ class TemplateProcessError(Exception):
 
 
 class TemplateProcess:
-    """The rendering process. It starts with the first template, and again after a template has ended it."""
+    """The rendering process. It starts with the first template, and again after a template that ended it."""
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._process = BoundedProcess("ragtasks.prompts._templates:reply", seconds=seconds, most_bytes=MOST_BYTES)
@@ -138,9 +138,9 @@ def _user_process() -> TemplateProcess:
     return TemplateProcess()
 
 
-# The worker side of the process. The process limits its own memory and time. The sandbox keeps a template from code and
-# files, but no rule inside a process bounds expressions such as `'a' * 10**10`, forty times `x ~ x`, nested loops, or
-# lists that contain themselves twice.
+# The worker side of the process. The process limits its own memory and time. The sandbox blocks access to code and
+# files, but it does not bound expressions such as `'a' * 10**10`, forty times `x ~ x`, nested loops, or lists that
+# contain themselves twice.
 
 MOST_CHARACTERS = 4_000_000
 """Maximum length of a rendered template: more than any model reads."""
@@ -188,7 +188,7 @@ _EXPRESSION_ERRORS = (
     ValueError,
 )
 RENDER_ERRORS = (TemplateError, SyntaxError, *_EXPRESSION_ERRORS)
-"""All errors that `fill_in` raises for a template, without limits on memory and time."""
+"""All errors that `fill_in` raises for a template, apart from those of the memory and time limits."""
 
 
 def fill_in(source: str, fields: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ def over_judges(
     names: Sequence[str],
     scores_of: Callable[[Verdict, Response], Mapping[str, Score]],
 ) -> dict[str, Score]:
-    """Return score name -> median over the judges that gave this score, for one response."""
+    """Return score name -> median over the judges with this score, for one response."""
     response = verdicts.responses[index]
     scores_by_judge = [scores_of(verdicts.verdict(index, rubric, judge), response) for judge in verdicts.judges]
     return {name: _median([scores[name] for scores in scores_by_judge]) for name in names}
@@ -149,7 +149,7 @@ SUPPORT_PRECISION, SUPPORT_RECALL = map(_support_by_name, SUPPORT)
 
 
 def _conditioned(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
-    """Return a judged score conditioned on refusals, as all metrics of the paper's Table 7 are."""
+    """Return the judged scores, conditioned on refusals like all metrics of the paper's Table 7."""
     assert inputs.verdicts is not None
     has_clarifications = CLARIFICATION in inputs.verdicts.rubrics
     clarifications = inputs.verdicts.clarifications() if has_clarifications else [None] * len(inputs.responses)

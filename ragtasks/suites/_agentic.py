@@ -1,8 +1,8 @@
-"""Metrics of a model that searches while it answers: recall and ranking of the passages it retrieved, and its behavior.
+"""Metrics of a model that searches while it answers: retrieval of relevant passages, and the model's behavior.
 
 `SUITE_NAME+agentic` adds these metrics to any suite. The passages of a response are then all passages that the model
 retrieved. A passage that is retrieved twice counts at its first rank. Conversational questions need no search. On
-unanswerable questions fewer searches are better, because no passage answers them.
+unanswerable questions, fewer searches are better, because no passage answers them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _listed(trajectory: Trajectory, name: str) -> tuple[str, ...]:
 
 
 def _judgements(inputs: ScoringInputs) -> tuple[list[Qrel], str]:
-    """Return the relevance judgements, and the reason if a domain has none."""
+    """Return the relevance judgements, and the reason if those of a domain cannot be loaded, else an empty text."""
     qrels: list[Qrel] = []
     reason = ""
     for domain in dict.fromkeys(response.task.domain for response in inputs.responses):

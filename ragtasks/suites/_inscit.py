@@ -49,7 +49,7 @@ METRICS = (
 
 
 def scores(inputs: ScoringInputs) -> list[Scores]:
-    """Return the scores in addition to MTRAG's of each response, in order."""
+    """Return INSCIT's own scores of each response, in order, without those of MTRAG."""
     return [_score(*answer, inputs.semantics.reason) for answer in inputs.answers()]
 
 
@@ -57,7 +57,7 @@ def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, 
     implied_type = response_type(response.text, label)
     overlap = token_f1(response.text, response.task.target)
     return {
-        "sacrebleu": Score(overlap),  # the metric aggregates all answers; this value only includes the answer
+        "sacrebleu": Score(overlap),  # only marks the answer as scored; the metric aggregates all answers
         "token_f1": Score(overlap),
         "bert_f1": bert_scores(semantic, reason)["bert_f1"],
         "response_type": Score(float(implied_type is response.task.answerability))
@@ -70,7 +70,7 @@ def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, 
 def response_type(text: str, label: IdkLabel) -> Answerability | None:
     """Return the answerability that a response implies, or None if the refusal label is missing.
 
-    A response that ends in a question mark asks back. Otherwise the refusal label decides.
+    A response that ends in a question mark asks for clarification. Otherwise the refusal label decides.
     """
     if text.rstrip().endswith("?"):
         return Answerability.UNDERSPECIFIED

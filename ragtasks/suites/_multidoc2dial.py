@@ -1,8 +1,8 @@
 """The suite of MultiDoc2Dial and Doc2Dial: overlap with the agent's answer, and accuracy of refusals.
 
-SacreBLEU, METEOR and BERTScore are from the OR-CONVQA paper (Table 6), token F1 and ROUGE-L from the shared task. They
-exclude questions without an answer in the documents, as the official task does. Answerability accuracy includes all
-questions. The paper's perplexity is a separate harness task, because it requires a model with likelihoods.
+SacreBLEU, METEOR and BERTScore are from the OR-CONVQA paper (Table 6), token F1 and ROUGE-L from the shared task. All
+five exclude questions without an answer in the documents, as the official task does. Answerability accuracy includes
+all questions. The paper's perplexity is a separate harness task, because it requires a model with likelihoods.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _overlaps(response: Response, semantic: SemanticScore | None, reason: str) -
         return {name: Score(None, LEFT_OUT) for name in _OVERLAPS}
     bleu, bert = Score(sentence_bleu(text, target)), bert_scores(semantic, reason)
     return {
-        # The metric is corpus BLEU over all answers. This value only includes the answer.
+        # The metric is corpus BLEU over all scored answers. This value only marks the answer as scored.
         "sacrebleu": bleu,
         "sentence_bleu": bleu,
         "meteor": meteor(text, target),

@@ -1,7 +1,7 @@
 """The suite of a query rewriting model: retrieval with its queries, the last turns and the official rewrites.
 
-For a reply that breaks the contract, the last turn is searched, as in a production system, and the reply counts as
-invalid. Few questions have a label for standing alone: MTRAG's file has seven. First turns always stand alone, so
+If a reply breaks the contract, the last turn is searched, as in a production system, and the reply counts as invalid.
+Few questions are labelled as standalone or not: seven in MTRAG's file. First turns always stand alone, so
 `unneeded_rewrite` includes them. The scores by label cover later turns, as in the paper's Table 4.
 """
 
@@ -109,7 +109,7 @@ def _score(response: Response, reading: RewriteReply, scores_by_query: Sequence[
 
 
 def _label(task: Task) -> bool | None:
-    """Return the label of a later turn for standing alone; None for a first turn and without a label."""
+    """Return whether a later turn is labelled as standalone; None for a first turn and without a label."""
     return task.extra.get("standalone") if task.turn > 1 else None
 
 
@@ -133,8 +133,8 @@ SUITE = Suite(
 
 
 # Conditional rewriting: the same scores, and the words saved by `no_rewrite` replies. The OR-CONVQA paper (section 4.7)
-# reports seconds on its own machine. Here, the saved words are those of the official rewrite, because they do not
-# depend on a model or machine as tokens and seconds do.
+# reports seconds on its own machine. Here, the saved words are those of the official rewrite. Unlike tokens and
+# seconds, they depend on neither the model nor the machine.
 
 
 def _conditional_scores(inputs: ScoringInputs) -> list[Scores]:

@@ -1,7 +1,8 @@
 """The suite of a user's own rows: scores from question, answer and passages, and more for rows with a reference.
 
 Scores are not conditioned on refusals, because rows have no answerability label. A score that needs a reference is left
-out if no row has one. If only some rows have one, the others state the reason.
+out if no row has a reference. If only some rows have a reference, the score of the other rows is missing, with a
+reason.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _k_precision(response: Response) -> Score:
 
 
 def _of_contexts(response: Response, value: Score) -> Score:
-    """Return a score against the passages, or the reason why a row has none."""
+    """Return the score, or a missing score with the reason if the row has no passages."""
     if not has_contexts(response):
         return Score(None, NO_CONTEXTS)
     return value if response.passages else Score(None, "no passages")
@@ -104,7 +105,7 @@ def _judged(inputs: ScoringInputs, index: int) -> Scores:
 
 
 def has_contexts(response: Response) -> bool:
-    """Return whether the row has passages, even an empty list."""
+    """Return whether the row has a list of passages, which may be empty."""
     return not response.task.extra.get("no_contexts")
 
 
@@ -118,7 +119,7 @@ _OF_REFERENCE = frozenset({"rb_llm_raw", "rouge_l", "token_recall", "bert_recall
 
 
 def _rubrics() -> Sequence[Rubric]:
-    """Return the rubrics. RL_F is skipped for rows without passages, RB_llm for rows without a reference."""
+    """Return the rubrics. RL_F skips rows without a list of passages, RB_llm rows without a reference."""
     needs = {RL_F: (has_contexts, NO_CONTEXTS), RB_LLM: (has_reference, NO_REFERENCE)}
     rubrics = rubrics_named([RL_F, RL_R, RB_LLM, IDK])
     for index, rubric in enumerate(rubrics):

@@ -67,8 +67,8 @@ class Suite:
     official_rubrics: Callable[[Benchmark], Sequence[Rubric]] | None = None
     """Benchmark -> rubrics with the official prompts from its files; None if it has no official prompts."""
     settled: tuple[str, ...] = ()
-    """Rubrics whose score is used only if `is_settled` is false. With `skip_settled`, no other response is judged
-    by them.
+    """Rubrics whose score is ignored if `ragtasks.metrics.is_settled` is true. With `skip_settled`, they skip these
+    responses.
     """
     known_refusals: tuple[str, ...] = ()
     """Exact refusal sentences of the benchmark's own answers. Offline detectors label them `yes`."""
@@ -87,7 +87,7 @@ class Suite:
             raise ConfigurationError(f"Suite: duplicate metric names in {', '.join(names)}")
 
     def rubrics_in(self, prompts: str, benchmark: Benchmark | None = None) -> Sequence[Rubric]:
-        """Return the rubrics for `ours`, or for `official` those from the benchmark's files.
+        """Return the suite's rubrics if `prompts` is `ours`, or those from the benchmark's files if it is `official`.
 
         Raises:
             ConfigurationError: if the benchmark has no official prompts.
@@ -131,7 +131,7 @@ class SuiteMetric:
     score: Callable[[ScoringInputs], Sequence[Score]]
     """Scoring inputs -> one score per response, in order. A judged metric is called only with verdicts."""
     rubrics: Callable[[], Sequence[Rubric]] = no_rubrics
-    """Rubrics to add to those of the suite, with the prompts of ragtasks. There are no official prompts for them."""
+    """Rubrics to add to those of the suite. They use the prompts of ragtasks, also with `prompts=official`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.metric, Metric) or not callable(self.score) or not callable(self.rubrics):
@@ -191,8 +191,8 @@ def _score(suite: Suite, added: SuiteMetric, inputs: ScoringInputs) -> list[Scor
 
 # Lookup of suites and of metrics that other packages add.
 #
-# A suite's name lists its added metrics, such as `mtrag+reading_ease`. Results contain this name, so a later reader can
-# restore the same metrics.
+# A suite's name lists its added metrics, such as `mtrag+reading_ease`. Results contain this name, from which readers
+# restore the metrics.
 
 SUITES = ExtensionPoint(
     "ragtasks.suites",
@@ -243,7 +243,7 @@ METRICS = ExtensionPoint(
 
 _PLUS = "+"
 AGENTIC = "agentic"
-"""Suffix of a suite's name that adds the metrics of searching models."""
+"""Suffix of a suite's name, which adds the metrics of searching models."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -262,7 +262,7 @@ def _with_trajectories(suite: Suite) -> Suite:
 
 
 def without_agentic(name: str) -> str:
-    """Return the name of a suite without `agentic`, to compare searching models with others by their common metrics."""
+    """Return the name of a suite without `agentic`: the metrics that searching and other models share."""
     return _PLUS.join(part for part in name.split(_PLUS) if part != AGENTIC)
 
 

@@ -1,7 +1,7 @@
 """The suites of TREC RAG: nugget recall, citation support, and metrics without a judge.
 
 An answer is free text with citations in brackets. It is split into sentences as for a submission. With several judges,
-each score is the median over the judges that gave one. 2025 adds the coverage of the parts of a narrative.
+each score is the median over the judges with a score. The suite of 2025 adds the coverage of a narrative's parts.
 
 `ragtasks.suites` does not import this module, so other suites load without TREC RAG.
 """
@@ -109,7 +109,7 @@ def _counted(sentences: Sequence[CitedSentence], label: IdkLabel) -> Scores:
 
 
 def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSentence]) -> Scores:
-    """Return the judged scores of one response: medians over the judges that gave one."""
+    """Return the judged scores of one response, each the median over the judges with a score."""
     recalls = over_judges(verdicts, index, NUGGET_ASSIGNMENT, NUGGET_SCORES, _nugget_scores)
     supports = (
         over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(support_of, sentences))
@@ -136,7 +136,7 @@ def _score_2025(inputs: ScoringInputs) -> list[Scores]:
 
 
 def judged_part_scores(verdicts: Verdicts, index: int) -> Scores:
-    """Return one response's judged scores of the narrative's parts: medians over the judges that gave one."""
+    """Return the judged scores of the narrative's parts for one response, each the median over the judges."""
     return over_judges(verdicts, index, NUGGET_ASSIGNMENT, SUB_NARRATIVE_SCORES, _over_parts)
 
 
