@@ -21,7 +21,7 @@ from ragtasks.config.environment import DATA_VARIABLE, data_folder, data_folder_
 from ragtasks.errors import ConfigurationError, ModelError, RagtasksError
 from ragtasks.harness.extras import extra_of, extra_requirement, install_line, missing_of, version_of
 from ragtasks.harness.link import LinkState, link_state
-from ragtasks.harness.names import model_kinds, reject_unknown_kind
+from ragtasks.harness.names import model_types, reject_unknown_model_type
 from ragtasks.harness.tasks import task_folder, task_folders
 from ragtasks.requirements import Phase, Requirement, checked
 
@@ -41,7 +41,7 @@ def doctor(
     The last line is the next step.
     """
     if model is not None:
-        reject_unknown_kind(model, model_kinds())
+        reject_unknown_model_type(model, model_types())
     echo(*diagnose(endpoint or [], model))
 
 

@@ -44,7 +44,7 @@ from ragtasks.config import (
 from ragtasks.config.environment import secret
 from ragtasks.errors import ConfigurationError, ImplausibleError, RagtasksError, close_matches
 from ragtasks.files import canonical_hash, writable_file, writable_folder, write_atomically
-from ragtasks.harness.names import model_kinds, reject_unknown_names
+from ragtasks.harness.names import model_types, reject_unknown_names
 from ragtasks.harness.tasks import tasks_of
 from ragtasks.progress import step
 from ragtasks.records import Setting
@@ -413,7 +413,7 @@ def run(  # noqa: PLR0917 (one parameter an option)
         from ragtasks.harness.run import Callbacks, run_harness
 
     if wanted:
-        echo(f"Kinds of --model: {', '.join(sorted(model_kinds()))}\n")
+        echo(f"Kinds of --model: {', '.join(sorted(model_types()))}\n")
         run_harness(["--help"])
         return
     look = LookAhead(dry_run, probe)

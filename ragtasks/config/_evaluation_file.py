@@ -569,10 +569,10 @@ def _set_value(content: dict[str, Any], override: str) -> None:
         raise ConfigurationError(f"--set {key}: the value is not JSON; quote it, as in --set '{key}=[\"a\"]'") from None
     *above, last = key.split(".")
     section: Any = content
-    for part in above:
-        inner = section.get(part)
-        section[part] = inner if isinstance(inner, dict) else {}
-        section = section[part]
+    for name in above:
+        inner = section.get(name)
+        section[name] = inner if isinstance(inner, dict) else {}
+        section = section[name]
     section[last] = value
 
 

@@ -25,7 +25,7 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 from ragtasks.config import KEYS
 from ragtasks.errors import ConfigurationError, masked, masked_text, one_line
 from ragtasks.harness.extras import extra_of, install_line
-from ragtasks.harness.names import nearest, reject_unknown_kind
+from ragtasks.harness.names import nearest, reject_unknown_model_type
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
 _NEAR = 0.84  # minimum similarity of a misspelt name
@@ -129,7 +129,7 @@ class ClearLoading:
 
     def get_model(self, name: str) -> SimpleNamespace:
         """Return the model loader in the harness's form."""
-        reject_unknown_kind(name, list(MODEL_REGISTRY))
+        reject_unknown_model_type(name, list(MODEL_REGISTRY))
         with _library_named(name):
             return SimpleNamespace(create_from_arg_obj=partial(self._create, name, harness_model(name)))
 

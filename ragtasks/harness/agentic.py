@@ -52,8 +52,8 @@ class Search:
         last.
         """
         exchanges = [*itertools.chain.from_iterable(self.earlier.values()), *self.exchanges]
-        older = [(level, item) for level in (0, 1) for item in exchanges[:-1] if item.level == level]
-        last = [(item.level, item) for item in exchanges[-1:] if item.can_be_shortened]
+        older = [(level, exchange) for level in (0, 1) for exchange in exchanges[:-1] if exchange.level == level]
+        last = [(exchange.level, exchange) for exchange in exchanges[-1:] if exchange.can_be_shortened]
         for _, exchange in [*older, *last]:
             exchange.level += 1
             self.n_shortened += 1
@@ -146,8 +146,8 @@ class AgenticTask(RoundsTask):
         template = options.get("chat_template") if options.get("apply_chat_template") else None
         if template is None:
             question = {"role": Role.USER.value, "content": search.doc["question"]}
-            shown = self._with_calls(search, [*search.doc["history"], question])
-            doc = {**search.doc, "history": shown[:-1], "question": shown[-1]["content"]}
+            conversation = self._with_calls(search, [*search.doc["history"], question])
+            doc = {**search.doc, "history": conversation[:-1], "question": conversation[-1]["content"]}
             return self._render_plain(doc, instruction)
         messages = self._with_calls(search, self._messages(search.doc, instruction))
         return self._prompts.renderer.render(messages, template)
@@ -204,8 +204,8 @@ class AgenticTask(RoundsTask):
             exchange.results = [next(results) for _ in exchange.reply.calls]
             exchange.calls_left = search.session.calls_left
             search.session.round += 1
-        next_prompts = [self._request(search.doc["task_id"]) for search in active]
-        return [*(request for request in next_prompts if request is not None), *super().next_requests(requests)]
+        due = [self._request(search.doc["task_id"]) for search in active]
+        return [*(request for request in due if request is not None), *super().next_requests(requests)]
 
     def _logged_doc(self, doc: Doc) -> Doc:
         """Return a doc with the trajectory and the ids of the relevant passages."""

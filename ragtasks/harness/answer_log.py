@@ -23,7 +23,7 @@ from ragtasks.harness.answers import NoAnswer, answer_in, as_json
 
 _LOGGER = logging.getLogger(__name__)
 
-_ANSWERING_ONLY = frozenset(
+_TRANSPORT_ARGUMENTS = frozenset(
     {"api_key", "auth_token", "batch_size", "ca_cert_path", "header", "max_batch_size", "max_retries"}
     | {"num_concurrent", "timeout", "verify_certificate", "slots", "api_key_env", "attempts", "timeout_seconds"}
     | {"patience_seconds", "requests_per_minute", "rate_limit_patience_seconds"}
@@ -37,10 +37,10 @@ LoggedRequest = tuple[str, Sequence[Any]]
 class AnswerLog:
     """Saved answers, keyed by model, arguments, address, local files, prompt and options."""
 
-    def __init__(self, path: Path, kind: str, arguments: Mapping[str, Any], *, is_lasting: bool = False) -> None:
+    def __init__(self, path: Path, model_type: str, arguments: Mapping[str, Any], *, is_lasting: bool = False) -> None:
         """Open the log of one model and check that it is writable. `is_lasting` keeps the answers after `finish`."""
         self.path = path
-        self._model = {"kind": kind, "arguments": _relevant_arguments(arguments)}
+        self._model = {"kind": model_type, "arguments": _relevant_arguments(arguments)}
         self._is_lasting = is_lasting
         self._n_of: Counter[str] = Counter()
         self._keys: list[str] = []
@@ -144,8 +144,8 @@ def _text(arguments: Sequence[Any]) -> str:
 
 def _relevant_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a model that affect its answers, as text, with the state of local files."""
-    deciding = {name: value for name, value in arguments.items() if name not in _ANSWERING_ONLY}
-    return {name: [_without_login(str(value)), _state_of_files(str(value))] for name, value in deciding.items()}
+    relevant = {name: value for name, value in arguments.items() if name not in _TRANSPORT_ARGUMENTS}
+    return {name: [_without_login(str(value)), _state_of_files(str(value))] for name, value in relevant.items()}
 
 
 def _without_login(text: str) -> str:

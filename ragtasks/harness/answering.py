@@ -104,7 +104,7 @@ class SavedAnswers:
         """Return the answer to each request; `NoAnswer` for a failed request."""
         if self._served is not None:
             journal = _CallJournal(self, self._served, requests)
-            self._ask_server(self._served, journal)
+            self._request_answers(self._served, journal)
             return list(journal.answers.values())
         answers = self._answers("generate_until", requests, options)
         self._report(answers)
@@ -122,10 +122,10 @@ class SavedAnswers:
         """
         if self._served is None:
             return False
-        self._ask_server(self._served, _ConversationJournal(self, self._served, requests, take))
+        self._request_answers(self._served, _ConversationJournal(self, self._served, requests, take))
         return True
 
-    def _ask_server(self, served: ServedModel, journal: _CallJournal) -> None:
+    def _request_answers(self, served: ServedModel, journal: _CallJournal) -> None:
         """Send the requests without a saved answer."""
         self._log_saved(journal.n_answered, journal.n_requests)
         _LOGGER.info("requesting %d answers", journal.n_requests - journal.n_answered)

@@ -147,7 +147,7 @@ class ConversationTask(ConfigurableTask):
     ) -> Any:
         """Return the prompt: messages in the model's chat template, or plain text without a template."""
         template = chat_template if apply_chat_template else None
-        return self._budget.prompt(doc, lambda shown: self._rendered(shown, system_instruction, template))
+        return self._budget.prompt(doc, lambda variant: self._rendered(variant, system_instruction, template))
 
     def _rendered(self, doc: Doc, instruction: str | None, chat_template: Callable[..., Any] | None) -> Any:
         """Return the prompt of a doc with all its passages."""
@@ -363,8 +363,8 @@ def score_together(tasks: Sequence[ConversationTask]) -> None:
     first = tasks[0]
     scored = iter(first.scorer.score(answers))
     scored_tasks = [(task, list(islice(scored, len(task.instances)))) for task in tasks]
-    for setting, items in grouped(scored_tasks, lambda item: item[0].setting).items():
-        answers = [answer for _, own in items for answer in own]
+    for setting, tasks_and_answers in grouped(scored_tasks, lambda row: row[0].setting).items():
+        answers = [answer for _, own in tasks_and_answers for answer in own]
         if getattr(model_in_use(), "is_baseline", False):
             answers = [with_turn_error(answer) for answer in answers]
         else:
@@ -374,7 +374,7 @@ def score_together(tasks: Sequence[ConversationTask]) -> None:
                 _LOGGER.warning("%s: %s", checked.label, line)
             record_checked(checked, first.evaluation.max_implausible)
         remaining = iter(answers)
-        for task, own in items:
+        for task, own in tasks_and_answers:
             task.take_scores(islice(remaining, len(own)))
 
 
@@ -383,18 +383,18 @@ def score_together(tasks: Sequence[ConversationTask]) -> None:
 _LOGGER = logging.getLogger(__name__)
 
 
-def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
+def check_metric_list(owner: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
     """Reject a metric list with missing or unknown metrics."""
     names, offered = {str(entry.get("metric")) for entry in listed}, set(declared)
     if names == offered:
         return
-    found = [f"missing {', '.join(sorted(offered - names))}"] if offered - names else []
-    found += [f"unknown {', '.join(sorted(names - offered))}"] if names - offered else []
+    problems = [f"missing {', '.join(sorted(offered - names))}"] if offered - names else []
+    problems += [f"unknown {', '.join(sorted(names - offered))}"] if names - offered else []
     raise ConfigurationError(
-        f"metric_list of {what}",
+        f"metric_list of {owner}",
         where="its YAML",
         expected="no metric_list, as the suite declares the metrics; or exactly these metrics",
-        found="; ".join(found),
+        found="; ".join(problems),
         next_step="remove `metric_list` from the YAML",
     )
 

@@ -20,7 +20,7 @@ from ragtasks.records import Setting
 from ragtasks.results import GivenAnswer
 from ragtasks.scoring import System, request_body
 
-_OF_THE_HARNESS = frozenset({"batch_size", "max_batch_size", "device"})
+_HARNESS_ARGUMENTS = frozenset({"batch_size", "max_batch_size", "device"})
 _NAME = "rag-system"
 
 
@@ -36,7 +36,7 @@ class RagEndpoint(AnswersOnly):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
-        options = {key: value for key, value in arguments.items() if key not in _OF_THE_HARNESS}
+        options = {key: value for key, value in arguments.items() if key not in _HARNESS_ARGUMENTS}
         if "num_concurrent" in options:  # the harness's name of the option
             options["slots"] = options.pop("num_concurrent")
         self.system = System(*system_endpoint(options, _NAME, "openai"), secret)
@@ -45,7 +45,7 @@ class RagEndpoint(AnswersOnly):
         """Return the answer to each request with its passages; `NoAnswer` for a failed request."""
         bodies = [self._request_body(request) for request in requests]
         answers = self.system.ask(bodies, journal=_Journal(self, requests, bodies))
-        return [_carried(answer) for answer in answers]
+        return [_harness_answer(answer) for answer in answers]
 
     def _request_body(self, request: Instance) -> dict[str, Any]:
         setting = Setting(request.doc["setting"])
@@ -54,26 +54,26 @@ class RagEndpoint(AnswersOnly):
                 "ragtasks-endpoint: an agentic harness task cannot score a system's own searches. Next step: "
                 "`ragtasks score ADDRESS --setting agentic` scores the `searches` in its replies"
             )
-        gives = self.system.gives_passages(setting)
-        return request_body(request.doc, with_passages=gives)
+        with_passages = self.system.gives_passages(setting)
+        return request_body(request.doc, with_passages=with_passages)
 
 
 class _Journal:
     """Journal of one call. The harness's caches receive each answer as it arrives, so a kill loses none."""
 
     def __init__(self, model: RagEndpoint, requests: list[Instance], bodies: list[dict[str, Any]]) -> None:
-        self._model, self._requests, self._asked = model, requests, bodies
+        self._model, self._requests, self._bodies = model, requests, bodies
 
     def recall(self, index: int) -> Reply | None:
         return None
 
     def record(self, index: int, reply: Reply) -> None:
-        answer = _carried(self._model.system.answer_in(reply, "contexts" in self._asked[index]))
+        answer = _harness_answer(self._model.system.answer_in(reply, "contexts" in self._bodies[index]))
         if not isinstance(answer, NoAnswer):
             self._model.cache_hook.add_partial("generate_until", self._requests[index].args, answer)
 
 
-def _carried(answer: GivenAnswer) -> str:
+def _harness_answer(answer: GivenAnswer) -> str:
     if answer.no_answer:
         return NoAnswer(answer.no_answer, answer.usage)
     if answer.passages is None and not answer.usage:

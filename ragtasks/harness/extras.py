@@ -17,13 +17,13 @@ from ragtasks.requirements import Requirement
 
 _OURS = "ragtasks"
 _ALWAYS = {_OURS, "lm-eval"}
-_OF_MODEL = {"hf": "hf", "hf-auto": "hf", "huggingface": "hf", "vllm": "vllm", "vllm-vlm": "vllm"}
-_OVER_HTTP = {f"{where}-{what}" for where in ("local", "openai") for what in ("completions", "chat-completions")}
+_EXTRAS = {"hf": "hf", "hf-auto": "hf", "huggingface": "hf", "vllm": "vllm", "vllm-vlm": "vllm"}
+_API_MODELS = {f"{host}-{form}" for host in ("local", "openai") for form in ("completions", "chat-completions")}
 
 
 def extra_of(model: str) -> str | None:
     """Return the extra with the libraries of a model type, or None if ragtasks has no such extra."""
-    return "api" if model in _OVER_HTTP else _OF_MODEL.get(model)
+    return "api" if model in _API_MODELS else _EXTRAS.get(model)
 
 
 def missing_of(extra: str) -> list[str]:

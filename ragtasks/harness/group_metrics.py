@@ -19,8 +19,8 @@ def __getattr__(suite: str) -> list[dict[str, Any]]:
         metrics = suite_named(suite.replace("_agentic", "+agentic")).metrics
     except ConfigurationError as error:
         raise AttributeError(str(error)) from error  # the error that `hasattr` and the harness's loader expect
-    shown = [metric.name for metric in metrics if metric.in_groups]
-    return [{"metric": name, "aggregation": "mean", "weight_by_size": True} for name in shown]
+    names = [metric.name for metric in metrics if metric.in_groups]
+    return [{"metric": name, "aggregation": "mean", "weight_by_size": True} for name in names]
 
 
 __all__: list[str] = []

@@ -123,18 +123,18 @@ class ModelClient:
     def _batch(self, prompts: Sequence[Prompt], start: int, journal: Journal | None) -> list[Reply]:
         replies: dict[int, Reply] = {}
         texts: dict[int, str] = {}
-        longest = [self._decoding.max_tokens * prompt.longer for prompt in prompts]
+        reply_limits = [self._decoding.max_tokens * prompt.longer for prompt in prompts]
         for offset, prompt in enumerate(prompts):
             recalled = journal.recall(start + offset) if journal is not None else None
             texts[offset] = self._rendered(prompt)
-            if reply := recalled or self._too_long(texts[offset], longest[offset]):
+            if reply := recalled or self._too_long(texts[offset], reply_limits[offset]):
                 replies[offset] = reply
         missing = [offset for offset in texts if offset not in replies]
         requests = [
             Instance(
                 "generate_until",
                 {},
-                (texts[offset], self._settings(longest[offset])),
+                (texts[offset], self._settings(reply_limits[offset])),
                 offset,
                 ("ragtasks_client", offset, 1),
             )
@@ -142,7 +142,7 @@ class ModelClient:
         ]
         generated = self._model.generate_until(requests, disable_tqdm=True) if requests else []
         for offset, answer in zip(missing, generated, strict=True):
-            replies[offset] = self._reply(texts[offset], answer, longest[offset])
+            replies[offset] = self._reply(texts[offset], answer, reply_limits[offset])
         return [replies[offset] for offset in range(len(prompts))]
 
     def _rendered(self, prompt: Prompt) -> str:
@@ -156,24 +156,24 @@ class ModelClient:
         lines = [f"{message.role.capitalize()}: {message.content}" for message in prompt.messages]
         return "\n\n".join([*lines, "Assistant:"])
 
-    def _settings(self, longest: int) -> dict[str, Any]:
-        settings: dict[str, Any] = {"until": [], "max_gen_toks": longest}
+    def _settings(self, reply_limit: int) -> dict[str, Any]:
+        settings: dict[str, Any] = {"until": [], "max_gen_toks": reply_limit}
         if self._decoding.temperature is not None:
             settings["temperature"] = self._decoding.temperature
             settings["do_sample"] = self._decoding.temperature > 0
         return settings
 
-    def _too_long(self, text: str, longest: int) -> Reply | None:
+    def _too_long(self, text: str, reply_limit: int) -> Reply | None:
         n_tokens = self._n_tokens(text)
-        n_room = getattr(self._model, "max_length", None)
-        if n_tokens is None or not isinstance(n_room, int) or n_tokens + longest <= n_room:
+        n_context = getattr(self._model, "max_length", None)
+        if n_tokens is None or not isinstance(n_context, int) or n_tokens + reply_limit <= n_context:
             return None
-        reason = f"{n_tokens} tokens of prompt and {longest} of reply exceed the context of {n_room}"
+        reason = f"{n_tokens} tokens of prompt and {reply_limit} of reply exceed the context of {n_context}"
         return Reply(Outcome.FAILED, reason=reason, usage=CallUsage(n_tokens))
 
-    def _reply(self, prompt: str, answer: str, longest: int) -> Reply:
+    def _reply(self, prompt: str, answer: str, reply_limit: int) -> Reply:
         n_tokens = self._n_tokens(answer)
-        cut_off = n_tokens is not None and n_tokens >= longest
+        cut_off = n_tokens is not None and n_tokens >= reply_limit
         return read_text(
             answer,
             finish_reason="length" if cut_off else "",

@@ -202,7 +202,7 @@ class LiveTask(RoundsTask):
         return docs
 
     def _completed_limit(self, limit: int | None) -> int | None:
-        return whole_conversations(self.dataset["test"]["conversation_id"], limit)
+        return completed_limit(self.dataset["test"]["conversation_id"], limit)
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests of all turns and index the corpora, so that errors occur before the run."""
@@ -230,9 +230,9 @@ class LiveTask(RoundsTask):
 
     def next_requests(self, requests: Sequence[WaitingRequest]) -> Sequence[WaitingRequest]:
         """Return the requests of the turns after the answered ones."""
-        again = super().next_requests(requests)
+        follow_ups = super().next_requests(requests)
         docs = [request.doc for request in requests if request.doc["task_id"] in self._replies]
-        return [*again, *self._begin_turns(self._histories.turns_after(docs))]
+        return [*follow_ups, *self._begin_turns(self._histories.turns_after(docs))]
 
     def _begin_turns(self, docs: Sequence[Doc]) -> list[WaitingRequest]:
         """Return the requests of turns with the model's own history. Failed turns are skipped with their successors."""
@@ -341,13 +341,13 @@ class ModelHistories:
     def __init__(self, docs: Iterable[Doc], scored: Iterable[Doc]) -> None:
         """Select the turns to request: the scored turns and all turns before them."""
         self.scored = {doc["task_id"] for doc in scored}
-        task_ids = list(docs)
+        all_docs = list(docs)
         last: dict[str, int] = {}
-        for doc in task_ids:
+        for doc in all_docs:
             if doc["task_id"] in self.scored:
                 last[doc["conversation_id"]] = max(doc["turn"], last.get(doc["conversation_id"], 0))
         self.docs: dict[str, Doc] = {
-            doc["task_id"]: doc for doc in task_ids if doc["turn"] <= last.get(doc["conversation_id"], 0)
+            doc["task_id"]: doc for doc in all_docs if doc["turn"] <= last.get(doc["conversation_id"], 0)
         }
         """Task id -> doc of each requested turn, with the benchmark's history."""
         self._turns: dict[str, list[Doc]] = {}
@@ -401,7 +401,7 @@ class ModelHistories:
         return turn if turn is not None and turn < doc["turn"] else None
 
 
-def whole_conversations(conversations: Sequence[str], limit: int | None) -> int | None:
+def completed_limit(conversations: Sequence[str], limit: int | None) -> int | None:
     """Return the smallest number of docs, at least the limit, that splits no conversation; None without a limit."""
     if not limit:
         return None

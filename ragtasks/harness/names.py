@@ -41,25 +41,27 @@ def reject_unknown_names(arguments: Sequence[str]) -> None:
     except argparse.ArgumentError:  # lm_eval's parser reports it
         return
     if options.model is not None:
-        reject_unknown_kind(options.model, model_kinds())
+        reject_unknown_model_type(options.model, model_types())
     if options.include_path is None and options.config is None:
         # argparse treats an unknown option with a space in it, such as --metadata={...}, as one more task.
         tasks = [text for text in options.tasks if not text.startswith("-")]
         reject_unknown_tasks([name for text in tasks for name in text.split(",") if name])
 
 
-def reject_unknown_kind(name: str, kinds: Sequence[str]) -> None:
+def reject_unknown_model_type(name: str, candidates: Sequence[str]) -> None:
     """Reject an unknown model type, with similar names."""
-    if name not in kinds:
+    if name not in candidates:
         if name.startswith("openai/"):
             step = f"--model openai-chat-completions --model_args model={name.removeprefix('openai/')}"
             raise ConfigurationError(f"--model {name}: no kind of model. Next step: {step} --apply_chat_template")
         example = f"--model hf --model_args pretrained={name}"
-        hint = nearest(name, kinds, f"`ragtasks run --help-all`, which lists all; weights of the hub are {example}")
+        hint = nearest(
+            name, candidates, f"`ragtasks run --help-all`, which lists all; weights of the hub are {example}"
+        )
         raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {hint}")
 
 
-def model_kinds() -> list[str]:
+def model_types() -> list[str]:
     """Return the model types of lm_eval's `MODEL_MAPPING`, of entry points, and of registered models."""
     tree = ast.parse((harness_tasks_folder().parent / "models" / "__init__.py").read_text("utf-8"))
     mappings = [

@@ -47,11 +47,11 @@ def run_requirements(
     """
     from ragtasks.harness.tasks import task_settings
 
-    parts = task_settings(request.tasks)
-    suites = {part.benchmark: part.suite for part in parts if part.suite is not None}
+    settings = task_settings(request.tasks)
+    suites = {row.benchmark: row.suite for row in settings if row.suite is not None}
     server = server_of(request)
     requirements = evaluation_requirements(
-        [(part.benchmark, part.setting) for part in parts],
+        [(row.benchmark, row.setting) for row in settings],
         config_from_metadata(request.metadata),
         request.output,
         Folders(data_folder(), run_store()),
@@ -65,7 +65,7 @@ def run_requirements(
         system = system_endpoint(options, str(options.get("model", "rag-system")), "openai")
         requirements += system_requirements(*system, secret)
     has_prompts = not request.model.startswith(("ragtasks-", "dummy")) and not request.limit
-    if has_prompts and parts and not suites:
+    if has_prompts and settings and not suites:
         check = partial(_check_context, request, tokenizer, server if with_requests else None)
         requirements.append(Requirement("context", "prompts", check, phase=Phase.PROMPTS))
     return requirements
@@ -115,21 +115,21 @@ def _server_requirements(request: Request, address: str, headers: dict[str, str]
     return [Requirement("key", part, key), Requirement("endpoint", part, reply, phase=Phase.REQUEST)]
 
 
-_OF_OPENAI = re.compile(r"(?:gpt-\d|chatgpt|o\d\b)", re.IGNORECASE)  # gpt-oss and gpt2 have weights
-_IS_KIND = re.compile(r"(?:[a-z]+-)*completions|hf|vllm|sglang")
-_IS_PATH = re.compile(r"[./~\\]|[^/]*/[^/]*/|.*[/\\]$")  # names on the hub are NAME or OWNER/NAME
+_OPENAI_NAME = re.compile(r"(?:gpt-\d|chatgpt|o\d\b)", re.IGNORECASE)  # gpt-oss and gpt2 have weights
+_MODEL_TYPE = re.compile(r"(?:[a-z]+-)*completions|hf|vllm|sglang")
+_PATH = re.compile(r"[./~\\]|[^/]*/[^/]*/|.*[/\\]$")  # names on the hub are NAME or OWNER/NAME
 
 
 def _check_weights(name: str) -> str:
     """Reject names that cannot be weights, and folders without a model, which loaders prefer to the hub."""
     problem = ""
-    if not Path(name).exists() and _OF_OPENAI.match(name):
+    if not Path(name).exists() and _OPENAI_NAME.match(name):
         problem = f"it has no weights to load. Next step: use openai/{name}"
-    elif not Path(name).exists() and _IS_KIND.fullmatch(name):
+    elif not Path(name).exists() and _MODEL_TYPE.fullmatch(name):
         problem = (
             f"this is a model type of lm_eval. Next step: write `kind: {name}`, and the model's own name as `name`"
         )
-    elif not Path(name).exists() and _IS_PATH.match(name):
+    elif not Path(name).exists() and _PATH.match(name):
         found, next_step = missing_path(Path(name))
         problem = f"{found}. Next step: {next_step}; a hub name is OWNER/NAME"
     elif Path(name).is_dir() and not is_model_folder(name):

@@ -222,7 +222,7 @@ def reject_chat_endpoint(metadata: Mapping[str, Any]) -> None:
 REFUSE, DROP = "refuse", "drop_passages"
 _CHARACTERS_PER_TOKEN = 3.5  # for English text; an estimate without a tokenizer
 _TOKENS_PER_MESSAGE = 8  # tokens of a chat template per message
-_SERVERS_KEYS = ("max_model_len", "context_length", "context_window", "max_context_length")
+_CONTEXT_KEYS = ("max_model_len", "context_length", "context_window", "max_context_length")
 _SECONDS = 10.0
 
 
@@ -235,7 +235,7 @@ def context_of_server(address: str, name: Any, headers: Mapping[str, str]) -> in
         return None
     # If no model has the name, the only listed model is used.
     matching = [row for row in listed if row.get("id") == name] or (listed if len(listed) == 1 else [])
-    lengths = [row[key] for row in matching for key in _SERVERS_KEYS if isinstance(row.get(key), int)]
+    lengths = [row[key] for row in matching for key in _CONTEXT_KEYS if isinstance(row.get(key), int)]
     return lengths[0] if lengths and lengths[0] > 0 else None
 
 

@@ -98,10 +98,10 @@ class SearchProtocol(ABC):
         return prompt
 
 
-def _calls_left(n: int, how: str = ".") -> str:
+def _calls_left(n: int, answer_form: str = ".") -> str:
     """Return the note on remaining calls after the results. `answer_form` describes the form of an answer."""
     if not n:
-        return f"No searches are left. Give your answer now{how}"
+        return f"No searches are left. Give your answer now{answer_form}"
     return f"{n} {'search is' if n == 1 else 'searches are'} left."
 
 
@@ -382,5 +382,7 @@ def _no_tools(found: str, next_step: str = _WITH_TOOLS) -> ConfigurationError:
     )
 
 
-PROTOCOLS: Mapping[str, Callable[[], SearchProtocol]] = {kind.name: kind for kind in (TextProtocol, ToolCallProtocol)}
+PROTOCOLS: Mapping[str, Callable[[], SearchProtocol]] = {
+    protocol.name: protocol for protocol in (TextProtocol, ToolCallProtocol)
+}
 """Name -> class of the protocol."""

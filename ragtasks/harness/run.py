@@ -38,7 +38,7 @@ from ragtasks.harness._argument_errors import (
 )
 from ragtasks.harness._run_output import add_environment, filtered, git_commit, replaced, report_stages, split_verbose
 from ragtasks.harness.answering import AnswerKeeper, served_model_in_use
-from ragtasks.harness.names import reject_unknown_kind, reject_unknown_tasks, unknown_task
+from ragtasks.harness.names import reject_unknown_model_type, reject_unknown_tasks, unknown_task
 from ragtasks.harness.served_model import ServedModel
 from ragtasks.harness.tasks import task_folder, task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
@@ -252,7 +252,7 @@ def _settings(parsed: argparse.Namespace, options: Mapping[str, Any]) -> dict[st
     if options:
         metadata |= options
         parsed.metadata = metadata
-    reject_unknown_kind(model, list(lm_eval.api.registry.MODEL_REGISTRY))
+    reject_unknown_model_type(model, list(lm_eval.api.registry.MODEL_REGISTRY))
     reject_unused_arguments(model, model_args)
     if "chat" in model and not settings.get("apply_chat_template"):
         raise ConfigurationError(f"--model {model} requires chat messages; next step: add --apply_chat_template")
@@ -318,10 +318,10 @@ def _unsaved_message(output: Path | None, folder: Path, reasons: Sequence[str], 
         for file in results.parent.glob(f"*_{results.stem.removeprefix('results_')}.json*"):
             if not file.stat().st_size:
                 file.unlink()
-    are_kept = "; the answers so far are saved there and are not requested again" * any(folder.rglob("unfinished_*"))
+    kept_note = "; the answers so far are saved there and are not requested again" * any(folder.rglob("unfinished_*"))
     return (
         f"not everything could be saved in {output}: {', '.join(dict.fromkeys(reasons))}. Next step: free some space "
-        f"or use another folder, and run the same command again{are_kept}"
+        f"or use another folder, and run the same command again{kept_note}"
     )
 
 
@@ -333,15 +333,15 @@ class _RagtasksFirst(TaskManager):
             include_path if isinstance(include_path, (list, tuple)) else [include_path] if include_path else []
         )
         folders = [folder for _, folder in task_folders()]
-        self._knows_built_in = False
+        self._has_built_in = False
         super().__init__(
             include_path=[task_folder(), *folders, *include_paths], include_defaults=False, metadata=metadata
         )
 
     def match_tasks(self, task_list: list[str]) -> list[str]:
         matches: list[str] = super().match_tasks(task_list)
-        if not matches and not self._knows_built_in:
-            self._knows_built_in = True
+        if not matches and not self._has_built_in:
+            self._has_built_in = True
             super().__init__(include_path=self.include_path, metadata=self.metadata)
             matches = super().match_tasks(task_list)
         # The harness calls this with one name. The name of a folder with YAML files may match nothing.

@@ -147,8 +147,8 @@ class _Generations(GivenBodies):
             return (
                 reply if text is not None else replace(reply, outcome=Outcome.EMPTY, reason="the reply has no content")
             )
-        read = read_completion(body)
-        return read if text is None or read.outcome in {Outcome.REFUSED, Outcome.MALFORMED} else reply
+        completion = read_completion(body)
+        return completion if text is None or completion.outcome in {Outcome.REFUSED, Outcome.MALFORMED} else reply
 
     def _text(self, content: Any) -> str | None:
         """Return the text of the first choice, or None if the harness's class finds no text."""

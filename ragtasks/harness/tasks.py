@@ -106,11 +106,11 @@ class TaskSetting:
 
 def task_settings(names: Sequence[str]) -> list[TaskSetting]:
     """Return the settings of our harness tasks and groups, each once. Other names are ignored."""
-    files, parts = _files(), dict[TaskSetting, None]()
+    files, settings = _files(), dict[TaskSetting, None]()
     for name in names:
         for match in sorted(fnmatch.filter(files, name)):
-            parts.update(dict.fromkeys(_settings_in(match, files)))
-    return list(parts)
+            settings.update(dict.fromkeys(_settings_in(match, files)))
+    return list(settings)
 
 
 def _settings_in(name: str, files: Mapping[str, Path]) -> Iterator[TaskSetting]:

@@ -75,14 +75,14 @@ def supported_by_words(response: Response) -> Scores:
     return {name: Score(value, "" if value is not None else reason) for name, value in values.items()}
 
 
-def _by_name(metric: Metric) -> SuiteMetric:
+def _citation_metric(metric: Metric) -> SuiteMetric:
     def score(inputs: ScoringInputs) -> Sequence[Score]:
         return [supported_by_words(response)[metric.name] for response in inputs.responses]
 
     return SuiteMetric(metric, score)
 
 
-CITED_PRECISION_BY_NAME, CITED_RECALL_BY_NAME = _by_name(CITED_PRECISION), _by_name(CITED_RECALL)
+CITED_PRECISION_BY_NAME, CITED_RECALL_BY_NAME = _citation_metric(CITED_PRECISION), _citation_metric(CITED_RECALL)
 
 
 # Judged citation support for any benchmark with citations: `--metrics support_precision --metrics support_recall`.
@@ -128,7 +128,7 @@ def _cited_sentences(response: Response) -> tuple[CitedSentence, ...]:
     return cited_sentences(response.text, response.passages)
 
 
-def _support_by_name(metric: Metric) -> SuiteMetric:
+def _support_metric(metric: Metric) -> SuiteMetric:
     def score(inputs: ScoringInputs) -> Sequence[Score]:
         assert inputs.verdicts is not None
         scores = []
@@ -140,7 +140,7 @@ def _support_by_name(metric: Metric) -> SuiteMetric:
     return SuiteMetric(metric, score, rubrics=lambda: [citation_support(_cited_sentences)])
 
 
-SUPPORT_PRECISION, SUPPORT_RECALL = map(_support_by_name, SUPPORT)
+SUPPORT_PRECISION, SUPPORT_RECALL = map(_support_metric, SUPPORT)
 
 
 # Optional metrics from the papers; `--metadata '{"metrics": ["rl_mtb"]}'` adds them to a suite.
@@ -187,7 +187,9 @@ RECALL = _judged(
 )
 
 
-def _by_passages(compare: Callable[[str, Sequence[str], str], float | None], inputs: ScoringInputs) -> Sequence[Score]:
+def _passage_scores(
+    compare: Callable[[str, Sequence[str], str], float | None], inputs: ScoringInputs
+) -> Sequence[Score]:
     values = [
         compare(response.text, [passage.text for passage in response.passages], response.task.language)
         for response in inputs.responses
@@ -201,7 +203,7 @@ EXTRACTIVENESS = SuiteMetric(
         "1 if the answer contains a passage, else its ROUGE-L; maximum over passages, as in the official scripts",
         higher_is_better=None,
     ),
-    partial(_by_passages, extractiveness),
+    partial(_passage_scores, extractiveness),
 )
 LENGTH = SuiteMetric(
     Metric("length", "characters of the answer, as the official scripts count", higher_is_better=None, bounds=COUNT),
@@ -209,5 +211,5 @@ LENGTH = SuiteMetric(
 )
 K_PRECISION = SuiteMetric(
     Metric("k_precision", "share of the answer's words that its passages contain; unscored without passages"),
-    partial(_by_passages, k_precision),
+    partial(_passage_scores, k_precision),
 )

@@ -27,7 +27,7 @@ _LISTS = {
     "first": "of the first call with results",
     "last": "of the last call with results",
 }
-_OTHERS = frozenset(Answerability)
+_ALL_LABELS = frozenset(Answerability)
 
 METRICS = (
     *(
@@ -46,14 +46,14 @@ METRICS = (
         "needless_search",
         "share of conversational questions with a search",
         False,
-        undefined_on=_OTHERS - {Answerability.CONVERSATIONAL},
+        undefined_on=_ALL_LABELS - {Answerability.CONVERSATIONAL},
     ),
     Metric(
         "searches_unanswerable",
         "searches on unanswerable questions",
         False,
         bounds=COUNT,
-        undefined_on=_OTHERS - {Answerability.UNANSWERABLE},
+        undefined_on=_ALL_LABELS - {Answerability.UNANSWERABLE},
     ),
     Metric("gave_up", "share of tasks that ended with neither a call nor an answer", False),
     Metric("out_of_calls", "share of tasks with a tool call when no calls were left", False),
@@ -130,10 +130,10 @@ def _behaviour(response: Response) -> Scores:
         "searches_unanswerable": score_on(Answerability.UNANSWERABLE, n),
         **{ending.value: Score(float(trajectory.ending is ending)) for ending in _ENDINGS},
     }
-    return scores if trajectory.n_rounds else {**scores, **dict.fromkeys(_NOT_OF_OWN, Score(None, _NOT_REPORTED))}
+    return scores if trajectory.n_rounds else {**scores, **dict.fromkeys(_UNREPORTED, Score(None, _NOT_REPORTED))}
 
 
-_NOT_OF_OWN = ("replies", "failed_calls", Ending.OUT_OF_CALLS.value, Ending.CONTEXT_FULL.value)
+_UNREPORTED = ("replies", "failed_calls", Ending.OUT_OF_CALLS.value, Ending.CONTEXT_FULL.value)
 _NOT_REPORTED = "not reported by the system"
 _ENDINGS = (Ending.GAVE_UP, Ending.OUT_OF_CALLS, Ending.CONTEXT_FULL)
 

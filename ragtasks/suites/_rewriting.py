@@ -145,10 +145,10 @@ def _conditional_scores(inputs: ScoringInputs) -> list[Scores]:
 def _saved(response: Response) -> Scores:
     task = response.task
     reading = read_reply(CONDITIONAL_CONTRACT, response.text, task.question)
-    says_so = reading.question_class is QuestionClass.STANDALONE
+    is_standalone = reading.question_class is QuestionClass.STANDALONE
     return {
-        "no_rewrite": Score(float(says_so)),
-        "saved_words": Score(float(word_count(str(task.extra["rewrite"]), task.language) if says_so else 0)),
+        "no_rewrite": Score(float(is_standalone)),
+        "saved_words": Score(float(word_count(str(task.extra["rewrite"]), task.language) if is_standalone else 0)),
     }
 
 

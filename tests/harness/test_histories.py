@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.model import LM
 
-from ragtasks.harness.live import ModelHistories, WaitingRequest, rounds_type, whole_conversations
+from ragtasks.harness.live import ModelHistories, WaitingRequest, completed_limit, rounds_type
 
 
 def doc(conversation: str, turn: int) -> dict[str, Any]:
@@ -60,18 +60,18 @@ def test_a_failed_turn_ends_its_conversation() -> None:
 
 @given(st.lists(st.sampled_from("abcd"), max_size=12), st.none() | st.integers(0, 14))
 def test_a_limit_is_increased_to_complete_conversations(names: list[str], limit: int | None) -> None:
-    found = whole_conversations(names, limit)
+    found = completed_limit(names, limit)
     if not limit:
         assert found is None
         return
     sizes = [n for n in range(len(names) + 1) if not {*names[:n]} & {*names[n:]} and n >= min(limit, len(names))]
     assert found == sizes[0]
-    assert whole_conversations(names, found) == (found or None)
+    assert completed_limit(names, found) == (found or None)
 
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_limit_within_a_conversation(limit: int) -> None:
-    assert whole_conversations(["a", "a", "b"], limit) == 2
+    assert completed_limit(["a", "a", "b"], limit) == 2
 
 
 class Scripted:

@@ -9,13 +9,13 @@ from lm_eval.api.registry import MODEL_REGISTRY
 
 import ragtasks.harness.models
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.names import model_kinds, reject_unknown_names
+from ragtasks.harness.names import model_types, reject_unknown_names
 
 
 def test_model_types_equal_those_of_lm_eval() -> None:
     assert ragtasks.harness.models
-    assert set(model_kinds()) <= set(MODEL_REGISTRY)
-    assert {"hf", "vllm", "dummy", "ragtasks-extractive", "ragtasks-endpoint"} <= set(model_kinds())
+    assert set(model_types()) <= set(MODEL_REGISTRY)
+    assert {"hf", "vllm", "dummy", "ragtasks-extractive", "ragtasks-endpoint"} <= set(model_types())
 
 
 @pytest.mark.parametrize(
