@@ -60,11 +60,11 @@ def test_a_hint_does_not_depend_on_the_order_of_the_names(name: str, known: set[
     assert close_matches(name, sorted(known)) == close_matches(name, sorted(known, reverse=True))
 
 
-def test_the_hint_states_that_no_names_exist() -> None:
+def test_a_hint_without_names_states_that_none_exist() -> None:
     assert close_matches("ray", []) == "known: none"
 
 
-def test_a_name_that_is_known_twice_is_offered_once() -> None:
+def test_a_duplicate_name_is_suggested_once() -> None:
     assert close_matches("judge", ["judges", "judges", "model"]) == "did you mean 'judges'?"
 
 

@@ -55,7 +55,7 @@ def test_articles_are_removed_like_english_ones() -> None:
     assert token_f1("la plage", "une plage", "fr") == 1.0
 
 
-def test_scores_of_words_read_other_scripts_and_english_stays_as_it_was() -> None:
+def test_word_scores_support_other_scripts_and_leave_english_unchanged() -> None:
     answer, target = "手动工具可以借21天。", "手动工具借21天"
     assert rouge_l(answer, target, "zh") == pytest.approx(2 * 7 / (7 + 9))
     assert rouge_l(answer, target) == 1.0  # rouge-score only sees the 21
@@ -67,7 +67,7 @@ def test_scores_of_words_read_other_scripts_and_english_stays_as_it_was() -> Non
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_language_is_detected_or_as_the_data_say(code: str, tmp_path: Path) -> None:
+def test_the_language_is_detected_unless_the_data_name_it(code: str, tmp_path: Path) -> None:
     assert {task.language for task in twin(code, tmp_path).tasks} == {code}
     rows = [json.loads(line) for line in (TWINS / code / "conversations.jsonl").read_text("utf-8").splitlines()]
     rows[0]["language"] = "nl"
@@ -78,7 +78,7 @@ def test_the_language_is_detected_or_as_the_data_say(code: str, tmp_path: Path) 
     assert languages == ["nl"] * 3 + [code] * 7
 
 
-def test_a_language_is_a_code(tmp_path: Path) -> None:
+def test_a_language_must_be_an_iso_code(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(TWINS / "de", tmp_path / "de"))
     file = folder / "conversations.jsonl"
     file.write_text(file.read_text("utf-8").replace('"domain"', '"language": "German", "domain"', 1), "utf-8")
@@ -86,12 +86,12 @@ def test_a_language_is_a_code(tmp_path: Path) -> None:
         open_benchmark("custom", folder)
 
 
-def test_english_conversations_carry_no_language(tmp_path: Path) -> None:
+def test_english_conversations_have_no_language_key(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(ENGLISH_SAMPLE, tmp_path / "en"))
     assert all("language" not in task.extra for task in open_benchmark("custom", folder).tasks)
 
 
-def test_rows_of_ones_own_know_their_language(tmp_path: Path) -> None:
+def test_the_language_of_own_rows_is_detected(tmp_path: Path) -> None:
     rows = [
         {"question": "Wie lange darf ich einen Akkuschrauber behalten?", "answer": "5 Tage", "contexts": []},
         {"question": "Wer?", "answer": "Niemand", "contexts": []},
@@ -136,7 +136,7 @@ LONG = ("Which of the rooms are open when it rains?", "The hall and the shop are
         ("42", "42", 1.0),
     ],
 )
-def test_short_rows_are_cut_by_their_script(
+def test_short_rows_are_split_by_their_script(
     tmp_path: Path, others: list[tuple[str, str, str]], answer: str, reference: str, value: float
 ) -> None:
     *long, short = rouge_of_rows(tmp_path, *others, ("?", answer, reference))
@@ -155,7 +155,7 @@ def test_another_script_is_detected_in_english_and_an_accent_is_not(tmp_path: Pa
     assert values == [3 / 4, *(rouge_l(*pair, ENGLISH) for pair in answers[1:])]
 
 
-def test_an_english_answer_without_a_known_question_stays_as_it_was(tmp_path: Path) -> None:
+def test_scores_of_an_english_answer_to_an_unknown_question_are_unchanged(tmp_path: Path) -> None:
     answer, reference = "It's not what they'd say of the café, but it should be.", "They say that of the cafe."
     assert rouge_of_rows(tmp_path, ("?", answer, "Café"), ("?", answer, reference)) == [
         rouge_l(answer, "Café", ENGLISH),
@@ -172,7 +172,7 @@ def test_an_unknown_language_with_ascii_letters_is_english() -> None:
     assert word_count(text, UNKNOWN) == word_count(text, ENGLISH)
 
 
-def test_passages_in_another_script_are_cut_by_it() -> None:
+def test_passages_are_split_by_their_script() -> None:
     assert k_precision("Nova 7", ["新Nova 7上市"], UNKNOWN) == 1.0
     assert k_precision("the «Нова»", ["Нова, новый"], UNKNOWN) == 1.0
     assert extractiveness("Nova 7", ["新Nova 7上市"], UNKNOWN) == pytest.approx(4 / 7)
@@ -188,7 +188,7 @@ def test_only_prompts_in_other_languages_request_the_language(code: str, tmp_pat
         assert (rule in text) is has_rule
 
 
-def test_a_benchmark_of_short_questions_is_searched_by_their_script_and_has_no_rule(tmp_path: Path) -> None:
+def test_short_questions_are_searched_by_their_script_and_have_no_language_rule(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(TWINS / "zh", tmp_path / "zh"))
     turn = {"question": "地址?", "answer": "信", "references": ["lending-01"]}
     row = {"conversation_id": "short", "domain": "lending", "turns": [turn]}
@@ -206,7 +206,7 @@ def test_a_benchmark_of_short_questions_is_searched_by_their_script_and_has_no_r
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_refusals_of_the_twins_are_read(code: str, tmp_path: Path) -> None:
+def test_refusals_in_translated_samples_are_detected(code: str, tmp_path: Path) -> None:
     tasks = twin(code, tmp_path).tasks
     labels = NgramIdk().detect([Response(task, (), task.target) for task in tasks])
     expected = {Answerability.UNANSWERABLE: IdkVerdict.YES, Answerability.PARTIAL: IdkVerdict.PARTIAL}
@@ -214,14 +214,14 @@ def test_refusals_of_the_twins_are_read(code: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_search_that_is_built_in_finds_the_references(code: str, tmp_path: Path) -> None:
+def test_the_built_in_search_finds_the_references(code: str, tmp_path: Path) -> None:
     benchmark = twin(code, tmp_path)
     found = benchmark.read_contexts(Setting.FULL_RAG).passages
     wanted = [(task, one) for task in benchmark.tasks for one in task.references]
     assert sum(one in found[task.task_id] for task, one in wanted) >= 8  # of 9, by unstemmed words
 
 
-def test_the_extractive_baseline_reads_sentences_of_chinese() -> None:
+def test_the_extractive_baseline_splits_chinese_sentences() -> None:
     passages = ["手动工具可以借21天。电动工具只能借5天。", "柜台星期二开放。"]
     assert extract_answer("电动工具可以借多久\uff1f", passages) is None
     assert "电动工具只能借5天。" in (extract_answer("电动工具可以借多久\uff1f", passages, "zh") or "")

@@ -1,4 +1,4 @@
-"""Objects found by name: built-in, added by entry points of packages, and a clear error for invalid ones."""
+"""Lookup of objects by name: built-in objects, entry points of packages, and clear errors for invalid objects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_extensions_of_packages_are_found_by_name(install: Install, module: Call
     assert POINT.plugin_names() == ["seven"]
 
 
-def test_names_of_ours_win(install: Install) -> None:
+def test_built_in_names_take_precedence(install: Install) -> None:
     install("impostor", {"one": "no_such_module:thing"})
     assert POINT.get("one") == sys.maxsize
     assert POINT.plugin_names() == []
@@ -85,7 +85,7 @@ def test_benchmarks_of_packages_are_listed_with_ours_and_a_broken_one_is_named(
     assert "benchmark 'bad': package theirs (no_such_module:x)" in done.out
 
 
-def test_an_object_of_another_type_is_refused(install: Install) -> None:
+def test_an_object_of_another_type_is_rejected(install: Install) -> None:
     install("wrong-kind", {"text": "string:digits"})
     with pytest.raises(ConfigurationError, match=r"expected: an object of the kind int\n  found: str"):
         POINT.get("text")
@@ -117,7 +117,7 @@ def test_results_of_packages_have_the_declared_type(install: Install, module: Ca
     assert "makers:good" in str(point.refusal("good", "more", "less"))
 
 
-def test_an_unknown_name_is_answered_with_close_matches() -> None:
+def test_an_unknown_name_gets_close_matches() -> None:
     with pytest.raises(ConfigurationError, match="unknown number 'onne': did you mean 'one'"):
         POINT.get("onne")
 

@@ -42,7 +42,7 @@ def test_a_line_contains_done_remaining_note_and_time() -> None:
 
 
 @pytest.mark.parametrize("width", [100, 160])
-def test_a_step_keeps_its_line_whatever_its_note(width: int) -> None:
+def test_a_step_with_a_changing_note_keeps_its_line(width: int) -> None:
     console = screen(width)
     with progress_bars(console) as show:
         for done in range(1, 101):
@@ -62,7 +62,7 @@ def test_a_narrow_terminal_still_shows_the_cost() -> None:
     assert "1204/1332 128 left 41/s 122 cached 3 failed 812k tokens $0.31" in last_line(console)
 
 
-def test_steps_without_a_note_show_how_fast_they_go() -> None:
+def test_a_step_without_a_note_shows_its_rate() -> None:
     console = screen()
     with progress_bars(console) as show:
         for done in range(0, 1001, 10):
@@ -72,7 +72,7 @@ def test_steps_without_a_note_show_how_fast_they_go() -> None:
     assert "/s " in line
 
 
-def test_a_step_of_unknown_length_counts() -> None:
+def test_a_step_of_unknown_length_shows_its_count() -> None:
     console = screen()
     with progress_bars(console) as show:
         show("read passages", 4096, None)
@@ -81,7 +81,7 @@ def test_a_step_of_unknown_length_counts() -> None:
     assert "left" not in text_of(console)
 
 
-def test_without_a_terminal_only_a_note_stays() -> None:
+def test_without_a_terminal_only_steps_with_a_note_are_printed_at_the_end() -> None:
     console = screen(40, terminal=False)
     with progress_bars(console) as show:
         show("encode passages", 5, 5)
@@ -112,7 +112,7 @@ def test_a_terminal_prints_no_line_twice(monkeypatch: pytest.MonkeyPatch) -> Non
         assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_work_that_breaks_off_leaves_its_line_too() -> None:
+def test_interrupted_work_keeps_its_line() -> None:
     console = screen(terminal=False)
 
     def work() -> None:
@@ -134,7 +134,7 @@ def test_work_in_rounds_is_one_step_with_continued_counts() -> None:
     assert seen == [("judge\t$1", done, 3) for done in range(4)] + [("judge\t$1", 3 + done, 5) for done in range(3)]
 
 
-def test_work_without_parts_is_named_while_it_lasts() -> None:
+def test_work_without_countable_parts_shows_its_description() -> None:
     console, quiet = screen(), screen(terminal=False)
     with step("loading lm_eval", console), step("loading lm_eval", quiet):
         pass

@@ -1,4 +1,4 @@
-"""Records are values: frozen, comparable, and serialized with the words of the files."""
+"""Records are frozen, comparable and hashable, and their labels are those of the files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TASK = Task(
 DATACLASSES = [found for _, found in inspect.getmembers(records, dataclasses.is_dataclass)]
 
 
-def test_the_labels_are_spelt_as_the_files_spell_them() -> None:
+def test_labels_are_spelt_as_in_the_files() -> None:
     assert [setting.value for setting in Setting] == ["reference", "reference_rag", "full_rag", "agentic"]
     assert all(label.value == label.name for label in Answerability)
     assert [verdict.value for verdict in IdkVerdict] == ["yes", "partial", "no"]
@@ -39,7 +39,7 @@ def test_every_record_is_frozen_and_slotted(record: Any) -> None:
     assert "__slots__" in vars(record)
 
 
-def test_equal_records_are_one_key() -> None:
+def test_equal_records_have_one_hash() -> None:
     assert {TASK: 1}[dataclasses.replace(TASK)] == 1
     assert dataclasses.replace(TASK, turn=3) != TASK
 

@@ -1,4 +1,4 @@
-"""All unmet requirements are in one error, and requests are sent only for parts without other problems."""
+"""One error lists all unmet requirements, and requests are sent only for parts without other problems."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def problem_of(wanted: Requirement) -> str:
     return result.problem
 
 
-def test_all_problems_are_one_error_each_once_with_its_next_step() -> None:
+def test_one_error_lists_each_problem_once_with_its_next_step() -> None:
     unmet = [
         requirement("a", "a is missing", next_step="install a"),
         requirement("b", "b is missing. Next step: install b", next_step="never printed"),
@@ -65,7 +65,7 @@ def test_requests_are_sent_only_for_parts_without_other_problems() -> None:
     assert [result.problem for result in checked([*requests, *local], with_requests=False)] == ["no key of a", ""]
 
 
-def test_prompts_are_read_only_without_other_problems() -> None:
+def test_prompts_are_built_only_without_other_problems() -> None:
     prompts = requirement("p", "too long", Phase.PROMPTS)
     assert [result.problem for result in checked([prompts, requirement("a")])] == ["", "too long"]
     assert [result.problem for result in checked([prompts, requirement("a", "missing")])] == ["missing"]
@@ -113,7 +113,7 @@ def test_a_folder_at_the_path_of_a_file_is_reported(tmp_path: Path) -> None:
     assert problem_of(writable_file(tmp_path / "page.html", "report.html")) == ""
 
 
-def test_a_disk_needs_room_for_the_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_needs_space_for_the_estimated_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "free")
     looked: list[Path] = []
 

@@ -1,4 +1,4 @@
-"""The configuration of an evaluation: our keys, and rejected values."""
+"""The configuration of an evaluation: the keys of ragtasks, and rejected values."""
 
 from __future__ import annotations
 

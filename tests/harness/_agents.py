@@ -104,7 +104,7 @@ def agent_server(agent: Agent) -> Iterator[ChatServer]:
         yield server
 
 
-class Speaking:
+class AgentRunner:
     """Runs an agent in any protocol."""
 
     def __init__(self, command: Command, vllm: type[LLM], patch: pytest.MonkeyPatch, folder: Path) -> None:

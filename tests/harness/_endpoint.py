@@ -52,7 +52,7 @@ class Endpoint:
 
 
 class Server:
-    """Serves until closed; every answer comes from `endpoint`."""
+    """Serves the replies of `endpoint` until it is closed."""
 
     def __init__(self) -> None:
         server = self

@@ -1,4 +1,4 @@
-"""Evaluations that can be killed and begun again: everything is imported once, each evaluation is a process."""
+"""Evaluations that a test can kill and start again. Imports happen once, and each evaluation is a forked process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragtasks.suites import suite_named
 
 
 def serve() -> None:
-    """Begin an evaluation for each line on standard input, print its process, then how it ended."""
+    """Start an evaluation for each line on standard input, and print its process id, then its exit status."""
     for library in ("aiohttp", "lm_eval.models.openai_completions", "ragtasks.harness.run"):
         importlib.import_module(library)
     suite_named("mtrag")

@@ -31,7 +31,7 @@ TokensPrompt = dict  # a typed dictionary in vLLM
 
 @dataclass
 class SamplingParams:
-    """The allowed fields. Fields without effect here are checked only by name."""
+    """The parameters that vLLM accepts. Those without effect here are checked only by name."""
 
     n: int = 1
     presence_penalty: float = 0.0
@@ -173,7 +173,7 @@ def resolve_chat_template(
 
 @pytest.fixture
 def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[LLM]]:
-    """The replacement, importable as `vllm` with a version, for one test."""
+    """The replacement, importable as `vllm` and with a version, for one test."""
     modules: dict[str, dict[str, Any]] = {
         "vllm": {"LLM": LLM, "SamplingParams": SamplingParams, "TokensPrompt": TokensPrompt, "__path__": []},
         "vllm.lora": {"__path__": []},

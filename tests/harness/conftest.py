@@ -35,24 +35,27 @@ QUESTION_ONLY = "<|user|>{{ messages[-1].content }}<|assistant|>"
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Block the model hub in this process and its children; the harness requests a tokenizer for its dummy model."""
+    """Block the model hub, where the harness looks for a tokenizer of its dummy model, in this process and children."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
         # Indexes of the samples must not be written to the user's run store.
         patch.setenv("RAGTASKS_RUNS", str(tmp_path_factory.mktemp("store")))
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        # Otherwise its first handler keeps the error stream of the first test, which the next test closes.
+        # Otherwise the harness's first log handler keeps the error stream of the first test, which is closed later.
         patch.setattr("lm_eval.utils._LOGGING_CONFIGURED", True)
         # The stock function, which `evaluate` calls in this process, imports torch and starts pip.
         patch.setattr("lm_eval.evaluator.add_env_info", lambda _: None)
-        # The harness's command line sets it for its process.
+        # The harness's command line sets this variable for its process.
         patch.setenv("TOKENIZERS_PARALLELISM", "false")
         yield
 
 
 @pytest.fixture(autouse=True)
 def _any_answers_are_plausible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable the limit: models here repeat one reply. tests/scoring/test_plausibility.py tests the limit."""
+    """Disable the limit on implausible answers, which tests/scoring/test_plausibility.py tests.
+
+    Models here repeat one reply.
+    """
     monkeypatch.setattr("ragtasks.harness.run.require_plausible", lambda *_: None)
     take_any_answers(monkeypatch)
 
@@ -79,7 +82,7 @@ def _tasks_are_parsed_once() -> Iterator[None]:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    """A loopback endpoint without requests so far."""
+    """A new loopback endpoint."""
     server = Server()
     try:
         yield server.endpoint
@@ -95,7 +98,7 @@ def benchmark_sample() -> Benchmark:
 
 @pytest.fixture(scope="session")
 def load_task() -> Callable[..., ConversationTask]:
-    """Return a harness task by name, from the YAML files, as the harness's task manager builds it."""
+    """Return a function that builds a harness task by name with the harness's task manager."""
 
     def load(name: str, **metadata: Any) -> ConversationTask:
         manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={**SAMPLE, **metadata})
@@ -108,7 +111,7 @@ def load_task() -> Callable[..., ConversationTask]:
 
 @pytest.fixture(scope="session")
 def evaluate() -> Callable[..., dict[str, Any]]:
-    """Run the stock harness in this process, and return its results."""
+    """Return a function that runs the stock harness in this process and returns its results."""
     assert models  # imported because it registers models
 
     def run(model: Any, *tasks: str, metadata: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
@@ -125,8 +128,8 @@ def evaluate() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CommandResult]:
-    """Run `ragtasks run --full --no-probe` in this process with the sample's metadata, in its own folder."""
-    # A results folder in it would be mistaken for weights with the model's name.
+    """Return a function that runs `ragtasks run --full --no-probe` in this process, on the sample, in a new folder."""
+    # In a shared folder, results with the name of a model could be mistaken for its weights.
     monkeypatch.chdir(tmp_path_factory.mktemp("called_in"))
 
     def run(*arguments: str, metadata: dict[str, Any] | None = None) -> CommandResult:
@@ -138,7 +141,7 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return a folder with a language model of a few thousand random weights and the given chat template, if any."""
+    """Return a function that saves a language model with a few thousand random weights and a chat template."""
     folders: dict[str, Path] = {}
 
     def build(chat_template: str) -> Path:

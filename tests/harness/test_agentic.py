@@ -245,7 +245,7 @@ def test_the_usage_of_a_failed_task_is_kept(command: Command, tmp_path: Path) ->
 
 
 def by_results(text: str, _: int = 0) -> Action:
-    """Search for the question, then answer with a hash of the results and of the remaining calls."""
+    """Search for the question, then answer with a hash of the results and of the number of remaining calls."""
     if RESULTS not in text:
         return completion(f"<search>{text}</search>")
     return completion(f"<answer>{sha256(text.encode()).hexdigest()}</answer>")

@@ -63,7 +63,7 @@ def test_the_system_text_numbers_the_passages_and_states_limit_and_refusal() -> 
     assert 0 < text.index(first) < text.index(second)
 
 
-def test_the_users_instruction_comes_first() -> None:
+def test_the_users_instruction_precedes_the_system_text() -> None:
     prompts = TaskPrompts(EvaluationConfig(), {})
     plain = prompts.system_text(DOC, None)
     assert prompts.system_text(DOC, "Be kind.") == f"Be kind.\n\n{plain}"

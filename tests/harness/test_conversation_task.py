@@ -298,7 +298,7 @@ def test_the_oracle_reaches_the_ceiling(evaluate: Evaluate) -> None:
 
 @pytest.fixture(scope="module")
 def by_label(load_task: Callable[..., ConversationTask]) -> Callable[[str, str], list[int]]:
-    """Return the numbers of a harness task's docs with a label, a few of each to save encoding time."""
+    """Return a function (harness task, label) -> indexes of the task's docs with the label."""
     return lambda name, label: [
         number for number, doc in enumerate(load_task(name).dataset["test"]) if doc["answerability"] == label
     ]

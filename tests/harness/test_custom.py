@@ -44,8 +44,9 @@ def steps() -> Iterator[Step]:
 
 
 def agrees(printed: str, found: str) -> bool:
-    """Return whether a text matches the documented output: cuts match any text, and the last digit of scores may
-    differ.
+    """Return whether a text matches the documented output. A cut (`[...]`) matches any text.
+
+    The last digit of a score may differ.
     """
     *parts, last = printed.split("[...]")
     place = 0
@@ -59,7 +60,7 @@ def agrees(printed: str, found: str) -> bool:
 
 
 def _pattern(part: str) -> tuple[str, list[float]]:
-    """Return the expression of a text without cuts, and the scores in it."""
+    """Return the regular expression for a text without cuts, and the scores in the text."""
     pattern, scores, end = "", [], 0
     for piece in _PIECE.finditer(part):
         pattern += re.escape(part[end : piece.start()]) + (r"(\d+\.\d+)" if piece[1] else r"\s+")

@@ -1,4 +1,4 @@
-"""The main job, with the stock command and two ranks in separate processes. `make run` is the job as users start it."""
+"""Complete evaluations: `ragtasks run` with its report, the stock command, and two ranks in separate processes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def printed(*arguments: str) -> str:
     return done.out
 
 
-def test_the_main_job_runs_on_the_sample_and_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluation_runs_on_the_sample_and_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = printed(
         "run", "--full", "--model", "ragtasks-extractive", "--tasks", "mtrag_reference", "--limit", "1",

@@ -27,7 +27,7 @@ def plain(answer: Any = "Forty metres.", contexts: Any = OWN) -> Action:
     return Action(json.dumps(content).encode())
 
 
-def asked(server: ChatServer) -> dict[str, Any]:
+def settings_of(server: ChatServer) -> dict[str, Any]:
     return {"base_url": server.base_url, "api_key_env": "MY_SYSTEM_KEY", "backoff_seconds": 0.01, "attempts": 2}
 
 
@@ -42,7 +42,7 @@ def everything_in(folder: Path) -> str:
 
 def test_the_plain_protocol_sends_the_conversation_and_scores_the_systems_passages(tmp_path: Path) -> None:
     with chat_server(lambda *_: plain()) as server:
-        endpoint = json.dumps(asked(server))
+        endpoint = json.dumps(settings_of(server))
         done = run_command("score", endpoint, "--protocol", "plain", *FULL_RAG, "--name", "mine", "--output", tmp_path)
     assert done.status == 0, done.err
     assert "| mine   | 108 of 108 |" in done.out
@@ -62,7 +62,7 @@ def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> Non
         return completion(f"About {text}", contexts=[{"id": "p", "text": f"All on {text}"}])
 
     with chat_server(script) as server:
-        arguments = json.dumps({**asked(server), "model": "mine"})
+        arguments = json.dumps({**settings_of(server), "model": "mine"})
         metadata = '{"data": "sample", "encoder": "none"}'
         options = ("--model_args", arguments, "--metadata", metadata, "--log_samples", "--output_path", tmp_path / "a")
         assert (
@@ -71,7 +71,7 @@ def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> Non
             ).status
             == 0
         )
-        command = ("score", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path / "b")
+        command = ("score", json.dumps(settings_of(server)), *FULL_RAG, "--output", tmp_path / "b")
         assert run_command(*command).status == 0
     shown = ("metrics", "filtered_resps", "rouge_l", "ans_acc", "token_recall", "idk_yes")
     found = [
@@ -87,7 +87,7 @@ def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> Non
 
 def test_a_rejected_key_is_a_one_line_error_without_the_key(tmp_path: Path) -> None:
     with chat_server(lambda *_: refusal(401, f"wrong key {KEY}")) as server:
-        done = run_command("score", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path)
+        done = run_command("score", json.dumps(settings_of(server)), *FULL_RAG, "--output", tmp_path)
     assert done.status == 1
     assert "does not accept the key" in done.err
     assert KEY not in everything_in(tmp_path) + done.out + done.err
@@ -104,7 +104,7 @@ def test_after_a_kill_only_missing_answers_are_requested(tmp_path: Path) -> None
         return completion(f"On {text}", contexts=OWN)
 
     with chat_server(script) as server:
-        endpoint = {**asked(server), "slots": 2, "model": "mine"}
+        endpoint = {**settings_of(server), "slots": 2, "model": "mine"}
         options = ["--no-probe", json.dumps(endpoint), *FULL_RAG, "--output", str(out)]
         program = [sys.executable, "-c", "from ragtasks.cli import main; main()", "score", *options]
         with subprocess.Popen(program, env=os.environ | {"HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL) as process:

@@ -19,7 +19,7 @@ SENTENCES = st.lists(WORDS, min_size=1, max_size=6).map(lambda words: " ".join(w
 TEXTS = st.lists(st.lists(SENTENCES, min_size=1, max_size=4).map(" ".join), max_size=4)
 
 
-def test_the_best_sentence_comes_word_for_word() -> None:
+def test_the_best_sentence_is_quoted_verbatim() -> None:
     answer = extract_answer("How much is the permit fee?", PASSAGES)
     assert answer is not None
     assert "The fee for a permit is twelve crowns." in answer
@@ -38,7 +38,7 @@ def test_no_matching_sentence_gives_none() -> None:
 
 
 @given(question=st.lists(WORDS, max_size=5).map(" ".join), passages=TEXTS)
-def test_an_answer_is_made_of_the_passages_own_sentences(question: str, passages: list[str]) -> None:
+def test_an_answer_consists_of_sentences_of_the_passages(question: str, passages: list[str]) -> None:
     answer = extract_answer(question, passages)
     if answer is None:
         return

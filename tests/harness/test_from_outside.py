@@ -1,4 +1,4 @@
-"""The harness's own entry points: `simple_evaluate` from Python, a configuration file, servers by their paths."""
+"""The harness's own entry points: `simple_evaluate` from Python, and the documented command lines for servers."""
 
 from __future__ import annotations
 

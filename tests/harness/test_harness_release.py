@@ -1,4 +1,4 @@
-"""Assumptions about the harness, so that a new release reveals its changes, and its next plugins."""
+"""Assumptions about the harness and its next plugin mechanism, so that a release that breaks them fails a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INSCIT as harness tasks on its sample, by baselines, and with passages of a run."""
+"""INSCIT as harness tasks on its sample, with baselines."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Judging = Callable[..., CommandResult]
 def judging(
     command: Callable[..., CommandResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., CommandResult]:
-    """Evaluate the extractive baseline on a few tasks with some judges, into `out`; replies are kept in `store`."""
+    """Return a function that evaluates the extractive baseline with judges, with results in `out`."""
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
@@ -64,7 +64,7 @@ def scoring_in(folder: Path) -> dict[str, str]:
     return {key: scoring[key] for key in ("judges", "idk_detector")}
 
 
-def test_rules_replace_missing_refusal_verdicts_and_cut_replies_are_requested_longer(
+def test_rules_replace_missing_refusal_verdicts_and_cut_replies_get_a_higher_limit(
     judging: Judging, tmp_path: Path
 ) -> None:
     with chat_server(lambda *_: completion("Well, the answer", finish_reason="length")) as server:

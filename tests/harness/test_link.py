@@ -100,7 +100,8 @@ def test_stub_permissions_follow_the_umask(harness: Path, tasks: Path) -> None:
 
 
 def test_the_harness_reads_the_same_config_through_a_stub(harness: Path, tasks: Path) -> None:
-    # Read as by lm_eval 0.4.13: an awkward path, a base next to the included file, a function left by name.
+    # Read as lm_eval 0.4.13 does: the path is awkward, the base is next to the included file, and a function remains
+    # a name.
     from lm_eval.tasks._index import TaskIndex
     from lm_eval.tasks._yaml_loader import load_yaml
 

@@ -52,7 +52,7 @@ class Environment:
         return self.run("python", "-c", code)
 
     def install(self, *what: str) -> None:
-        """Install without dependencies; setuptools comes from the parent."""
+        """Install without dependencies, with the setuptools of the parent environment."""
         pip = ["-m", "pip", "install", "-q", "--no-compile", "--no-deps", "--no-build-isolation"]
         self.run("python", *pip, "--disable-pip-version-check", *what)
 
@@ -101,7 +101,7 @@ def tasks(tmp_path: Path) -> Path:
 
 
 def index(environment: Environment, arguments: str) -> list[str]:
-    """Return our names that a TaskManager lists, as often as it lists them."""
+    """Return our names in the order of a TaskManager's list, with duplicates."""
     code = f"from lm_eval.tasks import TaskManager\nprint(*TaskManager({arguments}).all_tasks)"
     return [name for name in environment.python(code).split() if name.startswith("sample")]
 

@@ -63,7 +63,7 @@ def test_the_prompt_requests_only_the_answer_and_has_dates(load_task: Callable[.
     doc = task.dataset["test"][0]
     prompt = task.fewshot_context(doc)
     assert "reply with: Insufficient information." in prompt
-    # Other forms of real gold answers than names.
+    # Real gold answers that are not names.
     assert all(word in prompt for word in ("true or false", "agree", "consistent or inconsistent", "similar", "before"))
     assert "Excerpt 6:\n" in prompt
     assert "Excerpt 7" not in prompt

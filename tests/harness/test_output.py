@@ -98,7 +98,7 @@ def test_stub_name_clashes_are_not_reported_and_users_tasks_are(command: Command
     assert [bool(one) for one in told] == [False, False, True]
 
 
-def test_metrics_without_values_are_one_line(command: Command) -> None:
+def test_metrics_without_values_are_listed_on_one_line(command: Command) -> None:
     done = command("--model", "ragtasks-oracle", *TWO_TASKS)
     assert done.err.splitlines().count(UNSCORED) == 1
     assert "nan" not in done.out

@@ -40,7 +40,7 @@ def score(*arguments: object) -> CommandResult:
     return done
 
 
-def test_the_searches_of_an_own_agent_score_as_those_of_a_harness_task(command: Command, tmp_path: Path) -> None:
+def test_searches_of_a_custom_agent_score_as_those_of_a_harness_task(command: Command, tmp_path: Path) -> None:
     harness, own = tmp_path / "harness", tmp_path / "own"
     run = ("--model", "ragtasks-agent-rewrite", "--tasks", "custom_agentic", "--log_samples", "--output_path", harness)
     assert command(*run, "--metadata", json.dumps(SAMPLE)).status == 0

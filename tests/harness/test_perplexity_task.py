@@ -79,7 +79,7 @@ def scores(results: dict[str, Any], name: str) -> dict[str, float]:
     return {key: row[f"{key},sample"] for key in ("word_perplexity", "byte_perplexity", "bits_per_byte")}
 
 
-def test_likelihoods_of_answers_equal_the_models(
+def test_likelihoods_equal_those_of_the_model(
     network: GPT2LMHeadModel,
     model: HFLM,
     evaluate: Callable[..., dict[str, Any]],

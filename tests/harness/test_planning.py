@@ -84,7 +84,7 @@ _FORM = re.compile(r'"id": "(\w+)", "(\w+)"|(Rating|Verdict) (\w+): ')
 
 
 def judged(prompt: str) -> str:
-    """Reply as a judge that treats each sentence as a statement, in the form that the prompt requires last."""
+    """Return the reply of a judge that treats each sentence as a statement, in the form that the prompt requires."""
     code, key, head, mark = [match.groups() for match in _FORM.finditer(prompt)][-1]
     if head:
         reason = "It keeps to the passages, and says on what condition that rests. One detail is missing. "

@@ -1,4 +1,4 @@
-"""Requirements of a model that the harness evaluates, part by part. `tests/evaluation` tests them as users see them."""
+"""Requirements of an evaluation with the harness, one by one. `tests/evaluation` tests the commands that check them."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_name_without_weights_is_reported(
         ({"model": "hf", "model_args": {"pretrained": "some/weights"}}, None),
     ],
 )
-def test_each_kind_of_model_has_its_server(changes: dict[str, Any], address: str | None) -> None:
+def test_each_model_type_has_its_server(changes: dict[str, Any], address: str | None) -> None:
     assert server_of(request(**changes)) == (None if address is None else (address, {}))
 
 

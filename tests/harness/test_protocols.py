@@ -30,7 +30,7 @@ def search(query: str, **more: str) -> ToolCall:
         ("<search k=many>a</search>", [search("a", k="many")]),
     ],
 )  # fmt: skip
-def test_calls(reply: str, calls: list[ToolCall]) -> None:
+def test_tags_are_parsed_as_calls(reply: str, calls: list[ToolCall]) -> None:
     parsed = parse_reply(reply)
     assert (list(parsed.calls), parsed.answer) == (calls, "")
 
@@ -47,7 +47,7 @@ def test_calls(reply: str, calls: list[ToolCall]) -> None:
         ("Use <searching>.", "Use <searching>."),
     ],
 )
-def test_answers(reply: str, answer: str) -> None:
+def test_a_reply_without_a_call_is_an_answer(reply: str, answer: str) -> None:
     assert (parse_reply(reply).calls, parse_reply(reply).answer) == ((), answer)
 
 

@@ -25,8 +25,9 @@ N_CONCURRENT = 3
 
 @contextmanager
 def evaluations(arguments: list[str]) -> Iterator[Callable[[], tuple[int, Callable[[], int]]]]:
-    """Yield a function that starts an evaluation and returns its process and a function that waits for its exit
-    status.
+    """Yield a function that starts an evaluation and returns its process id and a function.
+
+    The returned function waits for the end of the process and returns its exit status.
     """
     command = [sys.executable, "-m", "tests.harness._killing", "run", "--no-probe", *arguments]
     with subprocess.Popen(
@@ -36,15 +37,15 @@ def evaluations(arguments: list[str]) -> Iterator[Callable[[], tuple[int, Callab
         assert process.stderr is not None
         errors = process.stderr
 
-        def said() -> str:
+        def next_line() -> str:
             return next(line[1:].strip() for line in errors if line.startswith(">"))
 
         def begin() -> tuple[int, Callable[[], int]]:
             process.stdin.write("go\n")
             process.stdin.flush()
-            return int(said()), lambda: int(said())
+            return int(next_line()), lambda: int(next_line())
 
-        assert said() == "ready"
+        assert next_line() == "ready"
         yield begin
         process.stdin.close()
 

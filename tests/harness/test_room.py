@@ -22,7 +22,7 @@ Command = Callable[..., CommandResult]
 GROUP = "mtrag_full_rag_fiqa"
 
 
-def asked(command: Command, server: ChatServer, *options: str, **metadata: Any) -> CommandResult:
+def evaluate_by_server(command: Command, server: ChatServer, *options: str, **metadata: Any) -> CommandResult:
     """Evaluate two tasks by a server on the loopback interface."""
     return command(
         "--model", "local-chat-completions", "--apply_chat_template", "--tasks", GROUP, "--limit", "2",
@@ -38,13 +38,13 @@ def counted(n_tokens: int) -> Action:
 
 def test_a_server_that_drops_system_messages_is_detected_by_token_count(command: Command) -> None:
     with chat_server(lambda *_: counted(21), is_tested=True) as server:
-        done = asked(command, server)
+        done = evaluate_by_server(command, server)
         assert done.status == 1
         assert len(server.asked) == 1  # only the test, no task
         told = done.err[done.err.index("ragtasks: the server drops system messages") :]
         assert "it counted 21 prompt tokens, fewer than" in told
         assert "--metadata system_role=user" in told
-        assert asked(command, server, system_role="user").status == 0
+        assert evaluate_by_server(command, server, system_role="user").status == 0
     first, *_ = server.bodies[1]["messages"]
     assert first["role"] == "user"
     assert "passages" in first["content"].lower()
@@ -54,13 +54,13 @@ def test_a_server_that_drops_system_messages_is_detected_by_token_count(command:
 @pytest.mark.parametrize("reply", [completion(f"{WORD.title()}."), counted(150)])
 def test_a_server_that_reads_system_messages_passes(reply: Action, command: Command) -> None:
     with chat_server(lambda *_: reply, is_tested=True) as server:
-        assert asked(command, server).status == 0
+        assert evaluate_by_server(command, server).status == 0
     assert [body["messages"][0]["role"] for body in server.bodies] == ["system"] * 3
 
 
 def test_an_inconclusive_test_is_logged(command: Command, endpoint: Endpoint) -> None:
     with chat_server(lambda *_: completion("It takes three days.", usage={}), is_tested=True) as server:
-        done = asked(command, server)
+        done = evaluate_by_server(command, server)
     assert done.status == 0, done.err
     assert "its reply to a test does not show whether the server reads system messages" in done.err
 
@@ -71,7 +71,7 @@ def samples(folder: Path) -> list[dict[str, Any]]:
 
 def test_prompts_over_the_context_are_an_error_before_the_first_request(command: Command) -> None:
     with chat_server(lambda *_: counted(500), is_tested=True) as server:
-        done = asked(command, server, context_tokens=1400)
+        done = evaluate_by_server(command, server, context_tokens=1400)
     assert done.status == 1
     assert len(server.asked) == 1
     told = done.err[done.err.index(f"ragtasks: prompts of {GROUP}") :].splitlines()
@@ -83,7 +83,7 @@ def test_prompts_over_the_context_are_an_error_before_the_first_request(command:
 def test_the_lowest_ranked_passages_are_dropped_and_counted(command: Command, tmp_path: Path) -> None:
     options = ("--log_samples", "--output_path", str(tmp_path))
     with chat_server(lambda *_: counted(500), is_tested=True) as server:
-        done = asked(
+        done = evaluate_by_server(
             command, server, *options, "--gen_kwargs", "max_gen_toks=200", context_tokens=1000, too_long="drop_passages"
         )
     assert done.status == 0, done.err

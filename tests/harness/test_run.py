@@ -31,7 +31,7 @@ METADATA = '{"data": "sample", "encoder": "none"}'
 
 
 @pytest.fixture(autouse=True)
-def _left_as_found() -> Iterator[None]:
+def _check_process_is_unchanged() -> Iterator[None]:
     """Check that the process is unchanged after every test."""
     theirs = lm_eval.evaluator
     before = (list(sys.argv), theirs.set_torch_seed, theirs.add_env_info)
@@ -101,7 +101,7 @@ def test_the_dummy_model_runs_and_its_samples_are_written(command: Command, tmp_
 
 
 @pytest.mark.slow
-def test_a_run_imports_neither_torch_nor_another_family_and_starts_no_pip(
+def test_a_run_imports_neither_torch_nor_other_model_types_and_starts_no_pip(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "half_removed-1.0.dist-info").mkdir()  # leftover of an interrupted pip

@@ -1,4 +1,4 @@
-"""Protocols for tool calls: the same agent has the same score in each, and errors end identically."""
+"""Protocols for tool calls: the same agent has the same score in each, and errors have the same result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests._commands import CommandResult
 from tests.clients._server import Action, chat_server, completion, refusal, tool_call
-from tests.harness._agents import IN_PROCESS, Calls, Speaking, ids_in
+from tests.harness._agents import IN_PROCESS, AgentRunner, Calls, ids_in
 from tests.harness._vllm import LLM, vllm
 from tests.harness.conftest import SAMPLE
 from tests.harness.test_agentic import TASK, logged, scores
@@ -26,8 +26,8 @@ Command = Callable[..., CommandResult]
 
 
 @pytest.fixture
-def speaking(command: Command, vllm: type[LLM], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Speaking:
-    return Speaking(command, vllm, monkeypatch, tmp_path)
+def run_agent(command: Command, vllm: type[LLM], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AgentRunner:
+    return AgentRunner(command, vllm, monkeypatch, tmp_path)
 
 
 def explorer(question: str, found: Sequence[str]) -> Calls | str:
@@ -44,7 +44,7 @@ def explorer(question: str, found: Sequence[str]) -> Calls | str:
 
 
 def steps_of(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the calls of a task; in tags, a number is a text."""
+    """Return the calls of a task, with numbers as text, because tags contain only text."""
     return [{**step, "arguments": {name: str(value) for name, value in step["arguments"].items()}}
             for step in row["doc"]["trajectory"]["steps"]]  # fmt: skip
 
@@ -54,10 +54,10 @@ def without_cost(values: dict[str, float]) -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_the_same_agent_scores_the_same_in_every_protocol(speaking: Speaking) -> None:
+def test_the_same_agent_scores_the_same_in_every_protocol(run_agent: AgentRunner) -> None:
     found: dict[str, Any] = {}
     for protocol in PROTOCOLS:
-        output = speaking(protocol, explorer, TASK, limit=10)
+        output = run_agent(protocol, explorer, TASK, limit=10)
         (file,) = output.rglob("results_*.json")
         tools = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["tools"]
         assert tools["protocol"] == protocol
@@ -70,9 +70,9 @@ def test_the_same_agent_scores_the_same_in_every_protocol(speaking: Speaking) ->
     assert found["tool_calls"] == found["text"]
 
 
-def test_tool_calls_are_returned_in_openai_form(speaking: Speaking) -> None:
-    speaking("tool_calls", explorer, TASK, limit=8)
-    last = [body for body in speaking.bodies if body["messages"][-1]["role"] == "tool"][-1]
+def test_tool_calls_are_returned_in_openai_form(run_agent: AgentRunner) -> None:
+    run_agent("tool_calls", explorer, TASK, limit=8)
+    last = [body for body in run_agent.bodies if body["messages"][-1]["role"] == "tool"][-1]
     assert [tool["function"]["name"] for tool in last["tools"]] == ["search", "read"]
     assert "stop" not in last
     assert "<search>" not in last["messages"][0]["content"]
@@ -98,10 +98,10 @@ def patient(question: str, found: Sequence[str]) -> Calls | str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
-def test_a_local_model_scores_as_the_same_model_behind_a_server(speaking: Speaking, task: str) -> None:
+def test_a_local_model_scores_as_the_same_model_behind_a_server(run_agent: AgentRunner, task: str) -> None:
     found = []
     for way in ("text", IN_PROCESS):
-        output = speaking(way, patient, task, limit=5, keep_searches="live" in task)
+        output = run_agent(way, patient, task, limit=5, keep_searches="live" in task)
         rows = [(steps_of(row), row["filtered_resps"], row["doc"]["passages"]) for row in logged(output, task)]
         found.append((without_cost(scores(output, task)), rows))
     served, local = found
@@ -180,9 +180,9 @@ def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None
     assert "--metadata search_protocol=text" in done.err
 
 
-def test_earlier_searches_follow_their_question_as_calls(speaking: Speaking) -> None:
-    speaking("tool_calls", explorer, "mtrag_live_agentic_govt", limit=1, keep_searches=True)
-    messages = max((body["messages"] for body in speaking.bodies if "tools" in body), key=len)
+def test_earlier_searches_follow_their_question_as_calls(run_agent: AgentRunner) -> None:
+    run_agent("tool_calls", explorer, "mtrag_live_agentic_govt", limit=1, keep_searches=True)
+    messages = max((body["messages"] for body in run_agent.bodies if "tools" in body), key=len)
     calls = [call["id"] for row in messages for call in row.get("tool_calls", ())]
     assert len(calls) == len(set(calls)) > 4
     assert calls == [row["tool_call_id"] for row in messages if row["role"] == "tool"]
@@ -215,13 +215,13 @@ BAD_OBJECTS: list[tuple[tuple[str, Any], str | None]] = [
 
 
 @each_protocol
-def test_bad_calls_are_counted_and_the_task_continues(speaking: Speaking, protocol: str) -> None:
+def test_bad_calls_are_counted_and_the_task_continues(run_agent: AgentRunner, protocol: str) -> None:
     cases = [*BAD, *(BAD_OBJECTS if protocol != "text" else ())]
 
     def agent(question: str, found: Sequence[str]) -> Calls | str:
         return "done" if found else Calls([call for call, _ in cases], "It is 7, I think. ")
 
-    output = speaking(protocol, agent, TASK, limit=2, reply_tokens=30_000, search_calls=20)
+    output = run_agent(protocol, agent, TASK, limit=2, reply_tokens=30_000, search_calls=20)
     for row in logged(output):
         steps = row["doc"]["trajectory"]["steps"]
         assert [step.get("problem") for step in steps] == [problem for _, problem in cases]
@@ -230,15 +230,15 @@ def test_bad_calls_are_counted_and_the_task_continues(speaking: Speaking, protoc
     n_failed = sum(problem is not None for _, problem in cases)
     assert scores(output)["failed_calls"] == pytest.approx(n_failed / len(cases))
     if protocol == "tool_calls":
-        rows = [row for body in speaking.bodies for row in body["messages"] if "tool_calls" in row]
+        rows = [row for body in run_agent.bodies for row in body["messages"] if "tool_calls" in row]
         calls = [call["function"] for row in rows for call in row["tool_calls"]]
         assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
         assert all(call["name"].replace("_", "").replace("-", "").isalnum() for call in calls)
 
 
 @each_protocol
-def test_endless_calls_end_at_the_limit(speaking: Speaking, protocol: str) -> None:
-    output = speaking(protocol, lambda *_: Calls([GOOD, GOOD]), TASK, limit=2, search_calls=3)
+def test_endless_calls_end_at_the_limit(run_agent: AgentRunner, protocol: str) -> None:
+    output = run_agent(protocol, lambda *_: Calls([GOOD, GOOD]), TASK, limit=2, search_calls=3)
     for row in logged(output):
         trajectory = row["doc"]["trajectory"]
         problems = [step.get("problem") for step in trajectory["steps"]]
@@ -249,14 +249,14 @@ def test_endless_calls_end_at_the_limit(speaking: Speaking, protocol: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [*PROTOCOLS, IN_PROCESS])
-def test_results_over_the_context_are_shortened_and_counted(speaking: Speaking, protocol: str) -> None:
+def test_results_over_the_context_are_shortened_and_counted(run_agent: AgentRunner, protocol: str) -> None:
     words = ("permit", "park", "credit", "recycling", "water")
 
     def agent(question: str, found: Sequence[str]) -> Calls | str:
         return "done" if len(found) == 5 else Calls([("search", {"query": words[len(found)]})])
 
     room = 14_000 if protocol == IN_PROCESS else 4500  # its tokens are bytes
-    output = speaking(protocol, agent, TASK, limit=2, search_calls=5, context_tokens=room)
+    output = run_agent(protocol, agent, TASK, limit=2, search_calls=5, context_tokens=room)
     trajectories = [row["doc"]["trajectory"] for row in logged(output)]
     assert {item["ending"] for item in trajectories} == {"answered"}
     assert all(len(item["steps"]) == 5 for item in trajectories)

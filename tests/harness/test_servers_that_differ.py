@@ -1,6 +1,4 @@
-"""Servers that reject a setting or stop within a thought: every answer arrives, and results contain the changed
-settings.
-"""
+"""Servers that reject a setting or stop within a thought. Every answer arrives, and results list changed settings."""
 
 from __future__ import annotations
 

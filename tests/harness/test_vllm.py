@@ -35,17 +35,17 @@ def model(tmp_path: Path) -> ModelFolder:
     return model_folder(tmp_path / "model", TEMPLATE)
 
 
-def asked(prompt: str) -> str:
+def last_question(prompt: str) -> str:
     """Return the last user text in a prompt of one of the templates here."""
     return prompt.rpartition("<|user|>")[2].partition("</s>")[0]
 
 
 def answer(prompt: str) -> str:
-    return f"Answer to: {asked(prompt)}</s> and more"
+    return f"Answer to: {last_question(prompt)}</s> and more"
 
 
 def line(model: ModelFolder, output: Path, *more: str, arguments: str = "", task: str = TASK) -> list[str]:
-    """Run docs/evaluate-a-model.md's line for vLLM in this process, on the sample."""
+    """Run the command for vLLM in docs/evaluate-a-model.md in this process, on the sample."""
     return [
         *("--model", "vllm", "--model_args", f"pretrained={model.path},tensor_parallel_size=4{arguments}"),
         *("--apply_chat_template", "--tasks", task, "--output_path", str(output), "--log_samples", *more),
@@ -172,7 +172,7 @@ def test_an_unknown_vllm_argument_is_one_line(
 def test_a_local_judge_receives_only_complete_prompts_that_fit(
     vllm: type[LLM], model: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm, "script", lambda prompt: f"Rating of {asked(prompt)}: 7")
+    monkeypatch.setattr(vllm, "script", lambda prompt: f"Rating of {last_question(prompt)}: 7")
     options = {"pretrained": str(model.path), "max_model_len": 200}
     judge = JudgeModel(HarnessModel.model_validate({"lm_eval": "vllm", "model_args": options}), Decoding(max_tokens=64))
     short, long = Prompt.of("this"), Prompt.of("a" * 150)

@@ -1,4 +1,4 @@
-"""A user's own templates: bounded memory, time and text, one clear error each, and otherwise equal rendering."""
+"""A user's own templates: limits on memory, time and text, clear errors, and rendering equal to shipped templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INSCIT's suite: choice of the label, the official scores, response types."""
+"""The suite of INSCIT: the better of two labels, the official scores, and response types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scored(task: Task, text: str, *passages: str) -> dict[str, float | None]:
     return dict(result.scores)
 
 
-def test_each_score_is_the_better_one_of_two_labels() -> None:
+def test_each_score_is_the_better_of_two_labels() -> None:
     task = TASKS["island-02<::>3"]  # labelled `noAnswerNoRelevantInfo` first, then `noAnswerButRelevantInfo`
     refusal, near = task.variants
     assert (refusal.answerability, near.answerability) == (Answerability.UNANSWERABLE, Answerability.PARTIAL)

@@ -1,4 +1,4 @@
-"""Optional metrics of the papers: their rubrics, when they exist, and their conditioning."""
+"""Optional metrics of the papers: rubrics, availability and conditioning."""
 
 from __future__ import annotations
 
