@@ -13,10 +13,10 @@ from ragtasks.errors import CacheError, MissingExtraError, RagtasksError, close_
 
 
 def test_every_error_has_one_root() -> None:
-    classes = [found for name, found in vars(errors).items() if name.endswith("Error")]
+    classes = [member for name, member in vars(errors).items() if name.endswith("Error")]
     assert len(classes) == 9
-    assert all(issubclass(found, RagtasksError) for found in classes)
-    assert all(found.__bases__ == (RagtasksError,) for found in classes if found is not RagtasksError)
+    assert all(issubclass(member, RagtasksError) for member in classes)
+    assert all(member.__bases__ == (RagtasksError,) for member in classes if member is not RagtasksError)
 
 
 def test_a_missing_library_is_named_with_its_install_line() -> None:

@@ -116,7 +116,7 @@ def rouge_of_rows(tmp_path: Path, *rows: tuple[str, str, str]) -> list[float]:
 LONG = ("Which of the rooms are open when it rains?", "The hall and the shop are open.", "The hall is open.")
 
 
-@pytest.mark.parametrize("others", [[], [LONG] * 3], ids=["alone", "among English rows"])
+@pytest.mark.parametrize("long_rows", [[], [LONG] * 3], ids=["alone", "among English rows"])
 @pytest.mark.parametrize(
     ("answer", "reference", "value"),
     [
@@ -137,11 +137,11 @@ LONG = ("Which of the rooms are open when it rains?", "The hall and the shop are
     ],
 )
 def test_short_rows_are_split_by_their_script(
-    tmp_path: Path, others: list[tuple[str, str, str]], answer: str, reference: str, value: float
+    tmp_path: Path, long_rows: list[tuple[str, str, str]], answer: str, reference: str, value: float
 ) -> None:
-    *long, short = rouge_of_rows(tmp_path, *others, ("?", answer, reference))
+    *long, short = rouge_of_rows(tmp_path, *long_rows, ("?", answer, reference))
     assert short == pytest.approx(value)
-    assert long == [rouge_l(LONG[1], LONG[2], ENGLISH)] * len(others)
+    assert long == [rouge_l(LONG[1], LONG[2], ENGLISH)] * len(long_rows)
 
 
 def test_another_script_is_detected_in_english_and_an_accent_is_not(tmp_path: Path) -> None:
@@ -216,9 +216,9 @@ def test_refusals_in_translated_samples_are_detected(code: str, tmp_path: Path) 
 @pytest.mark.parametrize("code", CODES)
 def test_the_built_in_search_finds_the_references(code: str, tmp_path: Path) -> None:
     benchmark = twin(code, tmp_path)
-    found = benchmark.read_contexts(Setting.FULL_RAG).passages
-    wanted = [(task, one) for task in benchmark.tasks for one in task.references]
-    assert sum(one in found[task.task_id] for task, one in wanted) >= 8  # of 9, by unstemmed words
+    passages = benchmark.read_contexts(Setting.FULL_RAG).passages
+    wanted = [(task, reference) for task in benchmark.tasks for reference in task.references]
+    assert sum(reference in passages[task.task_id] for task, reference in wanted) >= 8  # of 9, by unstemmed words
 
 
 def test_the_extractive_baseline_splits_chinese_sentences() -> None:

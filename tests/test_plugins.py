@@ -63,11 +63,11 @@ def test_a_broken_package_fails_only_when_used(install: Install, module: Callabl
     install("broken-one", {"bad": "broken_one:x", "gone": "no_such_module:x", "lacks": "string:no_such_thing"})
     assert POINT.get("one") == sys.maxsize
     assert {"bad", "gone"} <= set(POINT.names())
-    for name, found in (("bad", "ZeroDivisionError: at import"), ("gone", "ModuleNotFound"), ("lacks", "Attribute")):
+    for name, reported in (("bad", "ZeroDivisionError: at import"), ("gone", "ModuleNotFound"), ("lacks", "Attribute")):
         with pytest.raises(ConfigurationError) as caught:
             POINT.get(name)
         assert f"number {name!r}: package broken-one (" in str(caught.value)
-        assert f"found: {found}" in str(caught.value)
+        assert f"found: {reported}" in str(caught.value)
         assert "next step: " in str(caught.value)
 
 
@@ -109,11 +109,11 @@ def test_results_of_packages_have_the_declared_type(install: Install, module: Ca
         return point.build(name, int, lambda make: make())  # type: ignore[operator]
 
     assert (made("good"), made("ours")) == (7, 0)
-    for name, found in (("bad", "str"), ("raising", "KeyError: 'x'")):
+    for name, reported in (("bad", "str"), ("raising", "KeyError: 'x'")):
         with pytest.raises(ConfigurationError) as caught:
             made(name)
         assert f"maker {name!r}: package makers (makers:{name}), group ragtasks.tests" in str(caught.value)
-        assert f"expected: an object of the kind int\n  found: {found}" in str(caught.value)
+        assert f"expected: an object of the kind int\n  found: {reported}" in str(caught.value)
     assert "makers:good" in str(point.refusal("good", "more", "less"))
 
 
@@ -140,7 +140,7 @@ def test_folders_of_tasks_are_found_without_an_import(
     (package / "yamls").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('imported')", encoding="utf-8")
     install("a", {"mine": "task_package.yamls", "no": "task_package.gone", "none": "no_such.x"}, group="ragtasks.tasks")
-    assert [item for item in task_folders() if item[0] in {"mine", "no", "none"}] == [("mine", package / "yamls")]
+    assert [entry for entry in task_folders() if entry[0] in {"mine", "no", "none"}] == [("mine", package / "yamls")]
 
 
 def test_a_broken_command_of_a_package_is_reported_and_all_others_work(
@@ -169,9 +169,9 @@ def test_a_broken_command_of_a_package_is_reported_and_all_others_work(
     for name in (*broken, "twice"):
         assert f"│ {name} " not in listed.out
         assert f"ragtasks: left out: command {name!r}: " in listed.err
-        asked = run_command(name)
-        assert asked.status == 1
-        assert f"ragtasks: command {name!r}: " in asked.err
-        assert "next step: " in asked.err
+        done = run_command(name)
+        assert done.status == 1
+        assert f"ragtasks: command {name!r}: " in done.err
+        assert "next step: " in done.err
     assert run_command("works").out == "it works\n"
     assert run_command("report", "--help").status == 0, "our own name wins"

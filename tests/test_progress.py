@@ -100,8 +100,8 @@ def test_without_a_terminal_progress_is_printed_periodically(monkeypatch: pytest
         deadline = time.monotonic() + 30
         while text_of(console).count("\n") < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
-        told = text_of(console).splitlines()
-    assert told[:2] == [f"m  3/9  6 left  {NOTE}  0:00:00"] * 2
+        lines = text_of(console).splitlines()
+    assert lines[:2] == [f"m  3/9  6 left  {NOTE}  0:00:00"] * 2
 
 
 def test_a_terminal_prints_no_line_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +126,12 @@ def test_interrupted_work_keeps_its_line() -> None:
 
 
 def test_work_in_rounds_is_one_step_with_continued_counts() -> None:
-    seen: list[tuple[str, int, int | None]] = []
-    show = in_rounds(lambda *news: seen.append(news))
+    updates: list[tuple[str, int, int | None]] = []
+    show = in_rounds(lambda *news: updates.append(news))
     for total in (3, 2):
         for done in range(total + 1):
             show("judge\t$1", done, total)
-    assert seen == [("judge\t$1", done, 3) for done in range(4)] + [("judge\t$1", 3 + done, 5) for done in range(3)]
+    assert updates == [("judge\t$1", done, 3) for done in range(4)] + [("judge\t$1", 3 + done, 5) for done in range(3)]
 
 
 def test_work_without_countable_parts_shows_its_description() -> None:

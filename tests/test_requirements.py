@@ -60,8 +60,8 @@ def test_an_error_of_five_parts_is_one_line() -> None:
 def test_requests_are_sent_only_for_parts_without_other_problems() -> None:
     local = [requirement("a", "no key of a"), requirement("b")]
     requests = [requirement(part, f"no reply of {part}", Phase.REQUEST) for part in "ab"]
-    found = [result.problem for result in checked([*requests, *local]) if result.problem]
-    assert found == ["no key of a", "no reply of b"]
+    problems = [result.problem for result in checked([*requests, *local]) if result.problem]
+    assert problems == ["no key of a", "no reply of b"]
     assert [result.problem for result in checked([*requests, *local], with_requests=False)] == ["no key of a", ""]
 
 
@@ -86,25 +86,29 @@ def test_an_import_that_fails_names_the_extra() -> None:
         import no_such_library  # type: ignore[import-not-found]  # noqa: F401
 
 
-@pytest.mark.parametrize("kind", [writable_folder, lambda path, part: writable_file(path / "page.html", part)])
-def test_a_file_at_the_path_of_a_folder_is_reported(kind: Callable[[Path, str], Requirement], tmp_path: Path) -> None:
-    assert problem_of(kind(tmp_path / "new" / "folder", "output")) == ""
+@pytest.mark.parametrize(
+    "requirement_of", [writable_folder, lambda path, part: writable_file(path / "page.html", part)]
+)
+def test_a_file_at_the_path_of_a_folder_is_reported(
+    requirement_of: Callable[[Path, str], Requirement], tmp_path: Path
+) -> None:
+    assert problem_of(requirement_of(tmp_path / "new" / "folder", "output")) == ""
     assert not (tmp_path / "new").exists(), "nothing is made"
     (tmp_path / "file").touch()
-    problem = problem_of(kind(tmp_path / "file" / "below", "output"))
+    problem = problem_of(requirement_of(tmp_path / "file" / "below", "output"))
     assert problem.startswith(f"{tmp_path / 'file'} is a file")
 
 
 def test_a_folder_without_permission_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path] = []
+    checked_paths: list[Path] = []
 
     def access(path: Path, mode: int) -> bool:
-        asked.append(path)
+        checked_paths.append(path)
         return mode != os.W_OK | os.X_OK
 
     monkeypatch.setattr(os, "access", access)
     assert f"{tmp_path} cannot be written to" in problem_of(writable_folder(tmp_path / "new" / "deep", "output"))
-    assert asked == [tmp_path]
+    assert checked_paths == [tmp_path]
 
 
 def test_a_folder_at_the_path_of_a_file_is_reported(tmp_path: Path) -> None:
@@ -117,8 +121,8 @@ def test_a_disk_needs_space_for_the_estimated_results(tmp_path: Path, monkeypatc
     usage = namedtuple("usage", "free")
     looked: list[Path] = []
 
-    def disk(place: Path) -> usage:
-        looked.append(place)
+    def disk(path: Path) -> usage:
+        looked.append(path)
         return usage(2_000_000_000)
 
     monkeypatch.setattr(shutil, "disk_usage", disk)

@@ -29,7 +29,7 @@ from tests._messages import raises, same_message
 
 
 @pytest.fixture(autouse=True)
-def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -45,16 +45,16 @@ def problems(text: str, *overrides: str) -> list[str]:
 
 
 def test_every_problem_is_reported_with_its_line_and_a_suggestion() -> None:
-    found = problems(
+    reported = problems(
         "benchmrk: mtrag\nmodel:\n  name: m\n  servr: http://x\noptions:\n  encodr: none\nsettings: [refrence]\n"
     )
-    assert found[0] == "evaluation.yaml:"
-    assert found[1:3] == [
+    assert reported[0] == "evaluation.yaml:"
+    assert reported[1:3] == [
         "line 1: benchmrk: no such key; did you mean 'benchmark'?",
         "line 4: model.servr: no such key; did you mean 'server'?",
     ]
-    assert found[3].startswith("line 6: options.encodr: no such option; did you mean 'encoder'")
-    assert found[4].startswith("line 7: settings.0: expected 'reference'")
+    assert reported[3].startswith("line 6: options.encodr: no such option; did you mean 'encoder'")
+    assert reported[4].startswith("line 7: settings.0: expected 'reference'")
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ NINES = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}
     ],
 )
 def test_a_file_that_expands_too_much_is_one_error(text: str, message: str) -> None:
-    (found,) = problems(text)
-    assert found.startswith("evaluation.yaml: ")
-    assert message in found
+    (problem,) = problems(text)
+    assert problem.startswith("evaluation.yaml: ")
+    assert message in problem
 
 
 def test_a_value_of_set_has_the_same_limits() -> None:
@@ -145,17 +145,17 @@ def test_a_file_with_a_secret_is_rejected() -> None:
         f"judges: [openai/m, {secret}]\n",
         f"model: {{name: m, arguments: {{stop: [x, {secret}]}}}}\n",
     ):
-        said = "\n".join(problems(text))
-        assert "environment" in said
-        assert secret not in said
+        message = "\n".join(problems(text))
+        assert "environment" in message
+        assert secret not in message
 
 
 def test_set_overrides_a_key_and_creates_sections() -> None:
     text = "model: m\nsettings: [reference]\n"
-    found = read(text, "model.limit=3", "settings=[full_rag]", "options.encoder=none", 'judges=["openai/x"]')
-    assert (found.model.name, found.model.limit) == ("m", 3)
-    assert [setting.value for setting in found.settings] == ["full_rag"]
-    assert (found.config.encoder, found.config.judges[0].model) == ("none", "openai/x")
+    evaluation = read(text, "model.limit=3", "settings=[full_rag]", "options.encoder=none", 'judges=["openai/x"]')
+    assert (evaluation.model.name, evaluation.model.limit) == ("m", 3)
+    assert [setting.value for setting in evaluation.settings] == ["full_rag"]
+    assert (evaluation.config.encoder, evaluation.config.judges[0].model) == ("none", "openai/x")
     assert problems(text, "model.limt=3") == ["evaluation.yaml: line 1: model.limt: no such key; did you mean 'limit'?"]
     assert "expected key=value" in problems(text, "model.limit")[0]
 
@@ -222,9 +222,9 @@ def test_the_page_of_models_lists_every_key() -> None:
         "retriever": RetrieverSection,
         "until_decided": UntilDecidedSection,
     }
-    for section, kind in sections.items():
+    for section, model in sections.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| `{section}` "))
-        assert not [key for key in kind.model_fields if f"`{key}`" not in row]
+        assert not [key for key in model.model_fields if f"`{key}`" not in row]
     options = text.partition("| key | default | meaning |")[2].partition("\n\n")[0]
     assert not [key for key in EvaluationConfig.model_fields if f"`{key}`" not in options]
 
@@ -244,21 +244,21 @@ def test_the_page_of_models_lists_every_key() -> None:
     ],
 )
 def test_the_evaluated_system_has_a_folder_name(text: str, subject: str, name: str) -> None:
-    found = read(text)
-    assert (found.subject, found.name) == (subject, name)
+    evaluation = read(text)
+    assert (evaluation.subject, evaluation.name) == (subject, name)
 
 
 @pytest.mark.parametrize("text", ["", "benchmark: mtrag_un", "# nothing yet\n"])
 def test_a_file_without_a_system_is_an_error_only_when_it_runs(text: str) -> None:
-    found = read(text)
+    evaluation = read(text)
     with raises(ConfigurationError):
-        assert found.subject
+        assert evaluation.subject
 
 
 def test_single_values_become_lists_and_tasks_split_at_commas() -> None:
-    found = read("model: m\nsettings: full_rag\njudges: {model: j, base_url: 'http://x'}\n")
-    assert [setting.value for setting in found.settings] == ["full_rag"]
-    assert [judge.model for judge in found.config.judges] == ["j"]
+    evaluation = read("model: m\nsettings: full_rag\njudges: {model: j, base_url: 'http://x'}\n")
+    assert [setting.value for setting in evaluation.settings] == ["full_rag"]
+    assert [judge.model for judge in evaluation.config.judges] == ["j"]
     assert read("model: m\ntasks: mtrag_reference,mtrag_full_rag").tasks == ("mtrag_reference", "mtrag_full_rag")
     for queries in ("rewrite", "[rewrite]"):
         retriever = read(f"retriever: {{line: bm25, queries: {queries}}}").retriever
@@ -266,9 +266,9 @@ def test_single_values_become_lists_and_tasks_split_at_commas() -> None:
 
 
 def test_options_judges_and_data_are_one_configuration() -> None:
-    found = read("model: m\ndata: sample\njudges: openai/x\noptions: {max_words: 5, encoder: none}\n")
-    assert found.given_options == {"max_words": 5, "encoder": "none", "data": "sample", "judges": ["openai/x"]}
-    assert (found.config.data, found.config.max_words) == ("sample", 5)
+    evaluation = read("model: m\ndata: sample\njudges: openai/x\noptions: {max_words: 5, encoder: none}\n")
+    assert evaluation.given_options == {"max_words": 5, "encoder": "none", "data": "sample", "judges": ["openai/x"]}
+    assert (evaluation.config.data, evaluation.config.max_words) == ("sample", 5)
     inside = read("model: m\noptions: {data: sample, judges: [openai/x]}\n")
     assert (inside.config.data, [judge.model for judge in inside.config.judges]) == ("sample", ["openai/x"])
     assert read("model: m").given_options == {}
@@ -327,15 +327,15 @@ def test_a_file_without_keys_is_one_error(text: str) -> None:
 
 
 def test_set_of_a_name_and_its_keys_is_one_section() -> None:
-    found = read("model: m", "model=n", "model.limit=3", "retriever=null")
-    assert (found.model.name, found.model.limit) == ("n", 3)
+    evaluation = read("model: m", "model=n", "model.limit=3", "retriever=null")
+    assert (evaluation.model.name, evaluation.model.limit) == ("n", 3)
 
 
 def test_set_accepts_any_value_at_any_depth() -> None:
     text = "model: m\noutput: here\noptions: {max_words: 5}\n"
-    found = read(text, "output=", "model=n", "model.arguments.a.b=1", "options.system_prompt=a=b")
-    assert (found.output, found.model.name, found.model.arguments) == (None, "n", {"a": {"b": 1}})
-    assert found.options == {"max_words": 5, "system_prompt": "a=b"}
+    evaluation = read(text, "output=", "model=n", "model.arguments.a.b=1", "options.system_prompt=a=b")
+    assert (evaluation.output, evaluation.model.name, evaluation.model.arguments) == (None, "n", {"a": {"b": 1}})
+    assert evaluation.options == {"max_words": 5, "system_prompt": "a=b"}
     other = read("options: 7", "options.max_words=5", "retriever=bm25")
     assert (other.options, other.subject) == ({"max_words": 5}, "retriever")
 
@@ -359,18 +359,18 @@ def test_a_secret_is_reported_once_at_any_depth() -> None:
     )
     with pytest.raises(ConfigurationError) as caught:
         read_evaluation_file(Path("evaluation.yaml"))
-    said = [line.strip() for line in str(caught.value).splitlines()[1:]]
-    assert secret not in "".join(said)
-    assert "line 2: judges.api_key: contains a key; name its environment variable instead, as `api_key_env`" in said
-    assert "line 2: judges: contains a key or a password; these come from the environment" in said
-    assert any(line.startswith("line 7: endpoint.extra_body.token: contains a key") for line in said)
+    lines = [line.strip() for line in str(caught.value).splitlines()[1:]]
+    assert secret not in "".join(lines)
+    assert "line 2: judges.api_key: contains a key; name its environment variable instead, as `api_key_env`" in lines
+    assert "line 2: judges: contains a key or a password; these come from the environment" in lines
+    assert any(line.startswith("line 7: endpoint.extra_body.token: contains a key") for line in lines)
     assert read("endpoint: {base_url: 'http://x', api_key_env: MY_KEY}").endpoint is not None
 
 
 def test_a_problem_of_set_has_no_line_and_comes_first() -> None:
-    found = problems("model: m\nsettings: [odd]\n", "options.encodr=none")
-    assert found[1].startswith("options.encodr: no such option")
-    assert found[2].startswith("line 2: settings.0: ")
+    reported = problems("model: m\nsettings: [odd]\n", "options.encodr=none")
+    assert reported[1].startswith("options.encodr: no such option")
+    assert reported[2].startswith("line 2: settings.0: ")
 
 
 def test_options_of_a_wrong_type_are_one_problem() -> None:

@@ -57,15 +57,15 @@ def as_tool_calls(step: Calls | str) -> Action:
     """Return a server's message with tool calls."""
     if isinstance(step, str):
         return completion(step)
-    calls = [tool_call(name, arguments, f"x{place}") for place, (name, arguments) in enumerate(step.calls)]
+    calls = [tool_call(name, arguments, f"x{index}") for index, (name, arguments) in enumerate(step.calls)]
     return completion(step.text or None, finish_reason="tool_calls", tool_calls=calls)
 
 
 def of_tags(agent: Agent, messages: Sequence[Mapping[str, Any]]) -> str:
     """Return an agent's reply to messages with tags."""
-    said = [row["content"] for row in messages if row["role"] == "user"]
-    place = max(place for place, text in enumerate(said) if not text.startswith("<results>"))
-    return in_tags(agent(said[place], said[place + 1 :]))
+    texts = [row["content"] for row in messages if row["role"] == "user"]
+    last_question = max(index for index, text in enumerate(texts) if not text.startswith("<results>"))
+    return in_tags(agent(texts[last_question], texts[last_question + 1 :]))
 
 
 def of_messages(agent: Agent, body: Mapping[str, Any]) -> Action:
@@ -73,14 +73,14 @@ def of_messages(agent: Agent, body: Mapping[str, Any]) -> Action:
     messages = body["messages"]
     if "tools" not in body:
         return completion(of_tags(agent, messages))
-    place = max(place for place, row in enumerate(messages) if row["role"] == "user")
-    rows, found = messages[place + 1 :], []
+    last_question = max(index for index, row in enumerate(messages) if row["role"] == "user")
+    rows, results = messages[last_question + 1 :], []
     for row in rows:
         if row["role"] == "assistant":
-            found.append("")
+            results.append("")
         else:
-            found[-1] += row["content"]
-    return as_tool_calls(agent(messages[place]["content"], found))
+            results[-1] += row["content"]
+    return as_tool_calls(agent(messages[last_question]["content"], results))
 
 
 def of_prompt(agent: Agent, prompt: str) -> str:
@@ -123,26 +123,26 @@ class AgentRunner:
     ) -> Path:
         """Return the folder with the results of an agent."""
         output = self._folder / f"{protocol}{len(list(self._folder.iterdir()))}"
-        given = ["--tasks", task, "--limit", str(limit), "--log_samples", "--output_path", str(output)]
+        arguments = ["--tasks", task, "--limit", str(limit), "--log_samples", "--output_path", str(output)]
         named = "text" if protocol == IN_PROCESS else protocol
-        given += ["--metadata", json.dumps({**SAMPLE, **metadata, "search_protocol": named})]
-        given += ["--gen_kwargs", f"max_gen_toks={reply_tokens}"]
-        done = self._run(protocol, agent, [*given, "--apply_chat_template"])
+        arguments += ["--metadata", json.dumps({**SAMPLE, **metadata, "search_protocol": named})]
+        arguments += ["--gen_kwargs", f"max_gen_toks={reply_tokens}"]
+        done = self._run(protocol, agent, [*arguments, "--apply_chat_template"])
         assert done.status == 0, done.err
         assert "Traceback" not in done.err
         return output
 
-    def _run(self, protocol: str, agent: Agent, given: list[str]) -> CommandResult:
+    def _run(self, protocol: str, agent: Agent, arguments: list[str]) -> CommandResult:
         if protocol == IN_PROCESS:
             self._patch.setattr(self._vllm, "script", lambda prompt: of_prompt(agent, prompt))
             path = model_folder(self._folder / f"model{len(list(self._folder.iterdir()))}", CHATML).path
-            return self._command("--model", "vllm", "--model_args", f"pretrained={path}", *given)
+            return self._command("--model", "vllm", "--model_args", f"pretrained={path}", *arguments)
         with agent_server(agent) as server:
             model = {
                 "base_url": f"{server.base_url}/chat/completions", "model": "loopback", "eos_string": "</s>",
                 "num_concurrent": 4, "max_retries": 1,
             }  # fmt: skip
-            done = self._command("--model", "local-chat-completions", "--model_args", json.dumps(model), *given)
+            done = self._command("--model", "local-chat-completions", "--model_args", json.dumps(model), *arguments)
             self.bodies = server.bodies
         return done
 

@@ -63,10 +63,10 @@ class Server:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                known = self.path.split("?")[0].endswith(("/v1/chat/completions", "/v1/completions"))
+                is_served = self.path.split("?")[0].endswith(("/v1/chat/completions", "/v1/completions"))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 request = Request(self.path, headers, body)
-                self._send(server.endpoint.reply(request) if known else None)
+                self._send(server.endpoint.reply(request) if is_served else None)
 
             def _send(self, content: dict[str, Any] | None) -> None:
                 payload = json.dumps(content).encode()

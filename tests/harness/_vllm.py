@@ -148,7 +148,7 @@ class LLM:
     def _output(self, prompt: str, sampling: SamplingParams) -> Any:
         written = LLM.script(prompt)
         stops = [sampling.stop] if isinstance(sampling.stop, str) else sampling.stop or []
-        ends = [place for stop in stops if (place := written.find(stop)) >= 0]
+        ends = [position for stop in stops if (position := written.find(stop)) >= 0]
         ids = self._tokenizer(written[: min(ends, default=len(written))], add_special_tokens=False).input_ids
         kept = ids[: sampling.max_tokens]
         reason = "length" if len(kept) < len(ids) else "stop"
@@ -209,7 +209,7 @@ class ModelFolder:
 def model_folder(path: Path, chat_template: str | None) -> ModelFolder:
     """Write a folder with a real byte tokenizer, which begins every text with one BOS itself."""
     alphabet = [BOS, EOS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    core = Tokenizer(models.BPE({symbol: place for place, symbol in enumerate(alphabet)}, []))
+    core = Tokenizer(models.BPE({symbol: index for index, symbol in enumerate(alphabet)}, []))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     core.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, 0)])

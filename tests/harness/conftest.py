@@ -133,8 +133,8 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     monkeypatch.chdir(tmp_path_factory.mktemp("called_in"))
 
     def run(*arguments: str, metadata: dict[str, Any] | None = None) -> CommandResult:
-        given = json.dumps({**SAMPLE, **(metadata or {})})
-        return run_command("run", "--full", "--no-probe", "--metadata", given, *arguments)
+        sample_metadata = json.dumps({**SAMPLE, **(metadata or {})})
+        return run_command("run", "--full", "--no-probe", "--metadata", sample_metadata, *arguments)
 
     return run
 

@@ -50,14 +50,14 @@ def logged(output: Path, task: str = TASK) -> list[dict[str, Any]]:
 def run(
     command: Command, url: str, output: Path, task: str = TASK, limit: int = N_FEW, **metadata: Any
 ) -> CommandResult:
-    given = [*arguments(url, output, task), "--limit", str(limit)]
-    return command(*given, "--metadata", json.dumps({**SAMPLE, **metadata}))
+    options = [*arguments(url, output, task), "--limit", str(limit)]
+    return command(*options, "--metadata", json.dumps({**SAMPLE, **metadata}))
 
 
 def scores(output: Path, task: str = TASK) -> dict[str, float]:
     (file,) = output.rglob("results_*.json")
-    found = json.loads(file.read_text())["results"][task]
-    return {key.partition(",")[0]: value for key, value in found.items() if key.endswith(",sample")}
+    values = json.loads(file.read_text())["results"][task]
+    return {key.partition(",")[0]: value for key, value in values.items() if key.endswith(",sample")}
 
 
 def test_an_agent_receives_its_results_and_is_scored_on_retrieved_passages(
@@ -72,8 +72,8 @@ def test_an_agent_receives_its_results_and_is_scored_on_retrieved_passages(
     samples = logged(tmp_path)
     for sample in samples:
         doc = sample["doc"]
-        found = search(tasks[doc["task_id"]].question)
-        assert [item["passage_id"] for item in doc["passages"]] == [item.passage_id for item in found]
+        passages = search(tasks[doc["task_id"]].question)
+        assert [row["passage_id"] for row in doc["passages"]] == [passage.passage_id for passage in passages]
         (step,) = doc["trajectory"]["steps"]
         assert step["arguments"] == {"query": " ".join(doc["question"].split())}
         assert (doc["trajectory"]["ending"], doc["trajectory"]["n_rounds"]) == ("answered", 2)
@@ -83,14 +83,16 @@ def test_an_agent_receives_its_results_and_is_scored_on_retrieved_passages(
         roles = [message["role"] for message in messages[-3:]]
         assert roles == ["user", "assistant", "user"]
         assert messages[-2]["content"].startswith("I look.\n<search>")
-        assert all(item.text.strip() in messages[-1]["content"] for item in found)
+        assert all(passage.text.strip() in messages[-1]["content"] for passage in passages)
     values = scores(tmp_path)
     side = retrieval_side("mtrag")
     relevant: dict[str, set[str]] = {}
     for qrel in side.load_qrels(benchmark_sample.root, "govt"):
         relevant.setdefault(qrel.query_id, set()).add(qrel.passage_id)
-    seen = {item["doc"]["task_id"]: {one["passage_id"] for one in item["doc"]["passages"]} for item in samples}
-    recalls = [len(seen[name] & ids) / len(ids) for name, ids in relevant.items() if name in seen]
+    retrieved = {
+        row["doc"]["task_id"]: {passage["passage_id"] for passage in row["doc"]["passages"]} for row in samples
+    }
+    recalls = [len(retrieved[name] & ids) / len(ids) for name, ids in relevant.items() if name in retrieved]
     assert values["recall_seen"] == values["recall_last"] == pytest.approx(fmean(recalls))
     assert (values["searches"], values["unsearched"], values["gave_up"], values["out_of_calls"]) == (1, 0, 0, 0)
 
@@ -105,7 +107,7 @@ def test_an_endless_query_ends_at_the_call_limit(command: Command, tmp_path: Pat
     values = scores(tmp_path)
     assert (values["out_of_calls"], values["searches"], values["repeated_calls"]) == (1, 3, 0.75)
     assert (values["failed_calls"], values["empty"]) == (0.25, 1)
-    assert {item["doc"]["trajectory"]["ending"] for item in logged(tmp_path)} == {"out_of_calls"}
+    assert {sample["doc"]["trajectory"]["ending"] for sample in logged(tmp_path)} == {"out_of_calls"}
 
 
 @pytest.mark.parametrize(
@@ -150,10 +152,10 @@ def test_results_over_the_context_are_shortened_before_the_task_ends(command: Co
     with chat_server(script) as server:
         done = run(command, server.base_url, tmp_path, search_calls=5, context_tokens=4500)
         assert done.status == 0, done.err
-        trajectories = [item["doc"]["trajectory"] for item in logged(tmp_path)]
-        assert any(item["n_shortened"] for item in trajectories)
-        assert {item["ending"] for item in trajectories} == {"answered"}
-        assert all(len(item["steps"]) == 5 for item in trajectories)
+        trajectories = [sample["doc"]["trajectory"] for sample in logged(tmp_path)]
+        assert any(trajectory["n_shortened"] for trajectory in trajectories)
+        assert {trajectory["ending"] for trajectory in trajectories} == {"answered"}
+        assert all(len(trajectory["steps"]) == 5 for trajectory in trajectories)
         n_before = len(server.bodies)
         small = run(command, server.base_url, tmp_path / "small", context_tokens=1030)
         assert len(server.bodies) == n_before
@@ -165,7 +167,7 @@ def test_the_last_result_is_shortened_last_and_keeps_its_ids() -> None:
     exchanges = [Exchange(ParsedReply((), "", "")) for _ in range(3)]
     search, levels = Search({}, None, {1: exchanges[:1]}, exchanges[1:]), []  # type: ignore[arg-type]
     while search.shorten():
-        levels.append([item.level for item in exchanges])
+        levels.append([exchange.level for exchange in exchanges])
     assert levels == [[1, 0, 0], [1, 1, 0], [2, 1, 0], [2, 2, 0], [2, 2, 1], [2, 2, 2]]
     assert search.n_shortened == 6
     (only,) = exchanges = [Exchange(ParsedReply((), "", ""))]
@@ -217,16 +219,16 @@ def test_a_plain_prompt_has_instruction_history_question_and_search(evaluate: Ev
 
 def assert_in_order(parts: Sequence[str], text: str) -> None:
     """Assert that the parts occur in a text in this order."""
-    place = 0
+    position = 0
     for part in parts:
-        place = text.index(part, place) + len(part)
+        position = text.index(part, position) + len(part)
 
 
 def test_only_failed_requests_are_sent_again(command: Command, tmp_path: Path) -> None:
     with chat_server(lambda text, _: refusal(400) if "deck" in text and RESULTS in text else once(text)) as server:
         first = run(command, server.base_url, tmp_path)
         assert first.status == 1
-        n_failed = sum("no_answer" in item["doc"] for item in logged(tmp_path))
+        n_failed = sum("no_answer" in sample["doc"] for sample in logged(tmp_path))
         assert 0 < n_failed < N_FEW
         server.script, n_before = once, len(server.bodies)
         for file in (*tmp_path.rglob("results_*"), *tmp_path.rglob("samples_*")):
@@ -265,11 +267,12 @@ def test_saved_answers_are_used_only_with_the_same_settings(
     n_tasks, saved = 2, str(tmp_path / "saved")
 
     def answered(folder: str, cache: str, **metadata: Any) -> list[Any]:
-        given = [*arguments(server.base_url, tmp_path / folder, TASK), "--limit", str(n_tasks), "--use_cache", cache]
-        done = command(*given, "--metadata", json.dumps({**SAMPLE, **metadata}))
+        options = [*arguments(server.base_url, tmp_path / folder, TASK), "--limit", str(n_tasks), "--use_cache", cache]
+        done = command(*options, "--metadata", json.dumps({**SAMPLE, **metadata}))
         assert done.status == 0, done.err
         return [
-            (item["resps"], item["doc"]["passages"], item["doc"]["trajectory"]) for item in logged(tmp_path / folder)
+            (sample["resps"], sample["doc"]["passages"], sample["doc"]["trajectory"])
+            for sample in logged(tmp_path / folder)
         ]
 
     with chat_server(by_results) as server:
@@ -291,11 +294,11 @@ def test_the_fingerprint_depends_on_every_setting_of_an_agent(load_task: Callabl
         {"injected": 0.5},
         {"max_words": 50},
     ]
-    found = [load_task(TASK, **change).fingerprint() for change in changes]
-    assert len(set(found)) == len(changes)
-    assert load_task(TASK).fingerprint() == found[0]
+    fingerprints = [load_task(TASK, **change).fingerprint() for change in changes]
+    assert len(set(fingerprints)) == len(changes)
+    assert load_task(TASK).fingerprint() == fingerprints[0]
     live = [load_task("mtrag_live_agentic_govt", keep_searches=keeps).fingerprint() for keeps in (False, True)]
-    assert len({found[0], *live}) == 3
+    assert len({fingerprints[0], *live}) == 3
 
 
 @pytest.mark.slow
@@ -312,19 +315,19 @@ def test_killed_runs_lose_no_answer_and_change_no_score(tmp_path: Path, task: st
 
     def complete(folder: Path) -> list[Any]:
         statuses: list[int] = []
-        given = [
+        options = [
             *arguments(server.base_url, folder, task, n_concurrent=2),
             "--metadata",
             json.dumps({**SAMPLE, "max_implausible": 1}),
         ]
-        with evaluations(given) as begin:
+        with evaluations(options) as begin:
             while not statuses or statuses[-1] == -signal.SIGKILL:
                 process, ended = begin()
                 running[:] = [process]
                 statuses.append(ended())
         assert statuses[-1] == 0
-        return [(item["doc"]["trajectory"], item["doc"]["passages"], item["resps"], item["arguments"])
-                for item in logged(folder, task)]  # fmt: skip
+        return [(sample["doc"]["trajectory"], sample["doc"]["passages"], sample["resps"], sample["arguments"])
+                for sample in logged(folder, task)]  # fmt: skip
 
     with chat_server(twice) as server:
         killed = complete(tmp_path / "killed")
@@ -336,14 +339,14 @@ def test_killed_runs_lose_no_answer_and_change_no_score(tmp_path: Path, task: st
 
 @pytest.mark.slow
 def test_baselines_give_floor_and_ceiling(evaluate: Evaluate) -> None:
-    found = {
+    by_model = {
         name: evaluate(f"ragtasks-agent-{name}", "mtrag_agentic", limit=None)["results"]["mtrag_agentic"]
         for name in ("once", "rewrite", "oracle")
     }
-    recall = {name: row["recall_seen,sample"] for name, row in found.items()}
+    recall = {name: row["recall_seen,sample"] for name, row in by_model.items()}
     assert recall["once"] < recall["rewrite"] < recall["oracle"] == 1
-    assert found["once"]["searches,sample"] == 1
-    assert found["oracle"]["searches_unanswerable,sample"] == 0
+    assert by_model["once"]["searches,sample"] == 1
+    assert by_model["oracle"]["searches_unanswerable,sample"] == 0
 
 
 @pytest.mark.parametrize("template", [CHATML, NO_SYSTEM], ids=["system role", "no system role"])
@@ -366,7 +369,7 @@ def test_the_chat_template_of_local_weights_contains_the_tags(
 def test_an_agent_with_passages_answers_from_them(evaluate: Evaluate) -> None:
     task = "mtrag_full_rag_govt"
     once, extractive = (evaluate(f"ragtasks-{name}", task)["samples"][task] for name in ("agent-once", "extractive"))
-    assert [item["resps"] for item in once] == [item["resps"] for item in extractive]
+    assert [sample["resps"] for sample in once] == [sample["resps"] for sample in extractive]
 
 
 def test_an_agentic_task_rejects_a_stored_run(evaluate: Evaluate) -> None:
@@ -381,9 +384,11 @@ def test_a_live_agent_receives_its_own_answers(command: Command, tmp_path: Path)
     assert done.status == 0, done.err
     samples = logged(tmp_path, task)
     assert len(samples) >= N_FEW  # complete conversations
-    replies = {turn["content"] for item in samples for turn in item["doc"]["history"] if turn["role"] == "assistant"}
+    replies = {
+        turn["content"] for sample in samples for turn in sample["doc"]["history"] if turn["role"] == "assistant"
+    }
     assert replies == {"It costs $95."}
-    assert all(len(item["doc"]["trajectory"]["steps"]) == 1 for item in samples)
+    assert all(len(sample["doc"]["trajectory"]["steps"]) == 1 for sample in samples)
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
@@ -394,8 +399,8 @@ def test_later_turns_contain_earlier_searches_only_with_keep_searches(
     with chat_server(once) as server:
         done = run(command, server.base_url, tmp_path, task, **({"keep_searches": True} if is_kept else {}))
     assert done.status == 0, done.err
-    by_turn = {item["doc"]["turn"]: item["doc"] for item in logged(tmp_path, task)[:3]}
-    first, second = ({one["passage_id"] for one in by_turn[turn]["passages"]} for turn in (1, 2))
+    by_turn = {sample["doc"]["turn"]: sample["doc"] for sample in logged(tmp_path, task)[:3]}
+    first, second = ({passage["passage_id"] for passage in by_turn[turn]["passages"]} for turn in (1, 2))
     assert (first <= second) is is_kept
     assert all(len(doc["trajectory"]["steps"]) == 1 for doc in by_turn.values())
     bodies = [body["messages"] for body in server.bodies if body["messages"][-1]["content"] == by_turn[2]["question"]]
@@ -410,10 +415,10 @@ def test_later_turns_contain_earlier_searches_only_with_keep_searches(
     assert ("searches" in history) is is_kept
     if is_kept:  # numbers continue, so that a citation identifies one passage
         later = [body["messages"] for body in server.bodies if len(body["messages"]) == len(messages) + 2]
-        (asked,) = (item for item in later if item[: len(messages)] == messages)
+        (prompt,) = (prompt for prompt in later if prompt[: len(messages)] == messages)
         new = [name for name in by_turn[2]["trajectory"]["steps"][0]["passages"] if name not in first]
         assert new
-        assert f"[{len(first) + 1}] id: {new[0]}" in asked[-1]["content"]
+        assert f"[{len(first) + 1}] id: {new[0]}" in prompt[-1]["content"]
 
 
 def test_an_earlier_search_follows_the_question_of_its_turn(

@@ -12,8 +12,8 @@ ARGUMENTS = {"model": "m", "base_url": "http://user:secret@host:1/v1?key=secret"
 ASKED = ("generate_until", ("prompt", {"temperature": 0.0}))
 
 
-def log_of(folder: Path, kind: str = "local", **changed: Any) -> AnswerLog:
-    return AnswerLog(folder / "log.sqlite", kind, {**ARGUMENTS, **changed})
+def log_of(folder: Path, model_type: str = "local", **changed: Any) -> AnswerLog:
+    return AnswerLog(folder / "log.sqlite", model_type, {**ARGUMENTS, **changed})
 
 
 def test_an_answer_is_readable_by_another_process_immediately(tmp_path: Path) -> None:
@@ -53,16 +53,16 @@ def test_secrets_and_transport_settings_keep_answers(tmp_path: Path, changed: di
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "other_request",
     [
         ("generate_until", ("Prompt", {"temperature": 0.0})),
         ("generate_until", ("prompt", {"temperature": 0.5})),
         ("loglikelihood", ("prompt", {"temperature": 0.0})),
     ],
 )
-def test_another_prompt_option_or_method_is_another_request(tmp_path: Path, asked: Any) -> None:
+def test_another_prompt_option_or_method_is_another_request(tmp_path: Path, other_request: Any) -> None:
     log_of(tmp_path).record(ASKED, "answer")
-    assert log_of(tmp_path).look_up([asked, ASKED]) == [None, "answer"]
+    assert log_of(tmp_path).look_up([other_request, ASKED]) == [None, "answer"]
 
 
 def test_other_weights_in_the_same_folder_are_another_model(tmp_path: Path) -> None:
@@ -88,15 +88,15 @@ def test_samples_of_one_prompt_are_separate_answers(tmp_path: Path) -> None:
 
 
 def test_half_of_a_surrogate_pair_is_kept(tmp_path: Path) -> None:
-    asked = ("generate_until", ("what \ud83d", {}))
-    log_of(tmp_path).record(asked, "three days \ud83d")
-    assert log_of(tmp_path).look_up([asked]) == ["three days \ud83d"]
+    request = ("generate_until", ("what \ud83d", {}))
+    log_of(tmp_path).record(request, "three days \ud83d")
+    assert log_of(tmp_path).look_up([request]) == ["three days \ud83d"]
 
 
 def test_likelihoods_are_restored_exactly(tmp_path: Path) -> None:
-    asked = ("loglikelihood", ("context", " continuation"))
-    log_of(tmp_path).record(asked, (-1.25, True))
-    assert log_of(tmp_path).look_up([asked]) == [[-1.25, True]]
+    request = ("loglikelihood", ("context", " continuation"))
+    log_of(tmp_path).record(request, (-1.25, True))
+    assert log_of(tmp_path).look_up([request]) == [[-1.25, True]]
 
 
 def test_finishing_an_evaluation_keeps_answers_of_others(tmp_path: Path) -> None:

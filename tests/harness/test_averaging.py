@@ -48,12 +48,12 @@ def test_the_harness_formula_gives_the_mean_over_all_scored_docs(tasks: list[lis
 
 
 def test_a_mean_otherwise_behaves_as_a_float() -> None:
-    found = mean_of_scored([1.0, math.nan, 0.0])
-    assert json.dumps({"a": found}) == '{"a": 0.5}'
-    assert (found * 2, found * 100 + 1, f"{found * 3:.2f}") == (1.0, 51.0, "1.50")
-    assert copy.deepcopy(found) * 3 / 3 == 0.5
+    mean = mean_of_scored([1.0, math.nan, 0.0])
+    assert json.dumps({"a": mean}) == '{"a": 0.5}'
+    assert (mean * 2, mean * 100 + 1, f"{mean * 3:.2f}") == (1.0, 51.0, "1.50")
+    assert copy.deepcopy(mean) * 3 / 3 == 0.5
     # `weight_by_size: false`: all tasks count equally.
-    assert aggregate_subtask_metrics([found, mean_of_scored([1.0, 1.0])], [3, 2], weight_by_size=False) == 0.75
+    assert aggregate_subtask_metrics([mean, mean_of_scored([1.0, 1.0])], [3, 2], weight_by_size=False) == 0.75
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,9 @@ def test_a_prompt_without_passages_states_it() -> None:
 @given(system=TEXT, contents=st.lists(TEXT, min_size=1, max_size=5))
 def test_folding_loses_no_message_and_no_text(system: str, contents: list[str]) -> None:
     turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(contents)]
-    first, *rest = fold_system([{"role": "system", "content": system}, *turns])
+    first, *later = fold_system([{"role": "system", "content": system}, *turns])
     assert first == {"role": "user", "content": f"{system}\n\n{contents[0]}"}
-    assert rest == turns[1:]
+    assert later == turns[1:]
 
 
 def test_a_template_with_a_system_role_is_used_unchanged() -> None:
@@ -93,15 +93,15 @@ def test_without_a_system_role_passages_go_into_the_first_user_message() -> None
 
 
 def test_the_system_role_is_tested_once(caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[str] = []
+    roles: list[str] = []
 
     def template(messages: ChatMessages) -> str:
-        seen.append(messages[0]["role"])
+        roles.append(messages[0]["role"])
         return without_system(messages)
 
     renderer = ChatRenderer()
     assert len({renderer.render(MESSAGES, template) for _ in range(3)}) == 1
-    assert seen == ["system", "user", "user", "user"]
+    assert roles == ["system", "user", "user", "user"]
     (message,) = caplog.messages
     assert "No passage is lost" in message
 
@@ -136,9 +136,9 @@ def test_an_unusable_chat_template_is_one_clear_error(
         "--tasks", "mtrag_reference_fiqa", "--apply_chat_template",
     )  # fmt: skip
     assert done.status == 1
-    told = done.err[done.err.index("ragtasks: --apply_chat_template: ") :]
-    assert reason in told
-    assert "next step: leave the flag out (plain text)" in told
+    error = done.err[done.err.index("ragtasks: --apply_chat_template: ") :]
+    assert reason in error
+    assert "next step: leave the flag out (plain text)" in error
     assert "Traceback" not in done.err
 
 

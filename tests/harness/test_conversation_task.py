@@ -193,8 +193,8 @@ def test_a_null_reply_of_an_endpoint_is_an_empty_answer(evaluate: Evaluate, endp
 
 def test_every_row_of_sample_scores_is_marked(evaluate: Evaluate) -> None:
     results = evaluate("ragtasks-oracle", "mtrag_reference", limit=1)
-    for kind in ("results", "groups"):
-        rows = [line for line in make_table(results, kind).splitlines()[2:] if line.strip()]
+    for table in ("results", "groups"):
+        rows = [line for line in make_table(results, table).splitlines()[2:] if line.strip()]
         assert rows
         assert all("|sample|" in row for row in rows)
     for config in results["configs"].values():
@@ -276,10 +276,10 @@ def broken_encoder(tmp_path: Path) -> Path:
 
 def test_a_failing_encoder_keeps_other_scores_and_gives_the_reason(evaluate: Evaluate, broken_encoder: Path) -> None:
     results = evaluate("ragtasks-oracle", "mtrag_reference", metadata={"encoder": str(broken_encoder)}, limit=2)
-    found = scores(results, TASK)
-    assert found["rouge_l"] == 1.0
-    assert found["coverage"] == 0.0
-    assert all(math.isnan(found[name]) for name in SEMANTIC)
+    values = scores(results, TASK)
+    assert values["rouge_l"] == 1.0
+    assert values["coverage"] == 0.0
+    assert all(math.isnan(values[name]) for name in SEMANTIC)
     for sample in results["samples"][TASK]:
         assert set(sample["doc"]["scoring"]["unscored"]) == set(SEMANTIC)
         assert all("encoder failed" in reason for reason in sample["doc"]["scoring"]["unscored"].values())

@@ -49,23 +49,23 @@ def agrees(printed: str, found: str) -> bool:
     The last digit of a score may differ.
     """
     *parts, last = printed.split("[...]")
-    place = 0
+    position = 0
     for part, end in [*((part, "") for part in parts), (last, r"\s*\Z")]:
         pattern, scores = _pattern(part)
-        match = re.compile(pattern + end).search(found, place)
+        match = re.compile(pattern + end).search(found, position)
         if match is None or [float(text) for text in match.groups()] != pytest.approx(scores, abs=ROUNDING):
             return False
-        place = match.end()
+        position = match.end()
     return True
 
 
 def _pattern(part: str) -> tuple[str, list[float]]:
     """Return the regular expression for a text without cuts, and the scores in the text."""
     pattern, scores, end = "", [], 0
-    for piece in _PIECE.finditer(part):
-        pattern += re.escape(part[end : piece.start()]) + (r"(\d+\.\d+)" if piece[1] else r"\s+")
-        scores += [float(piece[1])] if piece[1] else []
-        end = piece.end()
+    for match in _PIECE.finditer(part):
+        pattern += re.escape(part[end : match.start()]) + (r"(\d+\.\d+)" if match[1] else r"\s+")
+        scores += [float(match[1])] if match[1] else []
+        end = match.end()
     return pattern + re.escape(part[end:]), scores
 
 
@@ -127,7 +127,7 @@ def test_docs_name_the_source_of_their_passages(load_task: Callable[..., Convers
     assert {doc["run"] for doc in reference} == {"references"}
     assert {doc["run"] for doc in full_rag} == {BUILT_IN_RUN}
     assert {doc["domain"] for doc in full_rag} == {"lending", "workshop"}
-    assert all([item["passage_id"] for item in doc["passages"]] == doc["references"] for doc in reference)
+    assert all([passage["passage_id"] for passage in doc["passages"]] == doc["references"] for doc in reference)
     assert all(len(doc["passages"]) == 5 for doc in full_rag)
 
 

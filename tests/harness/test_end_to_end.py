@@ -166,8 +166,8 @@ def test_two_ranks_give_the_scores_of_one(
     for name in (TASK, GROUP):
         for key, value in one["results"][name].items():
             if not key.startswith(("name", "alias")):
-                other = two["results"][name][key]
-                assert str(other) == str(value) or other == pytest.approx(value)
+                value_of_two = two["results"][name][key]
+                assert str(value_of_two) == str(value) or value_of_two == pytest.approx(value)
     first, second = samples_of(tmp_path / "one"), samples_of(tmp_path / "two")
     assert len(first) == 7
     assert first.keys() == second.keys()

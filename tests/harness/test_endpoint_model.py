@@ -74,15 +74,15 @@ def test_the_harness_and_the_command_give_the_same_scores(tmp_path: Path) -> Non
         command = ("score", json.dumps(settings_of(server)), *FULL_RAG, "--output", tmp_path / "b")
         assert run_command(*command).status == 0
     shown = ("metrics", "filtered_resps", "rouge_l", "ans_acc", "token_recall", "idk_yes")
-    found = [
+    outcomes = [
         {
             row["doc"]["task_id"]: ([row[key] for key in shown], row["doc"]["passages"])
             for row in samples(tmp_path / name)
         }
         for name in "ab"
     ]
-    assert found[0] == found[1]
-    assert len(found[0]) == N_TASKS
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) == N_TASKS
 
 
 def test_a_rejected_key_is_a_one_line_error_without_the_key(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ def test_a_task_runs_and_is_marked_as_sample(name: str, results: dict[str, Any])
     scores = {
         key.split(",")[0]: value for key, value in row.items() if key.endswith(",sample") and "_stderr" not in key
     }
-    given = {metric.name for metric in metrics_of(name) if not metric.needs_judges}
-    assert scores.keys() == given
+    expected = {metric.name for metric in metrics_of(name) if not metric.needs_judges}
+    assert scores.keys() == expected
     numbers = [value for value in scores.values() if isinstance(value, (int, float)) and not math.isnan(value)]
     assert numbers, "nothing at all was scored"
     assert len(results["samples"][name]) == 2

@@ -25,11 +25,11 @@ def test_each_model_type_has_its_extra(model: str, extra: str | None) -> None:
 
 
 def test_extras_inside_extras_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {
+    requirements = {
         "ragtasks": ['pytest>=1; extra == "a"', 'ragtasks[a]; extra == "b"', 'other[x]; extra == "b"', "numpy"],
         "other": ['no-such-library>=2; extra == "x"', 'never; extra == "y"', 'pytest>=9999; extra == "x"'],
     }
-    monkeypatch.setattr(extras, "requires", asked.get)
+    monkeypatch.setattr(extras, "requires", requirements.get)
     monkeypatch.setattr(extras, "_optional", extras._optional.__wrapped__)
     assert missing_of("a") == []
     assert [line.split()[0] for line in installed_of("b")] == ["pytest"]

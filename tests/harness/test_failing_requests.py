@@ -197,10 +197,10 @@ def test_usage_is_exact_over_failures_and_two_processes(
     silent = {1, 4}
 
     def script(text: str, _: int) -> Action:
-        place = len(server.asked)
-        reported.append((100 + place, place))
+        n_requests = len(server.asked)
+        reported.append((100 + n_requests, n_requests))
         content = None if server.asked.index(text) in silent else "It takes three days."
-        return completion(content, usage={"prompt_tokens": 100 + place, "completion_tokens": place})
+        return completion(content, usage={"prompt_tokens": 100 + n_requests, "completion_tokens": n_requests})
 
     server.script = script
     first = evaluating("--metadata", "price=[1.0, 10.0]", n_concurrent=n_concurrent)

@@ -26,15 +26,15 @@ def test_the_python_example_of_the_page_runs(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("server", ["vLLM's", "SGLang", "Ollama", "llama.cpp", "Azure"])
 def test_each_documented_server_line_uses_its_path(server: str, endpoint: Endpoint, command: Command) -> None:
     (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {server}")]
-    found = re.search(r"base_url=https?://[^/]+(/[^,` ]+)", row)
-    assert found
+    match = re.search(r"base_url=https?://[^/]+(/[^,` ]+)", row)
+    assert match
     assert endpoint.chat_url.endswith("/v1/chat/completions")
-    address = endpoint.chat_url.replace("/v1/chat/completions", found[1])
+    address = endpoint.chat_url.replace("/v1/chat/completions", match[1])
     arguments = f"model=loopback,base_url={address},num_concurrent=32"
-    given = ["--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template"]
-    done = command(*given, "--tasks", TASK, "--limit", "1")
+    options = ["--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template"]
+    done = command(*options, "--tasks", TASK, "--limit", "1")
     assert done.status == 0, done.err
-    assert {request.path for request in endpoint.requests} == {found[1]}
+    assert {request.path for request in endpoint.requests} == {match[1]}
 
 
 def test_openai_requests_use_the_key_of_the_environment(
@@ -42,7 +42,7 @@ def test_openai_requests_use_the_key_of_the_environment(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     arguments = f"model=gpt-4o-mini,num_concurrent=32,base_url={endpoint.chat_url}"
-    given = ["--model", "openai-chat-completions", "--model_args", arguments, "--apply_chat_template"]
-    done = command(*given, "--tasks", TASK, "--limit", "1")
+    options = ["--model", "openai-chat-completions", "--model_args", arguments, "--apply_chat_template"]
+    done = command(*options, "--tasks", TASK, "--limit", "1")
     assert done.status == 0, done.err
     assert endpoint.requests[0].headers["authorization"] == "Bearer sk-loopback"

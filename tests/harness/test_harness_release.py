@@ -41,8 +41,8 @@ REPLACED = {
 def declared_models() -> dict[str, str]:
     """Return the entry points for the harness's models that the project declares."""
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
-    found: dict[str, str] = project["entry-points"]["lm_eval.models"]
-    return found
+    declared: dict[str, str] = project["entry-points"]["lm_eval.models"]
+    return declared
 
 
 @pytest.mark.parametrize("name", REPLACED)
@@ -70,7 +70,7 @@ def test_replaced_names_are_looked_up_at_run_time(name: str) -> None:
 def test_overridden_methods_exist_with_compatible_parameters(name: str) -> None:
     theirs = inspect.signature(getattr(ConfigurableTask, name)).parameters
     ours = inspect.signature(getattr(ConversationTask, name)).parameters
-    takes_any = any(item.kind is item.VAR_KEYWORD for item in ours.values())
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in ours.values())
     assert takes_any or theirs.keys() <= ours.keys(), f"lm_eval {version('lm-eval')}: {name} takes {list(theirs)}"
 
 
@@ -79,7 +79,11 @@ def test_groups_still_average_by_the_known_formula() -> None:
 
 
 def test_the_tested_release_is_the_upper_end_of_the_range() -> None:
-    (harness,) = [item for item in tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"] if "lm-eval" in item]
+    (harness,) = [
+        dependency
+        for dependency in tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
+        if "lm-eval" in dependency
+    ]
     assert harness == "lm-eval>=0.4.13,<0.4.14"
     assert version("lm-eval") == "0.4.13"
     assert requires("lm-eval")
@@ -91,10 +95,10 @@ def test_baselines_are_declared_for_the_next_harness_release() -> None:
     assert declared_models().keys() == registered
     for name, value in declared_models().items():
         entry = EntryPoint(name, value, "lm_eval.models")
-        found = entry.load()
-        assert issubclass(found, LM)
-        assert found is lm_eval.api.registry.get_model(name)
-        assert found.__module__ in (models.__name__, endpoint_model.__name__)
+        model = entry.load()
+        assert issubclass(model, LM)
+        assert model is lm_eval.api.registry.get_model(name)
+        assert model.__module__ in (models.__name__, endpoint_model.__name__)
 
 
 def test_the_current_registry_resolves_a_placeholder() -> None:

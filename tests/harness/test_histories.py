@@ -21,8 +21,8 @@ def doc(conversation: str, turn: int) -> dict[str, Any]:
     return {"task_id": f"{conversation}::{turn}", "conversation_id": conversation, "turn": turn, "history": history}
 
 
-def replies(found: dict[str, Any]) -> list[str]:
-    return [message["content"] for message in found["history"] if message["role"] == "assistant"]
+def replies(turn: dict[str, Any]) -> list[str]:
+    return [message["content"] for message in turn["history"] if message["role"] == "assistant"]
 
 
 def test_own_answers_replace_gold_answers() -> None:
@@ -60,13 +60,13 @@ def test_a_failed_turn_ends_its_conversation() -> None:
 
 @given(st.lists(st.sampled_from("abcd"), max_size=12), st.none() | st.integers(0, 14))
 def test_a_limit_is_increased_to_complete_conversations(names: list[str], limit: int | None) -> None:
-    found = completed_limit(names, limit)
+    n_docs = completed_limit(names, limit)
     if not limit:
-        assert found is None
+        assert n_docs is None
         return
     sizes = [n for n in range(len(names) + 1) if not {*names[:n]} & {*names[n:]} and n >= min(limit, len(names))]
-    assert found == sizes[0]
-    assert completed_limit(names, found) == (found or None)
+    assert n_docs == sizes[0]
+    assert completed_limit(names, n_docs) == (n_docs or None)
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -84,8 +84,8 @@ class Scripted:
         self.taken: dict[int, str] = {}
 
     def _request(self, turn: int) -> WaitingRequest:
-        given = (rounds_type(), doc(self._name, turn), ("", {}), 0)
-        return WaitingRequest(*given, metadata=("task", turn, 1), conversations=self)  # type: ignore[arg-type]
+        fields = (rounds_type(), doc(self._name, turn), ("", {}), 0)
+        return WaitingRequest(*fields, metadata=("task", turn, 1), conversations=self)  # type: ignore[arg-type]
 
     def begin(self) -> list[WaitingRequest]:
         return [self.requests[self._left.pop(0)]] if self._left else []
@@ -95,11 +95,11 @@ class Scripted:
 
     def next_requests(self, answered: list[WaitingRequest]) -> list[WaitingRequest]:
         assert all(request.conversations is self for request in answered)
-        found = []
+        due = []
         for request in answered:
             number = self._follow_ups.pop(request.doc["turn"], None)
-            found += [self.requests[number]] if number is not None else self.begin()
-        return found
+            due += [self.requests[number]] if number is not None else self.begin()
+        return due
 
     def reply_to(self, request: WaitingRequest) -> str:
         return self.taken.get(request.doc["turn"], "not asked")
@@ -128,10 +128,10 @@ def ask(model: Model, *requests: WaitingRequest) -> Any:
 
 
 def test_a_local_model_receives_one_turn_of_all_conversations_at_a_time() -> None:
-    model, one, other = Model(), Scripted("a", [1, 2, 3]), Scripted("b", [2, 3])
-    assert ask(model, one.requests[3], other.requests[3], one.requests[2]) == ["to a::3", "to b::3", "to a::2"]
+    model, first, second = Model(), Scripted("a", [1, 2, 3]), Scripted("b", [2, 3])
+    assert ask(model, first.requests[3], second.requests[3], first.requests[2]) == ["to a::3", "to b::3", "to a::2"]
     assert model.asked == [["a::1", "b::2"], ["a::2", "b::3"], ["a::3"]]
-    assert one.taken == {1: "to a::1", 2: "to a::2", 3: "to a::3"}
+    assert first.taken == {1: "to a::1", 2: "to a::2", 3: "to a::3"}
 
 
 def test_conversations_without_a_valid_prompt_send_no_request() -> None:
@@ -142,18 +142,18 @@ def test_conversations_without_a_valid_prompt_send_no_request() -> None:
 
 def test_follow_up_requests_are_sent_with_the_next_turns_of_others() -> None:
     model = Model()
-    one, other = Scripted("a", [1, 2], {1: 11, 11: 12}), Scripted("b", [1, 2], {1: 21})
-    ask(model, one.requests[2], other.requests[2])
+    first, second = Scripted("a", [1, 2], {1: 11, 11: 12}), Scripted("b", [1, 2], {1: 21})
+    ask(model, first.requests[2], second.requests[2])
     assert model.asked == [["a::1", "b::1"], ["a::11", "b::21"], ["a::12", "b::2"], ["a::2"]]
-    assert list(one.taken) == [1, 11, 12, 2]
+    assert list(first.taken) == [1, 11, 12, 2]
 
 
 @pytest.mark.parametrize("n_replies", [0, 2])
 def test_a_wrong_number_of_replies_is_an_error(n_replies: int) -> None:
-    model, one = Model(), Scripted("a", [1])
+    model, conversation = Model(), Scripted("a", [1])
     model.generate_until = lambda _: ["a reply"] * n_replies  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="zip"):
-        ask(model, one.requests[1])
+        ask(model, conversation.requests[1])
 
 
 def test_the_first_failed_turn_ends_a_conversation() -> None:
@@ -169,7 +169,7 @@ def test_the_history_of_a_turn_excludes_its_own_answer() -> None:
     histories = ModelHistories(docs, [docs[2], docs[1]])
     histories.take(docs[0], "own a")
     histories.take(docs[1], "own b")
-    assert [item["task_id"] for item in histories.first_turns()] == ["a::1", "b::1"]
-    assert [replies(histories.with_history(item)) for item in docs] == [[], [], ["own a"]]
+    assert [turn["task_id"] for turn in histories.first_turns()] == ["a::1", "b::1"]
+    assert [replies(histories.with_history(turn)) for turn in docs] == [[], [], ["own a"]]
     assert histories.scored == {"a::2", "b::1"}
     assert docs[2]["history"][1]["content"] == "gold assistant 1", "the benchmark's own stays as it is"

@@ -189,7 +189,7 @@ def test_a_local_judge_receives_only_missing_requests_again(tiny_model: Callable
     asked = [verdict for verdict in first.all() if verdict.outcome is not VerdictOutcome.NOT_ASKED]
     assert {(verdict.attempts, verdict.value) for verdict in asked} == {(2, None)}
     assert all(verdict.replies[0] and verdict.reason and verdict.prompt_tokens for verdict in asked)
-    assert sum(sum(item.missing.values()) for item in first.coverage()) == len(asked) > 0
+    assert sum(sum(coverage.missing.values()) for coverage in first.coverage()) == len(asked) > 0
     with pytest.raises(JudgeError, match="0 of 2"):
         first.require_coverage()
     shutil.rmtree(folder)
@@ -260,20 +260,20 @@ def test_an_unknown_judge_model_type_is_an_error_before_the_run(judging: Judging
 
 
 def test_model_arguments_distinguish_cached_replies() -> None:
-    one, other = (
+    first, second = (
         HarnessModel.model_validate({"lm_eval": "hf", "model_args": {"pretrained": "x", "revision": name}})
         for name in "ab"
     )
-    assert one.model == other.model == "hf/x"
-    assert JudgeModel(one).describe() != JudgeModel(other).describe()
-    assert hash(one) != hash(other)
+    assert first.model == second.model == "hf/x"
+    assert JudgeModel(first).describe() != JudgeModel(second).describe()
+    assert hash(first) != hash(second)
 
 
 def test_a_local_judge_is_saved_in_results_and_restored() -> None:
-    given = {"judges": [{"lm_eval": "hf", "model_args": {"pretrained": "x", "dtype": "auto"}}, "openai/any"]}
-    config = config_from_options(given)
+    options = {"judges": [{"lm_eval": "hf", "model_args": {"pretrained": "x", "dtype": "auto"}}, "openai/any"]}
+    config = config_from_options(options)
     assert config_from_options(json.loads(config.model_dump_json())) == config
-    assert hash(config) == hash(config_from_options(given))
+    assert hash(config) == hash(config_from_options(options))
     assert [judge.model for judge in config.judges] == ["hf/x", "openai/any"]
 
 

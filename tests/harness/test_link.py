@@ -328,10 +328,10 @@ def in_a_fresh_python(code: str) -> str:
 
 def test_the_harness_is_found_without_being_imported() -> None:
     code = "import sys, ragtasks.harness.link as m; print(m.harness_tasks_folder(), 'lm_eval' in sys.modules, sep='|')"
-    found, loaded = in_a_fresh_python(code).split("|")
+    path, loaded = in_a_fresh_python(code).split("|")
     assert loaded == "False"
-    assert Path(found) == harness_tasks_folder()
-    assert (Path(found).parent / "__init__.py").is_file()
+    assert Path(path) == harness_tasks_folder()
+    assert (Path(path).parent / "__init__.py").is_file()
 
 
 def test_a_missing_and_a_broken_harness_have_different_errors(tmp_path: Path) -> None:

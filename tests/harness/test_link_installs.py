@@ -32,8 +32,8 @@ class Environment:
 
     def run(self, *command: str) -> str:
         """Return the output of a command of this environment on both streams; it must succeed."""
-        places = [self.dependencies, Path(__file__).parents[2]]
-        variables = {"PYTHONPATH": os.pathsep.join(map(str, places)), "PYTHONDONTWRITEBYTECODE": "1"}
+        paths = [self.dependencies, Path(__file__).parents[2]]
+        variables = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
         program = str(self.folder / "bin" / command[0])
         done = subprocess.run(
             [program, *command[1:]],
@@ -51,10 +51,10 @@ class Environment:
         """Return the output of Python code."""
         return self.run("python", "-c", code)
 
-    def install(self, *what: str) -> None:
+    def install(self, *requirements: str) -> None:
         """Install without dependencies, with the setuptools of the parent environment."""
         pip = ["-m", "pip", "install", "-q", "--no-compile", "--no-deps", "--no-build-isolation"]
-        self.run("python", *pip, "--disable-pip-version-check", *what)
+        self.run("python", *pip, "--disable-pip-version-check", *requirements)
 
     def harness_file(self) -> str:
         """Return the file that `import lm_eval` loads; the version shows that it is not an empty namespace."""
@@ -77,8 +77,8 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs setuptools to build an editable lm_eval, and POSIX paths")
     folder = tmp_path_factory.mktemp("downloads")
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--retries=1", "--timeout=20"]
-    for kind in ("--only-binary=:all:", "--no-binary=:all:"):
-        command = [*pip, "--no-build-isolation", kind, f"--dest={folder}", HARNESS]
+    for archive_option in ("--only-binary=:all:", "--no-binary=:all:"):
+        command = [*pip, "--no-build-isolation", archive_option, f"--dest={folder}", HARNESS]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"the package registry did not deliver {HARNESS}: {done.stderr.strip()[-300:]}")

@@ -56,8 +56,8 @@ def logged(output: Path, task: str = TASK) -> list[dict[str, Any]]:
 
 
 def history_in(results: Mapping[str, Any], task: str = TASK) -> dict[str, Any]:
-    found: dict[str, Any] = results["configs"][task]["metadata"]["ragtasks"]["history"]
-    return found
+    history: dict[str, Any] = results["configs"][task]["metadata"]["ragtasks"]["history"]
+    return history
 
 
 def assert_own_history(bodies: list[dict[str, Any]]) -> None:
@@ -75,13 +75,13 @@ def test_the_oracle_reproduces_the_gold_conversations(evaluate: Evaluate) -> Non
         "ragtasks-oracle", "mtrag_reference", "mtrag_live_reference", limit=None, apply_chat_template=True
     )
     for domain in DOMAINS:
-        gold, live = ({item["doc"]["task_id"]: item for item in results["samples"][f"mtrag_{kind}_{domain}"]}
-                      for kind in ("reference", "live_reference"))  # fmt: skip
+        gold, live = ({item["doc"]["task_id"]: item for item in results["samples"][f"mtrag_{setting}_{domain}"]}
+                      for setting in ("reference", "live_reference"))  # fmt: skip
         assert gold.keys() == live.keys()
         for task_id, sample in gold.items():
             same = ("arguments", "resps", "target", "prompt_hash", "metrics")
             assert [live[task_id][key] for key in same] == [sample[key] for key in same]
-    gold, live = (results["results"][f"mtrag_{kind}_govt"] for kind in ("reference", "live_reference"))
+    gold, live = (results["results"][f"mtrag_{setting}_govt"] for setting in ("reference", "live_reference"))
     names = [key for key in gold if key.endswith(",sample")]
     assert names
     assert [repr(live[name]) for name in names] == [repr(gold[name]) for name in names]
@@ -101,7 +101,7 @@ def test_each_turn_contains_the_models_own_answers(command: Callable[..., Comman
         assert json.dumps(messages) in sent
         assert sample["doc"]["history"] == messages[1:-1]
     (file,) = tmp_path.rglob("results_*.json")
-    assert [item.model for item in read_evaluations([tmp_path])] == ["loopback (own history)"]
+    assert [evaluation.model for evaluation in read_evaluations([tmp_path])] == ["loopback (own history)"]
     counts = {"turns_not_scored": 0, "turns_not_asked": 0}
     assert history_in(json.loads(file.read_text())) == {"answers": "own", "counts": counts}
 
@@ -109,8 +109,8 @@ def test_each_turn_contains_the_models_own_answers(command: Callable[..., Comman
 def test_live_answers_are_checked_separately(command: Callable[..., CommandResult], tmp_path: Path) -> None:
     with chat_server(lambda *_: completion("It opens at nine on most days.")) as server:
         done = command(*arguments(server.base_url, tmp_path, f"{TASK},mtrag_reference_govt"))
-    for where in ("reference", "reference, own history"):
-        assert f"in {where}: implausible: {N_TASKS} of {N_TASKS} answers" in " ".join(done.err.split())
+    for setting in ("reference", "reference, own history"):
+        assert f"in {setting}: implausible: {N_TASKS} of {N_TASKS} answers" in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
@@ -146,7 +146,7 @@ def test_a_failed_turn_ends_its_conversation_and_the_next_run_resumes(
         assert not {task.question for task in own[2:]} & {*server.asked}
         assert len(server.asked) == N_TASKS - (len(own) - 2)
         server.script = own_answer
-        n_before, scored = len(server.asked), {item["doc"]["task_id"]: item for item in logged(tmp_path)}
+        n_before, scored = len(server.asked), {sample["doc"]["task_id"]: sample for sample in logged(tmp_path)}
         second = command(*arguments(server.base_url, tmp_path))
     assert (first.status, second.status) == (1, 0)
     assert f"1 of {N_TASKS - (len(own) - 2)} requests got no answer: HTTP 400: no" in first.err
@@ -179,8 +179,8 @@ def test_killed_runs_lose_no_answer(tmp_path: Path) -> None:
 
     with chat_server(script) as server:
         statuses = []
-        given = [*arguments(server.base_url, tmp_path, n_concurrent=2), "--metadata", json.dumps(SAMPLE)]
-        with evaluations(given) as begin:
+        options = [*arguments(server.base_url, tmp_path, n_concurrent=2), "--metadata", json.dumps(SAMPLE)]
+        with evaluations(options) as begin:
             while not statuses or statuses[-1] == -signal.SIGKILL:
                 process, ended = begin()
                 running[:] = [process]
@@ -198,12 +198,12 @@ def test_the_stock_harness_retrieves_with_the_models_history(tmp_path: Path, ben
     task = "mtrag_live_full_rag_govt"
     metadata = {**SAMPLE, "queries": "full_conversation"}
     with chat_server(own_answer) as server:
-        given = arguments(server.base_url, tmp_path / "out", task)
-        given += ["--metadata", json.dumps(metadata), "--include_path", str(task_folder()), "--limit", "1"]
+        options = arguments(server.base_url, tmp_path / "out", task)
+        options += ["--metadata", json.dumps(metadata), "--include_path", str(task_folder()), "--limit", "1"]
         variables = {"RAGTASKS_RUNS": str(tmp_path / "store"), "HF_HUB_OFFLINE": "1"}
         environment = os.environ | variables | {"PYTHONPATH": harness_without_tasks(tmp_path / "harness")}
         done = subprocess.run(
-            [sys.executable, "-m", "lm_eval", *given], capture_output=True, text=True, env=environment, check=False
+            [sys.executable, "-m", "lm_eval", *options], capture_output=True, text=True, env=environment, check=False
         )
     assert done.returncode == 0, done.stderr
     assert_own_history(server.bodies)
@@ -211,11 +211,11 @@ def test_the_stock_harness_retrieves_with_the_models_history(tmp_path: Path, ben
     assert len(samples) == len(server.bodies) == 7
     search = searcher(benchmark_sample, "govt", "bm25", tmp_path / "store")
     for sample, body in zip(samples, server.bodies, strict=True):
-        doc, (system, *said) = sample["doc"], body["messages"]
-        assert doc["query"] == "\n".join(message["content"] for message in said)
-        found = search(doc["query"])
-        assert [item["passage_id"] for item in doc["passages"]] == [passage.passage_id for passage in found]
-        assert all(passage.text in system["content"] for passage in found)
+        doc, (system, *conversation) = sample["doc"], body["messages"]
+        assert doc["query"] == "\n".join(message["content"] for message in conversation)
+        passages = search(doc["query"])
+        assert [row["passage_id"] for row in doc["passages"]] == [passage.passage_id for passage in passages]
+        assert all(passage.text in system["content"] for passage in passages)
 
 
 def test_a_rewriter_receives_the_models_history(evaluate: Evaluate) -> None:
@@ -227,7 +227,7 @@ def test_a_rewriter_receives_the_models_history(evaluate: Evaluate) -> None:
         )
     samples = results["samples"]["mtrag_live_full_rag_govt"]
     assert len(samples) == 7
-    assert [item["doc"]["query"] for item in samples[1:]] == ["deck permit cost"] * 6
+    assert [sample["doc"]["query"] for sample in samples[1:]] == ["deck permit cost"] * 6
     assert all("I do not have specific information." in text for text in server.asked)
     history = history_in(results, "mtrag_live_full_rag_govt")
     assert history["rewriter"] == "m"
@@ -247,8 +247,8 @@ def test_too_few_rewrites_fail_the_evaluation(
             "rewriter": {"model": f"m{n_rewritten}", "base_url": server.base_url, "slots": 1},
         }
         task = "mtrag_live_full_rag_govt"
-        given = ["--model", "ragtasks-refuse", "--tasks", task, "--limit", "1", "--output_path", str(tmp_path)]
-        done = command(*given, metadata=metadata)
+        options = ["--model", "ragtasks-refuse", "--tasks", task, "--limit", "1", "--output_path", str(tmp_path)]
+        done = command(*options, metadata=metadata)
     assert len(server.asked) == 6
     assert (done.status == 0) == is_enough, done.err
     problem = f"{task}: the rewriter rewrote {n_rewritten} of 6 questions, the others are last turns"
@@ -272,13 +272,13 @@ def test_the_fingerprint_depends_on_the_retrieval_settings(load_task: Callable[.
 def test_a_prompt_that_does_not_fit_is_a_failed_turn(command: Callable[..., CommandResult], tmp_path: Path) -> None:
     long_answer = "word " * 2000
     with chat_server(lambda *_: completion(long_answer)) as server:
-        given = [*arguments(server.base_url, tmp_path), "--limit", "1"]
-        done = command(*given, metadata={"context_tokens": 4096})
+        options = [*arguments(server.base_url, tmp_path), "--limit", "1"]
+        done = command(*options, metadata={"context_tokens": 4096})
     assert done.status == 1
     assert len(server.bodies) == 1
     assert f"{TASK}: 1 prompts did not fit the model's context and were not sent" in done.err
     assert f"{TASK}: 5 turns were not requested" in done.err
-    reasons = [item["doc"].get("no_answer", "") for item in logged(tmp_path)]
+    reasons = [sample["doc"].get("no_answer", "") for sample in logged(tmp_path)]
     assert reasons[1] == "the prompt and its answer do not fit the model's context"
     assert set(reasons[2:]) == {"not sent: turn 2 of its conversation has no answer"}
 
@@ -287,8 +287,8 @@ def test_samples_limit_the_scores_and_not_the_conversation(evaluate: Evaluate) -
     results = evaluate("ragtasks-extractive", TASK, limit=None, samples={TASK: [3]})
     (sample,) = results["samples"][TASK]
     replies = [turn["content"] for turn in sample["doc"]["history"] if turn["role"] == "assistant"]
-    whole = evaluate("ragtasks-extractive", TASK, limit=1)["samples"][TASK]
-    assert replies == [item["resps"][0][0] for item in whole[:3]]
+    complete = evaluate("ragtasks-extractive", TASK, limit=1)["samples"][TASK]
+    assert replies == [item["resps"][0][0] for item in complete[:3]]
     assert history_in(results)["counts"]["turns_not_scored"] == 3
 
 
@@ -306,15 +306,15 @@ def test_a_conversational_turn_is_answered_and_not_scored(
     about["counts"]["by_answerability"] |= {"ANSWERABLE": 79, "CONVERSATIONAL": 5}
     (tmp_path / "sample.json").write_text(json.dumps(about), encoding="utf-8")
     results = evaluate("ragtasks-extractive", TASK, limit=None, metadata={"data": str(tmp_path)})
-    (third,) = (item for item in results["samples"][TASK] if item["doc"]["task_id"] == "sample-govt-01<::>3")
+    (third,) = (sample for sample in results["samples"][TASK] if sample["doc"]["task_id"] == "sample-govt-01<::>3")
     assert len(results["samples"][TASK]) == N_TASKS - 1
     assert [turn["role"] for turn in third["doc"]["history"]] == ["user", "assistant"] * 2
     assert history_in(results)["counts"] == {"turns_not_scored": 1, "turns_not_asked": 0}
 
 
 def test_no_stored_passages_are_read(load_task: Callable[..., ConversationTask]) -> None:
-    assert {len(found) for found in load_task("mtrag_full_rag_govt").dataset["test"]["passages"]} != {0}
-    assert {len(found) for found in load_task("mtrag_live_full_rag_govt").dataset["test"]["passages"]} == {0}
+    assert {len(passages) for passages in load_task("mtrag_full_rag_govt").dataset["test"]["passages"]} != {0}
+    assert {len(passages) for passages in load_task("mtrag_live_full_rag_govt").dataset["test"]["passages"]} == {0}
 
 
 def test_requests_default_to_one_process(load_task: Callable[..., ConversationTask]) -> None:
@@ -352,7 +352,7 @@ def test_the_harness_cache_answers_every_turn(evaluate: Evaluate, tmp_path: Path
             "local-chat-completions", TASK, limit=1, apply_chat_template=True, use_cache=str(tmp_path / "cache"),
             model_args={"base_url": f"{server.base_url}/chat/completions", "model": "loopback", "eos_string": "</s>"},
         )  # fmt: skip
-        return [item["resps"] for item in results["samples"][TASK]]
+        return [sample["resps"] for sample in results["samples"][TASK]]
 
     with chat_server(own_answer) as server:
         first = run()
@@ -366,11 +366,11 @@ def test_live_conversations_cannot_be_submitted(
 ) -> None:
     out, answers = tmp_path / "out", tmp_path / "b.jsonl"
     request = Submission(SubmissionTask.B, answers, results=out, allow_missing=True)
-    given = ["--model", "ragtasks-oracle", "--output_path", str(out), "--log_samples", "--tasks"]
-    assert command(*given, TASK).status == 0
+    options = ["--model", "ragtasks-oracle", "--output_path", str(out), "--log_samples", "--tasks"]
+    assert command(*options, TASK).status == 0
     with raises(ConfigurationError):
         submit(request, benchmark_sample, tmp_path)
     shutil.rmtree(out)
-    assert command(*given, f"{TASK},mtrag_reference_govt").status == 0
+    assert command(*options, f"{TASK},mtrag_reference_govt").status == 0
     submit(request, benchmark_sample, tmp_path)
     assert answers.is_file()

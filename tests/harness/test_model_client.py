@@ -45,13 +45,13 @@ def test_no_prompts_give_no_replies(network: GPT2LMHeadModel) -> None:
 
 
 def test_replies_come_in_order_and_the_same_each_time(network: GPT2LMHeadModel) -> None:
-    asked = [Prompt.of("a " * number) for number in range(1, 7)]
-    told: list[tuple[str, int, int | None]] = []
-    replies = client(network).answer(asked, lambda *call: told.append(call))
+    prompts = [Prompt.of("a " * number) for number in range(1, 7)]
+    updates: list[tuple[str, int, int | None]] = []
+    replies = client(network).answer(prompts, lambda *call: updates.append(call))
     assert [reply.usage.input_tokens for reply in replies] == [number + 2 for number in range(1, 7)]
-    assert replies == client(network).answer(asked)
-    assert replies[::-1] == client(network).answer(asked[::-1])
-    assert told[-1][1:] == (6, 6)
+    assert replies == client(network).answer(prompts)
+    assert replies[::-1] == client(network).answer(prompts[::-1])
+    assert updates[-1][1:] == (6, 6)
 
 
 def test_reply_as_long_as_allowed_is_cut_off(network: GPT2LMHeadModel) -> None:
@@ -74,23 +74,23 @@ def test_prompt_that_does_not_fit_is_failed_and_not_cut(network: GPT2LMHeadModel
 def test_messages_are_rendered_by_the_chat_template_if_there_is_one(
     network: GPT2LMHeadModel, template: str | None, text: str
 ) -> None:
-    asked = Prompt((ChatMessage("system", "a"), ChatMessage("user", "b")))
-    assert client(network, template=template)._rendered(asked) == text
+    prompt = Prompt((ChatMessage("system", "a"), ChatMessage("user", "b")))
+    assert client(network, template=template)._rendered(prompt) == text
 
 
 def test_the_journal_is_read_first_and_updated_after(network: GPT2LMHeadModel) -> None:
-    known = Reply(Outcome.ANSWERED, "known")
+    recalled = Reply(Outcome.ANSWERED, "known")
     collected: dict[int, Reply] = {}
 
     class Journal:
         def recall(self, index: int) -> Reply | None:
-            return known if index == 1 else None
+            return recalled if index == 1 else None
 
         def record(self, index: int, reply: Reply) -> None:
             collected[index] = reply
 
     replies = client(network).answer([Prompt.of("a"), Prompt.of("b"), Prompt.of("c")], journal=Journal())
-    assert replies[1] == known
+    assert replies[1] == recalled
     assert collected == dict(enumerate(replies))
 
 

@@ -41,10 +41,10 @@ def test_the_extractive_baseline_quotes_or_refuses(docs: list[dict[str, Any]]) -
     assert n_quotes > len(docs) / 2
 
 
-@pytest.mark.parametrize("kind", ["loglikelihood", "loglikelihood_rolling"])
-def test_a_baseline_gives_no_likelihoods(kind: str) -> None:
+@pytest.mark.parametrize("method", ["loglikelihood", "loglikelihood_rolling"])
+def test_a_baseline_gives_no_likelihoods(method: str) -> None:
     with pytest.raises(ConfigurationError, match="no likelihoods"):
-        getattr(Oracle(), kind)([])
+        getattr(Oracle(), method)([])
 
 
 @pytest.mark.slow

@@ -46,7 +46,9 @@ def test_the_prompt_names_the_token(load_task: Callable[..., Any]) -> None:
     assert "<cannot_answer>" in prompt
     assert "fewer than 100 words" in prompt
     assert len(doc["passages"]) == 20
-    assert all(f"Text {number}:\n{item['text']}" in prompt for number, item in enumerate(doc["passages"], start=1))
+    assert all(
+        f"Text {number}:\n{passage['text']}" in prompt for number, passage in enumerate(doc["passages"], start=1)
+    )
 
 
 @pytest.mark.parametrize("has_wordnet", [True, False])

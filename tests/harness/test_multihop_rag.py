@@ -42,7 +42,7 @@ def test_refusing_is_right_on_null_queries_alone(evaluated: Evaluate) -> None:
     assert (retrieved["accuracy"], retrieved["accuracy_null"]) == (pytest.approx(4 / 24), 1)
     # Its phrase shares a word with "Insufficient information.", which suffices for the official script.
     assert retrieved["accuracy_official"] == pytest.approx(4 / 24)
-    assert [retrieved[f"accuracy_{kind}"] for kind in ("inference", "comparison", "temporal")] == [0, 0, 0]
+    assert [retrieved[f"accuracy_{label}"] for label in ("inference", "comparison", "temporal")] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("task", "metrics"), [
@@ -74,4 +74,4 @@ def test_the_prompt_requests_only_the_answer_and_has_dates(load_task: Callable[.
 def test_mtrag_s_uses_the_passages_of_the_task_file(load_task: Callable[..., ConversationTask]) -> None:
     docs = list(load_task("mtrag_s").dataset["test"])
     assert len(docs) == 25
-    assert all([item["passage_id"] for item in doc["passages"]] == doc["references"] for doc in docs)
+    assert all([passage["passage_id"] for passage in doc["passages"]] == doc["references"] for doc in docs)

@@ -57,9 +57,9 @@ def test_useless_warnings_are_printed_only_with_v(command: Command, endpoint: En
 def test_server_requests_have_one_progress_bar(command: Command, endpoint: Endpoint) -> None:
     arguments = f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>"
     done = command("--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template", *TWO_TASKS)
-    ready, asking, asked, *scoring = stages(done)
+    ready, asking, bar, *scoring = stages(done)
     assert [ready, asking] == ["loopback is ready; building the prompts", "requesting 2 answers"]
-    assert asked.startswith("loopback  2/2")
+    assert bar.startswith("loopback  2/2")
     assert scoring == [
         "scoring 2 answers of 2 tasks",
         UNSCORED,
@@ -91,11 +91,11 @@ def test_stub_name_clashes_are_not_reported_and_users_tasks_are(command: Command
     from ragtasks.harness._run_output import report_stages
 
     with report_stages(verbose=False):
-        told = [
+        warnings = [
             index.filter(index.makeRecord(index.name, logging.WARNING, "", 0, "%s %s %s", arguments, None))
             for arguments in (("a", base, stub), ("a", stub, base), ("a", base, tmp_path))
         ]
-    assert [bool(one) for one in told] == [False, False, True]
+    assert [bool(warned) for warned in warnings] == [False, False, True]
 
 
 def test_metrics_without_values_are_listed_on_one_line(command: Command) -> None:

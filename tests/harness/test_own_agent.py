@@ -23,7 +23,7 @@ UNSAID = {"replies", "failed_calls", "out_of_calls", "context_full"}
 def as_answer(sample: dict[str, Any]) -> dict[str, Any]:
     """Return a logged sample of a harness task in the form of a custom agent's answer."""
     doc = sample["doc"]
-    texts = {item["passage_id"]: item["text"] for item in doc["passages"]}
+    texts = {passage["passage_id"]: passage["text"] for passage in doc["passages"]}
     searches = [
         {
             "query": step["arguments"]["query"],
@@ -44,21 +44,21 @@ def test_searches_of_a_custom_agent_score_as_those_of_a_harness_task(command: Co
     harness, own = tmp_path / "harness", tmp_path / "own"
     run = ("--model", "ragtasks-agent-rewrite", "--tasks", "custom_agentic", "--log_samples", "--output_path", harness)
     assert command(*run, "--metadata", json.dumps(SAMPLE)).status == 0
-    logged = {item["doc"]["task_id"]: item for item in samples(harness)}
+    logged = {sample["doc"]["task_id"]: sample for sample in samples(harness)}
     answers = tmp_path / "agent.jsonl"
-    answers.write_text("".join(json.dumps(as_answer(item)) + "\n" for item in logged.values()))
+    answers.write_text("".join(json.dumps(as_answer(sample)) + "\n" for sample in logged.values()))
     done = score(answers, "--setting", "agentic", "--output", own)
     assert "| recall_seen " in done.out
     assert "| replies " not in done.out
-    found = {item["doc"]["task_id"]: item for item in samples(own)}
-    assert found.keys() == logged.keys()
-    for name, item in found.items():
-        assert item["metrics"] == logged[name]["metrics"]
-        values = {metric: logged[name][metric] for metric in item["metrics"] if metric not in UNSAID}
-        assert {metric: item[metric] for metric in values} == pytest.approx(values, nan_ok=True)
-        assert set(item["doc"]["scoring"]["unscored"]) >= UNSAID
-        steps = (one["doc"]["trajectory"] for one in (item, logged[name]))
-        left, right = ([step["passages"] for step in one["steps"]] + [one["relevant"]] for one in steps)
+    by_task = {sample["doc"]["task_id"]: sample for sample in samples(own)}
+    assert by_task.keys() == logged.keys()
+    for name, sample in by_task.items():
+        assert sample["metrics"] == logged[name]["metrics"]
+        values = {metric: logged[name][metric] for metric in sample["metrics"] if metric not in UNSAID}
+        assert {metric: sample[metric] for metric in values} == pytest.approx(values, nan_ok=True)
+        assert set(sample["doc"]["scoring"]["unscored"]) >= UNSAID
+        steps = (row["doc"]["trajectory"] for row in (sample, logged[name]))
+        left, right = ([step["passages"] for step in row["steps"]] + [row["relevant"]] for row in steps)
         assert left == right
 
 
@@ -70,17 +70,17 @@ def agent(_: str, n: int) -> Action:
 
 def test_an_endpoint_with_searches_is_compared_with_its_full_rag(tmp_path: Path) -> None:
     with chat_server(agent) as server:
-        asked = (server.base_url, "--protocol", "plain", "--name", "mine", "--output", tmp_path)
-        agentic = score(*asked, "--setting", "agentic")
-        full = score(*asked, "--setting", "full_rag")
+        options = (server.base_url, "--protocol", "plain", "--name", "mine", "--output", tmp_path)
+        agentic = score(*options, "--setting", "agentic")
+        full = score(*options, "--setting", "full_rag")
     assert {frozenset(body) for body in server.bodies if "id" in body} == {frozenset({"id", "messages"})}
     assert "searches: 9 of 9 answers contain searches; --setting agentic scores them" in full.out
     assert "| searches " in agentic.out
     assert "| searches " not in full.out
-    endings = {item["doc"]["trajectory"]["ending"] for item in samples(tmp_path)}
+    endings = {sample["doc"]["trajectory"]["ending"] for sample in samples(tmp_path)}
     assert endings == {"answered", "gave_up"}
-    found = {row.setting for evaluation in read_evaluations([tmp_path]) for row in evaluation.rows}
-    assert found == {"full_rag", "agentic"}
+    settings = {row.setting for evaluation in read_evaluations([tmp_path]) for row in evaluation.rows}
+    assert settings == {"full_rag", "agentic"}
     done = run_command("report", tmp_path, "--full")
     assert done.status == 0, done.err
     assert "## Gain of searching in" in done.out

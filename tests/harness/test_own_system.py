@@ -77,14 +77,14 @@ def test_exported_oracle_answers_get_the_oracle_scores(
     oracle: Path, tmp_path: Path, benchmark: str, setting: str
 ) -> None:
     """Export questions with `tasks export`, fill in reference answers, and score them with `score`."""
-    asked, answers, out = tmp_path / "tasks.jsonl", tmp_path / "mine.jsonl", tmp_path / "out"
-    place = ("--benchmark", benchmark, "--setting", setting, "--data", "sample")
-    assert run_command("tasks", "export", *place, "--output", asked).status == 0
+    questions, answers, out = tmp_path / "tasks.jsonl", tmp_path / "mine.jsonl", tmp_path / "out"
+    options = ("--benchmark", benchmark, "--setting", setting, "--data", "sample")
+    assert run_command("tasks", "export", *options, "--output", questions).status == 0
     opened = open_benchmark(benchmark, benchmark_folder(benchmark, "sample", Path()).resolve())
     targets = {task.task_id: task.target for task in opened.tasks}
-    rows = [json.loads(line) for line in asked.read_text("utf-8").splitlines()]
+    rows = [json.loads(line) for line in questions.read_text("utf-8").splitlines()]
     answers.write_text("".join(json.dumps({**row, "answer": targets[row["id"]]}) + "\n" for row in rows))
-    done = run_command("score", answers, *place, "--encoder", "none", "--output", out)
+    done = run_command("score", answers, *options, "--encoder", "none", "--output", out)
     assert done.status == 0, done.err
     expected = {
         row["doc"]["task_id"]: values(row)
@@ -110,12 +110,12 @@ def _same_means(theirs: dict[str, Any], own: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_the_most_diverse_questions_are_exported(tmp_path: Path) -> None:
-    place = ("--benchmark", "mtrag", "--setting", "reference", "--data", "sample")
+    options = ("--benchmark", "mtrag", "--setting", "reference", "--data", "sample")
     few, every = tmp_path / "few.jsonl", tmp_path / "every.jsonl"
-    done = run_command("tasks", "export", *place, "--diverse", 4, "--output", few)
+    done = run_command("tasks", "export", *options, "--diverse", 4, "--output", few)
     assert (done.status, done.out.count("4 tasks of mtrag (sample)")) == (0, 1)
-    assert run_command("tasks", "export", *place, "--output", every).status == 0
+    assert run_command("tasks", "export", *options, "--output", every).status == 0
     lines = every.read_text("utf-8").splitlines()
-    places = [lines.index(line) for line in few.read_text("utf-8").splitlines()]
-    assert places == sorted(places)
-    assert len({json.loads(lines[place])["domain"] for place in places}) > 1
+    indexes = [lines.index(line) for line in few.read_text("utf-8").splitlines()]
+    assert indexes == sorted(indexes)
+    assert len({json.loads(lines[index])["domain"] for index in indexes}) > 1

@@ -26,7 +26,7 @@ TEMPLATE = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[ass
 def byte_tokenizer() -> PreTrainedTokenizerFast:
     """One token per byte, so that no word is unknown."""
     alphabet = ["<end>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    made = Tokenizer(models.BPE(vocab={sign: place for place, sign in enumerate(alphabet)}, merges=[]))
+    made = Tokenizer(models.BPE(vocab={sign: index for index, sign in enumerate(alphabet)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", pad_token="<end>")
@@ -55,7 +55,7 @@ def likelihood(network: GPT2LMHeadModel, context: str, answer: str) -> float:
     with torch.no_grad():
         logits = network(torch.tensor([before + after])).logits[0]
     chances = torch.log_softmax(logits, dim=-1)
-    return sum(float(chances[len(before) + place - 1, token]) for place, token in enumerate(after))
+    return sum(float(chances[len(before) + index - 1, token]) for index, token in enumerate(after))
 
 
 def answered(task: ConversationTask) -> Iterator[dict[str, Any]]:

@@ -30,12 +30,12 @@ from tests.judges._demo import _demo
 
 def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
     plans, judging = plan(["mtrag"], {"data": "sample"}, estimated_tokens)
-    assert [(item.name, len(item.tokens)) for item in plans] == [
+    assert [(row.name, len(row.tokens)) for row in plans] == [
         ("mtrag (sample), reference", 108),
         ("mtrag (sample), reference_rag", 79),
         ("mtrag (sample), full_rag", 108),
     ]
-    assert all(item.reply_tokens == 1024 and item.context == item.tokens[-1] + 1024 for item in plans)
+    assert all(row.reply_tokens == 1024 and row.context == row.tokens[-1] + 1024 for row in plans)
     n_answers = 108 + 79 + 108
     n_refusals = 3 * 16  # targets of unanswerable questions, which contain no statement to judge
     assert judging.n_calls == 4 * n_answers - n_refusals, "rb_llm and idk once, rl_f twice"
@@ -109,16 +109,16 @@ def test_an_estimate_is_within_a_tenth_of_the_usage(tmp_path: Path, monkeypatch:
     used = {"model": [0, 0, 0], "judge": [0, 0, 0]}
     lock = Lock()
 
-    def counted(who: str, reply: Callable[[str], str]) -> Script:
+    def counted(name: str, reply: Callable[[str], str]) -> Script:
         def script(text: str, _: int) -> Action:
-            bodies = [body for body in servers[who].bodies if body["messages"][-1]["content"] == text]
+            bodies = [body for body in servers[name].bodies if body["messages"][-1]["content"] == text]
             messages = max((body["messages"] for body in bodies), key=len)
-            n_input = sum(4 + len(tokenizer.encode(item["content"]).ids) - 2 for item in messages)
-            found = reply(text)
-            n_output = len(tokenizer.encode(found).ids) - 2
+            n_input = sum(4 + len(tokenizer.encode(message["content"]).ids) - 2 for message in messages)
+            written = reply(text)
+            n_output = len(tokenizer.encode(written).ids) - 2
             with lock:
-                used[who] = [n + more for n, more in zip(used[who], (1, n_input, n_output), strict=True)]
-            return completion(found, usage={"prompt_tokens": n_input, "completion_tokens": n_output})
+                used[name] = [n + more for n, more in zip(used[name], (1, n_input, n_output), strict=True)]
+            return completion(written, usage={"prompt_tokens": n_input, "completion_tokens": n_output})
 
         return script
 
@@ -136,9 +136,9 @@ def test_an_estimate_is_within_a_tenth_of_the_usage(tmp_path: Path, monkeypatch:
     assert done.status == 0
     plans, judging = plan(["mtrag_full_rag_cloud"], options, estimated_tokens)
     table = spending_table(plans, judging, config_from_metadata(options))
-    for (_, *planned, dollars, _, _), found, price in zip(table.rows, used.values(), ((2, 8), (1, 4)), strict=True):
-        assert planned == pytest.approx(found, rel=0.1)
-        cost = (found[1] * price[0] + found[2] * price[1]) / 1e6
+    for (_, *planned, dollars, _, _), actual, price in zip(table.rows, used.values(), ((2, 8), (1, 4)), strict=True):
+        assert planned == pytest.approx(actual, rel=0.1)
+        cost = (actual[1] * price[0] + actual[2] * price[1]) / 1e6
         assert float(str(dollars)) == pytest.approx(cost, rel=0.1, abs=0.01)
     (evaluation,) = read_evaluations([tmp_path])
     spent = [call for row in evaluation.rows for calls in row.spending.values() for call in calls]
@@ -253,8 +253,8 @@ def test_the_reply_limit_is_the_requested_one() -> None:
     for sampling, reply in (((), "1024"), (("--gen_kwargs", "max_gen_toks=77"), "77")):
         out = run_command(*options, "--encoder", "none", *sampling).out
         (row,) = (line for line in out.splitlines() if line.startswith("| mtrag (sample), full_rag"))
-        _, longest, found, context = [cell.strip() for cell in row.split("|")][4:8]
-        assert (found, int(context)) == (reply, int(longest) + int(reply))
+        _, longest, shown_limit, context = [cell.strip() for cell in row.split("|")][4:8]
+        assert (shown_limit, int(context)) == (reply, int(longest) + int(reply))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ LIGHT = {"data": "sample", "encoder": "none"}
 
 
 @pytest.fixture(autouse=True)
-def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (KEY, "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -34,7 +34,7 @@ def server() -> Iterator[ChatServer]:
 
 
 def request(**changes: Any) -> Request:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model": "local-chat-completions",
         "model_args": {"model": "m", "base_url": "http://x/v1/chat/completions"},
         "tasks": ["mtrag_reference"],
@@ -43,7 +43,7 @@ def request(**changes: Any) -> Request:
         "limit": 3,
         **changes,
     }
-    return Request(**given)
+    return Request(**fields)
 
 
 def served(address: str, **arguments: Any) -> Request:
@@ -51,8 +51,8 @@ def served(address: str, **arguments: Any) -> Request:
 
 
 def problems(wanted: Request, *, probes: bool = True) -> list[str]:
-    found = checked(run_requirements(wanted, with_requests=probes), with_requests=probes)
-    return [result.problem for result in found if result.problem]
+    results = checked(run_requirements(wanted, with_requests=probes), with_requests=probes)
+    return [result.problem for result in results if result.problem]
 
 
 def test_only_openai_models_need_a_key(server: ChatServer) -> None:
@@ -73,19 +73,19 @@ def test_only_openai_models_need_a_key(server: ChatServer) -> None:
 def test_a_server_error_is_quoted_with_a_next_step(status: int, server: ChatServer) -> None:
     server.script = lambda *_: refusal(status, "closed for today")
     address = f"{server.base_url}/chat/completions"
-    (found,) = problems(served(address))
-    assert found.startswith(f"model m at {address}: ")
-    assert f"HTTP {status}: " in found
-    assert "closed for today" in found
+    (problem,) = problems(served(address))
+    assert problem.startswith(f"model m at {address}: ")
+    assert f"HTTP {status}: " in problem
+    assert "closed for today" in problem
     steps = {401: "export OPENAI_API_KEY", 404: "correct the model's name, or the address"}
-    assert found.endswith(steps.get(status, "correct address, model or key (docs/endpoints.md)"))
+    assert problem.endswith(steps.get(status, "correct address, model or key (docs/endpoints.md)"))
 
 
 def test_an_error_in_a_200_is_a_problem_before_the_first_request(server: ChatServer) -> None:
     for body in (b'{"error": "index not ready"}', b'{"choices": []}'):
         server.script = lambda *_, body=body: Action(body)
-        (found,) = problems(served(f"{server.base_url}/chat/completions"))
-        assert ("index not ready" in found) or ("its choices are empty" in found)
+        (problem,) = problems(served(f"{server.base_url}/chat/completions"))
+        assert ("index not ready" in problem) or ("its choices are empty" in problem)
 
 
 def test_a_model_with_an_unsupported_setting_passes(server: ChatServer) -> None:
@@ -98,8 +98,8 @@ def test_a_model_with_an_unsupported_setting_passes(server: ChatServer) -> None:
 def test_a_redirect_receives_no_key() -> None:
     with chat_server(lambda *_: completion()) as other, chat_server(lambda *_: completion()) as server:
         server.script = lambda *_: Action(status=307, headers={"Location": f"{other.base_url}/chat/completions"})
-        (found,) = problems(served(f"{server.base_url}/chat/completions", header={"Authorization": "Bearer x"}))
-        assert "HTTP 307" in found
+        (problem,) = problems(served(f"{server.base_url}/chat/completions", header={"Authorization": "Bearer x"}))
+        assert "HTTP 307" in problem
         assert other.asked == []
 
 
@@ -107,10 +107,10 @@ def test_an_unreachable_server_is_a_problem_and_a_slow_one_is_not(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"http://127.0.0.1:{closed_port()}/v1/chat/completions"
-    (found,) = problems(served(address))
-    assert found.startswith(f"model m at {address}: ")
-    assert "no server answers at the address" in found
-    assert "Next step: start the server" in found
+    (problem,) = problems(served(address))
+    assert problem.startswith(f"model m at {address}: ")
+    assert "no server answers at the address" in problem
+    assert "Next step: start the server" in problem
     monkeypatch.setattr("ragtasks.harness.preflight._SECONDS", 0.2)
     server.script = lambda *_: Action(completion().body, delay_seconds=0.6)
     assert problems(served(f"{server.base_url}/chat/completions")) == []
@@ -120,8 +120,8 @@ def test_the_users_system_is_probed_and_unusual_replies_pass(server: ChatServer)
     system = request(model="ragtasks-endpoint", model_args={"base_url": server.base_url, "num_concurrent": 4})
     assert problems(system) == []
     server.script = lambda *_: refusal(400, "what?")
-    (found,) = problems(system)
-    assert found.startswith(f"endpoint {server.base_url} (openai protocol): HTTP 400: ")
+    (problem,) = problems(system)
+    assert problem.startswith(f"endpoint {server.base_url} (openai protocol): HTTP 400: ")
 
 
 def n_long(
@@ -129,8 +129,8 @@ def n_long(
 ) -> int:
     """Return the number of prompts that are reported to exceed the context."""
     wanted = request(metadata={**LIGHT, **dict(metadata)}, tasks=tasks, limit=None, **more)
-    found = problems(wanted, probes=False)
-    return int(found[0].split()[1]) if found else 0
+    long_prompts = problems(wanted, probes=False)
+    return int(long_prompts[0].split()[1]) if long_prompts else 0
 
 
 def test_prompts_must_fit_the_context_if_it_is_known() -> None:
@@ -178,9 +178,9 @@ def test_a_name_without_weights_is_reported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("results").mkdir()
-    (found,) = problems(request(model="hf", model_args={"pretrained": name}))
-    assert found.startswith(f"model {name}: ")
-    assert why in found
+    (problem,) = problems(request(model="hf", model_args={"pretrained": name}))
+    assert problem.startswith(f"model {name}: ")
+    assert why in problem
 
 
 @pytest.mark.parametrize(

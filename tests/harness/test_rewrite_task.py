@@ -66,8 +66,10 @@ def test_a_prompt_is_one_message_with_the_conversation(load_task: Callable[..., 
         doc = max(task.dataset["test"], key=lambda doc: len(doc["history"]))
         (message,) = task.fewshot_context(doc, apply_chat_template=True, chat_template=lambda chat: chat)
         assert message == {"role": "user", "content": task.fewshot_context(doc)}
-        places = [message["content"].index(text) for text in (*(m["content"] for m in doc["history"]), doc["question"])]
-        assert places == sorted(places)
+        positions = [
+            message["content"].index(text) for text in (*(m["content"] for m in doc["history"]), doc["question"])
+        ]
+        assert positions == sorted(positions)
         assert word in message["content"]
         assert task.fewshot_context(doc, system_instruction="Be brief.").startswith("Be brief.\n\nBelow is")
 
@@ -107,8 +109,8 @@ def test_a_missing_corpus_is_reported_before_the_model_runs_and_unscored(
     assert govt["ndcg_5,sample"] != govt["ndcg_5,sample"]  # NaN
     assert govt["invalid_reply,sample"] == 0
     texts = [record.getMessage() for record in caplog.records]
-    warned = next(place for place, text in enumerate(texts) if "rewrites in govt will not be searched" in text)
-    assert warned < next(place for place, text in enumerate(texts) if "Running generate_until" in text)
+    warned = next(index for index, text in enumerate(texts) if "rewrites in govt will not be searched" in text)
+    assert warned < next(index for index, text in enumerate(texts) if "Running generate_until" in text)
     assert "ragtasks data fetch mtrag" in texts[warned]
     reasons = results["samples"][names[0]][0]["doc"]["scoring"]["unscored"]
     assert reasons["ndcg_5"].startswith("corpus of govt: ")

@@ -41,9 +41,9 @@ def test_a_server_that_drops_system_messages_is_detected_by_token_count(command:
         done = evaluate_by_server(command, server)
         assert done.status == 1
         assert len(server.asked) == 1  # only the test, no task
-        told = done.err[done.err.index("ragtasks: the server drops system messages") :]
-        assert "it counted 21 prompt tokens, fewer than" in told
-        assert "--metadata system_role=user" in told
+        error = done.err[done.err.index("ragtasks: the server drops system messages") :]
+        assert "it counted 21 prompt tokens, fewer than" in error
+        assert "--metadata system_role=user" in error
         assert evaluate_by_server(command, server, system_role="user").status == 0
     first, *_ = server.bodies[1]["messages"]
     assert first["role"] == "user"
@@ -74,10 +74,10 @@ def test_prompts_over_the_context_are_an_error_before_the_first_request(command:
         done = evaluate_by_server(command, server, context_tokens=1400)
     assert done.status == 1
     assert len(server.asked) == 1
-    told = done.err[done.err.index(f"ragtasks: prompts of {GROUP}") :].splitlines()
-    assert told[0].startswith(f"ragtasks: prompts of {GROUP}: 2 of 2, the longest of about ")
-    assert told[1] == "  expected: at most 376 tokens: a context of 1400 minus 1024 for the answer"
-    assert '"too_long": "drop_passages"' in told[-1]
+    lines = done.err[done.err.index(f"ragtasks: prompts of {GROUP}") :].splitlines()
+    assert lines[0].startswith(f"ragtasks: prompts of {GROUP}: 2 of 2, the longest of about ")
+    assert lines[1] == "  expected: at most 376 tokens: a context of 1400 minus 1024 for the answer"
+    assert '"too_long": "drop_passages"' in lines[-1]
 
 
 def test_the_lowest_ranked_passages_are_dropped_and_counted(command: Command, tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_the_lowest_ranked_passages_are_dropped_and_counted(command: Command, tm
         shown = shown_to[row["doc"]["question"]]
         assert all(passage["text"] in shown for passage in kept)
     (results,) = (json.loads(file.read_text()) for file in tmp_path.rglob("results_*.json"))
-    found = results["configs"][GROUP]["metadata"]["ragtasks"]["too_long"]
+    counts = results["configs"][GROUP]["metadata"]["ragtasks"]["too_long"]
     n_dropped = sum(5 - len(row["doc"]["passages"]) for row in rows)
-    assert (found["prompts"], found["passages_dropped"], found["counted_by"]) == (2, n_dropped, "estimate")
+    assert (counts["prompts"], counts["passages_dropped"], counts["counted_by"]) == (2, n_dropped, "estimate")
     report = render(report_sections(read_evaluations([tmp_path])), Format.MARKDOWN)
     assert f"2 prompts without {n_dropped} of their lowest-ranked passages" in report
 

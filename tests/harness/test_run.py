@@ -46,8 +46,8 @@ def written(folder: Path, pattern: str) -> list[Path]:
 
 def test_only_our_tasks_are_indexed() -> None:
     manager = _RagtasksFirst(metadata={"data": "sample"})
-    found = ["mtrag_full_rag", "mtrag_live_full_rag", "mtrag_reference_rag", "mtrag_un_full_rag"]
-    assert manager.match_tasks(["mtrag_*_rag"]) == found
+    full_rag_tasks = ["mtrag_full_rag", "mtrag_live_full_rag", "mtrag_reference_rag", "mtrag_un_full_rag"]
+    assert manager.match_tasks(["mtrag_*_rag"]) == full_rag_tasks
     assert len(manager.all_tasks) == N_OWN
     assert manager.metadata == {"data": "sample"}
 
@@ -175,8 +175,8 @@ def test_an_option_joins_the_metadata_of_a_configuration_file(tmp_path: Path) ->
     config.write_text(yaml.safe_dump(settings))
     run_harness(["--config", str(config), "--output_path", str(tmp_path / "results")], {"encoder": "none"})
     (results,) = written(tmp_path, "results_*.json")
-    found = json.loads(results.read_text())["configs"][TASK]["metadata"]["ragtasks"]["configuration"]
-    assert (found["data"], found["encoder"], found["max_words"]) == ("sample", "none", 9)
+    configuration = json.loads(results.read_text())["configs"][TASK]["metadata"]["ragtasks"]["configuration"]
+    assert (configuration["data"], configuration["encoder"], configuration["max_words"]) == ("sample", "none", 9)
 
 
 @pytest.mark.parametrize("on_command_line", [True, False])
@@ -307,9 +307,9 @@ def test_unused_metadata_is_reported_once(command: Command, caplog: pytest.LogCa
         metadata={"judging": "strict", "revision": "main", "run": "closed_book"},
     )  # fmt: skip
     assert done.status == 0, done.err
-    told = [message for message in caplog.messages if "does not use" in message]
-    assert len(told) == 1
-    assert "does not use 'judging', only " in told[0]
+    warnings = [message for message in caplog.messages if "does not use" in message]
+    assert len(warnings) == 1
+    assert "does not use 'judging', only " in warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -30,17 +30,17 @@ def run_agent(command: Command, vllm: type[LLM], monkeypatch: pytest.MonkeyPatch
     return AgentRunner(command, vllm, monkeypatch, tmp_path)
 
 
-def explorer(question: str, found: Sequence[str]) -> Calls | str:
+def explorer(question: str, results: Sequence[str]) -> Calls | str:
     """Search, then read and search again in one reply, then answer; answer short questions without a search."""
     query = {"query": question}
     if len(question) < 66:
         return "I do not have specific information"
-    if not found:
+    if not results:
         return Calls([("search", query)], "I look. ")
-    if len(found) == 1:
-        first = ids_in(found[0])[0]
+    if len(results) == 1:
+        first = ids_in(results[0])[0]
         return Calls([("read", {"passage_id": first}), ("search", {**query, "k": 2}), ("search", query)])
-    return f"It costs $95, as [{len(ids_in(found[1]))}] says."
+    return f"It costs $95, as [{len(ids_in(results[1]))}] says."
 
 
 def steps_of(row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -55,19 +55,19 @@ def without_cost(values: dict[str, float]) -> dict[str, float]:
 
 @pytest.mark.slow
 def test_the_same_agent_scores_the_same_in_every_protocol(run_agent: AgentRunner) -> None:
-    found: dict[str, Any] = {}
+    by_protocol: dict[str, Any] = {}
     for protocol in PROTOCOLS:
         output = run_agent(protocol, explorer, TASK, limit=10)
         (file,) = output.rglob("results_*.json")
         tools = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["tools"]
         assert tools["protocol"] == protocol
         rows = [(steps_of(row), row["filtered_resps"], row["doc"]["passages"]) for row in logged(output)]
-        found[protocol] = without_cost(scores(output)), rows
-    values, rows = found["text"]
+        by_protocol[protocol] = without_cost(scores(output)), rows
+    values, rows = by_protocol["text"]
     assert 0 < values["unsearched"] < 1
     assert values["searches"] > values["reads"] > 0
     assert any(step.get("is_repeat") for steps, *_ in rows for step in steps)
-    assert found["tool_calls"] == found["text"]
+    assert by_protocol["tool_calls"] == by_protocol["text"]
 
 
 def test_tool_calls_are_returned_in_openai_form(run_agent: AgentRunner) -> None:
@@ -87,24 +87,24 @@ def test_tool_calls_are_returned_in_openai_form(run_agent: AgentRunner) -> None:
     assert result["content"].endswith("7 searches are left.")
 
 
-def patient(question: str, found: Sequence[str]) -> Calls | str:
+def patient(question: str, results: Sequence[str]) -> Calls | str:
     """Make one call per reply (search, read, answer), because servers and models stop after the first."""
-    if not found:
+    if not results:
         return Calls([("search", {"query": question})], "I look. ")
-    if len(found) == 1:
-        return Calls([("read", {"passage_id": ids_in(found[0])[0]})])
-    return f"It costs $95, as [{len(ids_in(found[1]))}] says."
+    if len(results) == 1:
+        return Calls([("read", {"passage_id": ids_in(results[0])[0]})])
+    return f"It costs $95, as [{len(ids_in(results[1]))}] says."
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [TASK, "mtrag_live_agentic_govt"])
 def test_a_local_model_scores_as_the_same_model_behind_a_server(run_agent: AgentRunner, task: str) -> None:
-    found = []
+    outcomes = []
     for way in ("text", IN_PROCESS):
         output = run_agent(way, patient, task, limit=5, keep_searches="live" in task)
         rows = [(steps_of(row), row["filtered_resps"], row["doc"]["passages"]) for row in logged(output, task)]
-        found.append((without_cost(scores(output, task)), rows))
-    served, local = found
+        outcomes.append((without_cost(scores(output, task)), rows))
+    served, local = outcomes
     assert served[0]["searches"] == served[0]["reads"] == 1
     assert local == served
 
@@ -138,14 +138,14 @@ SERVERS = {
 
 @pytest.mark.parametrize("case", SERVERS)
 def test_a_server_without_tools_is_rejected_before_the_run(command: Command, tmp_path: Path, case: str) -> None:
-    reply, found = SERVERS[case]
+    reply, reported = SERVERS[case]
     with chat_server(lambda *_: reply(server.bodies[-1]), is_tested=True) as server:
-        given = arguments(server.base_url, tmp_path, TASK)
+        options = arguments(server.base_url, tmp_path, TASK)
         done = command(
-            *given, "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls", "system_role": "user"})
+            *options, "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls", "system_role": "user"})
         )
     assert done.status == 1
-    assert found in done.err
+    assert reported in done.err
     assert "--metadata search_protocol=text" in done.err
     assert "Traceback" not in done.err
     assert len(server.bodies) <= 3
@@ -165,16 +165,16 @@ def test_tools_are_offered_in_the_form_of_each_server(command: Command, tmp_path
         return calling(tool_call("search", {"query": "permit"}), n_tokens=len(json.dumps(server.bodies[-1]).split()))
 
     with chat_server(script, is_tested=True) as server:
-        given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
+        options = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
         metadata = {**SAMPLE, "search_protocol": "tool_calls", "system_role": "user"}
-        done = command(*given, "--limit", "1", "--metadata", json.dumps(metadata))
+        done = command(*options, "--limit", "1", "--metadata", json.dumps(metadata))
     assert done.status == 0, done.err
     assert scores(tmp_path)["searches"] == 1
 
 
 def test_tool_calls_need_a_chat_server(command: Command, tmp_path: Path) -> None:
-    given = ["--tasks", TASK, "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"})]
-    done = command("--model", "ragtasks-agent-once", *given)
+    options = ["--tasks", TASK, "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"})]
+    done = command("--model", "ragtasks-agent-once", *options)
     assert done.status == 1
     assert "expected: `ragtasks run` with --model local-chat-completions" in done.err
     assert "--metadata search_protocol=text" in done.err
@@ -190,7 +190,7 @@ def test_earlier_searches_follow_their_question_as_calls(run_agent: AgentRunner)
     first = roles.index("tool")
     assert roles[first - 2 : first + 1] == ["user", "assistant", "tool"]
     assert "user" in roles[first:]  # from an earlier turn
-    behind = [roles[place + 1] for place, role in enumerate(roles[:-1]) if role == "tool"]
+    behind = [roles[index + 1] for index, role in enumerate(roles[:-1]) if role == "tool"]
     assert set(behind) == {"tool", "assistant"}
 
 
@@ -218,8 +218,8 @@ BAD_OBJECTS: list[tuple[tuple[str, Any], str | None]] = [
 def test_bad_calls_are_counted_and_the_task_continues(run_agent: AgentRunner, protocol: str) -> None:
     cases = [*BAD, *(BAD_OBJECTS if protocol != "text" else ())]
 
-    def agent(question: str, found: Sequence[str]) -> Calls | str:
-        return "done" if found else Calls([call for call, _ in cases], "It is 7, I think. ")
+    def agent(question: str, results: Sequence[str]) -> Calls | str:
+        return "done" if results else Calls([call for call, _ in cases], "It is 7, I think. ")
 
     output = run_agent(protocol, agent, TASK, limit=2, reply_tokens=30_000, search_calls=20)
     for row in logged(output):
@@ -252,15 +252,15 @@ def test_endless_calls_end_at_the_limit(run_agent: AgentRunner, protocol: str) -
 def test_results_over_the_context_are_shortened_and_counted(run_agent: AgentRunner, protocol: str) -> None:
     words = ("permit", "park", "credit", "recycling", "water")
 
-    def agent(question: str, found: Sequence[str]) -> Calls | str:
-        return "done" if len(found) == 5 else Calls([("search", {"query": words[len(found)]})])
+    def agent(question: str, results: Sequence[str]) -> Calls | str:
+        return "done" if len(results) == 5 else Calls([("search", {"query": words[len(results)]})])
 
     room = 14_000 if protocol == IN_PROCESS else 4500  # its tokens are bytes
     output = run_agent(protocol, agent, TASK, limit=2, search_calls=5, context_tokens=room)
     trajectories = [row["doc"]["trajectory"] for row in logged(output)]
-    assert {item["ending"] for item in trajectories} == {"answered"}
-    assert all(len(item["steps"]) == 5 for item in trajectories)
-    assert any(item["n_shortened"] for item in trajectories)
+    assert {trajectory["ending"] for trajectory in trajectories} == {"answered"}
+    assert all(len(trajectory["steps"]) == 5 for trajectory in trajectories)
+    assert any(trajectory["n_shortened"] for trajectory in trajectories)
 
 
 ARGUMENTS = {"query": "permit"}
@@ -285,8 +285,8 @@ def test_calls_are_parsed_in_the_form_of_each_server(command: Command, tmp_path:
         return completion(**REPLIES[case])
 
     with chat_server(script) as server:
-        given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
-        done = command(*given, "--limit", "1", "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"}))
+        options = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
+        done = command(*options, "--limit", "1", "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"}))
     assert done.status == 0, done.err
     (row,) = logged(tmp_path)
     (step,) = row["doc"]["trajectory"]["steps"]
@@ -297,8 +297,8 @@ def test_calls_are_parsed_in_the_form_of_each_server(command: Command, tmp_path:
 def test_a_call_in_a_truncated_reply_is_not_executed(command: Command, tmp_path: Path) -> None:
     cut = completion("", tool_calls=[tool_call("search", ARGUMENTS)], finish_reason="length")
     with chat_server(lambda *_: cut) as server:
-        given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
-        done = command(*given, "--limit", "1", "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"}))
+        options = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
+        done = command(*options, "--limit", "1", "--metadata", json.dumps({**SAMPLE, "search_protocol": "tool_calls"}))
     assert done.status == 1
     assert "the reply reached the token limit (1 times)" in done.err
     assert "--gen_kwargs max_gen_toks=N" in done.err
@@ -317,9 +317,9 @@ def test_calls_of_any_form_are_accepted(command: Command, tmp_path: Path, calls:
         return completion("done") if text.startswith("There is no tool") else completion(None, tool_calls=calls)
 
     with chat_server(script) as server:
-        given = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
+        options = arguments(server.base_url, tmp_path, TASK, n_concurrent=1)
         metadata = json.dumps({**SAMPLE, "search_protocol": "tool_calls"})
-        done = command(*given, "--limit", "1", "--metadata", metadata)
+        done = command(*options, "--limit", "1", "--metadata", metadata)
     assert done.status == 0, done.err
     (row,) = logged(tmp_path)
     assert row["filtered_resps"] == ["done"]

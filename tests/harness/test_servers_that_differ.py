@@ -75,7 +75,7 @@ def test_the_stop_string_of_plain_prompts_is_not_sent_to_a_chat_server(evaluated
 
     def script(*_: Any) -> Action:
         written = f"<think>{thought}</think>{ANSWER}{PLAIN_STOP} and then?"
-        ends = [place for stop in server.bodies[-1]["stop"] if (place := written.find(stop)) >= 0]
+        ends = [position for stop in server.bodies[-1]["stop"] if (position := written.find(stop)) >= 0]
         return completion(written[: min(ends, default=len(written))])
 
     with chat_server(lambda *_: completion()) as server:

@@ -42,8 +42,8 @@ def listwise(server: ChatServer) -> str:
 
 
 def evaluation_in(folder: Path) -> Evaluation:
-    (found,) = read_evaluations([folder])
-    return found
+    (evaluation,) = read_evaluations([folder])
+    return evaluation
 
 
 def extractive(command: Command, output: Path, task: str, *options: str, **metadata: Any) -> Evaluation:
@@ -59,9 +59,9 @@ def extractive(command: Command, output: Path, task: str, *options: str, **metad
 def test_usage_of_a_stored_run_is_counted_and_reported_by_its_users(command: Command, tmp_path: Path) -> None:
     counting = CountingServer(counted)
     with chat_server(counting.script) as server:
-        place = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+        workspace = Workspace("mtrag", "sample", tmp_path / "data", tmp_path / "store")
         rewriter = Rewriter(f"m,base_url={server.base_url}", min_rewritten=0.5)
-        run = retrieve(place, listwise(server), "llm_rewrite", name="ours", depth=20, rewriter=rewriter).folder.name
+        run = retrieve(workspace, listwise(server), "llm_rewrite", name="ours", depth=20, rewriter=rewriter).folder.name
     spending = spending_of_run(tmp_path / "store", run)
     assert spending.keys() == {"rewriter m", "reranker m"}
     assert summed(call for calls in spending.values() for call in calls) == counting.sums

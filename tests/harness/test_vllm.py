@@ -115,7 +115,7 @@ def test_without_a_system_role_no_passage_is_lost(
     model = model_folder(tmp_path / "model", NO_SYSTEM)
     assert command(*line(model, tmp_path / "out")).status == 0
     ((call,),) = (engine.calls for engine in vllm.made)
-    passages = [[item["text"].strip() for item in doc["passages"]] for doc in load_task(TASK).dataset["test"]]
+    passages = [[passage["text"].strip() for passage in doc["passages"]] for doc in load_task(TASK).dataset["test"]]
     assert all(any(all(text in prompt for text in texts) for prompt in call.texts) for texts in passages)
     assert all(prompt.startswith(f"{BOS}<|user|>") and "<|system|>" not in prompt for prompt in call.texts)
 
@@ -183,4 +183,4 @@ def test_a_local_judge_receives_only_complete_prompts_that_fit(
     ((call,),) = (engine.calls for engine in vllm.made)
     assert sorted(call.texts) == [f"{BOS}<|user|>{text}</s><|assistant|>" for text in ("that", "this")]
     assert all(ids.count(model.bos_id) == 1 for ids in call.token_ids)
-    assert all((item.temperature, item.max_tokens) == (0.0, 64) for item in call.sampling)
+    assert all((sampling.temperature, sampling.max_tokens) == (0.0, 64) for sampling in call.sampling)

@@ -59,10 +59,10 @@ def merged(path: Path) -> dict[str, Any]:
 
 def load_tasks() -> list[str]:
     """Return the harness tasks with fixed prompts that need no stored run, of every benchmark."""
-    found = {name: merged(path) for name, path in files().items()}
+    contents = {name: merged(path) for name, path in files().items()}
     return sorted(
         name
-        for name, content in found.items()
+        for name, content in contents.items()
         if content.get("output_type") == "generate_until" and not name.startswith((*ON_RUNS, LIVE))
     )
 
@@ -79,9 +79,9 @@ def oracle_results(evaluate: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_every_file_is_a_task_or_group_of_the_same_name() -> None:
-    found = files()
-    assert found.keys() >= {*TASKS, *GROUPS}
-    for name, path in found.items():
+    paths = files()
+    assert paths.keys() >= {*TASKS, *GROUPS}
+    for name, path in paths.items():
         content = merged(path)
         assert content["group" if "group" in content else "task"] == name
 
@@ -96,7 +96,7 @@ def test_include_path_finds_every_task() -> None:
 @pytest.mark.parametrize("name", load_tasks())
 def test_a_task_takes_its_metrics_from_its_suite(name: str, load_task: Callable[..., ConversationTask]) -> None:
     assert "metric_list" not in merged(files()[name])
-    listed = {item["metric"]: item["higher_is_better"] for item in load_task(name).config.metric_list}
+    listed = {entry["metric"]: entry["higher_is_better"] for entry in load_task(name).config.metric_list}
     assert listed == {metric.name: metric.higher_is_better for metric in metrics_of(name) if not metric.needs_judges}
 
 
@@ -141,7 +141,7 @@ def test_a_group_has_existing_tasks_and_declared_metrics(name: str) -> None:
     children = [f"mtrag_{s}" for s in SETTINGS] if name == "mtrag" else [f"{name}_{domain}" for domain in DOMAINS]
     assert sorted(group["task"]) == sorted(children)
     loaded = TaskManager(include_path=task_folder(), include_defaults=False, metadata=SAMPLE).load([name])["groups"]
-    averaged = [item.metric for item in loaded[name].aggregate_metric_list or ()]
+    averaged = [entry.metric for entry in loaded[name].aggregate_metric_list or ()]
     assert averaged == [metric.name for metric in suite_named("mtrag").metrics if metric.in_groups] * (name != "mtrag")
 
 
@@ -157,7 +157,7 @@ def test_a_group_has_the_version_of_its_newest_task() -> None:
 
 
 def test_group_metrics_belong_to_an_existing_suite() -> None:
-    assert [item["metric"] for item in group_metrics.rewriting][:2] == ["ndcg_5", "recall_5"]
+    assert [metric["metric"] for metric in group_metrics.rewriting][:2] == ["ndcg_5", "recall_5"]
     with raises(AttributeError):
         assert group_metrics.rewritin
 
@@ -199,12 +199,14 @@ def test_a_task_renders_its_first_and_its_longest_doc(name: str, load_task: Call
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_returns_exactly_the_metrics_that_need_no_judge(name: str, oracle_results: dict[str, Any]) -> None:
     # Judges run only if the metadata names some; here it does not.
-    given = {metric.name: metric.higher_is_better for metric in suite_named("mtrag").metrics if not metric.needs_judges}
+    expected = {
+        metric.name: metric.higher_is_better for metric in suite_named("mtrag").metrics if not metric.needs_judges
+    }
     row = oracle_results["results"][name]
     returned = {key.split(",")[0] for key in row if "," in key and "_stderr" not in key}
-    assert returned == set(given)
-    assert oracle_results["samples"][name][0]["metrics"] == list(given)
-    assert oracle_results["higher_is_better"][name] == given
+    assert returned == set(expected)
+    assert oracle_results["samples"][name][0]["metrics"] == list(expected)
+    assert oracle_results["higher_is_better"][name] == expected
 
 
 @pytest.mark.parametrize("name", load_tasks())
@@ -222,7 +224,7 @@ def test_a_yaml_names_its_templates_and_doc_to_text_renders_them(
     assert prompts["system"].partition(" (")[0] == " + ".join(named["prompt"])
     assert prompts["plain"].partition(" (")[0] == content["plain_prompt"]
     readme = (files()[name].parent / "README.md").read_text(encoding="utf-8")
-    for template in (one for names in named.values() for one in names):
+    for template in (template_name for names in named.values() for template_name in names):
         assert f"../../ragtasks/prompts/{template}.jinja" in readme
 
 
@@ -267,7 +269,7 @@ def test_a_users_yaml_names_a_template_file_that_changes_the_cache_key(tmp_path:
 def test_metadata_overrides_the_yaml_and_closed_book_has_its_own_template(tmp_path: Path) -> None:
     for name in ("yaml", "closed", "given"):
         (tmp_path / f"{name}.jinja").write_text(f"{name} {{{{ passages|length }}}}", encoding="utf-8")
-    given = {"system_prompt": str(tmp_path / "given.jinja")}
+    options = {"system_prompt": str(tmp_path / "given.jinja")}
 
     def first_word(load: Callable[..., ConversationTask], **metadata: Any) -> str:
         task = load(**metadata)
@@ -276,12 +278,12 @@ def test_metadata_overrides_the_yaml_and_closed_book_has_its_own_template(tmp_pa
     load = own_yaml(tmp_path, "prompt: yaml.jinja\nclosed_book_prompt: closed.jinja\n")
     assert first_word(load) == "yaml"
     assert first_word(load, run="closed_book") == "closed"
-    assert first_word(load, **given) == first_word(load, run="closed_book", **given) == "given"
+    assert first_word(load, **options) == first_word(load, run="closed_book", **options) == "given"
     load = own_yaml(
         tmp_path, f"prompt: yaml.jinja\nmetadata: {{version: 1.0, system_prompt: {tmp_path}/closed.jinja}}\n"
     )
     assert first_word(load) == "closed"
-    assert first_word(load, **given) == "given"
+    assert first_word(load, **options) == "given"
 
 
 @pytest.mark.parametrize(
@@ -341,13 +343,13 @@ def test_the_logged_prompt_allows_clarification_questions(
     results = evaluate("ragtasks-refuse", name, metadata=metadata, limit=1, log_samples=True)
     (sample,) = results["samples"][name]
     logged = sample["arguments"][0][0]
-    first, _, rest = logged.partition("\n\n")
+    first, _, remainder = logged.partition("\n\n")
     if not then:
         assert ASKS_BACK not in logged
         return
     assert ASKS_BACK in first
     assert first.count(".") == 1, "one sentence"
-    assert rest.startswith(then)
+    assert remainder.startswith(then)
 
 
 def test_a_list_of_templates_is_joined_and_a_users_template_replaces_it(tmp_path: Path) -> None:
@@ -355,10 +357,10 @@ def test_a_list_of_templates_is_joined_and_a_users_template_replaces_it(tmp_path
     load = own_yaml(tmp_path, "prompt: [first.jinja, generation/system]\n")
     task = load()
     doc = task.dataset["test"][0]
-    first, rest = task.messages(doc)[0]["content"].split("\n", 1)
-    assert (first, rest) == ("First, 150.", own_yaml(tmp_path, "")().messages(doc)[0]["content"])
+    first, remainder = task.messages(doc)[0]["content"].split("\n", 1)
+    assert (first, remainder) == ("First, 150.", own_yaml(tmp_path, "")().messages(doc)[0]["content"])
     before = task.fingerprint()
     (tmp_path / "first.jinja").write_text("Other.", encoding="utf-8")
     assert load().fingerprint() != before
-    given = load(system_prompt=str(tmp_path / "first.jinja"))
-    assert given.messages(doc)[0]["content"] == "Other."
+    replaced = load(system_prompt=str(tmp_path / "first.jinja"))
+    assert replaced.messages(doc)[0]["content"] == "Other."

@@ -35,25 +35,25 @@ def samples_in(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workspace:
+def workspace(tmp_path: Path) -> Workspace:
     """The sample of custom data: a few short conversations."""
     return Workspace("custom", "sample", tmp_path / "data", tmp_path / "store")
 
 
-def test_too_few_rewrites_are_an_error_and_fallbacks_are_counted(place: Workspace, model_server: str) -> None:
+def test_too_few_rewrites_are_an_error_and_fallbacks_are_counted(workspace: Workspace, model_server: str) -> None:
     line = "gemma,slots=1,max_tokens=48"
     with pytest.raises(JudgeError, match="at least 95% of the questions rewritten; nothing was stored"):
-        retrieve(place, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(f"{line},base_url={model_server}"))
-    assert not list(place.store.glob("runs/*"))
-    run = retrieve(place, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(f"{line},base_url={model_server}", 0.0))
+        retrieve(workspace, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(f"{line},base_url={model_server}"))
+    assert not list(workspace.store.glob("runs/*"))
+    run = retrieve(workspace, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(f"{line},base_url={model_server}", 0.0))
     assert "are the last turn, not a rewrite" in fallbacks_of(run.manifest)
     assert run.manifest.spec["queries"]["client"]["model"] == "gemma"
 
 
-def test_it_reranks_and_its_usage_is_counted(place: Workspace, model_server: str) -> None:
+def test_it_reranks_and_its_usage_is_counted(workspace: Workspace, model_server: str) -> None:
     line = f"rerank(bm25,listwise:gemma,base_url={model_server},depth=4,window=4,stride=2,words=40,max_tokens=24"
     line += ",max_unanswered=1)"  # it continues until the limit
-    run = retrieve(place, line, "last_turn", depth=4)
+    run = retrieve(workspace, line, "last_turn", depth=4)
     for counted in run.manifest.metadata["retrieval"].values():
         assert counted["windows"] > 0
 

@@ -28,12 +28,12 @@ def test_it_ends_with_a_benchmark_or_one_error_with_counts(model_server: str, tm
     )
     client = CachedClient(OpenAIClient(endpoint, "key", Decoding(max_tokens=80)), tmp_path / "replies.sqlite")
     settings = Settings(cut=Cut("sentences", 10, 5), list_size=5, turns=2, most_dialogues=1)
-    said = ""
+    output = ""
     try:
         synthesize(tmp_path / "docs", tmp_path / "out", client, settings)
     except ConfigurationError as error:
-        said = str(error)
+        output = str(error)
     if (tmp_path / "out").exists():
         assert check_folder(tmp_path / "out").passes
     else:
-        assert re.match(r"no dialogue could be made from these propositions: \d+ times ", said)
+        assert re.match(r"no dialogue could be made from these propositions: \d+ times ", output)

@@ -45,12 +45,12 @@ def test_recall_covers_all_first_and_last_results(sample: Benchmark) -> None:
     relevant = [q.passage_id for q in retrieval_side("mtrag").load_qrels(sample.root, "govt") if q.query_id == TASK]
     assert len(relevant) == 3
     steps = (search("other", relevant[0]), search(relevant[0], relevant[1]), search())
-    found = scores(sample, Trajectory(steps, Ending.ANSWERED, 4))
-    recall = {name: found[f"recall_{name}"].value for name in ("seen", "first", "last")}
+    values = scores(sample, Trajectory(steps, Ending.ANSWERED, 4))
+    recall = {name: values[f"recall_{name}"].value for name in ("seen", "first", "last")}
     assert recall == pytest.approx({"seen": 2 / 3, "first": 1 / 3, "last": 2 / 3})
     assert scores(sample, Trajectory((search(*relevant),)))["ndcg_seen"].value == pytest.approx(1)
-    assert (found["searches"].value, found["replies"].value) == (3, 4)
-    assert found["empty_searches"].value == pytest.approx(1 / 3)
+    assert (values["searches"].value, values["replies"].value) == (3, 4)
+    assert values["empty_searches"].value == pytest.approx(1 / 3)
 
 
 def test_behavior_metrics(sample: Benchmark) -> None:
@@ -60,10 +60,10 @@ def test_behavior_metrics(sample: Benchmark) -> None:
         ToolStep("read", {}, 2, ("a", "b")),
         ToolStep("fly", {}, 3, problem=CallProblem.UNKNOWN_TOOL),
     )
-    found = scores(sample, Trajectory(steps, Ending.GAVE_UP, 4), Answerability.UNANSWERABLE)
-    values = {name: found[name].value for name in ("searches", "reads", "repeated_calls", "failed_calls", "gave_up")}
+    computed = scores(sample, Trajectory(steps, Ending.GAVE_UP, 4), Answerability.UNANSWERABLE)
+    values = {name: computed[name].value for name in ("searches", "reads", "repeated_calls", "failed_calls", "gave_up")}
     assert values == {"searches": 2, "reads": 1, "repeated_calls": 0.25, "failed_calls": 0.25, "gave_up": 1}
-    assert (found["searches_unanswerable"].value, found["needless_search"].value) == (2, None)
+    assert (computed["searches_unanswerable"].value, computed["needless_search"].value) == (2, None)
     needless = scores(sample, Trajectory((search("a"),)), Answerability.CONVERSATIONAL)
     assert (needless["needless_search"].value, needless["searches_unanswerable"].value) == (1, None)
     silent = scores(sample, Trajectory())

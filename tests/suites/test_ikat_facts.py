@@ -42,9 +42,9 @@ def test_ranking_scores_equal_trec_eval(chosen: list[int], relevant: set[int]) -
     qrels = [Qrel("q", str(number), int(number in relevant)) for number in range(1, 10)]
     run = [ScoredDoc("q", str(number), float(-rank)) for rank, number in enumerate(chosen)]
     names = {"facts_ndcg_3": nDCG @ 3, "facts_p_3": P @ 3, "facts_r_3": R @ 3, "facts_mrr": RR}
-    found = calc_aggregate(list(names.values()), qrels, run)
+    expected = calc_aggregate(list(names.values()), qrels, run)
     for name, measure in names.items():
-        assert scores[name].value == pytest.approx(found[measure], abs=1e-9), name
+        assert scores[name].value == pytest.approx(expected[measure], abs=1e-9), name
 
 
 def test_needless_facts_are_counted_separately() -> None:

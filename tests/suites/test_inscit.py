@@ -39,8 +39,8 @@ def test_each_score_is_the_better_of_two_labels() -> None:
     assert by_refusing["token_f1"] == by_telling["token_f1"] == 1
     assert by_refusing["ans_acc"] == by_telling["ans_acc"] == 1
     assert by_refusing["response_type"] == 1
-    one = replace(task, extra={**task.extra, "other_labels": []})
-    assert scored(one, near.target)["rouge_l"] != 1
+    single = replace(task, extra={**task.extra, "other_labels": []})
+    assert scored(single, near.target)["rouge_l"] != 1
 
 
 def test_the_order_of_two_labels_changes_no_score() -> None:
@@ -57,7 +57,7 @@ def test_the_order_of_two_labels_changes_no_score() -> None:
 
 
 def test_bleu_equals_sacrebleu_with_both_references_in_lower_case() -> None:
-    pairs = [(task.variants[-1].target, tuple(one.target for one in task.variants)) for task in BENCHMARK.tasks]
+    pairs = [(task.variants[-1].target, tuple(variant.target for variant in task.variants)) for task in BENCHMARK.tasks]
     plain = [[" ".join(text.lower().split()) for text in (answer, *targets)] for answer, targets in pairs]
     streams = [[row[1] for row in plain], [row[-1] for row in plain]]
     expected = sacrebleu.corpus_bleu([row[0] for row in plain], streams).score
@@ -100,11 +100,11 @@ def test_a_clarification_has_full_score_if_either_label_is_one(
     with chat_server(lambda prompt, n: completion(judge(prompt, n))) as server:  # type: ignore[arg-type]
         judges = [{"model": "j", "base_url": server.base_url, **QUICK}]
         scorer = ResponseScorer(BENCHMARK, config_from_options({"data": "sample", "encoder": "none", "judges": judges}))
-        found = scorer.score(
+        answers = scorer.score(
             [ScoredAnswer(Response(task, (), "Which of the two do you have in mind?"), "reference") for task in tasks]
         )
-    assert [one.scores["response_type"] for one in found] == [1, 1, 1, 0]
+    assert [answer.scores["response_type"] for answer in answers] == [1, 1, 1, 0]
     asks = verdict == "yes"
     rated = 0.3  # the judge's score of every reply
     expected = [float(asks), 1.0 if asks else rated, 1.0 if asks else rated, rated]
-    assert [one.scores["rb_llm"] for one in found] == pytest.approx(expected)
+    assert [answer.scores["rb_llm"] for answer in answers] == pytest.approx(expected)

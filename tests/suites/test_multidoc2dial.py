@@ -77,7 +77,7 @@ def test_unanswerable_questions_count_only_for_refusals() -> None:
     refused, answered = (scores_of(text, Answerability.UNANSWERABLE) for text in (CANNOT_ANSWER, "34 marks."))
     assert (refused["ans_acc"].value, answered["ans_acc"].value) == (1, 0)
     for scores in (refused, answered):
-        assert {name for name, item in scores.items() if item.reason == LEFT_OUT} == {
+        assert {name for name, score in scores.items() if score.reason == LEFT_OUT} == {
             "sacrebleu", "sentence_bleu", "meteor", "rouge_l", "token_f1", "bert_f1", "bert_precision", "bert_recall",
             "coverage",
         }  # fmt: skip
@@ -99,7 +99,7 @@ def test_the_oracle_refuses_like_the_real_data(tmp_path: Path, split: str) -> No
     content = json.loads((pieces / f"multidoc2dial_dial_small_{split}.json").read_bytes())
     # The sample has only three documents, but its dialogues also refer to others.
     for turn in (turn for domain in content["dial_data"].values() for row in domain for turn in row["turns"]):
-        turn["references"] = [item for item in turn["references"] if item["doc_id"] in documents]
+        turn["references"] = [reference for reference in turn["references"] if reference["doc_id"] in documents]
     (tmp_path / "dialogues.json").write_text(json.dumps(content), encoding="utf-8")
     tasks = tasks_of(read_dialogues(tmp_path, "dialogues.json", documents), documents, None)
     assert_oracle_is_right(replace(BENCHMARK, tasks=tasks))
@@ -112,8 +112,8 @@ def test_the_oracle_refuses_like_the_sample(name: str) -> None:
 
 def assert_oracle_is_right(benchmark: Benchmark) -> None:
     scorer = ResponseScorer(benchmark, EvaluationConfig(encoder="none"))
-    found = scorer.score([ScoredAnswer(Response(task, (), task.target), "reference") for task in benchmark.tasks])
+    answers = scorer.score([ScoredAnswer(Response(task, (), task.target), "reference") for task in benchmark.tasks])
     refusing = {task.target for task in benchmark.tasks if task.answerability is Answerability.UNANSWERABLE}
     assert refusing == set(REFERENCE_REFUSALS)
-    right = [row.scores["ans_acc"] for row in found]
+    right = [row.scores["ans_acc"] for row in answers]
     assert right.count(1) >= 0.96 * len(right)  # one reply is "Nothing at all."

@@ -36,8 +36,10 @@ def test_reference_answers_are_correct_and_counted_by_type(sample: Benchmark) ->
         assert own["accuracy"].value == own["accuracy_official"].value == own["coverage"].value == 1
         values = {name: own[name].value for name in OF_TYPE.values()}
         assert values == {name: 1.0 if name == OF_TYPE[question_type] else None for name in OF_TYPE.values()}
-        reasons = {own[f"accuracy_{kind}"].reason for kind in KINDS if f"{kind}_query" != question_type}
-        assert reasons == {f"no {kind} query" for kind in KINDS if f"{kind}_query" != question_type}
+        reasons = {
+            own[f"accuracy_{other_type}"].reason for other_type in KINDS if f"{other_type}_query" != question_type
+        }
+        assert reasons == {f"no {other_type} query" for other_type in KINDS if f"{other_type}_query" != question_type}
 
 
 @pytest.mark.parametrize("text", ["Insufficient information.", "I do not know.", "The articles do not say."])

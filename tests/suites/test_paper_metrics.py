@@ -28,9 +28,9 @@ def inputs(tmp_path: Path, *, judged: bool) -> ScoringInputs:
 def test_judged_metrics_exist_only_with_judges(tmp_path: Path) -> None:
     suite = suite_named(SUITE)
     assert [metric.name for metric in suite.metrics[-len(ADDED) :]] == list(ADDED)
-    without, beside = (suite.score(inputs(tmp_path, judged=judged))[0] for judged in (False, True))
-    assert set(ADDED) & set(without) == {"extractiveness", "length"}
-    assert set(ADDED) <= set(beside)
+    unjudged_scores, judged_scores = (suite.score(inputs(tmp_path, judged=judged))[0] for judged in (False, True))
+    assert set(ADDED) & set(unjudged_scores) == {"extractiveness", "length"}
+    assert set(ADDED) <= set(judged_scores)
 
 
 def test_values_and_conditioning(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_citation_support_is_judged_for_any_citation_form(name: str, tmp_path: P
     verdicts = verdicts_of(responses, suite.rubrics(), [ScriptedClient(obedient(idk="partial"))])
     labels = [IdkLabel(IdkVerdict.NO, "")] * len(answers)
     benchmark = inputs(tmp_path, judged=False).benchmark
-    found = suite.score(ScoringInputs(benchmark, responses, labels, Semantics(None, "none"), verdicts))
-    assert {metric: [scores[metric].value for scores in found] for metric in CITED} == {
+    computed = suite.score(ScoringInputs(benchmark, responses, labels, Semantics(None, "none"), verdicts))
+    assert {metric: [scores[metric].value for scores in computed] for metric in CITED} == {
         "support_precision": [0.5, None, None],
         "support_recall": [pytest.approx(1 / 3), 0, 0],
         "cited_precision": [1.0, 0, None],

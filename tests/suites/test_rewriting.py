@@ -24,8 +24,8 @@ RETRIEVAL = {"ndcg_5", "recall_5"}
 def clairvoyant(domain: str, texts: Collection[str]) -> SearchResult:
     """Return the references of a question for its official rewrite, and no passage for any other text."""
     by_rewrite = {task.extra["rewrite"]: task.references for task in TASKS["json"] if task.domain == domain}
-    found = {text: tuple(Ranked(p.passage_id, 1.0) for p in by_rewrite.get(text, ())) for text in texts}
-    return SearchResult(found)
+    ranked = {text: tuple(Ranked(p.passage_id, 1.0) for p in by_rewrite.get(text, ())) for text in texts}
+    return SearchResult(ranked)
 
 
 def scored(name: str, tasks: list[Task], texts: list[str], search: Search | None = clairvoyant) -> list[Scores]:

@@ -14,18 +14,20 @@ FULL = {"question": "q", "answer": "Three weeks.", "contexts": ["Lent for three 
 
 
 def responses(*rows: dict[str, object]) -> list[Response]:
-    found = own_rows(enumerate(rows, start=1), lambda *problem: pytest.fail(str(problem)))
-    passages = found.contexts.passages
-    return [Response(task, passages[task.task_id], found.answers[task.task_id].text) for task in found.benchmark.tasks]
+    answers = own_rows(enumerate(rows, start=1), lambda *problem: pytest.fail(str(problem)))
+    passages = answers.contexts.passages
+    return [
+        Response(task, passages[task.task_id], answers.answers[task.task_id].text) for task in answers.benchmark.tasks
+    ]
 
 
 def scores(*rows: dict[str, object]) -> list[dict[str, tuple[float | None, str]]]:
     answered = responses(*rows)
     labels = [IdkLabel(IdkVerdict.NO, "") for _ in answered]
-    found = suite_named("rows").score(
+    computed = suite_named("rows").score(
         ScoringInputs(None, answered, labels, Semantics(None, "encoder: none"))  # type: ignore[arg-type]
     )
-    return [{name: (score.value, score.reason) for name, score in row.items()} for row in found]
+    return [{name: (score.value, score.reason) for name, score in row.items()} for row in computed]
 
 
 def test_grounding_is_the_share_of_words_in_the_passages() -> None:
@@ -58,7 +60,7 @@ def test_judges_receive_only_applicable_rubrics() -> None:
     )
     rubrics = {rubric.name: rubric for rubric in suite_named("rows").rubrics()}
     assert list(rubrics) == [RL_F, RL_R, RB_LLM, IDK]
-    asked = {name: isinstance(rubric.open(bare), Finding) for name, rubric in rubrics.items()}
-    assert asked == {RL_F: True, RL_R: False, RB_LLM: True, IDK: False}
+    skipped = {name: isinstance(rubric.open(bare), Finding) for name, rubric in rubrics.items()}
+    assert skipped == {RL_F: True, RL_R: False, RB_LLM: True, IDK: False}
     assert not any(isinstance(rubric.open(full), Finding) for rubric in rubrics.values())
     assert not isinstance(rubrics[RL_F].open(nothing), Finding)  # no passages: no statement is supported

@@ -10,12 +10,12 @@ def test_each_metric_uses_the_best_reference() -> None:
     references = ["It costs five euros", "Five euros for one card and for each copy of it.", "nothing"]
 
     def scores(reference: object) -> dict[str, float]:
-        (found,) = score_rows([{**row, "reference": reference}], encoder="none").rows
-        return {name: value for name, value in found.items() if isinstance(value, float)}
+        (answer,) = score_rows([{**row, "reference": reference}], encoder="none").rows
+        return {name: value for name, value in answer.items() if isinstance(value, float)}
 
     alone = [scores(reference) for reference in references]
     best = scores(references)
     for name in ("rouge_l", "token_recall"):
-        assert best[name] == max(one[name] for one in alone)
+        assert best[name] == max(scores_of_one[name] for scores_of_one in alone)
     assert best["rouge_l"] != alone[0]["rouge_l"]
     assert best["k_precision"] == alone[0]["k_precision"]

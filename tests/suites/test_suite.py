@@ -73,10 +73,10 @@ def test_clarification_is_judged_only_for_benchmarks_that_need_it(
     tmp_path: Path, mtrag_checkout: Path, name: str, asked: list[str]
 ) -> None:
     sample = open_benchmark(name, benchmark_folder(name, "sample", tmp_path).resolve())
-    found = [
+    names = [
         rubric.name for rubric in suite_named("mtrag").rubrics_in("official", replace(sample, root=mtrag_checkout))
     ]
-    assert found == [*(f"{rubric}{end}" for rubric in asked for end in ("", "_ibm")), "rl_f"]
+    assert names == [*(f"{rubric}{end}" for rubric in asked for end in ("", "_ibm")), "rl_f"]
 
 
 def test_without_ragas_all_official_prompts_except_rl_f_are_used(
