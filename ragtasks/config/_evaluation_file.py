@@ -244,7 +244,7 @@ class EstimateSection(BaseModel):
     tokenizer: str | None = Field(
         None,
         min_length=1,
-        description="tokeniser for counting prompt tokens; default: the model's, or an approximation",
+        description="tokenizer for counting prompt tokens; default: the model's, or an approximation",
     )
     prompts_per_minute: float | None = Field(
         None, gt=0, description="prompts per minute of the model, for the duration in --dry-run"

@@ -35,7 +35,7 @@ class JudgeModel:
 
         if (model_type := model.lm_eval) not in MODEL_REGISTRY:
             raise ConfigurationError(
-                f"judges: unknown kind of model {model_type!r}: {close_matches(model_type, MODEL_REGISTRY)}"
+                f"judges: unknown model type {model_type!r}: {close_matches(model_type, MODEL_REGISTRY)}"
             )
         self._model, self._decoding = model, decoding or Decoding()
         self._client: ModelClient | None = None

@@ -53,12 +53,14 @@ def reject_unknown_model_type(name: str, candidates: Sequence[str]) -> None:
     if name not in candidates:
         if name.startswith("openai/"):
             step = f"--model openai-chat-completions --model_args model={name.removeprefix('openai/')}"
-            raise ConfigurationError(f"--model {name}: no kind of model. Next step: {step} --apply_chat_template")
+            raise ConfigurationError(
+                f"--model {name}: not a model type of lm_eval. Next step: {step} --apply_chat_template"
+            )
         example = f"--model hf --model_args pretrained={name}"
         hint = nearest(
             name, candidates, f"`ragtasks run --help-all`, which lists all; weights of the hub are {example}"
         )
-        raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {hint}")
+        raise ConfigurationError(f"--model {name}: no such model type. Next step: {hint}")
 
 
 def model_types() -> list[str]:

@@ -118,7 +118,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("eval evaluation.yaml --limit 3", ["no option --limit", "--set model.limit=VALUE"]),
         ("evaluate-run nowhere.trec --qrels qrels.txt", ["No such file or directory"]),
         ("retrieve --data sample", ["Missing option '--retriever'. bm25, dense:minilm"]),
-        ("doctor --model vlm", ["no such kind of model", "'vllm'"]),
+        ("doctor --model vlm", ["no such model type", "'vllm'"]),
         (
             "run --model ragtasks-oracle --tasks mtrag_reference --data sample --encoder minillm",
             ["found 'minillm'. Next step: did you mean 'minilm'?"],
@@ -163,7 +163,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("eval answers.yaml", ["answers empty: a folder"]),
         ("eval evaluation.yaml --dry-run --set benchmark=mtrg", ["unknown benchmark 'mtrg': did you mean 'mtrag'"]),
         ("eval evaluation.yaml --dry-run --set model.batch_size=many", ["a whole number of 1 or more, or `auto`"]),
-        ("eval evaluation.yaml --dry-run --set model.kind=vlm", ["no such kind of model", "'vllm'"]),
+        ("eval evaluation.yaml --dry-run --set model.kind=vlm", ["no such model type", "'vllm'"]),
         ("eval evaluation.yaml --dry-run --set model.server=localhost:1", ["model.server: must begin with http://"]),
         ("eval evaluation.yaml --dry-run --set model.generation.temprature=1", ["did you mean 'temperature'?"]),
         ("eval evaluation.yaml --dry-run --set model.generation.top_p=x", ["top_p: expected a number, found 'x'"]),

@@ -256,7 +256,7 @@ def test_an_unknown_judge_model_type_is_an_error_before_the_run(judging: Judging
         JudgeModel(HarnessModel(lm_eval="hff"))
     done = judging({"lm_eval": "hff"}, limit=1)
     assert (done.status, list((tmp_path / "out").rglob("*.json*"))) == (1, [])
-    assert "unknown kind of model 'hff'" in done.err
+    assert "unknown model type 'hff'" in done.err
 
 
 def test_model_arguments_distinguish_cached_replies() -> None:

@@ -209,7 +209,7 @@ def test_two_copies_of_one_evaluation_do_not_overwrite_each_other(saved: Path, a
         ({"run": "bm25"}, "generated with other values of run"),
         ({"idk": "judges"}, "needs judges"),
         ({"prompts": "official", "judges": ["openai/any"]}, "official"),
-        ({"judges": [{"lm_eval": "hff"}]}, "unknown kind of model 'hff'"),
+        ({"judges": [{"lm_eval": "hff"}]}, "unknown model type 'hff'"),
     ],
 )
 def test_invalid_options_are_refused(
