@@ -27,7 +27,7 @@ class Limit(Protocol):
     """Grants requests."""
 
     def take(self, now: float, cost: float = 1.0) -> State:
-        """Return whether a request at a time is granted, and the state."""
+        """Send a request at the time `now`, and return the state of the limit."""
 
 
 class FixedWindow:

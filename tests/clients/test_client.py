@@ -164,7 +164,7 @@ def test_a_server_that_only_fails_ends_the_call_with_the_last_failure(failure: A
 
 
 def test_few_failing_prompts_lose_no_other_reply() -> None:
-    """Often only prompts that the server cannot handle are sent again: the call ends as soon, without an error."""
+    """A repeated call often sends only prompts that the server cannot handle: it ends without an error."""
     with chat_server(lambda *_: refusal(500)) as server:
         replies = client_for(server, slots=8).answer([Prompt.of(str(number)) for number in range(8)])
     assert {reply.outcome for reply in replies} == {Outcome.FAILED}
@@ -382,13 +382,13 @@ def test_slots_limit_the_open_requests() -> None:
 
 
 def test_progress_counts_to_the_total_without_failed_requests() -> None:
-    told: list[tuple[str, int, int | None]] = []
+    calls: list[tuple[str, int, int | None]] = []
     script = lambda text, _: refusal(400) if text == "1" else completion()  # noqa: E731
     with chat_server(script) as server:
         prompts = [Prompt.of(str(number)) for number in range(3)]
-        client_for(server).answer(prompts, lambda *call: told.append(call))
-    assert (len(told), told[-1][1:]) == (3, (2, 3))
-    name, _, note = told[-1][0].partition("\t")
+        client_for(server).answer(prompts, lambda *call: calls.append(call))
+    assert (len(calls), calls[-1][1:]) == (3, (2, 3))
+    name, _, note = calls[-1][0].partition("\t")
     assert name == "m"
     assert re.fullmatch(r"[\d,.]+/s  1 failed  20 tokens", note)
 
@@ -427,10 +427,10 @@ def notes_while(monkeypatch: pytest.MonkeyPatch, script: Script, **options: Any)
     """Return the progress notes while a server delays a call."""
     monkeypatch.setattr("ragtasks.clients._openai_client._POLL_SECONDS", 0.05)
     monkeypatch.setattr("ragtasks.clients._openai_client._QUIET_SECONDS", 0.1)
-    told: list[str] = []
+    notes: list[str] = []
     with chat_server(script) as server:
-        client_for(server, **options).answer([Prompt.of("q")], lambda name, *_: told.append(name))
-    return [note.split("\t")[2] for note in told if note.count("\t") == 2]
+        client_for(server, **options).answer([Prompt.of("q")], lambda name, *_: notes.append(name))
+    return [note.split("\t")[2] for note in notes if note.count("\t") == 2]
 
 
 def test_a_pause_for_a_rate_limit_appears_in_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,16 +482,18 @@ def test_recalled_replies_are_not_requested_and_others_are_recorded_at_once() ->
         def record(self, index: int, reply: Reply) -> None:
             self.written[index] = reply
 
-    told: list[tuple[int, int | None]] = []
+    counts: list[tuple[int, int | None]] = []
     with chat_server(lambda text, _: completion(f"echo {text}")) as server:
         journal = Journal()
         replies = client_for(server, slots=1).answer(
-            [Prompt.of(str(number)) for number in range(3)], lambda _, done, total: told.append((done, total)), journal
+            [Prompt.of(str(number)) for number in range(3)],
+            lambda _, done, total: counts.append((done, total)),
+            journal,
         )
     assert [reply.text for reply in replies] == ["echo 0", "known", "echo 2"]
     assert sorted(server.asked) == ["0", "2"]
     assert {index: reply.text for index, reply in journal.written.items()} == {0: "echo 0", 2: "echo 2"}
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert counts == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_a_rate_limit_without_end_is_abandoned_after_the_patience() -> None:

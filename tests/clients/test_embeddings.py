@@ -92,7 +92,7 @@ def test_every_text_gets_its_own_vector_in_any_order_of_the_reply() -> None:
         ([0, 1, 2.0], "[0, 1, 2.0]"),
     ],
 )
-def test_vectors_with_unclear_texts_are_refused_and_not_cached(
+def test_vectors_with_invalid_indexes_are_refused_and_not_cached(
     tmp_path: Path, indexes: list[object], found: str
 ) -> None:
     def script(texts: list[str]) -> Action:

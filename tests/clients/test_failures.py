@@ -187,7 +187,7 @@ def test_a_refused_setting_is_detected_in_the_server_s_message(
     )
 
 
-def test_another_status_refuses_no_setting() -> None:
+def test_a_setting_is_refused_only_by_a_status_400_or_422() -> None:
     _, server = send(error(403, message="Unsupported value", param="seed"))
     assert len(server.bodies) == 1
 

@@ -89,7 +89,7 @@ def test_no_sequence_of_replies_stops_the_requests_for_good(replies: list[tuple[
         now += 0.1
 
 
-def test_an_exhausted_server_is_requested_again_within_minutes() -> None:
+def test_an_exhausted_server_gets_the_next_request_within_minutes() -> None:
     throttle = Throttle(60.0, random.Random(1))
     spent = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300d"}
     throttle.passed(throttle.send(0.0), 0.1, rate_hints(spent))

@@ -185,7 +185,7 @@ def _foreign(path: Path) -> None:
         pytest.param(lambda path: path.mkdir(), id="folder"),
     ],
 )
-def test_another_file_is_refused_and_left_unchanged(tmp_path: Path, make: Any) -> None:
+def test_a_path_without_a_reply_cache_is_refused_and_left_unchanged(tmp_path: Path, make: Any) -> None:
     path = tmp_path / "c"
     make(path)
     before = path.read_bytes() if path.is_file() else None
@@ -195,7 +195,7 @@ def test_another_file_is_refused_and_left_unchanged(tmp_path: Path, make: Any) -
 
 
 @pytest.mark.parametrize("version", [1, 2, 4])
-def test_another_format_is_one_error_with_the_way_to_a_new_file(
+def test_another_format_is_refused_with_the_way_to_a_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     path = tmp_path / "replies.sqlite"

@@ -59,8 +59,8 @@ def test_a_plain_system_is_sent_id_and_conversation_at_its_address() -> None:
     assert (reply.outcome, reply.text, reply.raw) == (Outcome.ANSWERED, "fine", action.body.decode())
     assert server.bodies == [{"id": "task-7", "messages": MESSAGES, "k": 3}]
     assert server.paths == ["/v1"]
-    found = client.used(reply)[0]
-    assert [(item.passage_id, item.text, item.title) for item in found or ()] == [
+    passages = client.used(reply)[0]
+    assert [(passage.passage_id, passage.text, passage.title) for passage in passages or ()] == [
         ("context-1", "one", ""),
         ("p", "two", "t"),
     ]
@@ -144,8 +144,8 @@ def test_a_chat_reply_without_a_text_has_a_reason(body: bytes, reason: str) -> N
 def contexts_in(message: Mapping[str, Any], choice: Mapping[str, Any], body: Mapping[str, Any]) -> list[Any] | None:
     content = {"choices": [{"message": {"content": "a", **message}, **choice}], **body}
     reply, client, _ = send(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
-    found = client.used(reply)[0]
-    return None if found is None else [(item.passage_id, item.text, item.title) for item in found]
+    passages = client.used(reply)[0]
+    return None if passages is None else [(passage.passage_id, passage.text, passage.title) for passage in passages]
 
 
 SEARCHES = [{"query": "q", "passages": ["one", {"id": "p", "text": "two"}]}, {"read": "p", "passages": []}]
@@ -159,7 +159,7 @@ def test_searches_in_a_chat_reply_give_the_passages_of_the_answer(place: int) ->
     content = {"choices": [{"message": {"content": "a", **message}, **choice}], **body}
     reply, client, _ = send(Action(json.dumps(content).encode()), SystemProtocol.OPENAI)
     passages, trajectory = client.used(reply)
-    assert [item.passage_id for item in passages or ()] == ["context-1", "p"]
+    assert [passage.passage_id for passage in passages or ()] == ["context-1", "p"]
     assert [(step.tool, step.passages) for step in trajectory.steps] == [("search", ("context-1", "p")), ("read", ())]
 
 

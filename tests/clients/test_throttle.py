@@ -26,17 +26,17 @@ STYLES_TESTED = [
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("style", STYLES_TESTED)
 def test_every_prompt_is_answered_in_time(kind: str, style: str) -> None:
-    found = simulated(kind, style, limit=LIMIT, n_prompts=N_PROMPTS)
-    assert found.times_ideal <= 1.15
-    assert found.requests_a_prompt <= 1.1
+    outcome = simulated(kind, style, limit=LIMIT, n_prompts=N_PROMPTS)
+    assert outcome.times_ideal <= 1.15
+    assert outcome.requests_a_prompt <= 1.1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("style", ["none", "retry-after", "x-ratelimit, durations"])
 def test_processes_share_an_unknown_limit(kind: str, style: str) -> None:
-    found = simulated(kind, style, n_processes=2, limit=LIMIT, n_prompts=N_PROMPTS)
-    assert found.times_ideal <= 1.15
-    assert found.requests_a_prompt <= 1.1
+    outcome = simulated(kind, style, n_processes=2, limit=LIMIT, n_prompts=N_PROMPTS)
+    assert outcome.times_ideal <= 1.15
+    assert outcome.requests_a_prompt <= 1.1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,9 +44,9 @@ def test_processes_share_an_unknown_limit(kind: str, style: str) -> None:
     "style", ["none", "retry-after", "x-ratelimit, tokens", "x-ratelimit, tokens and ample requests"]
 )
 def test_a_limit_on_tokens_is_respected(kind: str, style: str) -> None:
-    found = simulated(kind, style, limit=LIMIT, n_prompts=950, tokens=True)
-    assert found.times_ideal <= 1.15
-    assert found.requests_a_prompt <= 1.1
+    outcome = simulated(kind, style, limit=LIMIT, n_prompts=950, tokens=True)
+    assert outcome.times_ideal <= 1.15
+    assert outcome.requests_a_prompt <= 1.1
 
 
 NO_JITTER = SimpleNamespace(random=lambda: 0.0, uniform=lambda low, _: low)
@@ -59,7 +59,7 @@ def throttle() -> Throttle:
 
 
 def exhausted(at: Throttle, now: float) -> None:
-    """Have a request refused that was sent just now, and the next accepted."""
+    """Send a request that is refused at once, and a second request that is accepted."""
     at.refused(at.send(now), now, RateHints(wait_seconds=SETTLE))
     while (wait := at.wait(now)) > 0:
         now += wait

@@ -64,7 +64,7 @@ def test_sums_contain_every_reply_once_and_cached_replies_cost_nothing(replies: 
     assert usage.cost == pytest.approx((usage.input_tokens * 0.15 + usage.output_tokens * 0.60) / 1e6)
 
 
-def test_a_part_without_a_price_adds_no_cost() -> None:
+def test_usage_without_a_cost_adds_nothing_to_the_cost_of_a_sum() -> None:
     assert (Usage(cost=0.5) + Usage(n_asked=3)).cost == 0.5
     assert (Usage() + Usage()).cost is None
 
@@ -78,7 +78,7 @@ def test_a_part_without_a_price_adds_no_cost() -> None:
         (Usage(8000, 0, 0, 0, 1_000_000, 240_000, 0.0123), 2.0, "4,000/s  0 failed  1.2M tokens  $0.0123"),
     ],
 )
-def test_note(usage: Usage, seconds: float, note: str) -> None:
+def test_a_note_shows_the_sums_on_one_line(usage: Usage, seconds: float, note: str) -> None:
     assert usage.note(seconds) == note
 
 
@@ -104,7 +104,7 @@ def test_a_price_is_two_or_three_amounts(price: object) -> None:
 COUNTED = {"input_tokens": 2_000_000, "output_tokens": 1_000_000}
 
 
-def test_a_row_costs_its_tokens_unless_it_contains_its_cost() -> None:
+def test_a_usage_record_is_priced_unless_it_contains_its_cost() -> None:
     assert priced(COUNTED, MINI) == {**COUNTED, "dollars": 0.90}
     assert priced({**COUNTED, "cached_tokens": 1_000_000}, (2.0, 1.0, 0.5))["dollars"] == 3.5
     for usage, price in (

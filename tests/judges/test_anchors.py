@@ -36,19 +36,19 @@ from tests.judges._scripted import response
 
 def answers(n: int = 60, n_conversations: int = 15) -> list[tuple[Response, str]]:
     """Return answers with labels: nine in ten are `good`."""
-    found = []
+    labelled = []
     for number in range(n):
-        made = response(f"Answer {number}.", task_id=f"c{number}<::>2", answerability=Answerability.ANSWERABLE)
-        task = replace(made.task, conversation_id=f"c{number % n_conversations}")
-        found.append((replace(made, task=task), "bad" if number % 10 == 0 else "good"))
-    return found
+        answer = response(f"Answer {number}.", task_id=f"c{number}<::>2", answerability=Answerability.ANSWERABLE)
+        task = replace(answer.task, conversation_id=f"c{number % n_conversations}")
+        labelled.append((replace(answer, task=task), "bad" if number % 10 == 0 else "good"))
+    return labelled
 
 
 def test_a_set_is_spread_over_labels_and_conversations_and_reproducible() -> None:
     labelled = answers()
     anchors = choose_anchors(labelled, 20, "made")
-    labels = {item.text: label for item, label in labelled}
-    assert Counter(labels[item.text] for item in anchors.responses) == {"good": 14, "bad": 6}
+    labels = {answer.text: label for answer, label in labelled}
+    assert Counter(labels[answer.text] for answer in anchors.responses) == {"good": 14, "bad": 6}
     assert max(Counter(anchors.conversations).values()) <= 3
     assert choose_anchors(labelled, 20, "made").name == anchors.name
     assert choose_anchors(labelled, 21, "made").name != anchors.name
@@ -65,7 +65,7 @@ def test_a_file_returns_its_set_and_an_edited_file_is_refused(tmp_path: Path) ->
     write_anchors(file, anchors)
     again = read_anchors(file)
     assert (again.name, again.source, again.conversations) == (anchors.name, "made", anchors.conversations)
-    assert [item.text for item in again.responses] == [item.text for item in anchors.responses]
+    assert [answer.text for answer in again.responses] == [answer.text for answer in anchors.responses]
     file.write_text(file.read_text().replace("Answer 1", "An answer 1"))
     with pytest.raises(BenchmarkFileError, match="edited answers"):
         read_anchors(file)
@@ -113,7 +113,7 @@ def test_an_exact_repetition_is_no_drift_and_an_equal_shift_is_drift() -> None:
     assert (few.p, few.is_drift) == (None, False)
 
 
-def test_anchors_without_a_verdict_are_left_out_and_none_left_gives_no_test() -> None:
+def test_anchors_without_a_verdict_are_left_out_and_without_any_verdict_drift_is_not_tested() -> None:
     (found,) = drift_of(verdicts([None, *[0.5] * 39]), verdicts([0.1, *[0.5] * 39]))
     assert (found.difference.n_values, found.difference.value) == (39, 0.0)
     (nothing,) = drift_of(verdicts([None] * 40), verdicts([0.5] * 40))
@@ -203,15 +203,15 @@ def test_a_file_contains_all_fields_that_a_judge_is_shown(tmp_path: Path) -> Non
         )
         for number in range(12)
     ]
-    shown = [replace(item, task=replace(item.task, conversation_id=item.task.task_id[:3])) for item in shown]
+    shown = [replace(answer, task=replace(answer.task, conversation_id=answer.task.task_id[:3])) for answer in shown]
     file = tmp_path / "anchors.jsonl"
-    write_anchors(file, choose_anchors([(item, "all") for item in shown], 12, "made"))
-    again = {item.task.task_id: item for item in read_anchors(file).responses}
-    for item in shown:
-        found = again[item.task.task_id]
+    write_anchors(file, choose_anchors([(answer, "all") for answer in shown], 12, "made"))
+    again = {answer.task.task_id: answer for answer in read_anchors(file).responses}
+    for answer in shown:
+        restored = again[answer.task.task_id]
         names = ("task_id", "conversation_id", "turn", "domain", "messages", "target", "answerability")
-        assert [getattr(found.task, name) for name in names] == [getattr(item.task, name) for name in names]
-        assert (found.text, found.passages) == (item.text, item.passages)
+        assert [getattr(restored.task, name) for name in names] == [getattr(answer.task, name) for name in names]
+        assert (restored.text, restored.passages) == (answer.text, answer.passages)
     head = json.loads(file.read_text().splitlines()[0])
     assert head == {"anchors": read_anchors(file).name, "source": "made", "n": 12}
     assert len(head["anchors"]) == 16
@@ -222,12 +222,12 @@ def test_conversations_are_numbered_in_the_order_of_the_set() -> None:
     numbers = anchors.conversations
     assert numbers[0] == 0
     assert sorted(set(numbers)) == list(range(max(numbers) + 1))
-    names = [item.task.conversation_id for item in anchors.responses]
+    names = [answer.task.conversation_id for answer in anchors.responses]
     assert [names.index(name) for name in names] == [numbers.index(number) for number in numbers]
 
 
 def test_verdicts_are_recorded_by_rubric_and_served_model() -> None:
-    anchors = Anchors("made", tuple(item for item, _ in answers(3, 2)))
+    anchors = Anchors("made", tuple(answer for answer, _ in answers(3, 2)))
     values = {"rb_llm": [0.1234567, None, 1.0], "rl_f": [0.0, 0.5, 0.25]}
     table = {
         (index, rubric, judge): Verdict(
@@ -238,13 +238,13 @@ def test_verdicts_are_recorded_by_rubric_and_served_model() -> None:
             outcome="given" if value is not None else "unparsable",
             served_model="" if index == 2 else f"{judge}-{index}",
         )
-        for rubric, found in values.items()
-        for index, value in enumerate(found)
+        for rubric, record in values.items()
+        for index, value in enumerate(record)
         for judge in ("j", "k")
     }
     verdicts_of_both = Verdicts(anchors.responses, list(values), ["j", "k"], table)
-    found = anchor_verdicts(verdicts_of_both, "j", anchors, {"rb_llm": "w", "rl_f": "x", "other": "y"}, "t")
-    assert found == AnchorVerdicts(
+    record = anchor_verdicts(verdicts_of_both, "j", anchors, {"rb_llm": "w", "rl_f": "x", "other": "y"}, "t")
+    assert record == AnchorVerdicts(
         "j",
         anchors.name,
         "t",
@@ -288,10 +288,10 @@ def test_two_records_are_compared_by_their_common_prompts() -> None:
 def test_the_first_record_is_the_baseline_of_later_ones(tmp_path: Path) -> None:
     file = tmp_path / "anchors.jsonl"
     times = [verdicts([0.5] * 4, f"2026-0{month}-01") for month in (1, 2, 3)]
-    other = replace(times[0], rubrics={"rb_llm": "old words"}, time="2025-01-01")
-    store_verdicts(file, [other, times[0]])
-    for item in times[1:]:
-        store_verdicts(file, [item])
+    older_prompts = replace(times[0], rubrics={"rb_llm": "old words"}, time="2025-01-01")
+    store_verdicts(file, [older_prompts, times[0]])
+    for record in times[1:]:
+        store_verdicts(file, [record])
     assert baseline_of(stored_verdicts(file), times[2]) == times[0]
     more = replace(times[0], rubrics={"rb_llm": "words", "idk": "w"})
     assert baseline_of(stored_verdicts(file), more) is None

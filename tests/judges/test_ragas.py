@@ -66,7 +66,7 @@ def test_a_missing_ragas_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPa
     ("values", "score"),
     [((1, 0), 0.5), ((1, 1), 1.0), ((0,), 0.0), ((1, 0, 0), 1 / 3), ((7, -1), 1.0)],
 )
-def test_the_score_is_verdicts_not_zero_over_verdicts_returned(values: tuple[int, ...], score: float) -> None:
+def test_the_score_is_the_share_of_returned_verdicts_that_are_not_0(values: tuple[int, ...], score: float) -> None:
     verdict, _ = judged(statements("a", "b"), f"Here:\n```json\n{said_of(*values)}\n```")
     assert verdict.value == pytest.approx(score)
 

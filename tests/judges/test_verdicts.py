@@ -17,7 +17,7 @@ LABELS = st.sampled_from(["yes", "partial", "no", None])
 
 
 def verdicts_of(rubric: str, *labels: str | None) -> Verdicts:
-    """Return the verdicts on one response of a judge per label; None for no verdict."""
+    """Return the verdicts of several judges on one response, one per label; None is a missing verdict."""
     judges = [f"judge {number}" for number in range(len(labels))]
     table = {}
     for name, label in zip(judges, labels, strict=True):

@@ -55,7 +55,7 @@ def noisy(prompt: str, n_before: int) -> int:
 
 
 @pytest.mark.slow
-def test_anchors_are_judged_with_the_judge_and_otherwise_the_last_record_is_used(
+def test_anchors_are_judged_with_new_requests_only_and_otherwise_keep_their_last_record(
     folders: Folders, tmp_path: Path
 ) -> None:
     with NoisyServer(steady) as server:
@@ -131,7 +131,7 @@ def test_a_server_that_names_another_model_is_reported_without_drift(
     assert not_anchored_reason([anchors_in(first)["noisy"], anchors_in(second)["noisy"]]) == ""
 
 
-def test_without_anchors_no_judge_is_anchored(folders: Folders, tmp_path: Path) -> None:
+def test_results_without_anchors_have_no_verdicts_on_them(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(steady) as server:
         judging = Judging(folders, tmp_path, server)
         first = judging(anchors=None)
@@ -140,7 +140,7 @@ def test_without_anchors_no_judge_is_anchored(folders: Folders, tmp_path: Path) 
 
 
 def frozen(file: Path) -> CommandResult:
-    """Return the exit of the command."""
+    """Freeze the built-in set into a file, and return the result of the command."""
     return run_command("judges", "anchors", "--output", file)
 
 

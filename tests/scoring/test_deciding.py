@@ -271,7 +271,7 @@ def test_an_interrupted_race_continues_in_its_folder(saved: Any, judge: Any) -> 
     assert len(before & set(server.asked)) < 4  # in flight when the judge was lost
 
 
-def test_another_question_does_not_replace_scores(saved: Any, judge: Any) -> None:
+def test_a_decision_with_other_options_replaces_scores_only_with_force(saved: Any, judge: Any) -> None:
     good, poor, named = saved("good", GOOD), saved("poor", POOR), judge(by_word)[1]
     decide(good, poor, "--judge", named)
     with pytest.raises(ConfigurationError, match="--force"):
@@ -521,7 +521,7 @@ def test_a_gate_with_a_random_judge_stays_undecided(saved: Any, judge: Any) -> N
 # The same at the end of an evaluation, and from Python.
 
 
-def test_an_evaluation_is_judged_with_saved_ones_until_decided(saved: Any, judge: Any, tmp_path: Path) -> None:
+def test_a_new_evaluation_is_judged_against_saved_results_until_decided(saved: Any, judge: Any, tmp_path: Path) -> None:
     saved("poor", POOR)
     saved("good", GOOD)  # for its file of answers
     server, named = judge(by_word)

@@ -15,7 +15,7 @@ from tests.judges._demo import _demo
 from tests.judges._scripted import response
 
 
-def test_the_deciding_judge_is_named_after_a_batch_decided_by_the_rules(
+def test_a_judge_is_the_recorded_detector_even_if_the_rules_decided_a_later_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))

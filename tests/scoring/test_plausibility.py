@@ -435,7 +435,9 @@ def test_a_refusal_in_another_language_refuses(
     assert {row.idk for row in evaluation.rows} == {"yes"}
 
 
-def one(text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), reply: str | None = None) -> set[str]:
+def matching_checks(
+    text: str, *, task: Task = TASKS[0], passages: Sequence[Passage] = (), reply: str | None = None
+) -> set[str]:
     """Return the checks that match a single answer, although a single match is not reported."""
     answers = Answers([Response(task, tuple(passages), text)], [text if reply is None else reply], None, None)
     return {name for name, check in CHECKS.items() if list(check.find(answers))}
@@ -518,9 +520,7 @@ FACTS = [(plan, service) for plan in ("Basic", "Plus") for service in SERVICES]
 
 
 def near_twins(answer_of: Callable[[int], int]) -> list[Response]:
-    """Return answers to questions that a model wrote about two plans: each fact has two questions in different
-    words.
-    """
+    """Return answers to questions about two plans; a model wrote two questions with different words per fact."""
     responses = []
     for n, (plan, service) in enumerate(FACTS):
         share, fee = 30 + n, 5 + 3 * n
@@ -661,7 +661,7 @@ def test_three_tasks_with_one_text_are_too_many_and_two_are_not() -> None:
 )
 def test_an_answer_that_breaks_off_is_detected(text: str) -> None:
     cached = Passage("p", "All of the information is here.")
-    assert one(text, passages=[cached]) == {"cut_off"}
+    assert matching_checks(text, passages=[cached]) == {"cut_off"}
 
 
 @pytest.mark.parametrize(
@@ -681,7 +681,7 @@ def test_an_answer_that_breaks_off_is_detected(text: str) -> None:
     ],
 )
 def test_an_answer_with_an_unusual_end_does_not_break_off(text: str) -> None:
-    assert "cut_off" not in one(text, passages=[Passage("p", "All of the information is here.")])
+    assert "cut_off" not in matching_checks(text, passages=[Passage("p", "All of the information is here.")])
 
 
 @pytest.mark.parametrize(
@@ -702,7 +702,7 @@ def test_an_answer_with_an_unusual_end_does_not_break_off(text: str) -> None:
     ],
 )
 def test_a_wrapped_answer_is_detected(text: str) -> None:
-    assert "wrapped" in one(text)
+    assert "wrapped" in matching_checks(text)
 
 
 @pytest.mark.parametrize(
@@ -722,7 +722,7 @@ def test_a_wrapped_answer_is_detected(text: str) -> None:
     ],
 )
 def test_data_code_and_quotations_are_no_wrapping(text: str) -> None:
-    assert "wrapped" not in one(text)
+    assert "wrapped" not in matching_checks(text)
 
 
 QUESTION = "How long may I keep a book from the library?"
@@ -748,27 +748,29 @@ def asked(*texts: str) -> Task:
     ],
 )
 def test_an_answer_that_begins_with_the_question_repeats_it(text: str) -> None:
-    assert "echo" in one(text, task=asked(QUESTION))
-    assert "echo" not in one(text, task=asked("Why so?"))
+    assert "echo" in matching_checks(text, task=asked(QUESTION))
+    assert "echo" not in matching_checks(text, task=asked("Why so?"))
     page = Passage("p", f"Questions and answers. {QUESTION} For three weeks.")
-    assert "echo" not in one(text, task=asked(QUESTION), passages=[page]), "the page has the question itself"
+    assert "echo" not in matching_checks(text, task=asked(QUESTION), passages=[page]), (
+        "the page has the question itself"
+    )
 
 
 def test_an_answer_that_contains_the_conversation_repeats_it_at_any_position() -> None:
     task = asked(QUESTION, REPLY, "And may I renew it after that time?")
-    assert "echo" in one(f"So far: {QUESTION} {REPLY} You may renew it twice.", task=task)
-    assert "echo" in one(f"{QUESTION} You may.", task=task)
-    assert "echo" not in one(f"As I said: {REPLY} You may renew it twice.", task=task)
-    assert "echo" not in one("You may renew it twice, and then bring it back.", task=task)
+    assert "echo" in matching_checks(f"So far: {QUESTION} {REPLY} You may renew it twice.", task=task)
+    assert "echo" in matching_checks(f"{QUESTION} You may.", task=task)
+    assert "echo" not in matching_checks(f"As I said: {REPLY} You may renew it twice.", task=task)
+    assert "echo" not in matching_checks("You may renew it twice, and then bring it back.", task=task)
 
 
 def test_the_language_of_other_conversations_counts_if_a_question_is_too_short() -> None:
     tasks = [asked("Ok?"), asked("Ok?"), *TASKS[2:]]
     found = answered(GERMAN, GERMAN, *[task.target for task in tasks[2:4]], tasks=tasks[:4])
     assert [("language" in item) for item in found] == [True, True, False, False]
-    assert "language" not in one(GERMAN, task=asked("Ok?")), "nothing is known of what was expected"
+    assert "language" not in matching_checks(GERMAN, task=asked("Ok?")), "nothing is known of what was expected"
     german = "Welche Unterlagen muss ich für meinen Antrag mitbringen?"
-    assert "language" in one("I do not have any information about this question.", task=asked(german))
+    assert "language" in matching_checks("I do not have any information about this question.", task=asked(german))
 
 
 def origins(*ids: str, n: int = 10, task: Task = TASKS[0]) -> list[set[str]]:
@@ -819,17 +821,19 @@ def test_failed_requests_do_not_lower_the_share_of_matches() -> None:
 def test_a_number_above_the_last_passage_is_an_unseen_citation_unless_the_passages_contain_it() -> None:
     two = [Passage("a", "A text with a note [7]."), Passage("b", "Another text.")]
     for text in ("It is so [3].", "It is so [1, 4].", "It is so [1]. And so [2][9]."):
-        assert "unseen_citations" in one(text, passages=two), text
-        assert "unseen_citations" not in one(text), "nothing is known of the passages"
+        assert "unseen_citations" in matching_checks(text, passages=two), text
+        assert "unseen_citations" not in matching_checks(text), "nothing is known of the passages"
     for text in ("It is so [1].", "It is so [2][1].", "It is so [0].", "It is so [7].", "Of 99 it is one."):
-        assert "unseen_citations" not in one(text, passages=two), text
+        assert "unseen_citations" not in matching_checks(text, passages=two), text
 
 
 def test_an_unknown_file_is_an_unseen_citation_if_passages_are_named_by_files() -> None:
     named = [Passage("docs/rules.pdf#page=4", "Keep `app.yaml` short."), Passage("b", "Another text.", "intro.md")]
     for text in ("It is so [fees.pdf].", "It is so [rules.pdf]. And so (source: other.md)."):
-        assert "unseen_citations" in one(text, passages=named), text
-        assert "unseen_citations" not in one(text, passages=[Passage("a", "A text."), Passage("b", "Another.")]), text
+        assert "unseen_citations" in matching_checks(text, passages=named), text
+        assert "unseen_citations" not in matching_checks(
+            text, passages=[Passage("a", "A text."), Passage("b", "Another.")]
+        ), text
     for text in (
         "So [rules.pdf].",
         "So [rules, intro.md].",
@@ -837,7 +841,7 @@ def test_an_unknown_file_is_an_unseen_citation_if_passages_are_named_by_files() 
         "Edit it (app.yaml).",
         "So [1].",
     ):
-        assert "unseen_citations" not in one(text, passages=named), text
+        assert "unseen_citations" not in matching_checks(text, passages=named), text
 
 
 def test_a_question_after_an_answer_is_no_clarifying_question() -> None:
@@ -848,17 +852,19 @@ def test_a_question_after_an_answer_is_no_clarifying_question() -> None:
         "I need more details. Please tell me which one you mean.",
         "\u4f60\u8bf4\u7684\u662f\u54ea\u4e00\u4e2a\uff1f",
     ):
-        assert "asking_back" in one(text, task=task), text
-        assert "asking_back" not in one(text, task=replace(task, target="Which one do you mean?"))
-        assert "asking_back" not in one(text, task=replace(task, answerability=Answerability.UNDERSPECIFIED))
+        assert "asking_back" in matching_checks(text, task=task), text
+        assert "asking_back" not in matching_checks(text, task=replace(task, target="Which one do you mean?"))
+        assert "asking_back" not in matching_checks(
+            text, task=replace(task, answerability=Answerability.UNDERSPECIFIED)
+        )
     for text in (
         "It opens at nine. Is there anything else?",
         "Yes. Would you like to know more?",
         "Why wait? It opens at nine.",
         "At ten on Sundays. Shall I look up other days for you?",
     ):
-        assert "asking_back" not in one(text, task=task), text
-    assert "asking_back" not in one("It opens at noon. Anything else?", task=replace(task, target=""))
+        assert "asking_back" not in matching_checks(text, task=task), text
+    assert "asking_back" not in matching_checks("It opens at noon. Anything else?", task=replace(task, target=""))
 
 
 def test_a_passage_without_text_among_others_is_reported() -> None:
@@ -900,8 +906,8 @@ def test_a_logged_answer_without_a_reply_has_an_empty_reply() -> None:
 
 
 def test_nine_numbers_in_ten_words_may_be_an_answer_and_more_are_not() -> None:
-    assert "garbled" not in one("It was " + " ".join(map(str, range(18))))
-    assert "garbled" in one("It " + " ".join(map(str, range(19))))
+    assert "garbled" not in matching_checks("It was " + " ".join(map(str, range(18))))
+    assert "garbled" in matching_checks("It " + " ".join(map(str, range(19))))
 
 
 def test_the_excerpt_of_an_answer_that_runs_on_starts_shortly_before_the_mark() -> None:

@@ -53,7 +53,7 @@ def test_scores_are_equal_with_fewer_judge_requests(folders: Folders, tmp_path: 
             assert ("not sent to judges: a refusal" in reason) == (doc["task_id"] in settled)
 
 
-def test_repeats_and_anchors_are_judged_too(folders: Folders, tmp_path: Path) -> None:
+def test_repeats_and_anchors_are_judged_with_skip_settled_too(folders: Folders, tmp_path: Path) -> None:
     with NoisyServer(steady) as server:
         found = judged(folders, tmp_path, server, 30, skip_settled=True, repeats=2, repeat_share=1.0, anchors=20)
     again = [(row.values["rb_llm"], row.again[0]["rb_llm"]) for row in found.rows if row.again]
@@ -82,6 +82,6 @@ def test_a_text_without_an_answer_is_no_refusal() -> None:
     assert not _is_settled(response(""), label)
 
 
-def test_official_prompts_condition_differently() -> None:
+def test_skip_settled_is_refused_with_official_prompts() -> None:
     with pytest.raises(ConfigurationError, match="leave one of the two out"):
         config_from_options({"skip_settled": True, "prompts": "official", "judges": ["openai/any"]})

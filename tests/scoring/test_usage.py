@@ -101,7 +101,7 @@ NOW, BEFORE = Spent.NOW, Spent.BEFORE
 
 
 def all_calls(evaluation: Evaluation) -> list[Mapping[str, Any]]:
-    """Return the usage of all replies, of rows and of no row, each once."""
+    """Return the usage of all replies, once each, including replies that belong to no row."""
     parts = [*(row.spending for row in evaluation.rows), evaluation.spending]
     calls = [call for part in parts for calls in part.values() for call in calls]
     return [call for call in calls if call.get("spent") != Spent.SHARED.value]
@@ -125,7 +125,7 @@ def test_the_sum_over_answers_is_the_usage_reported_by_the_server(tmp_path: Path
     def reply(text: str, n_before: int) -> Action | str:
         number = len(text)
         if number % 5 == 0 and not n_before:
-            return refusal(500)  # tried again
+            return refusal(500)  # retried
         return "" if number % 11 == 0 else f"It is {number}."
 
     counting = CountingServer(reply)

@@ -30,7 +30,7 @@ def test_each_passage_is_shown_once_and_no_system_is_named() -> None:
 
 
 @pytest.mark.parametrize(("label", "value"), [("A", 1.0), ("b", 0.0), ("**Tie**", 0.5)])
-def test_labels(label: str, value: float) -> None:
+def test_each_label_has_its_value_in_any_case(label: str, value: float) -> None:
     question = question_of()
     found = question.read(f"A is longer.\nVerdict {code_in(question.text)}: {label}")
     assert isinstance(found, Finding)

@@ -201,7 +201,7 @@ def test_statements_without_passages_are_unsupported() -> None:
     assert (finding.label, finding.value) == ("0/2", 0.0)
 
 
-def test_a_statement_with_line_ends_stays_one() -> None:
+def test_a_statement_with_line_ends_stays_one_statement() -> None:
     reply = json.dumps({"id": CODE, "statements": ["one\n2. two", "three"]})
     assert read_texts(reply, CODE, "statements") == ["one 2. two", "three"]
 
