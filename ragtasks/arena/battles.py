@@ -342,8 +342,8 @@ class AnswerPool:
             if system not in {REFERENCE, *EXEMPT}:
                 problems_of = find_implausible(responses)
                 pairs = zip(responses, problems_of, strict=True)
-                checked = CheckedAnswers("", tuple((item.task.task_id, problems) for item, problems in pairs))
-                lines += [f"{system}, {benchmark} in {setting}: {item}" for item in checked.summary]
+                checked = CheckedAnswers("", tuple((response.task.task_id, problems) for response, problems in pairs))
+                lines += [f"{system}, {benchmark} in {setting}: {line}" for line in checked.summary]
         return lines
 
     def answers_to(self, item: ItemKey) -> Mapping[str, Answer]:

@@ -177,7 +177,7 @@ def _rated_group(comparisons: Sequence[Comparison]) -> tuple[list[str], dict[str
             beaten[second].add(first)
     reached = {system: _reachable(system, beaten) for system in beaten}
     groups = {
-        tuple(sorted(second for second in members if system in reached[second])) for system, members in reached.items()
+        tuple(sorted(member for member in members if system in reached[member])) for system, members in reached.items()
     }
     if not groups:
         return [], {}
@@ -204,7 +204,7 @@ def _reason(system: str, comparisons: Sequence[Comparison], group: set[str]) -> 
         for first, second, share in comparisons
         if system in {first, second}
     ]
-    against = [(share, second) for share, second in relevant if second in group]
+    against = [(share, opponent) for share, opponent in relevant if opponent in group]
     for pairs, words in ((relevant, ""), (against, " against rated systems")):
         shares = {share for share, _ in pairs}
         if shares in ({1.0}, {0.0}):

@@ -30,9 +30,9 @@ def rating_sections(votes: Sequence[Vote]) -> list[Section]:
     for benchmark in sorted({vote.benchmark for vote in votes}):
         benchmark_votes = [vote for vote in votes if vote.benchmark == benchmark]
         for kind, name in _NAMES.items():
-            of_kind = [vote for vote in benchmark_votes if vote.kind == kind]
-            blinded = [vote for vote in of_kind if vote.view == "blinded"]
-            named = [vote for vote in of_kind if vote.view != "blinded"]
+            votes_of_kind = [vote for vote in benchmark_votes if vote.kind == kind]
+            blinded = [vote for vote in votes_of_kind if vote.view == "blinded"]
+            named = [vote for vote in votes_of_kind if vote.view != "blinded"]
             sections += [_section(f"{benchmark}: votes by {name}", blinded)] if blinded else []
             sections += [_section(f"{benchmark}: votes by {name} who knew the systems", named)] if named else []
         agreement = _agreement([vote for vote in benchmark_votes if vote.view == "blinded"])

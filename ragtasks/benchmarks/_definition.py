@@ -38,7 +38,7 @@ class BenchmarkDefinition:
     """Benchmark -> the answers in its conversations, each with the model's draft; None if drafts are not published."""
 
     def __post_init__(self) -> None:
-        kinds = (
+        checks = (
             isinstance(self.source, Source),
             callable(self.load),
             self.retrieval is None or isinstance(self.retrieval, RetrievalSide),
@@ -46,7 +46,7 @@ class BenchmarkDefinition:
             self.tables is None or callable(self.tables),
             self.answers is None or callable(self.answers),
         )
-        if not all(kinds):
+        if not all(checks):
             fields = "source: Source, load: callable, retrieval: RetrievalSide or None, sample: Path or None"
             raise ConfigurationError(f"BenchmarkDefinition({fields}, tables and answers: callable or None)")
 

@@ -538,15 +538,15 @@ COLLECTION = Segmentation(
 _OLD = Segmentation("doc2dial", "doc2dial_doc.json", "doc2dial_dial_validation.json", STRUCTURE, _OLD_SOURCE.commit)
 
 
-def _row(source: Source, collection: Segmentation) -> BenchmarkDefinition:
+def _definition(source: Source, collection: Segmentation) -> BenchmarkDefinition:
     named = replace(collection, name=source.name)
     return BenchmarkDefinition(source, named.load, named.retrieval())
 
 
-MULTIDOC2DIAL = _row(_SOURCE, COLLECTION)
-MULTIDOC2DIAL_TOKEN = _row(replace(_SOURCE, name="multidoc2dial_token"), replace(COLLECTION, unit=TOKEN))
-MULTIDOC2DIAL_PROPOSITIONS = _row(_PROPOSITIONS_SOURCE, replace(COLLECTION, unit=PROPOSITIONS))
-DOC2DIAL = _row(_OLD_SOURCE, _OLD)
+MULTIDOC2DIAL = _definition(_SOURCE, COLLECTION)
+MULTIDOC2DIAL_TOKEN = _definition(replace(_SOURCE, name="multidoc2dial_token"), replace(COLLECTION, unit=TOKEN))
+MULTIDOC2DIAL_PROPOSITIONS = _definition(_PROPOSITIONS_SOURCE, replace(COLLECTION, unit=PROPOSITIONS))
+DOC2DIAL = _definition(_OLD_SOURCE, _OLD)
 
 
 # Conversion of dialogues to tasks. Every user turn followed by an agent turn is a task, as in the official preparation,

@@ -513,11 +513,11 @@ def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
     )
 
 
-def _words_an_article(articles: Sequence[Article]) -> Value:
+def _mean_words(articles: Sequence[Article]) -> Value:
     return Value(fmean(len(article.body.split()) for article in articles), len(articles), len(articles))
 
 
-_COLUMNS: Mapping[str, Callable[[Sequence[Article]], Cell]] = {"words per article": _words_an_article, "articles": len}
+_COLUMNS: Mapping[str, Callable[[Sequence[Article]], Cell]] = {"words per article": _mean_words, "articles": len}
 
 
 def _counted(title: str, head: str, counts: Sequence[tuple[object, int]], total: int, note: str = "") -> Table:

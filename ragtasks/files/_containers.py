@@ -165,8 +165,8 @@ def _from_columns(value: Any) -> list[dict[str, Any]] | None:
     is_table = len(columns) > 1 and all(isinstance(column, list) and column for column in columns)
     if not is_table or {len(column) for column in columns} != {len(columns[0])} or len(columns) != len(value):
         return None
-    kinds = {type(column[0]) for column in columns}
-    if str not in kinds or dict in kinds:
+    cell_types = {type(column[0]) for column in columns}
+    if str not in cell_types or dict in cell_types:
         return None
     return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
 

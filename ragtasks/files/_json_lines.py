@@ -50,7 +50,7 @@ _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """First bytes of a compressed file -> name of its compression."""
 _MAX_LISTED = 20
 _LONGEST_VALUE = 120  # characters of a value in an error
-_MAX_ALIKE = 3  # listed errors per type, if there are many
+_MAX_PER_TYPE = 3  # listed errors per type, if there are many
 _VARYING = re.compile(r"\d+| \(did you mean .*")  # the parts that differ between errors of one type
 _NAN = b"NaN"
 _KEY_END = len(b'x": ')
@@ -146,8 +146,8 @@ def _first_of_each_type(lines: Sequence[tuple[str, str]]) -> list[str]:
     shown: list[str] = []
     for error_type, text in lines:
         n_seen[error_type] += 1
-        n_more = n_of[error_type] - _MAX_ALIKE if n_seen[error_type] == _MAX_ALIKE else 0
-        if n_seen[error_type] <= _MAX_ALIKE:
+        n_more = n_of[error_type] - _MAX_PER_TYPE if n_seen[error_type] == _MAX_PER_TYPE else 0
+        if n_seen[error_type] <= _MAX_PER_TYPE:
             shown.append(f"{text} (and {n_more} more like it)" if n_more else text)
     return shown
 
@@ -324,7 +324,7 @@ def list_in(text: str) -> list[Any] | None:
         with warnings.catch_warnings():  # invalid escapes in texts that are not lists
             warnings.simplefilter("ignore")
             value = ast.literal_eval(text)
-            if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+            if not (isinstance(value, list) and all(isinstance(member, str) for member in value)):
                 return value if isinstance(value, list) else None
             # numpy prints no commas, and Python joins adjacent string literals.
             tokens = tokenize.generate_tokens(io.StringIO(text).readline)
@@ -376,21 +376,23 @@ def contexts_and_steps(
     if isinstance(searches, (str, Mapping)) or not hasattr(searches, "__iter__"):
         raise ValueError("`searches`: a list", type(searches).__name__)
     steps: list[ToolStep] = []
-    shown: dict[tuple[str, str], Passage] = {}
+    passages_by_key: dict[tuple[str, str], Passage] = {}
     # Passages without an id are identified by their text.
     unnamed = {passage.text: passage.passage_id for passage in contexts or () if passage.passage_id.startswith(UNNAMED)}
     n_before = len(contexts or ())
-    before: set[tuple[str, str]] = set()
+    earlier_calls: set[tuple[str, str]] = set()
     for number, search in enumerate(searches, start=1):
         tool, text, passages = _search(search, number)
         passages = tuple(_with_id(passage, unnamed, n_before) for passage in passages)
-        same = (tool, " ".join(text.casefold().split()))
+        call_key = (tool, " ".join(text.casefold().split()))
         name = "query" if tool == SEARCH else "passage_id"
         ids = tuple(passage.passage_id for passage in passages)
-        steps.append(ToolStep(tool, {name: text}, number, ids, is_repeat=same in before))
-        before.add(same)
-        shown |= {key: passage for passage in passages if (key := (passage.passage_id, passage.text)) not in shown}
-    return (tuple(shown.values()) if contexts is None else contexts), Trajectory(tuple(steps))
+        steps.append(ToolStep(tool, {name: text}, number, ids, is_repeat=call_key in earlier_calls))
+        earlier_calls.add(call_key)
+        passages_by_key |= {
+            key: passage for passage in passages if (key := (passage.passage_id, passage.text)) not in passages_by_key
+        }
+    return (tuple(passages_by_key.values()) if contexts is None else contexts), Trajectory(tuple(steps))
 
 
 def _search(search: Any, number: int) -> tuple[str, str, tuple[Passage, ...]]:

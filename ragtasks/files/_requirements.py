@@ -77,17 +77,17 @@ def weights_of(name: str, part: str, instead: str = "") -> Requirement:
     def check() -> str:
         if Path(name).is_dir() or is_cached(name):
             return f"{name} is on this machine"
-        if why := _why_not_on_hub(name):
+        if problem := _hub_problem(name):
             raise ConfigurationError(
-                f"{part}: {name} is in no folder here and not in the local cache, and {why}. Next step: `hf download "
-                f"{name}` with network access{instead}"
+                f"{part}: {name} is in no folder here and not in the local cache, and {problem}. Next step: "
+                f"`hf download {name}` with network access{instead}"
             )
         return f"{name} is on the hub"
 
     return Requirement("weights", part, check)
 
 
-def _why_not_on_hub(name: str) -> str:
+def _hub_problem(name: str) -> str:
     """Return why a model cannot be downloaded, or "" if it can. The hub's own library retries for half a minute."""
     from huggingface_hub import constants
 

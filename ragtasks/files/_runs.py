@@ -208,7 +208,7 @@ def _stored_manifest(store: Path, name: str) -> Manifest | None:
     return read_manifest(folder) if (folder / MANIFEST).is_file() else None
 
 
-def seconds_a_query(store: Path, name: str) -> dict[str, float]:
+def seconds_per_query(store: Path, name: str) -> dict[str, float]:
     """Return domain -> search seconds per query of a stored run, without domains that were not timed."""
     manifest = _stored_manifest(store, name)
     times = {} if manifest is None else manifest.metadata.get("searching", {})

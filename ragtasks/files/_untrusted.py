@@ -27,7 +27,7 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 NO_CODE: Mapping[str, bool] = {"trust_remote_code": False}
 """Set explicitly: by default transformers prompts on the terminal before it runs a model's own code."""
 
-_SAY_WHAT_IT_IS = ("config.json", "adapter_config.json", "modules.json", "tokenizer_config.json", "*.gguf")
+_MODEL_FILES = ("config.json", "adapter_config.json", "modules.json", "tokenizer_config.json", "*.gguf")
 _HUB_WEIGHTS = (
     "model.safetensors",
     "pytorch_model.bin",
@@ -40,7 +40,7 @@ _HUB_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "voca
 def is_model_folder(path: str | Path) -> bool:
     """Return whether a folder contains a model. A folder with results of a model may have the same name."""
     folder = Path(path)
-    return folder.is_dir() and any(any(folder.glob(name)) for name in _SAY_WHAT_IT_IS)
+    return folder.is_dir() and any(any(folder.glob(name)) for name in _MODEL_FILES)
 
 
 def is_cached(name: str, *further: str) -> bool:

@@ -34,7 +34,7 @@ from ragtasks.clients import Spending, Spent, priced
 from ragtasks.config import EvaluationConfig, config_from_metadata
 from ragtasks.config.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, masked
-from ragtasks.files import OFFICIAL, run_key, seconds_a_query, spending_of_run
+from ragtasks.files import OFFICIAL, run_key, seconds_per_query, spending_of_run
 from ragtasks.harness.answering import model_in_use, served_model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.harness.prompts import YAML_KEYS, PromptBudget, TaskPrompts, reject_chat_endpoint
@@ -83,7 +83,7 @@ class ConversationTask(ConfigurableTask):
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
         run = stored_name(run_store(), self.evaluation.run, self.benchmark)
         self._run_key = run_key(run_store(), run)
-        self._search_seconds = seconds_a_query(run_store(), run)
+        self._search_seconds = seconds_per_query(run_store(), run)
         self._run_spending = _earlier_spending(run, spending_of_run(run_store(), run))
         self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}

@@ -32,7 +32,7 @@ class SubmissionTask(str, Enum):
 _MAX_LINES = 10
 _MAX_REFUSED = 20
 _LONGEST = 120
-_PLACES = re.compile(r"\[\d+\]")
+_INDEX = re.compile(r"\[\d+\]")
 
 
 class Words(str):
@@ -142,7 +142,7 @@ def _groups_of(findings: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
     """
     groups: dict[tuple[str, str, str], list[Diagnostic]] = {}
     for finding in findings:
-        expected = "" if finding.severity is Severity.NOTE else _PLACES.sub("[]", finding.expected)
+        expected = "" if finding.severity is Severity.NOTE else _INDEX.sub("[]", finding.expected)
         groups.setdefault((finding.rule, finding.severity.value, expected), []).append(finding)
     return list(groups.values())
 

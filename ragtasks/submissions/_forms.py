@@ -88,8 +88,8 @@ def _form_of_data(row: Mapping[str, Any]) -> FileForm | None:
         FileForm.RUN: has_candidates(row) and "query" in keys,
         FileForm.QRELS: keys >= _QRELS_KEYS,
     }
-    if found := next((form for form, fits in forms.items() if fits), None):
-        return found
+    if matching_form := next((form for form, fits in forms.items() if fits), None):
+        return matching_form
     queries = queries_in(row).values()
     scores = [
         score for passage_scores in queries if isinstance(passage_scores, dict) for score in passage_scores.values()

@@ -135,7 +135,7 @@ class _Check:
     def add(self, rule: str, turn: str, expected: str, found: object, line: int = 0) -> None:
         self.findings.append(_RULES[rule].finding(line, turn, expected, found))
 
-    def shape(self, error: ValidationError, line: int = 0) -> None:
+    def add_invalid_fields(self, error: ValidationError, line: int = 0) -> None:
         """Add a finding for every invalid field."""
         for details in error.errors():
             self.add(
@@ -146,7 +146,7 @@ class _Check:
                 line,
             )
 
-    def turns(self, turns: Sequence[str]) -> None:
+    def check_turns(self, turns: Sequence[str]) -> None:
         """Add findings for turns that are missing, unknown or repeated."""
         self.n_turns = len(turns)
         counts = Counter(turns)
@@ -182,13 +182,13 @@ def check_run(path: Path, form: FileForm, benchmark: Benchmark | None) -> Report
 def _checked(content: bytes, form: FileForm, facts: Mapping[str, Sequence[str]] | None) -> _Check:
     check = _Check(form, facts)
     if form is FileForm.IKAT_2025:
-        check.turns(list(_check_lines(content, check)))
+        check.check_turns(list(_check_lines(content, check)))
         return check
     try:
         run_type = _Run2023[_Fact] if form is FileForm.IKAT_2023 else _Run2024
         run = run_type.model_validate(parse_json(content))
     except ValidationError as error:
-        check.shape(error)
+        check.add_invalid_fields(error)
     except ValueError as error:
         check.add("json", "", "one JSON object", str(error))
     else:
@@ -202,7 +202,7 @@ def _check_object(run: _Run2023[Any], check: _Check) -> None:
         check.add("run_name", "", "a name", run.run_name)
     if run.run_type not in _TYPES[check.form]:
         check.add("run_type", "", f"one of {', '.join(_TYPES[check.form])}", run.run_type)
-    check.turns([turn.turn_id for turn in run.turns])
+    check.check_turns([turn.turn_id for turn in run.turns])
     for turn in run.turns:
         previous = 0
         for answer in turn.responses:
@@ -253,7 +253,7 @@ def _check_lines(content: bytes, check: _Check) -> Iterator[str]:
         try:
             answer = _Answer2025.model_validate(parse_json(text))
         except ValidationError as error:
-            check.shape(error, line)
+            check.add_invalid_fields(error, line)
         except ValueError as error:
             check.add("json", "", "a JSON object", str(error), line)
         else:

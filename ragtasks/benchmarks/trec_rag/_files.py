@@ -146,14 +146,14 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
     problems = Problems(
         path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"
     )
-    of_topics: dict[str, Passage] = {}
+    candidates: dict[str, Passage] = {}
     segments: list[tuple[int, str, Passage]] = []
     for line, row in json_lines(problems):
         if has_candidates(row):
-            of_topics |= {candidate.passage_id: candidate for candidate in _candidates(line, row, problems)[1]}
+            candidates |= {candidate.passage_id: candidate for candidate in _candidates(line, row, problems)[1]}
         elif segment := checked(_SEGMENT, row, problems, line, str(row.get("docid") or "")):
             segments.append((line, segment.docid, segment.passage()))
-    passages = of_topics | unique_rows(problems, segments, "segment")
+    passages = candidates | unique_rows(problems, segments, "segment")
     for segment_id in sorted(set(wanted or ()) - set(passages)):
         problems.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
     problems.raise_if_any()

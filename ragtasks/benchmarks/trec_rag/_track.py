@@ -71,9 +71,9 @@ class TrackYear:
         topics = self._read_all_topics(root, counts)
         tasks = tuple(
             topic_task(domain, topic_id, text, nuggets.get(topic_id))
-            for domain, of_set in topics.items()
-            for nuggets in (self._read_nuggets(root, domain, of_set),)
-            for topic_id, text in of_set.items()
+            for domain, topics_of_set in topics.items()
+            for nuggets in (self._read_nuggets(root, domain, topics_of_set),)
+            for topic_id, text in topics_of_set.items()
         )
         return Benchmark(
             self.source.name,
@@ -132,7 +132,9 @@ class TrackYear:
         if setting is not Setting.FULL_RAG:
             expected = f"setting {Setting.FULL_RAG.value}, the track's only setting"
             raise self._no_contexts(f"setting {setting.value}", expected, f"setting {setting.value}", f"take {name}")
-        passages_of_set = {domain: self._passages_of_set(root, domain, of_set) for domain, of_set in topics.items()}
+        passages_of_set = {
+            domain: self._passages_of_set(root, domain, topics_of_set) for domain, topics_of_set in topics.items()
+        }
         if not any(passages_of_set.values()):
             next_step = (
                 "add one there: retrieval results with their texts (retrieve_results_*.jsonl) or a TREC run with its "
@@ -143,8 +145,8 @@ class TrackYear:
             raise self._no_contexts(str(root / "runs"), "a run of the topics", "none", next_step)
         passages = {
             topic_id: topic_passages
-            for of_set in passages_of_set.values()
-            for topic_id, topic_passages in of_set.items()
+            for passages_by_topic in passages_of_set.values()
+            for topic_id, topic_passages in passages_by_topic.items()
         }
         return Contexts("official", setting, passages)
 

@@ -137,7 +137,7 @@ def _entries(
         raise ConfigurationError(f"--limit-contexts {request.limit}: expected 1 to {MAX_CONTEXTS}")
     if request.results is not None:
         saved = single_evaluation(request.results)
-        tasks = tuple(part for part in saved.tasks if part.benchmark == benchmark.name)
+        tasks = tuple(saved_task for saved_task in saved.tasks if saved_task.benchmark == benchmark.name)
         saved = replace(saved, tasks=tasks or saved.tasks)  # one evaluation may contain several benchmarks
         return entries_of_answers(saved, request.task, benchmark), saved
     if request.task is not SubmissionTask.A:
@@ -449,12 +449,12 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
     setting = _SETTINGS[task]
     entries: dict[str, SubmittedTask] = {}
     origins: set[tuple[str, bool, str]] = set()
-    for part in _with_official_history(saved):
-        for answer in part.answers:
+    for saved_task in _with_official_history(saved):
+        for answer in saved_task.answers:
             if answer.setting != setting.value:
                 continue
             is_sample = bool(answer.sample["doc"].get("is_sample"))
-            origins.add((part.benchmark, is_sample, str(part.provenance.get("revision"))))
+            origins.add((saved_task.benchmark, is_sample, str(saved_task.provenance.get("revision"))))
             response, task_id = answer.response, answer.task.task_id
             if response.no_answer:
                 continue  # a failed request is a missing task, not an empty answer
@@ -467,7 +467,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
 
 def _with_official_history(saved: SavedEvaluation) -> list[SavedTask]:
     """Return the harness tasks with the track's conversations, without those whose history is the model's own."""
-    return [part for part in saved.tasks if not own_history(part.provenance)]
+    return [saved_task for saved_task in saved.tasks if not own_history(saved_task.provenance)]
 
 
 def _check_origin(
@@ -479,7 +479,7 @@ def _check_origin(
     benchmarks = [
         f"{name}{' (sample)' if is_sample else ''} ({revision})" for name, is_sample, revision in sorted(origins)
     ]
-    settings = sorted({answer.setting for part in _with_official_history(saved) for answer in part.answers})
+    settings = sorted({answer.setting for saved_task in _with_official_history(saved) for answer in saved_task.answers})
     alternative = (
         f"answers in {', '.join(settings)} only" if settings else "only answers whose history is the model's own"
     )
@@ -498,8 +498,8 @@ def values_of(saved: SavedEvaluation, task: SubmissionTask, task_ids: Iterable[s
     """Return a metric's value for each task; None if it is unscored, missing from the results, or not answered."""
     value_of = {
         answer.task.task_id: answer.scores.get(metric)
-        for part in _with_official_history(saved)
-        for answer in part.answers
+        for saved_task in _with_official_history(saved)
+        for answer in saved_task.answers
         if answer.setting == _SETTINGS[task].value
     }
     return [value_of.get(task_id) for task_id in task_ids]

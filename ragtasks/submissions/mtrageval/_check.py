@@ -222,7 +222,7 @@ def _object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
     """
     repeated: list[str] = []
 
-    def one_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def record_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
         if len(content) < len(pairs):
             counts = Counter(key for key, _ in pairs)
@@ -230,7 +230,7 @@ def _object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
         return content
 
     try:
-        row = json.loads(text, object_pairs_hook=one_of_each)
+        row = json.loads(text, object_pairs_hook=record_repeated_keys)
     except (RecursionError, ValueError) as error:
         return None, [_json_problem(error)]
     if not isinstance(row, dict):

@@ -247,7 +247,7 @@ def conversation(line: Line) -> Iterator[Problem]:
         yield "other_input", "the conversation of the input file", messages[-1][1]
 
 
-def given_contexts(line: Line) -> Iterator[Problem]:
+def changed_contexts(line: Line) -> Iterator[Problem]:
     """Yield contexts of task B that differ from the input. A subset is accepted if it has `MAX_CONTEXTS` contexts."""
     if line.task is not SubmissionTask.B or line.input_task is None or line.input_task.contexts is None:
         return
@@ -261,10 +261,10 @@ def given_contexts(line: Line) -> Iterator[Problem]:
         yield "other_contexts", f"the {len(expected_ids)} contexts of the input file", differences
 
 
-def given_texts(line: Line) -> Iterator[Problem]:
+def changed_texts(line: Line) -> Iterator[Problem]:
     """Yield texts of contexts in task B that differ from the input."""
-    input_task = line.input_task.contexts if line.task is SubmissionTask.B and line.input_task else None
-    text_of = {passage.passage_id: passage.text for passage in input_task or ()}
+    input_contexts = line.input_task.contexts if line.task is SubmissionTask.B and line.input_task else None
+    text_of = {passage.passage_id: passage.text for passage in input_contexts or ()}
     for index, context in line.objects:
         document_id, text = context.get("document_id"), context.get("text")
         expected_text = text_of.get(document_id) if isinstance(document_id, str) else None
@@ -294,8 +294,8 @@ LINE_RULES: tuple[Callable[[Line], Iterator[Problem]], ...] = (
     values_of_scores,
     order_of_scores,
     documents,
-    given_contexts,
-    given_texts,
+    changed_contexts,
+    changed_texts,
     predictions,
 )
 """Every check of a line."""

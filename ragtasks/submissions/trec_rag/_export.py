@@ -30,8 +30,10 @@ def logged_responses(path: Path, domain: str) -> list[Response]:
         [response for task in evaluation.tasks if task.benchmark == benchmark for response in task.responses]
         for evaluation in saved
     ]
-    nonempty = [[response for response in responses if response.task.domain == domain] for responses in responses_of]
-    nonempty = [responses for responses in nonempty if responses]
+    responses_to_set = [
+        [response for response in responses if response.task.domain == domain] for responses in responses_of
+    ]
+    nonempty = [responses for responses in responses_to_set if responses]
     if len(nonempty) == 1:
         return nonempty[0]
     raise BenchmarkFileError(
